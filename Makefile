@@ -1,0 +1,52 @@
+# Everything from nothing: each target builds the virtual environment it needs with the machine's own python3.
+PYTHON ?= python3
+BIN := .venv/bin
+PEERS := .venv-peers/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test test-fast lint format docs bench clean
+
+help:  ## what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.venv/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[test,lint,examples,docs]"
+	@touch $@
+
+.venv-peers/.installed: benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv .venv-peers
+	$(PEERS)/python -m pip install --quiet --upgrade pip
+	$(PEERS)/python -m pip install --quiet --requirement $<
+	@touch $@
+
+venv: .venv/.installed  ## the virtual environment .venv
+
+demo: venv  ## learn a private rule from a real table and write a report
+	$(BIN)/python examples/demo.py
+
+test: venv  ## all tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-fast: venv  ## tests without the long enumerations
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+lint: venv  ## ruff and mypy --strict
+	$(BIN)/ruff check src tests examples benchmarks
+	$(BIN)/ruff format --check src tests examples benchmarks
+	$(BIN)/mypy --strict src
+
+format: venv  ## let ruff fix what it can
+	$(BIN)/ruff check --fix src tests examples benchmarks
+	$(BIN)/ruff format src tests examples benchmarks
+
+docs: venv  ## the documentation site in site/
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: venv .venv-peers/.installed  ## benchmarks against peers and against the physical limit
+	$(BIN)/python benchmarks/selection.py
+	$(BIN)/python benchmarks/tables.py
+
+clean:  ## remove what the targets built
+	rm -rf .venv .venv-peers site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

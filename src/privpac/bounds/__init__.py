@@ -1,0 +1,59 @@
+"""Certified bounds on the number of users, as pure functions of public numbers.
+
+Upper bounds (``plan_*``, ``certify_*``) say how many users suffice and on which assumption that rests; lower bounds (``lower_*``) say
+how many no private algorithm can do without.  Both return a :class:`Certificate`.  Names are resolved on first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_ROOMS = {
+    "agnostic": ("plan_item_proper", "plan_item_surrogate", "plan_threshold_search", "plan_user_agnostic"),
+    "binomial": ("cross", "gap", "psi", "psi_exact", "robust_gap", "robust_t"),
+    "certificate": ("Certificate",),
+    "deviation": ("agnostic_radius", "log_growth", "relative_deviation"),
+    "lower": (
+        "gilbert_varshamov",
+        "lower_agnostic_vc",
+        "lower_discrete",
+        "lower_fano",
+        "lower_gauss_mean",
+        "lower_littlestone",
+        "lower_packing",
+        "lower_two_points",
+    ),
+    "lower_agnostic": ("lower_representation", "lower_sparse", "lower_statistics", "lower_testing"),
+    "pairwise": ("certify_pairwise", "pairwise_closed_form", "plan_pairwise"),
+    "realizable": ("certify_realizable", "plan_realizable", "realizable_closed_form"),
+    "regret": (
+        "RegretSplit",
+        "amplification",
+        "certify_own_clip",
+        "certify_regret_agnostic",
+        "clip_candidates",
+        "plan_clip",
+        "regret_agnostic_corollary",
+        "regret_bias_bound",
+        "regret_split",
+    ),
+    "regret_noise": ("certify_regret_bounded_noise", "certify_regret_regular"),
+    "representation": ("BoostedSize", "PointsSize", "boosting_size", "points_representation"),
+}
+_HOME = {name: room for room, names in _ROOMS.items() for name in names}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'privpac.bounds' has no attribute {name!r}")
+    value = getattr(import_module(f"privpac.bounds.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,202 @@
+"""Binomial tails, and the thresholds that tell two error rates apart best.
+
+A user with ``m`` records counts against a rule when it makes more than ``t`` mistakes there, so a rule of error rate ``p`` loses the
+vote of a random user with probability ``psi(m, p, t) = Pr[Bin(m, p) > t]``.  :func:`cross` is the ``t`` that separates two known rates
+best (the gap is then the total variation distance of the two binomials, exactly); :func:`robust_t` is the ``t`` that separates
+``eta`` from ``eta + alpha`` best when ``eta`` is only known to a radius.
+
+Privacy holds for *any* table ``t(m)`` of public or released numbers; only accuracy depends on the choice made here.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, betaincc
+
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import MAX_PRECISION, Rational, as_arb, precision, rational
+from privpac.guarantee import positive_int
+
+__all__ = ["cross", "gap", "psi", "psi_exact", "robust_gap", "robust_t"]
+
+MAX_RECORDS = 1 << 20
+"""Records per user up to which thresholds are searched."""
+
+_TIE = 1e-9
+"""Gaps within this relative distance count as equal; the smallest threshold wins."""
+
+
+# Tails
+
+
+def psi(m: int, p: Rational, t: int) -> float:
+    """``Pr[Bin(m, p) > t]`` in double precision (relative error about 1e-12), by the regularised incomplete beta function.
+
+    ``t < 0`` gives 1, ``t >= m`` gives 0.  Use :func:`psi_exact` where a decision hangs on the last bit.
+
+    >>> psi(3, "1/2", 1)
+    0.5
+    """
+    size, rate, threshold = _records(m), rational(p, "p", minimum=0, maximum=1), _index(t, "t")
+    if threshold < 0:
+        return 1.0
+    return 0.0 if threshold >= size else float(betainc(threshold + 1.0, float(size - threshold), float(rate)))
+
+
+def psi_exact(m: int, p: Rational, t: int) -> Fraction:
+    """``Pr[Bin(m, p) > t]`` as a rational; for ``m`` up to 2**14.
+
+    >>> psi_exact(5, "29/40", 4)
+    Fraction(20511149, 102400000)
+    """
+    size = positive_int(m, "m", minimum=0)
+    if size > 1 << 14:
+        raise TooLargeError(f"psi_exact is meant for at most {1 << 14} records, got {size}; use psi")
+    rate, threshold = rational(p, "p", minimum=0, maximum=1), _index(t, "t")
+    if threshold < 0:
+        return Fraction(1)
+    if threshold >= size or rate == 0:
+        return Fraction(0)
+    if rate == 1:
+        return Fraction(1)
+    a, b = rate.numerator, rate.denominator
+    c = b - a
+    # Sum the shorter tail; every quotient below is an exact integer, C(m, k) a**k c**(m - k).
+    if 2 * threshold >= size:
+        return Fraction(_upper_sum(size, a, c, threshold), b**size)
+    return 1 - Fraction(_upper_sum(size, c, a, size - threshold - 1), b**size)
+
+
+def _upper_sum(m: int, a: int, c: int, t: int) -> int:
+    """Sum over ``k > t`` of ``C(m, k) a**k c**(m - k)``."""
+    term = total = a**m
+    for k in range(m, t + 1, -1):
+        term = term * k * c // ((m - k + 1) * a)
+        total += term
+    return total
+
+
+# Two known rates
+
+
+@lru_cache(maxsize=4096)
+def _cross(m: int, p: Fraction, q: Fraction) -> int:
+    if m == 0 or p == 0:
+        return 0
+    if q == 1:
+        return m - 1
+    up_weight, down_weight = _log_ratio(1 - p, 1 - q), _log_ratio(q, p)
+    guess = m * up_weight / (up_weight + down_weight)
+    k: int = round(guess)
+    if abs(guess - k) > 1e-9 * max(1, m):
+        return math.floor(guess)
+    return k if _at_most_tie(m, k, p, q) else k - 1
+
+
+def _log_ratio(x: Fraction, y: Fraction) -> float:
+    """``ln(x / y)`` to full relative accuracy, also where the two are close or tiny."""
+    ratio = (x - y) / y
+    return math.log1p(float(ratio)) if ratio < 1 else math.log(x.numerator * y.denominator) - math.log(x.denominator * y.numerator)
+
+
+def _at_most_tie(m: int, k: int, p: Fraction, q: Fraction) -> bool:
+    """Whether ``q**k (1-q)**(m-k) <= p**k (1-p)**(m-k)``, decided exactly: a ball first, integers on a near tie."""
+    bits = 128
+    while bits <= min(MAX_PRECISION, 4096):
+        with precision(bits):
+            difference = as_arb(q / p).log() * k + as_arb((1 - q) / (1 - p)).log() * (m - k)
+            if difference < 0:
+                return True
+            if difference > 0:
+                return False
+        bits *= 2
+    return (q / p) ** k <= ((1 - p) / (1 - q)) ** (m - k)
+
+
+def cross(m: int, p: Rational, q: Rational) -> int:
+    """The largest ``k`` with ``q**k (1-q)**(m-k) <= p**k (1-p)**(m-k)``, for ``0 <= p < q <= 1``; 0 when ``m`` is 0.
+
+    The likelihood ratio grows with ``k``, so ``psi(m, q, t) - psi(m, p, t)`` at this ``t`` is the total variation distance of the two
+    binomials: no threshold separates them better.  Exact, ties included.
+
+    >>> cross(40, "3/8", "13/20")
+    20
+    """
+    size, low, high = _records(m), rational(p, "p", minimum=0, maximum=1), rational(q, "q", minimum=0, maximum=1)
+    if low >= high:
+        raise ParameterError(f"cross needs p < q, got p = {low} and q = {high}")
+    return _cross(size, low, high)
+
+
+def gap(m: int, p: Rational, q: Rational) -> float:
+    """The total variation distance of ``Bin(m, p)`` and ``Bin(m, q)``: what ``cross`` achieves."""
+    t, low, high = cross(m, p, q), float(rational(p)), float(rational(q))
+    return float(_difference(m, np.array([t]), low, high)[0]) if m else 0.0
+
+
+def _difference(m: int, t: NDArray[np.int64], low: float, high: float) -> NDArray[np.float64]:
+    """``psi(m, high, t) - psi(m, low, t)`` for ``0 <= t < m``, taken between the smaller tails so that nothing cancels."""
+    a, b = t + 1.0, (m - t).astype(float)
+    below = betainc(a, b, low)
+    upper = betainc(a, b, high) - below
+    lower = betaincc(a, b, low) - betaincc(a, b, high)
+    return np.asarray(np.where(below > 0.5, lower, upper))
+
+
+# An uncertain rate
+
+
+@lru_cache(maxsize=4096)
+def _robust(m: int, eta_hat: Fraction, alpha_e: Fraction, alpha: Fraction) -> tuple[int, float]:
+    hi = max(Fraction(0), min(1 - alpha, eta_hat + alpha_e))
+    lo = min(max(Fraction(0), eta_hat - alpha_e), hi)
+    if m == 0:
+        return 0, 0.0
+    t = np.arange(m) if m > 1 else np.array([0])
+    worst = np.minimum(*(_difference(m, t, float(eta), float(min(Fraction(1), eta + alpha))) for eta in (lo, hi)))
+    choice = int(np.argmax(worst >= worst.max() * (1 - _TIE)))
+    return choice, float(worst[choice])
+
+
+def robust_t(m: int, eta_hat: Rational, alpha_e: Rational, alpha: Rational) -> int:
+    """The threshold that separates error ``eta`` from ``eta + alpha`` best, for the worst ``eta`` within ``alpha_e`` of ``eta_hat``.
+
+    With ``G_t(eta) = psi(m, min(1, eta + alpha), t) - psi(m, eta, t)`` it maximises ``min(G_t(lo), G_t(hi))`` over ``t`` in 0..m-1, where
+    ``[lo, hi]`` is the interval clipped to ``[0, 1 - alpha]``.  ``G_t`` is log-concave in ``eta`` (it integrates a log-concave density
+    over a sliding window; Prekopa), so its minimum over an interval is at an end point.  Values within relative 1e-9 of the
+    maximum are ties and the smallest ``t`` wins; ``m <= 1`` gives 0.
+
+    >>> robust_t(12, "1/4", "1/4", "1/20")
+    2
+    """
+    return _robust(*_robust_arguments(m, eta_hat, alpha_e, alpha))[0]
+
+
+def robust_gap(m: int, eta_hat: Rational, alpha_e: Rational, alpha: Rational) -> float:
+    """The gap that :func:`robust_t` guarantees on the whole interval; 0 when ``m`` is 0."""
+    return _robust(*_robust_arguments(m, eta_hat, alpha_e, alpha))[1]
+
+
+def _robust_arguments(m: int, eta_hat: Rational, alpha_e: Rational, alpha: Rational) -> tuple[int, Fraction, Fraction, Fraction]:
+    return (
+        _records(m),
+        rational(eta_hat, "eta_hat", minimum=0, maximum=1),
+        rational(alpha_e, "alpha_e", minimum=0, maximum=1),
+        rational(alpha, "alpha", above=0, maximum=1),
+    )
+
+
+def _records(m: int) -> int:
+    size = positive_int(m, "m", minimum=0)
+    if size > MAX_RECORDS:
+        raise TooLargeError(f"thresholds are computed for at most {MAX_RECORDS} records per user, got {size}; declare max_records")
+    return size
+
+
+def _index(t: int, name: str) -> int:
+    return positive_int(t, name, minimum=-(1 << 62))

@@ -1,0 +1,140 @@
+"""What a bound says: a number of users, and what it rests on.
+
+Every function of this room is a pure function of public numbers and returns a :class:`Certificate`: an *upper* bound ("with this
+many users the promised accuracy holds") or a *lower* bound ("with fewer users no algorithm of this kind can keep it").  Numbers are
+computed in double precision from sums of positive terms and then moved outward by :data:`SLACK`, which is far above the rounding
+error: an upper bound may be one user too large, a lower bound one user too small, never the other way round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from privpac.errors import ParameterError
+from privpac.exact import rational
+from privpac.guarantee import Neighbours, one_of
+
+__all__ = ["LIMIT", "SLACK", "Certificate"]
+
+SLACK = 1e-11
+"""Relative outward rounding of a per-user factor or of the two sides of a condition."""
+
+LIMIT = 1 << 60
+"""Numbers of users beyond this are reported as "not certified"."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A bound on the number of users.
+
+    ``n_users`` is ``None`` when no number of users is certified by this method.  ``details`` holds the public numbers that were
+    chosen on the way (a clip, a truncation, a tilt) and is read with ``certificate["tau"]``.
+
+    >>> c = Certificate.upper(17, "demonstration", "nothing", tau=3)
+    >>> c.n_users, c["tau"], str(c)
+    (17, 3, 'demonstration: 17 users suffice (assuming nothing; tau = 3)')
+    """
+
+    n_users: int | None
+    method: str
+    assumption: str
+    kind: str = "upper"
+    details: tuple[tuple[str, Any], ...] = ()
+
+    @staticmethod
+    def upper(n_users: int | None, method: str, assumption: str, **details: Any) -> Certificate:
+        """That many users suffice."""
+        return Certificate(n_users, method, assumption, "upper", tuple(details.items()))
+
+    @staticmethod
+    def lower(n_users: int | None, method: str, assumption: str, **details: Any) -> Certificate:
+        """No fewer users can do."""
+        return Certificate(n_users, method, assumption, "lower", tuple(details.items()))
+
+    @property
+    def certified(self) -> bool:
+        return self.n_users is not None
+
+    def __getitem__(self, name: str) -> Any:
+        return dict(self.details)[name]
+
+    def __str__(self) -> str:
+        verb = "suffice" if self.kind == "upper" else "are needed"
+        count = f"{self.n_users} users {verb}" if self.certified else "not certified for any number of users"
+        notes = ", ".join(f"{name} = {value}" for name, value in self.details if isinstance(value, (int, float, str, Fraction)))
+        return f"{self.method}: {count} (assuming {self.assumption}{'; ' + notes if notes else ''})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; rationals as text."""
+        details = {name: str(value) if isinstance(value, Fraction) else value for name, value in self.details}
+        return {"n_users": self.n_users, "kind": self.kind, "method": self.method, "assumption": self.assumption, "details": details}
+
+
+def best(certificates: list[Certificate]) -> Certificate:
+    """The smallest certified number of users; the first one when none is certified."""
+    return min(certificates, key=lambda c: math.inf if c.n_users is None else c.n_users)
+
+
+# Reading parameters
+
+
+def open_unit(value: Any, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    number = _finite(rational(value, name, above=0, below=1), name)
+    if number >= 1:
+        raise ParameterError(f"{name} must be below 1 by more than 1e-16; use a value of practical size")
+    return number
+
+
+def positive(value: Any, name: str) -> float:
+    """A number above 0 that a float can hold."""
+    return _finite(rational(value, name, above=0), name)
+
+
+def log_size_of(value: Any, name: str = "log_size") -> float:
+    """The natural logarithm of the number of rules."""
+    return _finite(rational(value, name, minimum=0), name)
+
+
+def _finite(value: Fraction, name: str) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not 0 <= number < 1e100 or (value > 0 and number < 1e-100):
+        raise ParameterError(f"{name} must lie between 1e-100 and 1e100; use a value of practical size")
+    return number
+
+
+def relation(value: Any) -> Neighbours:
+    return one_of(Neighbours, value, "neighbours")
+
+
+# Rounding and searching
+
+
+def users_for(log_ratio: float, rate: float) -> int | None:
+    """The least integer ``n`` with ``n * rate >= log_ratio``, rounded up safely; ``None`` if ``rate`` is not positive."""
+    if not rate > 0:
+        return None
+    n = log_ratio / rate * (1 + SLACK)
+    return max(1, math.ceil(n)) if n < LIMIT else None
+
+
+def least(holds: Callable[[int], bool], *, start: int = 1, limit: int = LIMIT) -> int | None:
+    """The least ``n >= start`` at which a condition that stays true once true holds: doubling, then bisection."""
+    if holds(start):
+        return start
+    low, high = start, max(2 * start, 1)
+    while not holds(high):
+        low, high = high, 2 * high
+        if high > limit:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

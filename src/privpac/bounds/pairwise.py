@@ -1,0 +1,168 @@
+"""Users that clipped pairwise selection needs: every pair of rules is compared, each user moves a comparison by at most ``tau``.
+
+**Certificate C2.**  One record's comparison lies in a sub-interval of [-1, 1] of width ``width`` containing 0 (2 for agnostic learning,
+1 for Scheffé comparisons of distributions), every user has ``m`` records, some candidate has score at most ``a0`` and the output shall
+have score below ``a1``; ``gam = a1 - a0``, ``sig = width sqrt(m) / 2``, ``Q`` the normal upper tail.  Clipping costs at most
+``B+ = sig sqrt(2 pi) Q((tau - a1 m)/sig)`` and ``B- = sig sqrt(2 pi) Q((tau + a0 m)/sig)`` per user, so the margin is
+``Gam = gam m - B+ - B-`` (``B = 0`` when ``tau >= m``: nothing is cut off).  With ``lam = epsilon / rho``, failure is at most ``beta``
+if ``Gam > 0`` and
+
+* *split*: ``n Gam >= b sqrt n + c``, ``b = 2 width sqrt(m ln(4|H|/beta)/2)``, ``c = ln(2|H|/beta)/lam``; or
+* *chernoff*: ``n >= ln(|H|**2/beta) / (th Gam - th**2 m width**2 / 2)``, ``th = min(lam, Gam/(m width**2))``.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from privpac.bounds.certificate import LIMIT, SLACK, Certificate, log_size_of, open_unit, positive, relation, users_for
+from privpac.errors import InfeasibleError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, positive_int
+
+__all__ = ["certify_pairwise", "pairwise_closed_form", "plan_pairwise"]
+
+Array = NDArray[np.float64]
+_MAX_CLIPS = 1 << 20
+_ASSUMES = "users with equally many records from one law, and a candidate of score at most {alpha0}"
+
+
+def plan_pairwise(
+    *,
+    log_size: Rational,
+    epsilon: Rational,
+    alpha1: Rational,
+    beta: Rational,
+    records_per_user: int,
+    alpha0: Rational = 0,
+    width: Rational = 2,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    clip_step: Rational = 1,
+) -> Certificate:
+    """The clip and the bound (*split* before *chernoff*) that certify the fewest users; the first minimum wins.
+
+    Clips are the multiples of ``clip_step`` up to ``records_per_user``: 1 for agnostic learning, 1/4 for Scheffé comparisons.  Agnostic
+    use: ``alpha0 = 0`` and ``alpha1`` = the target excess, less the accuracy of a representation if one is used.  ``n_users`` is
+    ``None`` when clipping eats the margin at every clip, which for ``tau = m`` never happens.
+    """
+    m = positive_int(records_per_user, "records_per_user")
+    step = rational(clip_step, "clip_step", above=0, maximum=m)
+    if m / step > _MAX_CLIPS:
+        raise TooLargeError(f"the plan scans at most {_MAX_CLIPS} clips, got {math.floor(m / step)}; use a larger clip_step")
+    clips = [step * k for k in range(1, math.floor(m / step) + 1)]
+    return _best(clips, log_size, epsilon, alpha1, beta, m, alpha0, width, neighbours)
+
+
+def certify_pairwise(
+    *,
+    log_size: Rational,
+    epsilon: Rational,
+    alpha1: Rational,
+    beta: Rational,
+    records_per_user: int,
+    tau: Rational,
+    alpha0: Rational = 0,
+    width: Rational = 2,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+) -> Certificate:
+    """The certificate for one clip ``tau`` (in records)."""
+    m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
+    return _best([rational(tau, "tau", above=0)], log_size, epsilon, alpha1, beta, m, alpha0, width, neighbours)
+
+
+def pairwise_closed_form(
+    *,
+    log_size: Rational,
+    epsilon: Rational,
+    alpha1: Rational,
+    beta: Rational,
+    records_per_user: int,
+    alpha0: Rational = 0,
+    width: Rational = 2,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+) -> Certificate:
+    """``tau = ceil(a1 m + (width sqrt m / 2) sqrt(2 max(0, ln(2.51 width/(gam sqrt m)))))`` leaves half of the margin; then
+
+    ``n >= max{16 tau ln(2|H|/beta)/(epsilon gam m), 32 width**2 ln(4|H|/beta)/(gam**2 m)}`` under replace, 8 instead of 16 under
+    add-remove.
+    """
+    m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
+    log_h, eps, a0, a1, w, b = _read(log_size, epsilon, alpha0, alpha1, width, beta)
+    margin, root = a1 - a0, math.sqrt(m)
+    tau = math.ceil(a1 * m + w * root / 2 * math.sqrt(2 * max(0.0, math.log(2.51 * w / (margin * root)))))
+    factor = 8 if relation(neighbours) is Neighbours.ADD_REMOVE else 16
+    needed = max(
+        factor * tau * (math.log(2 / b) + log_h) / (eps * margin * m),
+        32 * w * w * (math.log(4 / b) + log_h) / (margin**2 * m),
+    )
+    return Certificate.upper(
+        users_for(needed, 1.0), "pairwise selection, closed form", _ASSUMES.format(alpha0=alpha0), tau=tau, records_per_user=m
+    )
+
+
+def _best(
+    clips: list[Fraction],
+    log_size: Rational,
+    epsilon: Rational,
+    alpha1: Rational,
+    beta: Rational,
+    m: int,
+    alpha0: Rational,
+    width: Rational,
+    neighbours: Neighbours | str,
+) -> Certificate:
+    log_h, eps, a0, a1, w, b = _read(log_size, epsilon, alpha0, alpha1, width, beta)
+    tau = np.array([float(clip) for clip in clips])
+    margin = (a1 - a0) * m - np.where(tau < m, _cut_off(tau, m, a0, a1, w), 0.0) - SLACK * m
+    # The pairwise score of one rule moves by the whole interval [-tau, tau] of one user, twice that under replace.
+    lam = eps / (tau * (2 if relation(neighbours) is Neighbours.ADD_REMOVE else 4))
+    users = np.stack([_split(margin, lam, m, w, log_h, b), _chernoff(margin, lam, m, w, log_h, b)], axis=1)
+    row, column = np.unravel_index(int(np.argmin(users)), users.shape)
+    found = float(users[row, column])
+    chosen = clips[int(row)]
+    return Certificate.upper(
+        int(found) if found < LIMIT else None,
+        "pairwise selection",
+        _ASSUMES.format(alpha0=alpha0),
+        tau=chosen.numerator if chosen.denominator == 1 else chosen,
+        bound=("split", "chernoff")[int(column)],
+        records_per_user=m,
+    )
+
+
+def _cut_off(tau: Array, m: int, a0: float, a1: float, w: float) -> Array:
+    """``B+ + B-``: sub-Gaussian bounds on what clipping takes from the mean of one user's sum."""
+    sigma = w * math.sqrt(m) / 2
+    return np.asarray(sigma * math.sqrt(2 * math.pi) * (ndtr((a1 * m - tau) / sigma) + ndtr(-(tau + a0 * m) / sigma)))
+
+
+def _split(margin: Array, lam: Array, m: int, w: float, log_h: float, beta: float) -> Array:
+    b = 2 * w * math.sqrt(m * (math.log(4 / beta) + log_h) / 2)
+    c = (math.log(2 / beta) + log_h) / lam
+    safe = np.where(margin > 0, margin, 1.0)
+    return _users(((b + np.sqrt(b * b + 4 * safe * c)) / (2 * safe)) ** 2, margin)
+
+
+def _chernoff(margin: Array, lam: Array, m: int, w: float, log_h: float, beta: float) -> Array:
+    safe = np.where(margin > 0, margin, 1.0)
+    tilt = np.minimum(lam, safe / (m * w * w))
+    return _users((2 * log_h - math.log(beta)) / (tilt * safe - tilt**2 * m * w * w / 2), margin)
+
+
+def _users(n: Array, margin: Array) -> Array:
+    return np.where(margin > 0, np.maximum(1.0, np.ceil(n * (1 + SLACK))), np.inf)
+
+
+def _read(
+    log_size: Rational, epsilon: Rational, alpha0: Rational, alpha1: Rational, width: Rational, beta: Rational
+) -> tuple[float, float, float, float, float, float]:
+    w = float(rational(width, "width", above=0, maximum=2))
+    a0, a1 = float(rational(alpha0, "alpha0", minimum=0)), float(rational(alpha1, "alpha1", above=0, maximum=1))
+    if a1 - a0 < 1e-9:
+        raise InfeasibleError(f"alpha1 must exceed alpha0 = {alpha0}, got {alpha1}; ask for less accuracy or use a finer cover")
+    return log_size_of(log_size), positive(epsilon, "epsilon"), a0, a1, w, open_unit(beta, "beta")

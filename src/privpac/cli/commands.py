@@ -1,0 +1,6 @@
+"""Imports every module that adds a command."""
+
+import privpac.cli.learn
+import privpac.cli.ledger
+import privpac.cli.plan
+import privpac.cli.predict  # noqa: F401

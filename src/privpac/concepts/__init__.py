@@ -1,0 +1,44 @@
+"""Concept classes: finite lists of rules over public domains, and how users are folded into their scores.
+
+Names are resolved on first use, so that one class does not load the kernels of all the others.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOME = {
+    "ConceptClass": "base",
+    "Conjunctions": "boolean",
+    "DecisionLists": "lists",
+    "Disjunctions": "boolean",
+    "Exceeds": "statistics",
+    "FiniteClass": "finite",
+    "Halfspaces": "halfspaces",
+    "Intervals": "intervals",
+    "Mean": "statistics",
+    "Parities": "parities",
+    "Points": "points",
+    "Profile": "profile",
+    "Rectangles": "rectangles",
+    "Regret": "statistics",
+    "Rule": "base",
+    "Stumps": "stumps",
+    "Thresholds": "thresholds",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'privpac.concepts' has no attribute {name!r}")
+    value = getattr(import_module(f"privpac.concepts.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

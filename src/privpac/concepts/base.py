@@ -1,0 +1,239 @@
+"""What a concept class is.
+
+A class is a finite list of *rules* over public domains, numbered ``0..size-1``.  It knows how to fold users into a profile
+(one integer per rule, summed over users) for any per-user statistic of its mistakes.  Rules that predict alike stay and
+count in ``size``.  Nothing here draws randomness or knows about privacy parameters.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import comb, log
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.profile import Profile
+from privpac.concepts.statistics import Mean, Statistic
+from privpac.errors import ParameterError, SchemaError
+
+if TYPE_CHECKING:
+    from privpac.data import Domain, UserData, Users
+
+__all__ = ["ConceptClass", "Rule", "columns_of", "sauer"]
+
+
+class Rule(ABC):
+    """A hypothesis that can be published: predicts, prints in the user's units, saves as JSON.
+
+    ``label`` names what a prediction of 1 means.  Concrete rules are frozen dataclasses registered with
+    ``privpac.released.register``.
+    """
+
+    label: str
+
+    @property
+    @abstractmethod
+    def features(self) -> Mapping[str, Domain]:
+        """The columns of the rule's class, in declared order."""
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The columns that prediction needs; the others of ``features`` only give arrays their order."""
+        return tuple(self.features)
+
+    @abstractmethod
+    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+        """0/1 for encoded columns of equal length."""
+
+    def predict(self, X: Any) -> NDArray[np.int8]:
+        """0/1 for a frame (by column name) or a 2-D array (columns in declared order).
+
+        Values outside the domain are clamped; missing values are refused.
+        """
+        codes = {}
+        for name, (domain, column) in columns_of(X, self.features, self.reads).items():
+            encoded, valid = domain.encode(column, on_invalid="clamp")
+            if not bool(np.all(valid)):
+                raise SchemaError(
+                    f"column {name!r}: {int(np.sum(~valid))} missing or unreadable values; prediction needs a value in every row"
+                )
+            codes[name] = encoded
+        return self.predict_codes(codes)
+
+    @abstractmethod
+    def condition(self) -> str:
+        """When the rule says 1, in the user's units: ``x > 5``, ``always``, ``never``."""
+
+    def __str__(self) -> str:
+        condition = self.condition()
+        return f"{self.label} {condition}" if condition in ("always", "never") else f"{self.label} when {condition}"
+
+
+def columns_of(X: Any, features: Mapping[str, Domain], reads: Sequence[str] | None = None) -> dict[str, tuple[Domain, Any]]:
+    """The columns to read (all of them unless ``reads`` names some) beside their domains; by name in a frame, by position in an array."""
+    wanted = tuple(features) if reads is None else reads
+    if hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping):
+        names = list(X) if isinstance(X, Mapping) else list(X.columns if hasattr(X, "columns") else X.column_names)
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            raise SchemaError(f"columns {missing} are missing; the rule reads {list(wanted)}")
+        return {name: (features[name], X[name]) for name in wanted}
+    array = np.asarray(X)
+    if array.ndim == 1 and len(features) == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] != len(features):
+        raise SchemaError(f"the rule reads {len(features)} columns {list(features)}; got an array of shape {array.shape}")
+    return {name: (domain, array[:, i]) for i, (name, domain) in enumerate(features.items()) if name in wanted}
+
+
+class Kernel(Protocol):
+    """Folds users into a profile; partial profiles of disjoint users add up."""
+
+    def zero(self) -> Profile: ...
+
+    def chunk(self, users: UserData) -> Profile: ...
+
+    def merge(self, a: Profile, b: Profile) -> Profile: ...
+
+
+@dataclass(frozen=True)
+class ClassKernel:
+    """The kernel of a class and a statistic."""
+
+    concept: ConceptClass
+    statistic: Statistic
+    columns: tuple[str, ...]
+
+    def zero(self) -> Profile:
+        return self.concept.empty_profile()
+
+    def chunk(self, users: UserData) -> Profile:
+        return self.concept._fold(users, self.columns, self.statistic)
+
+    def merge(self, a: Profile, b: Profile) -> Profile:
+        return a + b
+
+
+class ConceptClass(ABC):
+    """A finite class of rules over public domains."""
+
+    # Size and shape
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of rules (a Python int; may exceed 2**64)."""
+
+    @property
+    def log_size(self) -> float:
+        """Natural logarithm of ``size``."""
+        return log(self.size)
+
+    @property
+    def bits(self) -> int:
+        """``max(1, bit length of size - 1)``."""
+        return max(1, (self.size - 1).bit_length())
+
+    @property
+    @abstractmethod
+    def vc_dimension(self) -> int: ...
+
+    def growth(self, n: int) -> int:
+        """An upper bound on the number of ways ``n`` points can be labelled."""
+        return min(self.size, sauer(self.vc_dimension, n))
+
+    # Columns
+
+    @abstractmethod
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        """Column name -> domain as declared; the name None means "the only feature", a domain None "take the data's"."""
+
+    def bind(self, users: Users) -> tuple[ConceptClass, Users]:
+        """Encode the columns this class reads (schema errors here, before any spend).
+
+        Returns the class with its columns and domains filled in, and the users bound to them.
+        """
+        declared, names = self.declared(), list(users.features)
+        if getattr(users, "labels", ()) is None:
+            raise ParameterError("the data have no labels: name the label column when they are built")
+        if None in declared and (len(declared) != 1 or len(names) != 1):
+            raise ParameterError(f"name the feature: the data have the columns {names}")
+        columns = {names[0] if name is None else name: domain for name, domain in declared.items()}
+        unknown = [name for name in columns if name not in names]
+        if unknown:
+            raise SchemaError(f"columns {unknown} are not among the features {names}")
+        bound = users.bind({name: domain for name, domain in columns.items() if domain is not None})
+        filled = {name: domain for name in columns if (domain := bound.features[name]) is not None}
+        without = [name for name in columns if name not in filled]
+        if without:
+            raise ParameterError(f"columns {without} have no domain: declare one in UserData or in the class, such as Integers(0, 100)")
+        return self.with_columns(filled), bound
+
+    @abstractmethod
+    def with_columns(self, columns: Mapping[str, Domain]) -> ConceptClass:
+        """The same class on named columns with their domains."""
+
+    # Rules
+
+    @abstractmethod
+    def decode(self, hypothesis: int, label: str = "1") -> Rule:
+        """The rule with this id; the class must be bound to columns with domains."""
+
+    @abstractmethod
+    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+        """What one rule says on encoded columns."""
+
+    # Folding
+
+    @abstractmethod
+    def empty_profile(self) -> Profile:
+        """All scores zero."""
+
+    @abstractmethod
+    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
+        """The profile of bound users; a kernel without Python loops over users."""
+
+    def kernel(self, statistic: Statistic) -> ClassKernel:
+        return ClassKernel(self, statistic, tuple(name for name in self.declared() if name is not None))
+
+    def profile(self, users: Users, statistic: Statistic) -> Profile:
+        """Integer score of every rule: the sum over users of the statistic of its mistakes."""
+        concept, bound = self.bind(users)
+        return bound.fold(concept.kernel(statistic))
+
+    # Learning without privacy (references, planning, tests)
+
+    def erm(self, users: Users) -> int:
+        """The first id that minimises the users' mean error, taken in steps of 2**-20 for each user."""
+        return self.profile(users, Mean(1 << 20)).argmin()
+
+    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
+        """Distinct labellings of the given points as ``(labels, first id, number of rules)``; overridden where it is fast."""
+        seen: dict[bytes, list[Any]] = {}
+        for hypothesis in range(self.size):
+            labels = self.predictions(codes, hypothesis)
+            entry = seen.setdefault(labels.tobytes(), [labels, hypothesis, 0])
+            entry[2] += 1
+        for labels, first, count in seen.values():
+            yield labels, first, count
+
+    def consistent(self, codes: Mapping[str, NDArray[np.uint64]], labels: NDArray[np.uint8]) -> int | None:
+        """The least id that makes no mistake on the records, or None (deterministic)."""
+        best: int | None = None
+        for predicted, first, _ in self.dichotomies(codes):
+            if bool((predicted == labels).all()) and (best is None or first < best):
+                best = first
+        return best
+
+
+def sauer(d: int, n: int) -> int:
+    """``sum over i <= d of C(n, i)``."""
+    return sum(comb(n, i) for i in range(min(d, n) + 1))
+
+
+def feature_list(names: Sequence[str]) -> str:
+    return ", ".join(names)

@@ -1,0 +1,156 @@
+"""Classes enumerated rule by rule: what they share, and a kernel on a table of predictions.
+
+The kernel adds up rows of a 0/1 table (points by rules) over a user's distinct points, so the cost is one byte operation
+per (distinct point of a user, rule); nothing of size users times rules is stored.  Rules come in blocks that bound the
+table's memory: with several blocks the user's own minimum over the *whole* class is found in a first pass.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.cells import SIZE_LIMIT
+from privpac.concepts.grouped import Groups, Terms, group, shared, tally, terms
+from privpac.concepts.profile import Profile, constant_profile
+from privpac.concepts.statistics import Statistic
+from privpac.data.jit import jit
+from privpac.errors import ParameterError, TooLargeError
+
+__all__ = ["EnumeratedClass", "dense_scores", "limited"]
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+_TABLE = 1 << 26
+_STRIP = 4096
+_MINIMUM, _SCORES, _BOTH = 0, 1, 2
+
+
+def limited(size: int, what: str, advice: str) -> int:
+    """The size of an enumerated class, if it is within the public limit."""
+    if size > SIZE_LIMIT:
+        shown = str(size) if size < 10**15 else f"more than 10^{len(str(size)) - 1}"
+        raise TooLargeError(f"{what} has {shown} rules, at most {SIZE_LIMIT} are enumerated; {advice}")
+    return size
+
+
+class EnumeratedClass(ConceptClass):
+    """A class of at most ``SIZE_LIMIT`` rules whose predictions can be tabulated in blocks of ids."""
+
+    @abstractmethod
+    def table(self, codes: Mapping[str, NDArray[np.uint64]], first: int, last: int) -> Bytes:
+        """Predictions (records by rules) of the rules ``first..last - 1``."""
+
+    def checked(self, hypothesis: int) -> int:
+        if not 0 <= hypothesis < self.size:
+            raise ParameterError(f"ids go from 0 to {self.size - 1}, got {hypothesis}")
+        return hypothesis
+
+    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+        return self.table(codes, self.checked(hypothesis), hypothesis + 1)[:, 0].astype(np.int8)
+
+    def empty_profile(self) -> Profile:
+        return constant_profile(self.size)
+
+    # Labellings
+
+    def _tables(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[int, Bytes]]:
+        n = max((len(column) for column in codes.values()), default=0)
+        block = max(1, (_TABLE >> 3) // max(n, 1))
+        for first in range(0, self.size, block):
+            yield first, self.table(codes, first, min(first + block, self.size))
+
+    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
+        seen: dict[bytes, list[Any]] = {}
+        for base, table in self._tables(codes):
+            # One column of bits per rule; the leading 1 keeps the key of no points at all non-empty.
+            marked = np.concatenate([np.ones((1, table.shape[1]), np.uint8), table])
+            keys = np.ascontiguousarray(np.packbits(marked, axis=0).T)
+            flat = keys.view(np.dtype((np.void, keys.shape[1])))[:, 0]
+            distinct, firsts, counts = np.unique(flat, return_index=True, return_counts=True)
+            for i in np.argsort(firsts).tolist():
+                first = int(firsts[i])
+                entry = seen.setdefault(distinct[i].tobytes(), [table[:, first].astype(np.int8), base + first, 0])
+                entry[2] += int(counts[i])
+        for labels, first, count in seen.values():
+            yield labels, first, count
+
+    def consistent(self, codes: Mapping[str, NDArray[np.uint64]], labels: NDArray[np.uint8]) -> int | None:
+        for base, table in self._tables(codes):
+            right = (table == np.asarray(labels, dtype=np.uint8)[:, None]).all(axis=0)
+            if bool(right.any()):
+                return base + int(np.argmax(right))
+        return None
+
+
+@jit
+def _block(
+    table: Any, groups: Any, offset: Any, cap: Any, levels: int, mode: int, minimum: Any, first: int, last: int, scores: Any
+) -> None:
+    """One block of rules: lower ``minimum`` (0), add contributions given ``minimum`` (1), or both at once (2)."""
+    starts, ends, places, weights, ones, sizes, times = groups
+    width = table.shape[1]
+    row = np.empty(width, dtype=np.int32)
+    values = np.empty(0, dtype=np.int64)
+    for i in range(first, last):
+        for a in range(0, width, _STRIP):
+            b = min(a + _STRIP, width)
+            strip = row[a:b]
+            strip[:] = np.int32(ones[i])
+            for k in range(starts[i], ends[i]):
+                weight, line = weights[k], table[places[k], a:b]
+                for h in range(b - a):
+                    strip[h] += weight * np.int32(line[h])
+        if mode != _SCORES:
+            least = row[0]
+            for h in range(1, width):
+                least = min(least, row[h])
+            minimum[i] = min(minimum[i], np.int64(least))
+        if mode != _MINIMUM:
+            if len(values) <= sizes[i]:
+                values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
+            tally(row, minimum[i], sizes[i], offset[i], cap[i], levels, times[i], values, scores)
+
+
+def _run(table: Bytes, groups: Groups, term: Terms, mode: int, minimum: Ints) -> Ints:
+    lines, packed = np.ascontiguousarray(table), tuple(groups)
+
+    def work(first: int, last: int, scores: Ints) -> None:
+        _block(lines, packed, term.offset, term.cap, term.levels, mode, minimum, first, last, scores)
+
+    return shared(groups, table.shape[1], work)
+
+
+def dense_scores(
+    points: NDArray[np.uint64],
+    labels: Bytes,
+    offsets: Ints,
+    statistic: Statistic,
+    *,
+    size: int,
+    n_points: int,
+    table: Callable[[int, int], Bytes],
+) -> Ints:
+    """The sum over users of the statistic, for each of ``size`` rules.
+
+    ``points[r]`` in 0..n_points-1 is the table row of record ``r``; ``table(first, last)`` gives the 0/1 predictions
+    (all points, rules ``first..last - 1``).
+    """
+    groups = group(points, labels, offsets)
+    if not len(groups.sizes):
+        return np.zeros(size, dtype=np.int64)
+    term = terms(groups, statistic)
+    block = max(1, _TABLE // max(n_points, 1))
+    edges = [(first, min(first + block, size)) for first in range(0, size, block)]
+    minimum = groups.sizes.copy() if term.uses_minimum else np.zeros_like(groups.sizes)
+    if len(edges) == 1:
+        return _run(table(0, size), groups, term, _BOTH if term.uses_minimum else _SCORES, minimum)
+    if term.uses_minimum:
+        for first, last in edges:
+            _run(table(first, last), groups, term, _MINIMUM, minimum)
+    return np.concatenate([_run(table(first, last), groups, term, _SCORES, minimum) for first, last in edges])

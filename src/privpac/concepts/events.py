@@ -1,0 +1,218 @@
+"""Sum the changes that happen at the same place, places in order.
+
+Events ``(place, change)`` come in any order, with repeats; wanted are the distinct places in increasing order and the
+running total of the changes up to each.  Few possible places: one pass over an array of all of them.  Many: a radix sort
+whose digits are taken from the range really present, first into buckets (all threads), then inside each bucket
+(:func:`sort_span`).  Every level divides the range of a bucket by at least 4, and by 256 while it is large, so clustered
+places (floats close together, many repeats) cost a few passes more and never a quadratic one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.spread import even, spread
+from privpac.data.jit import jit
+
+__all__ = ["ROOM", "sort_span", "sum_events"]
+
+Codes = NDArray[np.uint64]
+Ints = NDArray[np.int64]
+Loads = NDArray[Any]
+
+_RUN = 20
+_TOP_BITS = 11
+_SMALL = 1 << 15
+ROOM = 2 * 32 * 256
+"""Length of the stack of :func:`sort_span`: two ends for at most 256 buckets on each of at most 32 levels."""
+
+
+@jit
+def _shift(span: Any, bits: int) -> Any:
+    """How far to shift down a range so that it fits ``bits`` bits, at least 1."""
+    shift = np.uint64(0)
+    while (span >> shift) >> np.uint64(bits):
+        shift += np.uint64(1)
+    return shift
+
+
+@jit
+def _insertion(key: Any, load: Any, a: int, b: int) -> None:
+    for i in range(a + 1, b):
+        k, t = key[i], load[i]
+        j = i - 1
+        while j >= a and key[j] > k:
+            key[j + 1] = key[j]
+            load[j + 1] = load[j]
+            j -= 1
+        key[j + 1] = k
+        load[j + 1] = t
+
+
+@jit
+def sort_span(key: Any, load: Any, a: int, b: int, key_room: Any, load_room: Any, stack: Any) -> None:
+    """Sort ``key[a:b]`` (uint64) with ``load`` alongside; the rooms hold ``b - a`` entries, the stack ``ROOM``."""
+    if b - a <= _RUN:
+        _insertion(key, load, a, b)
+        return
+    count = np.zeros(257, dtype=np.int64)
+    stack[0], stack[1] = a, b
+    top = 1
+    while top > 0:
+        top -= 1
+        start, stop = stack[2 * top], stack[2 * top + 1]
+        n = stop - start
+        if n <= _RUN:
+            _insertion(key, load, start, stop)
+            continue
+        low, high = key[start], key[start]
+        ordered = True
+        for i in range(start + 1, stop):
+            ordered = ordered and key[i] >= key[i - 1]
+            low, high = min(low, key[i]), max(high, key[i])
+        if ordered:
+            continue
+        bits = 2
+        while bits < 8 and n >> (bits + 3):
+            bits += 1
+        shift = _shift(high - low, bits)
+        buckets = np.int64((high - low) >> shift) + 1
+        count[: buckets + 1] = 0
+        for i in range(start, stop):
+            count[np.int64((key[i] - low) >> shift) + 1] += 1
+        for d in range(buckets):
+            count[d + 1] += count[d]
+        for i in range(start, stop):
+            d = np.int64((key[i] - low) >> shift)
+            key_room[count[d]], load_room[count[d]] = key[i], load[i]
+            count[d] += 1
+        for i in range(n):
+            key[start + i], load[start + i] = key_room[i], load_room[i]
+        # count[d] is now the end of bucket d.
+        before = np.int64(0)
+        for d in range(buckets):
+            if count[d] - before > 1:
+                stack[2 * top], stack[2 * top + 1] = start + before, start + count[d]
+                top += 1
+            before = count[d]
+
+
+# Many places: buckets by the leading bits of the range, then a sort inside each
+
+
+@jit
+def _range(at: Any, change: Any, a: int, b: int, out: Any) -> None:
+    low, high, n = ~np.uint64(0), np.uint64(0), np.uint64(0)
+    for i in range(a, b):
+        if change[i] != 0:
+            low, high = min(low, at[i]), max(high, at[i])
+            n += np.uint64(1)
+    out[0], out[1], out[2] = low, high, n
+
+
+@jit
+def _count(at: Any, change: Any, a: int, b: int, low: Any, shift: Any, count: Any) -> None:
+    for i in range(a, b):
+        if change[i] != 0:
+            count[np.int64((at[i] - low) >> shift)] += 1
+
+
+@jit
+def _scatter(at: Any, change: Any, a: int, b: int, low: Any, shift: Any, slot: Any, key: Any, load: Any) -> None:
+    for i in range(a, b):
+        if change[i] != 0:
+            d = np.int64((at[i] - low) >> shift)
+            key[slot[d]], load[slot[d]] = at[i], change[i]
+            slot[d] += 1
+
+
+@jit
+def _sort_buckets(key: Any, load: Any, ends: Any, a: int, b: int, key_room: Any, load_room: Any, stack: Any) -> None:
+    for d in range(a, b):
+        sort_span(key, load, ends[d], ends[d + 1], key_room, load_room, stack)
+
+
+def _sorted_events(at: Codes, load: Loads) -> tuple[Codes, Loads]:
+    """The events that change something, in order of place."""
+    parts = [(i, a, b) for i, (a, b) in enumerate(even(len(at), _SMALL))]
+    ranges = np.empty((len(parts), 3), dtype=np.uint64)
+    spread(lambda i, a, b: _range(at, load, a, b, ranges[i]), parts)
+    low, high, n = ranges[:, 0].min(), ranges[:, 1].max(), int(ranges[:, 2].sum())
+    key, moved = np.empty(n, dtype=np.uint64), np.empty(n, dtype=load.dtype)
+    if n == 0:
+        return key, moved
+    shift = _shift(high - low, _TOP_BITS if n > _SMALL else 1)
+    buckets = int((high - low) >> shift) + 1
+    count = np.zeros((len(parts), buckets), dtype=np.int64)
+    spread(lambda i, a, b: _count(at, load, a, b, low, shift, count[i]), parts)
+    # Slots are numbered by bucket, then by thread, so that every thread owns its own.
+    slot = np.concatenate([[0], np.cumsum(count.T.ravel())])
+    ends, slots = slot[:: len(parts)].copy(), slot[:-1].reshape(buckets, len(parts)).T.copy()
+    spread(lambda i, a, b: _scatter(at, load, a, b, low, shift, slots[i], key, moved), parts)
+
+    def sort(a: int, b: int) -> None:
+        longest = int(np.diff(ends[a : b + 1]).max(initial=0))
+        rooms = np.empty(longest, dtype=np.uint64), np.empty(longest, dtype=load.dtype)
+        _sort_buckets(key, moved, ends, a, b, *rooms, np.empty(ROOM, dtype=np.int64))
+
+    shares = [0, *(int(np.searchsorted(ends, b)) for _, b in even(n, _SMALL)[:-1]), buckets]
+    spread(sort, [(a, b) for a, b in pairwise(shares) if a < b])
+    return key, moved
+
+
+@jit
+def _totals(key: Any, change: Any, first: int, place: Any, total: Any) -> int:
+    """Places where the running total moves, and the total from there on; ``place`` may be ``key`` itself."""
+    n = 0
+    running, shown = first, first
+    for i in range(len(key)):
+        running += change[i]
+        if (i + 1 == len(key) or key[i + 1] != key[i]) and running != shown:
+            place[n], total[n] = key[i], running
+            shown = running
+            n += 1
+    return n
+
+
+# Few places: an array of all of them
+
+
+@jit
+def _accumulate(at: Any, change: Any, out: Any) -> None:
+    for i in range(len(at)):
+        out[at[i]] += change[i]
+
+
+def _dense(at: Codes, change: Loads, first: int, places: int) -> tuple[Codes, Ints]:
+    moved = np.zeros(places, dtype=np.int64)
+    _accumulate(at, change, moved)
+    place = np.flatnonzero(moved)
+    return place.astype(np.uint64), first + np.cumsum(moved[place])
+
+
+def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int) -> list[tuple[Codes, Ints]]:
+    """For each column of ``change``: the distinct places where the total moves, and the total from there on.
+
+    ``at[i] < places`` (at most 2**64), ``change`` has one row per event, ``first`` one start per column.
+    """
+    columns = range(change.shape[1])
+    if places <= max(_SMALL, 2 * len(at)):
+        return [_dense(at, change[:, c], first[c], places) for c in columns]
+    if change.dtype == np.int32 and len(columns) == 2:
+        # Two changes travel as one word: one sort serves both columns.
+        key, word = _sorted_events(at, np.ascontiguousarray(change).view(np.int64)[:, 0])
+        both = word.view(np.int32).reshape(-1, 2)
+        return [_running(key, both[:, c], first[c], reuse=c == 1) for c in columns]
+    return [_running(*_sorted_events(at, np.ascontiguousarray(change[:, c])), first[c], reuse=True) for c in columns]
+
+
+def _running(key: Codes, change: Loads, first: int, *, reuse: bool) -> tuple[Codes, Ints]:
+    place = key if reuse else np.empty_like(key)
+    total = np.empty(len(key), dtype=np.int64)
+    n = _totals(key, change, first, place, total)
+    return (place[:n], total[:n]) if 2 * n > len(key) else (place[:n].copy(), total[:n].copy())

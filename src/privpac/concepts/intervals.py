@@ -1,0 +1,279 @@
+"""A range of one column: "1 iff lowest <= x <= highest".
+
+A rule is a range of codes ``[l, r)`` with ``0 <= l < r <= N``, or empty: N(N+1)/2 + 1 rules.  Id 0 is the empty range, then
+come the ranges by ``l``, then by ``r``.
+
+Kernel.  Let a user hold distinct codes ``p_1 < ... < p_k`` with weights ``w = zeros - ones``.  The mistakes of ``[l, r)`` are
+``ones`` plus the weights inside, so they depend only on the gaps between codes in which ``l`` and ``r`` lie, and the user's own
+minimum is a minimum-subarray sum.  As a function of (l, r) the contribution is constant on rectangles: its mixed
+differences are non-zero at k(k+1)/2 corners at most.  They are added up over users in one triangle, and two running sums
+turn the triangle into scores: O(sum of k**2 + N**2).
+
+No fixed order of ids makes every rectangle of pairs a run of ids, so the scores are kept pair by pair and the domain must
+be small: ``MAX_POINTS`` values, a public limit.  Wider domains need a public ``Grid``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import comb, isqrt
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.line import contribution, sort_within_users
+from privpac.concepts.profile import Profile, Step, constant_profile
+from privpac.concepts.spread import spread, workers
+from privpac.concepts.statistics import Statistic
+from privpac.data import Domain, UserData
+from privpac.data.jit import jit
+from privpac.errors import ParameterError, TooLargeError
+from privpac.guarantee import positive_int
+from privpac.released import register
+
+__all__ = ["MAX_POINTS", "Interval", "Intervals"]
+
+MAX_POINTS = 5000
+"""The most values a domain may have: 12.5 million rules, 200 MB for their scores."""
+
+
+@register("interval")
+@dataclass(frozen=True)
+class Interval(Rule):
+    """1 iff ``low <= code(x) < high``."""
+
+    feature: str
+    domain: Domain
+    low: int
+    high: int
+    label: str = "1"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.domain, Domain):
+            raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
+        positive_int(self.low, "low", minimum=0, maximum=self.domain.size)
+        positive_int(self.high, "high", minimum=self.low, maximum=self.domain.size)
+
+    @property
+    def features(self) -> Mapping[str, Domain]:
+        return {self.feature: self.domain}
+
+    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+        return range_predictions(codes[self.feature], self.low, self.high)
+
+    def condition(self) -> str:
+        if self.low == self.high:
+            return "never"
+        if (self.low, self.high) == (0, self.domain.size):
+            return "always"
+        low, high = self.domain.text(self.low), self.domain.text(self.high - 1)
+        if self.low + 1 == self.high:
+            return f"{self.feature} = {low}"
+        if self.low == 0:
+            return f"{self.feature} <= {high}"
+        return f"{self.feature} >= {low}" if self.high == self.domain.size else f"{low} <= {self.feature} <= {high}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"feature": self.feature, "domain": self.domain.to_dict(), "low": self.low, "high": self.high, "label": self.label}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(values["feature"], Domain.from_dict(values["domain"]), values["low"], values["high"], values["label"])
+
+
+def range_predictions(codes: NDArray[np.uint64], low: int, high: int) -> NDArray[np.int8]:
+    return ((codes >= low) & (codes < high)).astype(np.int8)
+
+
+@jit
+def _corners(
+    key: Any,
+    tag: Any,
+    offsets: Any,
+    part: int,
+    parts: int,
+    uses_minimum: bool,
+    offset: Any,
+    cap: Any,
+    levels: int,
+    n: int,
+    longest: int,
+    triangle: Any,
+) -> int:
+    """Add every user's mixed differences in the rows ``l = part`` modulo ``parts``; returns the score of the empty range."""
+    place, prefix = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1, dtype=np.int64)
+    values = np.empty(longest + 1, dtype=np.int64)
+    total = 0
+    for u in range(len(offsets) - 1):
+        a, b = offsets[u], offsets[u + 1]
+        if a == b:
+            continue
+        # place[i] is the first l beyond the i-th code, prefix[i] the mistakes of [0, place[i]).
+        ones, k, weight = 0, 0, 0
+        place[0], prefix[0] = 0, 0
+        for i in range(a, b):
+            ones += tag[i]
+            weight += 1 - 2 * np.int64(tag[i])
+            if i + 1 == b or key[i + 1] != key[i]:
+                if weight != 0:
+                    k += 1
+                    place[k], prefix[k] = np.int64(key[i]) + 1, prefix[k - 1] + weight
+                weight = 0
+        least, highest = 0, 0
+        for i in range(1, k + 1):
+            least = min(least, prefix[i] - highest)
+            highest = max(highest, prefix[i])
+        minimum = ones + least if uses_minimum else 0
+        for e in range(b - a + 1):
+            values[e] = contribution(e, minimum, offset[u], cap[u], levels)
+        empty = values[ones]
+        total += empty
+        for i in range(k + 1):
+            left = place[i]
+            if left % parts != part:
+                continue
+            row = left * (n + 1) - left * (left - 1) // 2 - left
+            here = ones - prefix[i]
+            if i == 0:
+                for j in range(1, k + 1):
+                    triangle[row + place[j]] += values[here + prefix[j]] - values[here + prefix[j - 1]]
+                continue
+            # Ranges that start one gap earlier; the pair (i, i) itself is empty.
+            before = ones - prefix[i - 1]
+            triangle[row + left] += empty - values[before + prefix[i]]
+            for j in range(i + 1, k + 1):
+                old = values[before + prefix[j]] - values[before + prefix[j - 1]]
+                triangle[row + place[j]] += values[here + prefix[j]] - values[here + prefix[j - 1]] - old
+    return total
+
+
+@jit
+def _scores(triangle: Any, n: int, empty: int) -> None:
+    """Two running sums, in place: entry ``id`` becomes the score of that id (ids never run ahead of the entries read)."""
+    column = np.zeros(n + 1, dtype=np.int64)
+    out, at = 1, 0
+    for left in range(n + 1):
+        running = empty
+        for right in range(left, n + 1):
+            column[right] += triangle[at]
+            running += column[right]
+            at += 1
+            if right > left:
+                triangle[out] = running
+                out += 1
+    triangle[0] = empty
+
+
+@dataclass(frozen=True)
+class Intervals(ConceptClass):
+    """All ranges of one column.
+
+    >>> from privpac.data import Grid
+    >>> fever = Intervals(Grid(35, 42, 0.1), feature="temperature")
+    >>> print(fever.decode(fever.id_of(35, 51), label="mild"))
+    mild when 38.5 <= temperature <= 40.0
+    """
+
+    domain: Domain | None = None
+    feature: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.domain is None:
+            return
+        if not isinstance(self.domain, Domain):
+            raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
+        if self.domain.size > MAX_POINTS:
+            raise TooLargeError(
+                f"intervals need a domain of at most {MAX_POINTS} values, got {self.domain.size}; "
+                "declare a coarser one, such as Grid(lo, hi, step) with a larger step"
+            )
+
+    @cached_property
+    def _points(self) -> int:
+        if self.domain is None:
+            raise ParameterError("this class has no domain yet: Intervals(Integers(0, 100)), or declare it in UserData")
+        return self.domain.size
+
+    @property
+    def size(self) -> int:
+        return self._points * (self._points + 1) // 2 + 1
+
+    @property
+    def vc_dimension(self) -> int:
+        return min(self._points, 2)
+
+    def growth(self, n: int) -> int:
+        distinct = min(n, self._points)
+        return distinct * (distinct + 1) // 2 + 1
+
+    # Columns and rules
+
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        return {self.feature: self.domain}
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> Intervals:
+        ((feature, domain),) = columns.items()
+        return Intervals(domain, feature)
+
+    def id_of(self, low: int, high: int) -> int:
+        """The id of the codes ``[low, high)``."""
+        positive_int(low, "low", minimum=0, maximum=self._points)
+        positive_int(high, "high", minimum=low, maximum=self._points)
+        return 0 if low == high else 1 + low * self._points - low * (low - 1) // 2 + high - low - 1
+
+    def split(self, hypothesis: int) -> tuple[int, int]:
+        """The codes ``[low, high)`` of an id; (0, 0) is empty."""
+        if not 0 <= hypothesis < self.size:
+            raise ParameterError(f"ids go from 0 to {self.size - 1}, got {hypothesis}")
+        if hypothesis == 0:
+            return 0, 0
+        # Counted from the last id, the ranges that start at N-1, N-2, ... number 1, 2, ...
+        back = self.size - 1 - hypothesis
+        row = (isqrt(8 * back + 1) - 1) // 2
+        return self._points - 1 - row, self._points - (back - row * (row + 1) // 2)
+
+    def decode(self, hypothesis: int, label: str = "1") -> Interval:
+        low, high = self.split(hypothesis)
+        assert self.domain is not None
+        return Interval(self.feature or "x", self.domain, low, high, label)
+
+    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+        return range_predictions(codes[self.feature or "x"], *self.split(hypothesis))
+
+    # Folding
+
+    def empty_profile(self) -> Profile:
+        return constant_profile(self.size)
+
+    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
+        assert users.labels is not None
+        offsets, n = users.offsets, self._points
+        key, tag = sort_within_users(users.codes[columns[0]], users.labels, offsets)
+        sizes = np.diff(offsets)
+        offset, cap = statistic.shape(sizes)
+        triangle = np.zeros((n + 1) * (n + 2) // 2, dtype=np.int64)
+        rest = (statistic.uses_minimum, offset, cap, statistic.bound, n, int(sizes.max(initial=0)), triangle)
+        parts = workers() if len(key) > 1 << 14 else 1
+        # Threads own rows, so that one triangle serves them all; each of them sees the score of the empty range.
+        empty = spread(lambda part, of: _corners(key, tag, offsets, part, of, *rest), [(p, parts) for p in range(parts)])[0]
+        _scores(triangle, n, empty)
+        scores = triangle[: self.size]
+        first = np.concatenate([[True], scores[1:] != scores[:-1]])
+        starts = np.flatnonzero(first) if 4 * int(first.sum()) < self.size else np.arange(self.size)
+        return Profile((Step(0, starts.astype(np.uint64), self.size - 1, scores[starts]),))
+
+    # Labellings
+
+    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
+        points = codes[self.feature or "x"]
+        starts = [0, *(int(code) + 1 for code in np.unique(points).tolist())]
+        widths = [b - a for a, b in zip(starts, [*starts[1:], self._points + 1])]
+        # Both ends in one gap between points: nothing is inside.
+        yield range_predictions(points, 0, 0), 0, 1 + sum(comb(width, 2) for width in widths)
+        for i, (low, left) in enumerate(zip(starts, widths)):
+            for high, right in zip(starts[i + 1 :], widths[i + 1 :]):
+                yield range_predictions(points, low, high), self.id_of(low, high), left * right

@@ -1,0 +1,61 @@
+"""Classes of rules by the names people type: ``stump``, ``interval``, ``decision-list`` …"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.boolean import Conjunctions, Disjunctions
+from privpac.concepts.halfspaces import Halfspaces
+from privpac.concepts.intervals import Intervals
+from privpac.concepts.lists import DecisionLists
+from privpac.concepts.parities import Parities
+from privpac.concepts.points import Points
+from privpac.concepts.rectangles import Rectangles
+from privpac.concepts.stumps import Stumps
+from privpac.concepts.thresholds import Thresholds
+from privpac.data import Domain
+from privpac.errors import ParameterError
+
+__all__ = ["RULES", "rule_class"]
+
+Features = Mapping[str, Domain]
+
+
+def _single(build: Callable[[Domain, str], ConceptClass]) -> Callable[[Features], ConceptClass]:
+    def of_one(features: Features) -> ConceptClass:
+        if len(features) != 1:
+            raise ParameterError(
+                f"this rule reads one column, got {len(features)}: {', '.join(features)}; use the rule 'stump' for several"
+            )
+        ((feature, domain),) = features.items()
+        return build(domain, feature)
+
+    return of_one
+
+
+RULES: dict[str, Callable[[Features], Any]] = {
+    "threshold": _single(Thresholds),
+    "threshold-below": _single(lambda domain, feature: Thresholds(domain, feature, "below")),
+    "threshold-both": _single(lambda domain, feature: Thresholds(domain, feature, "both")),
+    "stump": lambda features: Stumps(dict(features)),
+    "point": _single(Points),
+    "interval": _single(Intervals),
+    "rectangle": lambda features: Rectangles(dict(features)),
+    "conjunction": lambda features: Conjunctions(dict(features)),
+    "disjunction": lambda features: Disjunctions(dict(features)),
+    "parity": lambda features: Parities(dict(features)),
+    "decision-list": lambda features: DecisionLists(dict(features)),
+    "halfspace": lambda features: Halfspaces(dict(features)),
+}
+
+
+def rule_class(name: str, features: Features) -> ConceptClass:
+    """The class of rules with this name over named columns with their domains."""
+    if not isinstance(name, str) or name not in RULES:
+        raise ParameterError(f"rule must be one of {', '.join(RULES)}; got {name!r}")
+    if not features:
+        raise ParameterError("a rule needs at least one column")
+    built: ConceptClass = RULES[name](features)
+    return built

@@ -1,0 +1,235 @@
+"""One value of one column: "1 iff x = value".
+
+Ids are codes 0..N-1; with ``zero=True`` the rule that never says 1 comes last.  A user's mistakes are ``ones`` (records with
+label 1) for every value the user does not hold, and ``ones + zeros(v) - ones(v)`` for a value v the user holds, so a user
+adds one number to all rules and a correction to at most m of them: O(m) after the sort, on any domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.events import sum_events
+from privpac.concepts.line import change_type, contribution, sort_within_users
+from privpac.concepts.profile import Profile, Step, step_of
+from privpac.concepts.spread import spread, user_spans
+from privpac.concepts.statistics import Statistic
+from privpac.data import Domain, UserData
+from privpac.data.jit import jit
+from privpac.errors import ParameterError
+from privpac.guarantee import positive_int
+from privpac.released import register
+
+__all__ = ["Point", "Points"]
+
+
+@register("point")
+@dataclass(frozen=True)
+class Point(Rule):
+    """1 iff ``code(x) = code``; ``code=None`` never says 1."""
+
+    feature: str
+    domain: Domain
+    code: int | None
+    label: str = "1"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.domain, Domain):
+            raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
+        if self.code is not None:
+            positive_int(self.code, "code", minimum=0, maximum=self.domain.size - 1)
+
+    @property
+    def features(self) -> Mapping[str, Domain]:
+        return {self.feature: self.domain}
+
+    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+        return point_predictions(codes[self.feature], self.code)
+
+    def condition(self) -> str:
+        if self.code is None or not _holds_value(self.domain, self.code):
+            return "never"
+        return "always" if self.domain.size == 1 else f"{self.feature} = {self.domain.text(self.code)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        code = None if self.code is None else str(self.code)
+        return {"feature": self.feature, "domain": self.domain.to_dict(), "code": code, "label": self.label}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        code = values["code"]
+        return cls(values["feature"], Domain.from_dict(values["domain"]), None if code is None else int(code), values["label"])
+
+
+def _holds_value(domain: Domain, code: int) -> bool:
+    """Whether some value has this code (among the codes of floats are patterns that no value has)."""
+    return int(domain.encode([domain.value(code)], on_invalid="clamp")[0][0]) == code
+
+
+def point_predictions(codes: NDArray[np.uint64], code: int | None) -> NDArray[np.int8]:
+    return np.zeros(len(codes), dtype=np.int8) if code is None else (codes == np.uint64(code)).astype(np.int8)
+
+
+@jit
+def _events(
+    key: Any,
+    tag: Any,
+    offsets: Any,
+    start: int,
+    stop: int,
+    values: Any,
+    uses_minimum: bool,
+    offset: Any,
+    cap: Any,
+    levels: int,
+    change: Any,
+) -> int:
+    """Per distinct value of a user (at its last record) what it adds to the base; returns the sum of the bases.
+
+    ``values`` is the number of values a user must hold so that no rule is left with the base.
+    """
+    total = 0
+    for u in range(start, stop):
+        a, b = offsets[u], offsets[u + 1]
+        if a == b:
+            continue
+        ones = 0
+        for i in range(a, b):
+            ones += tag[i]
+        least, mistakes = b - a, ones
+        held = np.uint64(0)
+        for i in range(a, b):
+            mistakes += 1 - 2 * np.int64(tag[i])
+            if i + 1 == b or key[i + 1] != key[i]:
+                least = min(least, mistakes)
+                mistakes = ones
+                held += np.uint64(1)
+        if held < values:
+            least = min(least, ones)
+        minimum = least if uses_minimum else 0
+        base = contribution(ones, minimum, offset[u], cap[u], levels)
+        total += base
+        mistakes = ones
+        for i in range(a, b):
+            mistakes += 1 - 2 * np.int64(tag[i])
+            change[i] = 0
+            if i + 1 == b or key[i + 1] != key[i]:
+                change[i] = contribution(mistakes, minimum, offset[u], cap[u], levels) - base
+                mistakes = ones
+    return total
+
+
+@dataclass(frozen=True)
+class Points(ConceptClass):
+    """One rule for each value of a column.
+
+    >>> from privpac.data import Categories
+    >>> print(Points(Categories(["red", "green"]), feature="colour").decode(1))
+    1 when colour = green
+    """
+
+    domain: Domain | None = None
+    feature: str | None = None
+    zero: bool = False
+
+    def __post_init__(self) -> None:
+        if self.domain is not None and not isinstance(self.domain, Domain):
+            raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
+        if not isinstance(self.zero, bool):
+            raise TypeError(f"zero must be True or False, got {type(self.zero).__name__}")
+
+    @cached_property
+    def _points(self) -> int:
+        if self.domain is None:
+            raise ParameterError("this class has no domain yet: Points(Integers(0, 100)), or declare it in UserData")
+        return self.domain.size
+
+    @property
+    def size(self) -> int:
+        return self._points + self.zero
+
+    @property
+    def vc_dimension(self) -> int:
+        return int(self.size > 1)
+
+    @property
+    def littlestone_dimension(self) -> int:
+        return int(self.size > 1)
+
+    def growth(self, n: int) -> int:
+        return min(n + 1, self.size)
+
+    # Columns and rules
+
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        return {self.feature: self.domain}
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> Points:
+        ((feature, domain),) = columns.items()
+        return Points(domain, feature, self.zero)
+
+    def code(self, hypothesis: int) -> int | None:
+        """The code of an id, None for the zero rule."""
+        if not 0 <= hypothesis < self.size:
+            raise ParameterError(f"ids go from 0 to {self.size - 1}, got {hypothesis}")
+        return hypothesis if hypothesis < self._points else None
+
+    def decode(self, hypothesis: int, label: str = "1") -> Point:
+        code = self.code(hypothesis)
+        assert self.domain is not None
+        return Point(self.feature or "x", self.domain, code, label)
+
+    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+        return point_predictions(codes[self.feature or "x"], self.code(hypothesis))
+
+    # Folding
+
+    def _profile(self, base: int, places: NDArray[np.uint64], added: NDArray[np.int64]) -> Profile:
+        """``base`` for every rule, and ``added[i]`` more at ``places[i]``."""
+        after = places + np.uint64(1)
+        back = np.ones(len(places), dtype=bool)
+        if len(places):
+            back[:-1] = after[:-1] != places[1:]
+            back[-1] = int(places[-1]) + 1 < self._points
+        kept = np.stack([np.ones_like(back), back], axis=1).ravel()
+        starts = np.stack([places, after], axis=1).ravel()[kept]
+        scores = (base + np.stack([added, np.zeros_like(added)], axis=1).ravel())[kept]
+        steps = [step_of(0, self._points - 1, base, starts, scores)]
+        if self.zero:
+            steps.append(Step(self._points, np.zeros(1, dtype=np.uint64), 0, np.array([base], dtype=np.int64)))
+        return Profile(tuple(steps))
+
+    def empty_profile(self) -> Profile:
+        return self._profile(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+
+    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
+        assert users.labels is not None
+        offsets = users.offsets
+        key, tag = sort_within_users(users.codes[columns[0]], users.labels, offsets)
+        offset, cap = statistic.shape(np.diff(offsets))
+        change = np.empty((len(key), 1), dtype=change_type(statistic.bound))
+        # No user holds 2**64 values, so the last code stands in for that number.
+        values, moved = np.uint64(min(self.size, (1 << 64) - 1)), change[:, 0]
+        rest = (values, statistic.uses_minimum, offset, cap, statistic.bound, moved)
+        base = sum(spread(lambda a, b: _events(key, tag, offsets, a, b, *rest), user_spans(offsets)))
+        ((places, totals),) = sum_events(key, change, [0], self._points)
+        return self._profile(base, places, np.diff(totals, prepend=0))
+
+    # Labellings
+
+    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
+        points = codes[self.feature or "x"]
+        held = [int(code) for code in np.unique(points).tolist()]
+        for code in held:
+            yield point_predictions(points, code), code, 1
+        if self.size > len(held):
+            # Ids are increasing, so the first one that is not held is where they and the positions part.
+            first = next((i for i, code in enumerate(held) if i != code), len(held))
+            yield point_predictions(points, None), first, self.size - len(held)

@@ -1,0 +1,133 @@
+"""A score for every hypothesis, as step functions over hypothesis ids.
+
+Ids are Python ints ``0..size-1``.  A :class:`Step` covers consecutive ids with a step function; a :class:`Profile` is
+a sequence of steps that covers the class.  Profiles add up (``a + b`` is the profile of the union of two disjoint sets of
+users), so the same fold runs in memory, in chunks or on a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.events import sum_events
+from privpac.errors import ParameterError
+from privpac.exact import Rational
+from privpac.law import Law
+
+__all__ = ["Profile", "Step", "constant_profile", "concatenate", "dense_profile", "step_from_events", "step_of"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Step:
+    """Ids ``offset + starts[i] .. offset + starts[i+1] - 1`` have score ``scores[i]``; the last block ends at ``offset + end``."""
+
+    offset: int
+    starts: NDArray[np.uint64]
+    end: int
+    scores: NDArray[np.int64]
+
+    def score(self, local: int) -> int:
+        # Starts fit 64 bits; an id beyond them lies in the last block.
+        return int(self.scores[int(np.searchsorted(self.starts, np.uint64(min(local, (1 << 64) - 1)), side="right")) - 1])
+
+    def __add__(self, other: Step) -> Step:
+        if (self.offset, self.end) != (other.offset, other.end):
+            raise ParameterError("profiles of different classes cannot be added")
+        if len(self.starts) == len(other.starts) and bool((self.starts == other.starts).all()):
+            return Step(self.offset, self.starts, self.end, self.scores + other.scores)
+        starts = np.union1d(self.starts, other.starts)
+        mine = self.scores[np.searchsorted(self.starts, starts, side="right") - 1]
+        theirs = other.scores[np.searchsorted(other.starts, starts, side="right") - 1]
+        return Step(self.offset, starts, self.end, mine + theirs)
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """Integer scores (minimised) of every hypothesis of a class."""
+
+    steps: tuple[Step, ...]
+
+    # Reading
+
+    def score(self, hypothesis: int) -> int:
+        """The score of one id."""
+        for step in self.steps:
+            if step.offset <= hypothesis <= step.offset + step.end:
+                return step.score(hypothesis - step.offset)
+        raise ParameterError(f"no hypothesis has id {hypothesis}")
+
+    def blocks(self) -> list[tuple[int, int, int]]:
+        """``(first id, last id, score)`` with equal neighbours merged."""
+        out: list[tuple[int, int, int]] = []
+        for step in self.steps:
+            firsts = [step.offset + int(s) for s in step.starts.tolist()]
+            lasts = [f - 1 for f in firsts[1:]] + [step.offset + step.end]
+            for first, last, score in zip(firsts, lasts, step.scores.tolist()):
+                if out and out[-1][2] == score and out[-1][1] + 1 == first:
+                    out[-1] = (out[-1][0], last, score)
+                else:
+                    out.append((first, last, score))
+        return out
+
+    @property
+    def least(self) -> int:
+        return min(int(step.scores.min()) for step in self.steps)
+
+    def argmin(self) -> int:
+        """The first id of least score."""
+        least = self.least
+        step = next(step for step in self.steps if int(step.scores.min()) == least)
+        return step.offset + int(step.starts[int(np.argmin(step.scores))])
+
+    # Building
+
+    def __add__(self, other: Profile) -> Profile:
+        if len(self.steps) != len(other.steps):
+            raise ParameterError("profiles of different classes cannot be added")
+        return Profile(tuple(a + b for a, b in zip(self.steps, other.steps)))
+
+    def law(self, eta: Rational | None = None, *, base: Rational | None = None) -> Law:
+        """The exponential law over ids: weight ``e**(-eta * score)``."""
+        return Law.from_steps([(step.offset, step.starts, step.end, step.scores) for step in self.steps], eta, base=base)
+
+    def __repr__(self) -> str:
+        return "<Profile>"
+
+
+def constant_profile(size: int, score: int = 0) -> Profile:
+    """The same score for ids ``0..size-1``."""
+    return Profile((Step(0, np.zeros(1, dtype=np.uint64), size - 1, np.array([score], dtype=np.int64)),))
+
+
+def dense_profile(scores: NDArray[np.int64]) -> Profile:
+    """One score per id."""
+    return Profile((Step(0, np.arange(len(scores), dtype=np.uint64), len(scores) - 1, scores.astype(np.int64)),))
+
+
+def step_of(offset: int, end: int, first: int, places: NDArray[np.uint64], scores: NDArray[np.int64]) -> Step:
+    """Score ``first`` from id ``offset`` on, ``scores[i]`` from ``offset + places[i]`` on; places increase."""
+    if len(places) == 0 or places[0] != 0:
+        places = np.concatenate([np.zeros(1, dtype=np.uint64), places])
+        scores = np.concatenate([np.array([first], dtype=np.int64), scores])
+    return Step(offset, places, end, scores)
+
+
+def step_from_events(offset: int, end: int, first: int, at: NDArray[np.uint64], change: NDArray[Any]) -> Step:
+    """Score ``first`` from id ``offset`` on, changing by ``change[i]`` from ``offset + at[i]`` on (any order, repeats allowed)."""
+    ((places, scores),) = sum_events(at, change[:, None], [first], end + 1)
+    return step_of(offset, end, first, places, scores)
+
+
+def concatenate(parts: Sequence[Profile], sizes: Sequence[int]) -> Profile:
+    """Profiles of classes laid one after the other."""
+    out: list[Step] = []
+    base = 0
+    for part, size in zip(parts, sizes):
+        out.extend(Step(base + step.offset, step.starts, step.end, step.scores) for step in part.steps)
+        base += size
+    return Profile(tuple(out))

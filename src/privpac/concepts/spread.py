@@ -1,0 +1,46 @@
+"""Work over a range, shared among threads.
+
+The kernels release the interpreter lock, so plain threads use every core.  Threads of our own, made for one call and gone
+after it, may be used from a web server's threads and after a fork, where the thread pools of compiled runtimes abort.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["even", "spread", "user_spans", "workers"]
+
+T = TypeVar("T")
+Span = tuple[int, int]
+
+
+def workers() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def even(n: int, least: int) -> list[Span]:
+    """``range(n)`` in at most ``workers()`` nearly equal parts of ``least`` or more."""
+    parts = max(1, min(workers(), n // max(least, 1)))
+    return [(n * i // parts, n * (i + 1) // parts) for i in range(parts)]
+
+
+def user_spans(offsets: NDArray[np.int64], least: int = 1 << 15) -> list[Span]:
+    """Ranges of users that hold nearly equal numbers of records."""
+    edges = [0, *(int(np.searchsorted(offsets, b)) for _, b in even(int(offsets[-1]), least)[:-1]), len(offsets) - 1]
+    return [(a, b) for a, b in pairwise(edges) if a < b]
+
+
+def spread(work: Callable[..., T], calls: Sequence[tuple[int, ...]]) -> list[T]:
+    """``work(*call)`` for every call, in threads if there are several; results in order."""
+    if len(calls) <= 1:
+        return [work(*call) for call in calls]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(lambda call: work(*call), calls))

@@ -1,0 +1,209 @@
+"""What one user says about one rule: a bounded integer.
+
+All three statistics are one formula of the user's own mistakes ``e``, own least mistakes ``b`` over the class and own
+number of records ``m``:
+
+    g = floor( levels * min( max(e - b*uses_minimum - offset(m), 0), cap(m) ) / cap(m) ),   an integer in 0..levels
+
+and 0 for a user without records.  The bound ``levels`` *is* the privacy proof: a sum over users of values in 0..levels
+has range sensitivity ``levels`` under add-remove and ``2 * levels`` under replace, whatever ``offset`` and ``cap`` are, as
+long as they are public functions of ``m`` (rule R2 of the pure agnostic learner).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.errors import ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import positive_int
+
+__all__ = ["DEFAULT_LEVELS", "ClipRule", "Exceeds", "Mean", "Regret", "Statistic", "root_clip"]
+
+DEFAULT_LEVELS = 840
+"""Steps of a scaled contribution: divisible by 1..8, so small clips lose nothing to rounding."""
+
+Table = int | Mapping[int, int] | Callable[[int], int]
+"""A public function of a user's number of records: a constant, a table or a rule."""
+
+
+def read_table(table: Table, m: int, *, name: str, minimum: int) -> int:
+    """The entry for ``m`` records; in a mapping the largest key at most ``m`` rules."""
+    if isinstance(table, Mapping):
+        keys = [key for key in table if key <= m]
+        if not keys:
+            raise ParameterError(f"{name} has no entry for users with {min(table, default=0)} records or fewer; add a key 0 or 1")
+        value = table[max(keys)]
+    else:
+        value = table(m) if callable(table) else table
+    return positive_int(value, name, minimum=minimum)
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """Base of the three statistics; see the module docstring for the formula."""
+
+    @property
+    def bound(self) -> int:
+        """The largest contribution of one user to one rule."""
+        raise NotImplementedError
+
+    @property
+    def uses_minimum(self) -> bool:
+        """Whether mistakes are counted from the user's own best rule."""
+        return False
+
+    def offset_of(self, m: int) -> int:
+        """Mistakes that cost nothing."""
+        return 0
+
+    def cap_of(self, m: int) -> int:
+        """Mistakes from which on nothing more is charged, at least 1."""
+        raise NotImplementedError
+
+    def value(self, mistakes: int, own_minimum: int, m: int) -> int:
+        """The contribution of one user, for reference and tests."""
+        if m == 0:
+            return 0
+        base = own_minimum if self.uses_minimum else 0
+        cap = self.cap_of(m)
+        return self.bound * min(max(mistakes - base - self.offset_of(m), 0), cap) // cap
+
+    def shape(self, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """``offset`` and ``cap`` for every user, from a table over the distinct sizes."""
+        distinct, place = np.unique(sizes, return_inverse=True)
+        offsets = np.array([self.offset_of(int(m)) if m else 0 for m in distinct], dtype=np.int64)
+        caps = np.array([self.cap_of(int(m)) if m else 1 for m in distinct], dtype=np.int64)
+        return offsets[place], caps[place]
+
+
+@dataclass(frozen=True)
+class Exceeds(Statistic):
+    """1 if the rule makes more than ``tolerance`` mistakes on the user's records."""
+
+    tolerance: Table = 0
+
+    def __post_init__(self) -> None:
+        if not callable(self.tolerance) and not isinstance(self.tolerance, Mapping):
+            positive_int(self.tolerance, "tolerance", minimum=0)
+
+    @property
+    def bound(self) -> int:
+        return 1
+
+    def offset_of(self, m: int) -> int:
+        return read_table(self.tolerance, m, name="tolerance", minimum=0)
+
+    def cap_of(self, m: int) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class Mean(Statistic):
+    """The user's error rate in steps of ``1/levels``, counted from the user's own best rule (a shift that cancels)."""
+
+    levels: int = DEFAULT_LEVELS
+
+    def __post_init__(self) -> None:
+        positive_int(self.levels, "levels", maximum=1 << 31)
+
+    @property
+    def bound(self) -> int:
+        return self.levels
+
+    @property
+    def uses_minimum(self) -> bool:
+        return True
+
+    def cap_of(self, m: int) -> int:
+        return m
+
+
+@dataclass(frozen=True)
+class ClipRule:
+    """The default clip: the least integer ``k`` in 1..m with
+
+        k*k >= m,   16 k >= m,   64 k*k >= theta**2 N m,   96 bits k >= theta N m.
+
+    sqrt(m) is the size of a user's own luck; never amplify a user more than 16 times; stop amplifying once the privacy
+    noise is below the sampling noise (third) or negligible (fourth), so that many users give the unbiased mean.
+    """
+
+    theta: Fraction
+    n_users: int
+    bits: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "theta", rational(self.theta, "theta", minimum=0))
+        positive_int(self.n_users, "n_users", minimum=0)
+        positive_int(self.bits, "bits")
+
+    def __call__(self, m: int) -> int:
+        p, q, n = self.theta.numerator, self.theta.denominator, self.n_users
+        k = max(
+            1,
+            _root_up(m),
+            _ratio_up(m, 16),
+            _root_up(_ratio_up(p * p * n * m, 64 * q * q)),
+            _ratio_up(p * n * m, 96 * self.bits * q),
+        )
+        return min(k, max(m, 1))
+
+
+def root_clip(c: Rational) -> Callable[[int], int]:
+    """``tau(m)`` = the least ``k >= 1`` with ``k >= c sqrt(m)``, at most ``m``."""
+    exact = rational(c, "c", above=0)
+    p, q = exact.numerator, exact.denominator
+    return lambda m: min(max(1, _root_up(_ratio_up(p * p * m, q * q))), max(m, 1))
+
+
+def _ratio_up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _root_up(a: int) -> int:
+    """The least k with k*k >= a."""
+    return isqrt(a - 1) + 1 if a > 0 else 0
+
+
+@dataclass(frozen=True)
+class Regret(Statistic):
+    """How much worse than the user's own best rule, cut off at ``tau(m)`` records, in steps of ``1/levels``."""
+
+    tau: Table
+    levels: int = DEFAULT_LEVELS
+
+    def __post_init__(self) -> None:
+        positive_int(self.levels, "levels", maximum=1 << 31)
+        if not callable(self.tau) and not isinstance(self.tau, Mapping):
+            positive_int(self.tau, "tau")
+
+    @property
+    def bound(self) -> int:
+        return self.levels
+
+    @property
+    def uses_minimum(self) -> bool:
+        return True
+
+    def cap_of(self, m: int) -> int:
+        return read_table(self.tau, m, name="tau", minimum=1)
+
+
+def describe(statistic: Statistic) -> dict[str, Any]:
+    """Public parameters of a statistic, for results."""
+    out: dict[str, Any] = {"statistic": type(statistic).__name__.lower()}
+    if isinstance(statistic, (Mean, Regret)):
+        out["levels"] = statistic.levels
+    if isinstance(statistic, Exceeds) and isinstance(statistic.tolerance, int):
+        out["tolerance"] = statistic.tolerance
+    if isinstance(statistic, Regret) and isinstance(statistic.tau, int):
+        out["tau"] = statistic.tau
+    return out

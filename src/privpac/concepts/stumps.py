@@ -1,0 +1,209 @@
+"""Cut-offs on any one of several columns: "1 iff x_j > value" or "1 iff x_j <= value".
+
+Ids run over features in declared order, then directions (above, below), then cuts 0..N_j.  Rules that predict alike, such
+as the constants of every feature, stay and count in ``size``.  A user's own best rule is the best over *all* features and
+directions; after that the profile is one step function per feature and direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from math import comb
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, domains_of, named_domains
+from privpac.concepts.line import line_minimum, line_steps, sort_within_users
+from privpac.concepts.profile import Profile, Step
+from privpac.concepts.statistics import Statistic
+from privpac.concepts.thresholds import DIRECTIONS, Labelling, check_cut, cut_condition, cut_labellings, cut_predictions, merged, zero_steps
+from privpac.data import Domain, UserData
+from privpac.errors import ParameterError
+from privpac.released import register
+
+if TYPE_CHECKING:
+    from privpac.data import Users
+
+__all__ = ["Stump", "Stumps"]
+
+
+@register("stump")
+@dataclass(frozen=True)
+class Stump(Rule):
+    """A cut on one of several columns; arrays have all the columns, frames need only the one that is read."""
+
+    columns: Mapping[str, Domain]
+    feature: str
+    cut: int
+    direction: str = "above"
+    label: str = "1"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", Frozen(tuple(domains_of(named_domains(self.columns, "columns")).items())))
+        if self.feature not in self.columns:
+            raise ParameterError(f"feature must be one of {list(self.columns)}, got {self.feature!r}")
+        check_cut(self.columns[self.feature], self.cut, self.direction)
+
+    @property
+    def features(self) -> Mapping[str, Domain]:
+        return self.columns
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.feature,)
+
+    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+        return cut_predictions(codes[self.feature], self.cut, self.direction)
+
+    def condition(self) -> str:
+        return cut_condition(self.feature, self.columns[self.feature], self.cut, self.direction)
+
+    def to_dict(self) -> dict[str, Any]:
+        cut = {"feature": self.feature, "cut": str(self.cut), "direction": self.direction, "label": self.label}
+        return {"columns": columns_to_list(self.columns)} | cut
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(columns_from_list(values["columns"]), values["feature"], int(values["cut"]), values["direction"], values["label"])
+
+
+@dataclass(frozen=True)
+class Stumps(ConceptClass):
+    """All cuts of all the given columns; ``domains=None`` takes every feature of the data.
+
+    >>> from privpac.data import Integers
+    >>> stumps = Stumps({"age": Integers(0, 120), "dose": Integers(0, 9)})
+    >>> stumps.size, str(stumps.decode(2 * 122 + 5, label="cured"))
+    (266, 'cured when dose > 4')
+    """
+
+    domains: Mapping[str, Domain | None] | Iterable[str] | None = None
+    direction: str = "both"
+
+    def __post_init__(self) -> None:
+        if self.direction not in (*DIRECTIONS, "both"):
+            raise ParameterError(f"direction must be 'above', 'below' or 'both', got {self.direction!r}")
+        if self.domains is not None:
+            object.__setattr__(self, "domains", named_domains(self.domains, "domains"))
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        return DIRECTIONS if self.direction == "both" else (self.direction,)
+
+    @property
+    def columns(self) -> Frozen[Domain | None] | None:
+        """The columns in order, None before the class is bound to data."""
+        return cast(Frozen[Domain | None] | None, self.domains)
+
+    @cached_property
+    def _domains(self) -> dict[str, Domain]:
+        if self.columns is None:
+            raise ParameterError("this class has no columns yet: Stumps({'age': Integers(0, 120)}), or bind it to data")
+        return domains_of(self.columns)
+
+    @cached_property
+    def _bases(self) -> list[int]:
+        """The first id of every feature, and the number of ids."""
+        return list(accumulate((len(self.directions) * (domain.size + 1) for domain in self._domains.values()), initial=0))
+
+    @property
+    def size(self) -> int:
+        return self._bases[-1]
+
+    @property
+    def vc_dimension(self) -> int:
+        """The largest n that passes both tests; never too small, and exact for one column.
+
+        A column in one direction labels n points by a chain of sets, so among the sets of floor(n/2) points it gives at most one,
+        and shattering needs C(n, floor(n/2)) chains (Sperner).  It gives at most ``min(n, N) - 1`` sets that are not
+        constant, and shattering needs 2**n - 2 of these.
+        """
+        chains, n = len(self.directions), 1
+        while comb(n + 1, (n + 1) // 2) <= chains * len(self._domains) and self._bound(n + 1) >= 1 << (n + 1):
+            n += 1
+        return n
+
+    def _bound(self, n: int) -> int:
+        """Both constants, and what every column can add."""
+        return 2 + len(self.directions) * sum(min(n, domain.size) - 1 for domain in self._domains.values())
+
+    def growth(self, n: int) -> int:
+        return min(1 << n, self._bound(n)) if n < 64 else self._bound(n)
+
+    # Columns and rules
+
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        return dict(self.columns or {})
+
+    def bind(self, users: Users) -> tuple[ConceptClass, Users]:
+        if self.columns is None:
+            return Stumps(dict.fromkeys(users.features), self.direction).bind(users)
+        return super().bind(users)
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> Stumps:
+        return Stumps(columns, self.direction)
+
+    def split(self, hypothesis: int) -> tuple[str, int, str]:
+        """Feature, cut and direction of an id."""
+        if not 0 <= hypothesis < self.size:
+            raise ParameterError(f"ids go from 0 to {self.size - 1}, got {hypothesis}")
+        which = next(i for i, base in enumerate(self._bases[1:]) if hypothesis < base)
+        feature = list(self._domains)[which]
+        direction, cut = divmod(hypothesis - self._bases[which], self._domains[feature].size + 1)
+        return feature, cut, self.directions[direction]
+
+    def decode(self, hypothesis: int, label: str = "1") -> Stump:
+        feature, cut, direction = self.split(hypothesis)
+        return Stump(self._domains, feature, cut, direction, label)
+
+    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+        feature, cut, direction = self.split(hypothesis)
+        return cut_predictions(codes[feature], cut, direction)
+
+    # Folding
+
+    def empty_profile(self) -> Profile:
+        parts = zip(self._bases, self._domains.values())
+        return Profile(tuple(step for base, domain in parts for step in zero_steps(base, domain.size, len(self.directions))))
+
+    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
+        assert users.labels is not None
+        sizes = np.diff(users.offsets)
+        offset, cap = statistic.shape(sizes)
+        minimum = sizes.copy() if statistic.uses_minimum else np.zeros_like(sizes)
+        if statistic.uses_minimum:
+            # Sorting again below is cheaper than keeping every sorted column.
+            for name in columns:
+                key, tag = sort_within_users(users.codes[name], users.labels, users.offsets)
+                line_minimum(key, tag, users.offsets, self.directions, minimum)
+        steps: list[Step] = []
+        for base, name in zip(self._bases, columns):
+            key, tag = sort_within_users(users.codes[name], users.labels, users.offsets)
+            steps += line_steps(
+                key,
+                tag,
+                users.offsets,
+                directions=self.directions,
+                minimum=minimum,
+                offset=offset,
+                cap=cap,
+                levels=statistic.bound,
+                base=base,
+                size=self._domains[name].size,
+            )
+        return Profile(tuple(steps))
+
+    # Labellings
+
+    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[Labelling]:
+        def of_columns() -> Iterator[Labelling]:
+            for base, (name, domain) in zip(self._bases, self._domains.items()):
+                yield from cut_labellings(codes[name], domain.size, self.directions, base)
+
+        return merged(of_columns())

@@ -1,0 +1,227 @@
+"""Cut-offs on one column: "1 iff x > value", "1 iff x <= value", or both directions.
+
+``cut`` u in 0..N over a domain of N codes: the rule says 1 iff ``code(x) >= u`` (``direction="above"``) or iff
+``code(x) < u`` (``"below"``).  Domains of 2**64 values cost as many blocks as there are distinct points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.line import line_minimum, line_steps, sort_within_users
+from privpac.concepts.profile import Profile, Step
+from privpac.concepts.statistics import Statistic
+from privpac.data import Domain, UserData
+from privpac.errors import ParameterError
+from privpac.guarantee import positive_int
+from privpac.released import register
+
+__all__ = ["Threshold", "Thresholds"]
+
+DIRECTIONS = ("above", "below")
+
+
+def cut_condition(feature: str, domain: Domain, cut: int, direction: str) -> str:
+    """A cut in the user's units; cuts beyond the ends, or among codes that are no values, print as always / never."""
+    lowest, highest = domain.value_range()
+    if cut <= lowest:
+        return "always" if direction == "above" else "never"
+    if cut > highest:
+        return "never" if direction == "above" else "always"
+    return f"{feature} {'>' if direction == 'above' else '<='} {domain.text(cut - 1)}"
+
+
+def check_cut(domain: Domain, cut: int, direction: str) -> None:
+    """A cut and a direction that make a rule on the domain."""
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(domain).__name__}")
+    positive_int(cut, "cut", minimum=0, maximum=domain.size)
+    if direction not in DIRECTIONS:
+        raise ParameterError(f"direction must be 'above' or 'below', got {direction!r}")
+
+
+@register("threshold")
+@dataclass(frozen=True)
+class Threshold(Rule):
+    """1 iff ``code(x) >= cut`` (above) or ``code(x) < cut`` (below)."""
+
+    feature: str
+    domain: Domain
+    cut: int
+    direction: str = "above"
+    label: str = "1"
+
+    def __post_init__(self) -> None:
+        check_cut(self.domain, self.cut, self.direction)
+
+    @property
+    def features(self) -> Mapping[str, Domain]:
+        return {self.feature: self.domain}
+
+    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+        return cut_predictions(codes[self.feature], self.cut, self.direction)
+
+    def condition(self) -> str:
+        return cut_condition(self.feature, self.domain, self.cut, self.direction)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "feature": self.feature,
+            "domain": self.domain.to_dict(),
+            "cut": str(self.cut),
+            "direction": self.direction,
+            "label": self.label,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(values["feature"], Domain.from_dict(values["domain"]), int(values["cut"]), values["direction"], values["label"])
+
+
+def cut_predictions(codes: NDArray[np.uint64], cut: int, direction: str) -> NDArray[np.int8]:
+    """Codes against a cut that may be 2**64."""
+    over = np.zeros(len(codes), dtype=bool) if cut >= 1 << 64 else codes >= np.uint64(cut)
+    return (over if direction == "above" else ~over).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class Thresholds(ConceptClass):
+    """All cuts of one column; ids are cuts 0..N, with ``direction="both"`` the cuts above and then those below.
+
+    >>> from privpac.data import Integers
+    >>> Thresholds(Integers(0, 1440), feature="minute").decode(1034, label="late").__str__()
+    'late when minute > 1033'
+    """
+
+    domain: Domain | None = None
+    feature: str | None = None
+    direction: str = "above"
+
+    def __post_init__(self) -> None:
+        if self.direction not in (*DIRECTIONS, "both"):
+            raise ParameterError(f"direction must be 'above', 'below' or 'both', got {self.direction!r}")
+        if self.domain is not None and not isinstance(self.domain, Domain):
+            raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        return DIRECTIONS if self.direction == "both" else (self.direction,)
+
+    @cached_property
+    def _points(self) -> int:
+        if self.domain is None:
+            raise ParameterError("this class has no domain yet: Thresholds(Integers(0, 100)), or declare it in UserData")
+        return self.domain.size
+
+    @property
+    def size(self) -> int:
+        return len(self.directions) * (self._points + 1)
+
+    @property
+    def vc_dimension(self) -> int:
+        return 2 if self.direction == "both" and self._points > 1 else 1
+
+    def growth(self, n: int) -> int:
+        distinct = min(n, self._points)
+        return (2 * distinct if self.direction == "both" else distinct + 1) if distinct else 1
+
+    @property
+    def littlestone_dimension(self) -> int:
+        if self.direction == "both":
+            raise ParameterError("ask for the Littlestone dimension of one direction")
+        return (self._points + 1).bit_length() - 1
+
+    # Columns and rules
+
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        return {self.feature: self.domain}
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> Thresholds:
+        ((feature, domain),) = columns.items()
+        return Thresholds(domain, feature, self.direction)
+
+    def split(self, hypothesis: int) -> tuple[int, str]:
+        """Cut and direction of an id."""
+        if not 0 <= hypothesis < self.size:
+            raise ParameterError(f"ids go from 0 to {self.size - 1}, got {hypothesis}")
+        which, cut = divmod(hypothesis, self._points + 1)
+        return cut, self.directions[which]
+
+    def decode(self, hypothesis: int, label: str = "1") -> Threshold:
+        cut, direction = self.split(hypothesis)
+        assert self.domain is not None
+        return Threshold(self.feature or "x", self.domain, cut, direction, label)
+
+    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+        cut, direction = self.split(hypothesis)
+        return cut_predictions(codes[self.feature or "x"], cut, direction)
+
+    # Folding
+
+    def empty_profile(self) -> Profile:
+        return Profile(tuple(zero_steps(0, self._points, len(self.directions))))
+
+    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
+        assert users.labels is not None
+        key, tag = sort_within_users(users.codes[columns[0]], users.labels, users.offsets)
+        sizes = np.diff(users.offsets)
+        offset, cap = statistic.shape(sizes)
+        minimum = sizes.copy() if statistic.uses_minimum else np.zeros_like(sizes)
+        if statistic.uses_minimum:
+            line_minimum(key, tag, users.offsets, self.directions, minimum)
+        steps = line_steps(
+            key,
+            tag,
+            users.offsets,
+            directions=self.directions,
+            minimum=minimum,
+            offset=offset,
+            cap=cap,
+            levels=statistic.bound,
+            base=0,
+            size=self._points,
+        )
+        return Profile(tuple(steps))
+
+    # Labellings
+
+    def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
+        return merged(cut_labellings(codes[self.feature or "x"], self._points, self.directions))
+
+
+def zero_steps(base: int, size: int, directions: int) -> Iterator[Step]:
+    """The steps of ``line_steps`` with all scores zero."""
+    zero, start = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint64)
+    for i in range(directions):
+        cut0 = base + i * (size + 1)
+        yield from (Step(cut0, start, 0, zero), Step(cut0 + 1, start, size - 1, zero))
+
+
+Labelling = tuple[NDArray[np.int8], int, int]
+
+
+def cut_labellings(points: NDArray[np.uint64], size: int, directions: Sequence[str], base: int = 0) -> Iterator[Labelling]:
+    """``(labels, first id, number of rules)`` in order of ids; directions may repeat labels."""
+    edges = [0, *(int(c) + 1 for c in np.unique(points).tolist()), size + 1]
+    for i, direction in enumerate(directions):
+        for a, b in pairwise(edges):
+            if a < b:
+                yield cut_predictions(points, a, direction), base + i * (size + 1) + a, b - a
+
+
+def merged(labellings: Iterable[Labelling]) -> Iterator[Labelling]:
+    """Every labelling once, with the first of its ids and all its rules; ids come in increasing order."""
+    seen: dict[bytes, list[Any]] = {}
+    for labels, first, count in labellings:
+        entry = seen.setdefault(labels.tobytes(), [labels, first, 0])
+        entry[2] += count
+    for labels, first, count in seen.values():
+        yield labels, first, count

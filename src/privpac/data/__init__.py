@@ -1,0 +1,25 @@
+"""Tables, domains and users: what learners fold.
+
+``UserData`` groups a table by user and encodes it on declared ``Domain`` s; ``Users`` and ``Kernel`` are the contract
+between a dataset, wherever it lives, and a learner.
+"""
+
+from privpac.data.declare import parse_domain, parse_feature
+from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
+from privpac.data.schema import OnInvalid
+from privpac.data.users import Kernel, UserData, Users
+
+__all__ = [
+    "Categories",
+    "Dates",
+    "Domain",
+    "Floats",
+    "Grid",
+    "Integers",
+    "Kernel",
+    "OnInvalid",
+    "UserData",
+    "Users",
+    "parse_domain",
+    "parse_feature",
+]

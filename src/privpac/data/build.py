@@ -1,0 +1,239 @@
+"""From named columns to grouped codes.
+
+Order of work: ids (missing ones raise or drop their rows), grouping, then each column is encoded in row order and
+moved to its user.  A record that a rule drops leaves its user in place, so binding now or later gives the same users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import polars as pl
+
+from privpac.data.columns import column, numbers
+from privpac.data.domains import Categories, Domain
+from privpac.data.group import Groups, Offsets, Rows, as_ids, group, item_offsets, take
+from privpac.data.readers import read_frame
+from privpac.data.schema import Bools, Bytes, OnInvalid, Verdict, Words, accept, wrong_type
+from privpac.errors import ParameterError, SchemaError
+from privpac.guarantee import one_of
+
+__all__ = ["Declared", "Parts", "assemble", "declare", "from_lists", "matrix_columns"]
+
+_LABEL = "\0label"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What the caller said about the table, checked before the table is touched."""
+
+    user: str | None
+    features: Mapping[str, Domain | None]
+    label: str | None
+    on_invalid: OnInvalid
+    label_map: Mapping[str | int | bool, int] | None
+    shown: Mapping[str, str]
+
+    @property
+    def wanted(self) -> list[str]:
+        return [name for name in (self.user, *self.features, self.label) if name is not None]
+
+    def name(self, column: str) -> str:
+        """The column's name in messages."""
+        return self.shown.get(column, column)
+
+
+class Parts(NamedTuple):
+    """Everything grouped by user; ``keep`` still to be applied."""
+
+    offsets: Offsets
+    codes: dict[str, Words]
+    labels: Bytes | None
+    raw: dict[str, pl.Series]
+    ids: pl.Series | None
+    keep: Bools | None
+
+
+def declare(
+    user: str | None,
+    features: Any,
+    label: str | None,
+    on_invalid: OnInvalid | str,
+    label_map: Mapping[Any, int] | None,
+    shown: Mapping[str, str] | None = None,
+) -> Declared:
+    """Check the declaration alone."""
+    named = {features: None} if isinstance(features, str) else features
+    if not isinstance(named, Mapping):
+        if not isinstance(named, Iterable):
+            raise TypeError(f"features must be names or a mapping from names to domains, got {type(features).__name__}")
+        listed = list(named)
+        named = dict.fromkeys(listed)
+        if len(named) < len(listed):
+            raise ParameterError("a feature is named twice")
+    if not named:
+        raise ParameterError("features must name at least one column, got none")
+    for name, domain in named.items():
+        if not isinstance(name, str):
+            raise TypeError(f"a feature must be a column name, got {type(name).__name__}")
+        if domain is not None and not isinstance(domain, Domain):
+            raise TypeError(f"the domain of {name!r} must be a Domain, got {type(domain).__name__}")
+    for role, value in (("user", user), ("label", label)):
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{role} must be a column name or None, got {type(value).__name__}")
+        if value in named or (value is not None and user == label):
+            raise ParameterError(f"column {value!r} has two roles; user, features and label must be different columns")
+    if label_map is not None:
+        if not isinstance(label_map, Mapping):
+            raise TypeError(f"label_map must be a mapping from values to 0 or 1, got {type(label_map).__name__}")
+        Categories(label_map)
+        if not all(isinstance(target, (int, np.integer, np.bool_)) and target in (0, 1) for target in label_map.values()):
+            raise ParameterError("label_map must map every value to 0 or 1")
+    return Declared(user, dict(named), label, one_of(OnInvalid, on_invalid, "on_invalid"), label_map, shown or {})
+
+
+def assemble(table: dict[str, pl.Series], declared: Declared, *, offsets: Offsets | None = None, plain_text: bool = False) -> Parts:
+    """Group a table by user, encode declared columns and labels."""
+    ids, rows = None, len(next(iter(table.values())))
+    if declared.user is not None:
+        table, ids = _identify(table, declared)
+        groups = group(ids)
+        ids = ids.gather(groups.firsts)
+    else:
+        groups = Groups(item_offsets(rows) if offsets is None else offsets, None)
+    codes: dict[str, Words] = {}
+    raw: dict[str, pl.Series] = {}
+    keep: Bools | None = None
+    for name, domain in declared.features.items():
+        if domain is None:
+            raw[name] = _own(table[name], groups.order)
+            continue
+        found, verdicts = domain.read(table[name], declared.name(name))
+        keep = _both(keep, domain.accept(verdicts, declared.on_invalid, declared.name(name)))
+        codes[name] = _move(found, groups.order)
+        del found, verdicts
+    labels = None
+    if declared.label is not None:
+        found_labels, good = _labels(table[declared.label], declared, plain_text)
+        keep, labels = _both(keep, good), _move(found_labels, groups.order)
+    return Parts(groups.offsets, codes, labels, raw, ids, None if keep is None else _move(keep, groups.order))
+
+
+def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str, pl.Series], pl.Series]:
+    assert declared.user is not None
+    name = declared.name(declared.user)
+    ids, absent, spoilt = as_ids(table[declared.user], name)
+    bad = absent if spoilt is None else absent | spoilt
+    if not bad.any():
+        return table, ids
+    if declared.on_invalid is OnInvalid.RAISE:
+        rules = {"are missing": absent, "are fractions or beyond 2^53 in a float column": spoilt}
+        broken = ", ".join(f"{int(mask.sum())} user ids {rule}" for rule, mask in rules.items() if mask is not None and mask.any())
+        raise SchemaError(
+            f"column {name!r}: {broken}; such a record belongs to nobody: correct the ids or choose on_invalid='drop'"
+        ) from None
+    good = pl.Series(~bad)
+    return {column: series.filter(good) for column, series in table.items()}, ids.filter(good)
+
+
+def _both(a: Bools | None, b: Bools | None) -> Bools | None:
+    return b if a is None else a if b is None else a & b
+
+
+def _move(values: Any, order: Rows | None) -> Any:
+    return values if order is None else take(values, order)
+
+
+def _own(series: pl.Series, order: Rows | None) -> pl.Series:
+    """Grouped rows in memory of our own: the caller may change an array that polars only borrowed."""
+    return series.gather(pl.int_range(len(series), eager=True, dtype=pl.UInt32) if order is None else order)
+
+
+# Labels
+
+_TRUTH = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "False": 0, "True": 1, "FALSE": 0, "TRUE": 1}
+_WORDS = {
+    Verdict.MISSING: "missing or NaN",
+    Verdict.OUTSIDE: "not 0 or 1",
+    Verdict.UNREAD: "not in label_map",
+}
+
+
+def _labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[Bytes, Bools | None]:
+    assert declared.label is not None
+    name, rule = declared.name(declared.label), declared.on_invalid
+    verdicts: Bytes | None
+    if declared.label_map is not None:
+        codes, verdicts = Categories(declared.label_map).read(series, name)
+        targets = np.array([int(target) for target in declared.label_map.values()], np.uint8)
+        return targets[codes], accept(name, verdicts, _WORDS, "the values of label_map", rule)
+    if plain_text:
+        # A CSV has no types: what a label may be is what it may be written as.
+        series = series.replace_strict(
+            list(_TRUTH), list(_TRUTH.values()), default=pl.when(series.is_not_null()).then(2), return_dtype=pl.UInt8
+        )
+    if series.dtype != pl.Null and series.dtype != pl.Boolean and not (series.dtype.is_integer() or series.dtype.is_float()):
+        raise wrong_type(name, series.dtype, "labels 0/1 or booleans (or a label_map) are") from None
+    values = numbers(series.cast(pl.Int64) if series.dtype in (pl.Null, pl.Int128, pl.UInt128) else series)
+    ones = values == 1
+    if (ones | (values == 0)).all() and not series.null_count():
+        return ones.astype(np.uint8), None
+    verdicts = np.where(ones | (values == 0), Verdict.GOOD, Verdict.OUTSIDE).astype(np.uint8)
+    verdicts[series.is_null().to_numpy()] = Verdict.MISSING
+    if series.dtype.is_float():
+        verdicts[np.isnan(values)] = Verdict.MISSING
+    # A label has no nearest end, so clamping drops it like a missing one.
+    strict = OnInvalid.DROP if rule is OnInvalid.CLAMP else rule
+    return ones.astype(np.uint8), accept(name, verdicts, _WORDS, "0/1 or booleans, anything else needs a label_map", strict)
+
+
+# Arrays and lists
+
+
+def matrix_columns(X: Any, features: Any) -> dict[str, pl.Series]:
+    """The columns of a frame or of a one- or two-dimensional array."""
+    names = [features] if isinstance(features, str) else None if features is None else list(features)
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
+        return read_frame(X, names if names is not None else frame.collect_schema().names())
+    array = X if isinstance(X, np.ndarray) else None
+    if array is None and isinstance(X, Sequence) and len(X) and isinstance(X[0], (Sequence, np.ndarray)) and not isinstance(X[0], str):
+        if len({len(row) for row in X}) > 1:
+            raise SchemaError("X has rows of different lengths; one value per feature is needed") from None
+        columns: list[Any] = [list(values) for values in zip(*X)]
+    elif array is not None and array.ndim == 2:
+        columns = [array[:, j] for j in range(array.shape[1])]
+    elif array is not None and array.ndim != 1:
+        raise SchemaError(f"X must have one or two dimensions, got {array.ndim}") from None
+    else:
+        columns = [X]
+    names = _names(len(columns)) if names is None else names
+    if len(names) != len(columns):
+        raise SchemaError(f"X has {len(columns)} columns but {len(names)} features are declared") from None
+    return {name: column(np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v, name) for name, v in zip(names, columns)}
+
+
+def _names(count: int) -> list[str]:
+    return ["x"] if count == 1 else [f"x{j + 1}" for j in range(count)]
+
+
+def from_lists(users: Iterable[Iterable[Any]], features: Any, labelled: bool) -> tuple[Offsets, dict[str, pl.Series], str | None]:
+    """Offsets and columns of a list of users; users may be empty."""
+    lists = [list(user) for user in users]
+    records = [r if isinstance(r, (tuple, list)) else (r,) for user in lists for r in user]
+    declared = [features] if isinstance(features, str) else None if features is None else list(features)
+    width = len(declared) + labelled if declared is not None else len(records[0]) if records else 1 + labelled
+    names = declared if declared is not None else _names(width - labelled)
+    ragged = sum(len(record) != width for record in records)
+    if ragged or width - labelled < 1:
+        raise SchemaError(f"{ragged} records do not have {max(width - labelled, 1)} features{' and a label' if labelled else ''}") from None
+    columns: list[list[Any]] = [list(values) for values in zip(*records)] if records else [[] for _ in range(width)]
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(user) for user in lists], dtype=np.int64)])
+    table = {name: column(values, name) for name, values in zip(names, columns)}
+    if labelled:
+        table[_LABEL] = column(columns[-1], "y")
+    return offsets, table, _LABEL if labelled else None

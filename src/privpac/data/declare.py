@@ -1,0 +1,65 @@
+"""Domains written as text: the command line's way of declaring a feature.
+
+================  ==============================
+text              domain
+================  ==============================
+``x``             ``Floats()``
+``x=0:1440``      ``Integers(0, 1440)``
+``x=35:42:0.1``   ``Grid(35, 42, "0.1")``
+``x={a,b,c}``     ``Categories(["a", "b", "c"])``
+``x=D:E``         ``Dates(D, E)``, for ISO dates
+================  ==============================
+"""
+
+from __future__ import annotations
+
+import re
+
+from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
+from privpac.errors import ParameterError
+
+__all__ = ["parse_domain", "parse_feature"]
+
+_FORMS = "lo:hi (whole numbers or dates), lo:hi:step or {a,b,c}"
+_WHOLE = re.compile(r"[+-]?\d+")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def parse_domain(declared: str) -> Domain:
+    """Read ``lo:hi``, ``lo:hi:step``, ``{a,b,c}``; an empty text is ``Floats()``.
+
+    >>> parse_domain("40:400"), parse_domain("0:1:0.25").size, parse_domain("{no,yes}").value(1)
+    (Integers(lo=40, hi=400), 5, 'yes')
+    """
+    if not isinstance(declared, str):
+        raise TypeError(f"a domain is declared as text, got {type(declared).__name__}")
+    body = declared.strip()
+    if not body:
+        return Floats()
+    if body.startswith("{") and body.endswith("}"):
+        names = [name.strip() for name in body[1:-1].split(",")]
+        if not all(names):
+            raise ParameterError(f"a category in {declared!r} is empty; write {{a,b,c}}")
+        return Categories(names)
+    ends = [end.strip() for end in body.split(":")]
+    if len(ends) == 3 and all(ends):
+        return Grid(ends[0], ends[1], ends[2])
+    if len(ends) == 2 and all(_WHOLE.fullmatch(end) for end in ends):
+        return Integers(int(ends[0]), int(ends[1]))
+    if len(ends) == 2 and all(_DATE.fullmatch(end) for end in ends):
+        return Dates(ends[0], ends[1])
+    raise ParameterError(f"a domain must be {_FORMS}; got {declared!r}")
+
+
+def parse_feature(declared: str) -> tuple[str, Domain]:
+    """Read ``name`` or ``name=domain``.
+
+    >>> parse_feature("glucose=40:400")
+    ('glucose', Integers(lo=40, hi=400))
+    """
+    if not isinstance(declared, str):
+        raise TypeError(f"a feature is declared as text, got {type(declared).__name__}")
+    name, equals, domain = declared.partition("=")
+    if not name.strip() or (equals and not domain.strip()):
+        raise ParameterError(f"a feature must be name or name=domain with domain {_FORMS}; got {declared!r}")
+    return name.strip(), parse_domain(domain)

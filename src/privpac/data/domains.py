@@ -1,0 +1,379 @@
+"""The values a feature may take, in order, declared before any data are seen.
+
+A :class:`Domain` maps values to codes ``0..size-1``, increasing with the value, both ends included.  It is public: a
+rule is printed over the declared domain, never over the range seen in the data.  ``value`` and ``text`` give a code
+back in the user's units; for every domain ``value(encode(v)) == v``.
+
+>>> Integers(0, 1440).value(1033), Grid(35, 42, 0.1).text(4), Categories(["low", "high"]).value(1)
+(1033, '35.4', 'high')
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from privpac.data.columns import column, holds_text, text
+from privpac.data.encode import Ladder, by_distinct_text, on_floats, on_ladder
+from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, accept, wrong_type
+from privpac.errors import ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import one_of, positive_int
+
+__all__ = ["Categories", "Dates", "Domain", "Floats", "Grid", "Integers"]
+
+_EPOCH = date(1970, 1, 1).toordinal()
+
+
+class Domain(ABC):
+    """An ordered, declared set of values with codes ``0..size-1``."""
+
+    kind: ClassVar[str]
+    _off: ClassVar[str] = "off the domain"
+    _unread: ClassVar[str] = "not a number"
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of values, a Python integer."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """The declared values in a few words."""
+
+    @abstractmethod
+    def value(self, code: int) -> Any:
+        """The value of a code, in the user's units."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; the inverse of :meth:`from_dict`."""
+
+    @abstractmethod
+    def read(self, series: pl.Series, name: str) -> Encoded:
+        """Clamped codes with a verdict per value; raises only for a column of the wrong type."""
+
+    def text(self, code: int) -> str:
+        """The value of a code as people write it."""
+        return str(self.value(code))
+
+    def is_finite(self, code: int) -> bool:
+        """Whether the code belongs to a value that data can hold."""
+        self._check(code)
+        return True
+
+    def encode(self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values") -> tuple[Words, Bools]:
+        """Codes and the mask of records to keep (all of them unless ``on_invalid`` drops some).
+
+        >>> Integers(1, 6).encode([1, 6, 3])[0].tolist()
+        [0, 5, 2]
+        """
+        rule = one_of(OnInvalid, on_invalid, "on_invalid")
+        codes, verdicts = self.read(column(values, name), name)
+        keep = self.accept(verdicts, rule, name)
+        return codes, np.ones(len(codes), np.bool_) if keep is None else keep
+
+    def accept(self, verdicts: Any, rule: OnInvalid, name: str) -> Bools | None:
+        """Apply ``on_invalid`` to verdicts; ``None`` keeps everything."""
+        outside = f"outside {self.describe()}"
+        words = {Verdict.MISSING: "missing or NaN", Verdict.OUTSIDE: outside, Verdict.OFF: self._off, Verdict.UNREAD: self._unread}
+        return accept(name, verdicts, words, self.describe(), rule)
+
+    def _check(self, code: int) -> int:
+        return positive_int(code, "code", minimum=0, maximum=self.size - 1)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Domain:
+        """Rebuild a domain from :meth:`to_dict`."""
+        kinds: dict[str, type[Domain]] = {c.kind: c for c in (Integers, Grid, Floats, Dates, Categories)}
+        kind, fields = values.get("kind"), {k: v for k, v in values.items() if k != "kind"}
+        try:
+            return kinds[kind](**fields)  # type: ignore[index]
+        except (KeyError, TypeError):
+            raise ParameterError(f"a stored domain needs a kind among {', '.join(kinds)} with its own fields, got kind {kind!r}") from None
+
+
+@dataclass(frozen=True)
+class Integers(Domain):
+    """Whole numbers ``lo..hi``, both included; 64 bits, signed or not."""
+
+    lo: int
+    hi: int
+    kind: ClassVar[str] = "integers"
+    _off: ClassVar[str] = "not whole numbers"
+
+    def __post_init__(self) -> None:
+        for end in ("lo", "hi"):
+            object.__setattr__(self, end, positive_int(getattr(self, end), end, minimum=-(1 << 63), maximum=(1 << 64) - 1))
+        if self.lo > self.hi:
+            raise ParameterError(f"Integers needs lo <= hi, got lo = {self.lo}, hi = {self.hi}")
+        if self.size > 1 << 64:
+            raise ParameterError(f"Integers holds at most 2^64 values, got {self.size}")
+
+    @property
+    def size(self) -> int:
+        return self.hi - self.lo + 1
+
+    def describe(self) -> str:
+        return f"whole numbers {self.lo}..{self.hi}"
+
+    def value(self, code: int) -> int:
+        return self.lo + self._check(code)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "lo": self.lo, "hi": self.hi}
+
+    def read(self, series: pl.Series, name: str) -> Encoded:
+        return on_ladder(series, Ladder(self.lo, 1, 0, self.size), name)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Grid(Domain):
+    """Decimals ``lo, lo + step, ..., hi``, exactly; a float means its shortest decimal.
+
+    ``value`` is an ``int`` on a grid of whole numbers, a ``float`` where 15 digits identify every point, and a
+    ``Decimal`` on finer grids.
+
+    >>> Grid(0, 1, 0.1).encode([0.3, 0.7])[0].tolist(), Grid(0, 1, 0.1).size
+    ([3, 7], 11)
+    """
+
+    lo: Fraction
+    hi: Fraction
+    step: Fraction
+    kind: ClassVar[str] = "grid"
+    _off: ClassVar[str] = "off the grid"
+
+    def __init__(self, lo: Rational, hi: Rational, step: Rational) -> None:
+        for name, value in (("lo", lo), ("hi", hi), ("step", step)):
+            exact = rational(value, name, above=0 if name == "step" else None)
+            if _places(exact) is None:
+                raise ParameterError(f"{name} must be a decimal of at most 300 places, got {value}; a grid is decimal-exact")
+            object.__setattr__(self, name, exact)
+        if self.lo > self.hi:
+            raise ParameterError(f"Grid needs lo <= hi, got lo = {lo}, hi = {hi}")
+        if (self.hi - self.lo) % self.step:
+            raise ParameterError(f"Grid needs hi - lo to be a multiple of step, got lo = {lo}, hi = {hi}, step = {step}")
+        if self.size > 1 << 64:
+            raise ParameterError(f"Grid holds at most 2^64 values, got {self.size}")
+
+    @property
+    def size(self) -> int:
+        return int((self.hi - self.lo) / self.step) + 1
+
+    @property
+    def ladder(self) -> Ladder:
+        places = max(_places(self.lo) or 0, _places(self.step) or 0)
+        unit = 10**places
+        return Ladder(int(self.lo * unit), int(self.step * unit), places, self.size)
+
+    def __repr__(self) -> str:
+        return f"Grid({_decimal(self.lo)}, {_decimal(self.hi)}, {_decimal(self.step)})"
+
+    def describe(self) -> str:
+        return f"{_decimal(self.lo)}..{_decimal(self.hi)} in steps of {_decimal(self.step)}"
+
+    def value(self, code: int) -> int | float | Decimal:
+        ladder = self.ladder
+        numerator = ladder.start + ladder.stride * self._check(code)
+        if ladder.places == 0:
+            return numerator
+        if max(abs(ladder.start), abs(ladder.end)) <= 10**15 and ladder.places <= 22:
+            return float(Fraction(numerator, 10**ladder.places))
+        return Decimal(self.text(code))
+
+    def text(self, code: int) -> str:
+        return _decimal(self.lo + self._check(code) * self.step)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "lo": _decimal(self.lo), "hi": _decimal(self.hi), "step": _decimal(self.step)}
+
+    def read(self, series: pl.Series, name: str) -> Encoded:
+        return on_ladder(series, self.ladder, name)
+
+
+def _places(x: Fraction) -> int | None:
+    """Decimal places of a decimal, ``None`` for anything else."""
+    return next((p for p in range(301) if 10**p % x.denominator == 0), None)
+
+
+def _decimal(x: Fraction) -> str:
+    places = _places(x) or 0
+    with localcontext() as context:
+        context.prec = len(str(abs(x.numerator))) + places + 8
+        return f"{Decimal(x.numerator) / Decimal(x.denominator):.{places}f}"
+
+
+_LEAST, _MOST, _ZERO = 0x0010000000000000, 0xFFEFFFFFFFFFFFFF, 1 << 63
+
+
+@dataclass(frozen=True)
+class Floats(Domain):
+    """Every finite 64-bit float, by the order of its bits; nothing to declare, 2^64 codes.
+
+    Codes that no finite float has (infinities, NaN patterns, -0.0) exist but stay empty.  ``value(code)`` is the
+    largest float whose code is at most ``code`` (-inf below them all, inf above), so that ``x > value(u - 1)`` holds
+    exactly when ``code(x) >= u``.
+    """
+
+    kind: ClassVar[str] = "floats"
+    _off: ClassVar[str] = "integers that a 64-bit float cannot hold"
+
+    @property
+    def size(self) -> int:
+        return 1 << 64
+
+    def describe(self) -> str:
+        return "finite 64-bit floats"
+
+    def is_finite(self, code: int) -> bool:
+        return _LEAST <= self._check(code) <= _MOST
+
+    def value(self, code: int) -> float:
+        key = self._check(code)
+        if not self.is_finite(key):
+            return float("-inf") if key < _LEAST else float("inf")
+        if key == _ZERO - 1:  # the code of -0.0, which compares equal to 0.0: step below it
+            key -= 1
+        bits = key - _ZERO if key >= _ZERO else (1 << 64) - 1 - key
+        return float(np.uint64(bits).view(np.float64))
+
+    def text(self, code: int) -> str:
+        return repr(self.value(code))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    def read(self, series: pl.Series, name: str) -> Encoded:
+        return on_floats(series, name)
+
+
+@dataclass(frozen=True, init=False)
+class Dates(Domain):
+    """Days ``lo..hi``, both included; a time of day is off the grid and clamps to its day."""
+
+    lo: date
+    hi: date
+    kind: ClassVar[str] = "dates"
+    _off: ClassVar[str] = "not whole days"
+    _unread: ClassVar[str] = "not an ISO date"
+
+    def __init__(self, lo: date | str, hi: date | str) -> None:
+        for name, value in (("lo", lo), ("hi", hi)):
+            object.__setattr__(self, name, _day(value, name))
+        if self.lo > self.hi:
+            raise ParameterError(f"Dates needs lo <= hi, got lo = {lo}, hi = {hi}")
+
+    @property
+    def size(self) -> int:
+        return self.hi.toordinal() - self.lo.toordinal() + 1
+
+    def describe(self) -> str:
+        return f"dates {self.lo}..{self.hi}"
+
+    def value(self, code: int) -> date:
+        return date.fromordinal(self.lo.toordinal() + self._check(code))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "lo": self.lo.isoformat(), "hi": self.hi.isoformat()}
+
+    def read(self, series: pl.Series, name: str) -> Encoded:
+        ladder = Ladder(self.lo.toordinal() - _EPOCH, 1, 0, self.size)
+        if series.dtype == pl.String or isinstance(series.dtype, (pl.Categorical, pl.Enum)) or series.dtype == pl.Null:
+            return by_distinct_text(series.cast(pl.String), lambda shown: _read_day(shown, ladder))
+        if series.dtype == pl.Date:
+            return on_ladder(series.to_physical(), ladder, name)
+        if isinstance(series.dtype, pl.Datetime):
+            codes, verdicts = on_ladder(series.dt.date().to_physical(), ladder, name)
+            timed = ((series.dt.time() != time(0)).fill_null(False)).to_numpy()
+            if not timed.any():
+                return Encoded(codes, verdicts)
+            verdicts = np.zeros(len(codes), np.uint8) if verdicts is None else verdicts
+            verdicts[timed & (verdicts == Verdict.GOOD)] = Verdict.OFF
+            return Encoded(codes, verdicts)
+        raise wrong_type(name, series.dtype, "dates are") from None
+
+
+def _day(value: Any, name: str) -> date:
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            raise ParameterError(f"{name} must be a date such as 2020-12-31, got {value!r}") from None
+    if isinstance(value, datetime) or not isinstance(value, date):
+        raise TypeError(f"{name} must be a date or text such as '2020-12-31', got {type(value).__name__}")
+    return value
+
+
+def _read_day(shown: str, ladder: Ladder) -> tuple[int, Verdict]:
+    try:
+        moment = datetime.fromisoformat(shown.strip())
+    except ValueError:
+        return 0, Verdict.UNREAD
+    code, verdict = ladder.place(Fraction(moment.toordinal() - _EPOCH))
+    return code, Verdict.OFF if verdict is Verdict.GOOD and moment.time() != time(0) else verdict
+
+
+Category = str | int | bool
+
+
+@dataclass(frozen=True, init=False)
+class Categories(Domain):
+    """Named values in the listed order; matched by their text, so ``7`` in a column matches ``"7"`` in the list."""
+
+    values: tuple[Category, ...]
+    kind: ClassVar[str] = "categories"
+    _unread: ClassVar[str] = "not a listed category"
+
+    def __init__(self, values: Iterable[Category]) -> None:
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise TypeError(f"Categories needs a list of names, got {type(values).__name__}")
+        listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+        if not listed:
+            raise ParameterError("Categories needs at least one value, got none")
+        odd = next((v for v in listed if not isinstance(v, (str, int))), None)
+        if odd is not None:
+            raise TypeError(f"a category must be text, an integer or a boolean, got {type(odd).__name__}")
+        if len(set(_texts(listed))) < len(listed):
+            twice = Counter(_texts(listed)).most_common(1)[0][0]
+            raise ParameterError(f"category {twice!r} is listed twice")
+        object.__setattr__(self, "values", listed)
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    def describe(self) -> str:
+        shown = ", ".join(repr(v) for v in self.values[:5])
+        return f"the categories {shown}" if self.size <= 5 else f"the {self.size} listed categories ({shown}, ...)"
+
+    def value(self, code: int) -> Category:
+        return self.values[self._check(code)]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "values": list(self.values)}
+
+    def read(self, series: pl.Series, name: str) -> Encoded:
+        dtype = series.dtype
+        if not (holds_text(dtype) or dtype.is_numeric() or dtype in (pl.Boolean, pl.Date)):
+            raise wrong_type(name, dtype, "names, integers or booleans are") from None
+        shown = text(series)
+        codes = shown.replace_strict(_texts(self.values), list(range(self.size)), default=None, return_dtype=pl.UInt64)
+        verdicts: Any = None
+        if codes.null_count():
+            verdicts = np.where(shown.is_null().to_numpy(), Verdict.MISSING, Verdict.UNREAD).astype(np.uint8)
+            verdicts[codes.is_not_null().to_numpy()] = Verdict.GOOD
+        return Encoded(codes.fill_null(0).to_numpy().copy(), verdicts)
+
+
+def _texts(values: tuple[Category, ...]) -> list[str]:
+    return [str(v).lower() if isinstance(v, bool) else str(v) for v in values]

@@ -1,0 +1,269 @@
+"""Rows of one user next to each other, in near-linear time.
+
+The result is CSR: user ``g`` owns rows ``order[offsets[g]:offsets[g+1]]``, in their given order.  Which users there
+are, and their order, is a function of the ids in the rows only:
+
+* sorted ids: nothing moves;
+* integers in a range no wider than the table: one counting sort, users ascending;
+* other integers: one stable pass that parts the rows by the top bits of a mixed key, so that each part fits the cache,
+  then a small open-addressing table per part;
+* text: the same on a 64-bit hash of the text, then *every* row is compared with its neighbour, so that two ids with one
+  hash are never merged (they are told apart by an exact dictionary instead); users by first row.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privpac.data.columns import holds_text, numbers, text
+from privpac.data.jit import jit
+from privpac.data.schema import Bools, Words, wrong_type
+
+__all__ = ["Groups", "Offsets", "Rows", "as_ids", "compress", "group", "item_offsets", "mix", "take"]
+
+Offsets = NDArray[np.int64]
+Rows = NDArray[np.uint32]
+
+
+class Groups(NamedTuple):
+    """CSR offsets and the row order, ``None`` if rows stay where they are."""
+
+    offsets: Offsets
+    order: Rows | None
+
+    @property
+    def firsts(self) -> NDArray[Any]:
+        """The first row of each user."""
+        return self.offsets[:-1] if self.order is None else self.order[self.offsets[:-1]]
+
+
+# Ids
+
+
+def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools, Bools | None]:
+    """Ids as 64-bit integers or text, the mask of missing ones, and of those that a float column has spoilt."""
+    dtype = series.dtype
+    if dtype.is_float():
+        wide = series.cast(pl.Float64).fill_nan(None)
+        whole = wide.cast(pl.Int64, strict=False)
+        # From 2**53 on several integers share one float, so that two people may share one id.
+        lossy = ((whole.cast(pl.Float64) != wide) | (wide.abs() >= 2.0**53)).fill_null(True) & wide.is_not_null()
+        return whole, wide.is_null().to_numpy(), lossy.to_numpy()
+    if dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128):
+        ids = series.cast(pl.Int64 if dtype.is_signed_integer() else pl.UInt64)
+        return ids, ids.is_null().to_numpy(), None
+    if dtype == pl.Binary:
+        ids = series.bin.encode("hex")
+    elif holds_text(dtype) or dtype in (pl.Boolean, pl.Date) or isinstance(dtype, pl.Datetime):
+        ids = text(series)
+    else:
+        raise wrong_type(name, dtype, "user ids that are integers or text are") from None
+    return ids, (ids.is_null() | (ids == "").fill_null(False)).to_numpy(), None
+
+
+def group(ids: pl.Series) -> Groups:
+    """Group rows by id; no id is missing."""
+    if ids.dtype == pl.String:
+        return _group_text(ids)
+    return _group_integers(numbers(ids))
+
+
+def _group_integers(keys: NDArray[Any]) -> Groups:
+    if not len(keys):
+        return Groups(np.zeros(1, np.int64), None)
+    least, most, ascending = _survey(keys)
+    if ascending:
+        return Groups(_runs(keys), None)
+    span = int(most) - int(least) + 1
+    if span <= max(len(keys), 1 << 16):
+        return Groups(*_counting(keys.view(np.uint64), np.uint64(int(least) % (1 << 64)), span))
+    return Groups(*_hashed(keys.view(np.uint64), _part_bits(len(keys))))
+
+
+def _group_text(ids: pl.Series) -> Groups:
+    if not len(ids):
+        return Groups(np.zeros(1, np.int64), None)
+    offsets, order = _hashed(_text_keys(ids), _part_bits(len(ids)))
+    together = ids.gather(order)
+    changes = (together.slice(1) != together.slice(0, len(ids) - 1)).to_numpy()
+    if int(changes.sum()) != len(offsets) - 2 or not changes[offsets[1:-1] - 1].all():
+        indices = ids.to_arrow().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+        return _group_integers(indices.astype(np.int64))
+    return Groups(*_by_first_row(offsets, order))
+
+
+def _text_keys(ids: pl.Series) -> Words:
+    return ids.hash(0).to_numpy()
+
+
+def item_offsets(records: int) -> Offsets:
+    """Every record its own user."""
+    return np.arange(records + 1, dtype=np.int64)
+
+
+def _part_bits(rows: int) -> int:
+    """About 2**15 rows to a part, whose table then fits the cache; more parts would not fit the page table's."""
+    return min(10, max(0, rows.bit_length() - 15))
+
+
+# Loops
+
+
+@jit
+def mix(word: np.uint64) -> np.uint64:
+    """A bijection of 64-bit words that spreads every bit (the finaliser of splitmix64)."""
+    word = word + np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@jit
+def _survey(keys: NDArray[Any]) -> tuple[Any, Any, bool]:
+    least, most, last, ascending = keys[0], keys[0], keys[0], True
+    for i in range(keys.size):
+        key = keys[i]
+        least, most = min(least, key), max(most, key)
+        ascending = ascending and key >= last
+        last = key
+    return least, most, ascending
+
+
+@jit
+def _runs(keys: NDArray[Any]) -> Offsets:
+    users = 1
+    for i in range(1, keys.size):
+        users += int(keys[i] != keys[i - 1])
+    offsets = np.empty(users + 1, np.int64)
+    offsets[0], user = 0, 0
+    for i in range(1, keys.size):
+        if keys[i] != keys[i - 1]:
+            user += 1
+            offsets[user] = i
+    offsets[users] = keys.size
+    return offsets
+
+
+@jit
+def _counting(keys: Words, least: np.uint64, span: int) -> tuple[Offsets, Rows]:
+    ends = np.zeros(span + 1, np.uint32)
+    for i in range(keys.size):
+        ends[np.int64(keys[i] - least) + 1] += np.uint32(1)
+    users = 0
+    for j in range(span):
+        users += int(ends[j + 1] > 0)
+        ends[j + 1] += ends[j]
+    order = np.empty(keys.size, np.uint32)
+    for i in range(keys.size):
+        bucket = np.int64(keys[i] - least)
+        order[ends[bucket]] = i
+        ends[bucket] += np.uint32(1)
+    offsets = np.zeros(users + 1, np.int64)
+    user = 0
+    for j in range(span):  # ends[j] is now the end of bucket j
+        if ends[j] != offsets[user]:
+            user += 1
+            offsets[user] = ends[j]
+    return offsets, order
+
+
+@jit
+def _hashed(keys: Words, bits: int) -> tuple[Offsets, Rows]:
+    rows, parts = keys.size, 1 << bits
+    # Two shifts, because a shift by 64 is undefined.
+    shift, one = np.uint64(63 - bits), np.uint64(1)
+    starts = np.zeros(parts + 1, np.int64)
+    for i in range(rows):
+        starts[np.int64((mix(keys[i]) >> shift) >> one) + 1] += 1
+    largest = 0
+    for p in range(parts):
+        largest = max(largest, int(starts[p + 1]))
+        starts[p + 1] += starts[p]
+    heads = starts[:-1].copy()
+    part_keys, part_rows = np.empty(rows, np.uint64), np.empty(rows, np.uint32)
+    for i in range(rows):
+        part = np.int64((mix(keys[i]) >> shift) >> one)
+        part_keys[heads[part]] = keys[i]
+        part_rows[heads[part]] = i
+        heads[part] += 1
+    slots = 16
+    while slots < 2 * largest:
+        slots *= 2
+    table, member = np.zeros(slots, np.uint32), np.empty(largest, np.uint32)
+    known, count = np.empty(largest, np.uint64), np.empty(largest + 1, np.int64)
+    offsets, users = np.empty(rows + 1, np.int64), 0
+    order = np.empty(rows, np.uint32)
+    offsets[0] = 0
+    for p in range(parts):
+        first, last = starts[p], starts[p + 1]
+        slots, found = 16, 0
+        while slots < 2 * (last - first):
+            slots *= 2
+        table[:slots] = 0
+        mask = np.uint64(slots - 1)
+        for i in range(first, last):
+            key = part_keys[i]
+            slot = mix(key) & mask
+            while table[slot] != 0 and known[table[slot] - 1] != key:
+                slot = (slot + one) & mask
+            if table[slot] == 0:
+                known[found], count[found] = key, 0
+                found += 1
+                table[slot] = found
+            member[i - first] = table[slot] - 1
+            count[table[slot] - 1] += 1
+        position = first
+        for g in range(found):
+            size = count[g]
+            count[g] = position
+            position += size
+            users += 1
+            offsets[users] = position
+        for i in range(first, last):
+            g = member[i - first]
+            order[count[g]] = part_rows[i]
+            count[g] += 1
+    return offsets[: users + 1].copy(), order
+
+
+@jit
+def _by_first_row(offsets: Offsets, order: Rows) -> tuple[Offsets, Rows]:
+    owner = np.zeros(order.size, np.uint32)
+    for g in range(offsets.size - 1):
+        owner[order[offsets[g]]] = g + 1
+    new_offsets, new_order = np.empty_like(offsets), np.empty_like(order)
+    new_offsets[0], users = 0, 0
+    for i in range(owner.size):
+        if owner[i]:
+            first, last = offsets[owner[i] - 1], offsets[owner[i]]
+            start = new_offsets[users]
+            for j in range(first, last):
+                new_order[start + j - first] = order[j]
+            users += 1
+            new_offsets[users] = start + last - first
+    return new_offsets, new_order
+
+
+@jit
+def take(values: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
+    """``values[order]`` without widening the index."""
+    out = np.empty(order.size, values.dtype)
+    for i in range(order.size):
+        out[i] = values[order[i]]
+    return out
+
+
+@jit
+def compress(offsets: Offsets, keep: Bools) -> Offsets:
+    """Offsets after dropping records; users stay."""
+    out = np.zeros_like(offsets)
+    for user in range(offsets.size - 1):
+        kept = 0
+        for i in range(offsets[user], offsets[user + 1]):
+            kept += int(keep[i])
+        out[user + 1] = out[user] + kept
+    return out

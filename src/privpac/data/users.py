@@ -1,0 +1,299 @@
+"""Users and their records: the only form in which learners see data.
+
+:class:`UserData` is an immutable CSR table: user ``i`` owns records ``offsets[i]:offsets[i+1]``, each with a code per
+bound feature and a 0/1 label.  Values are checked and encoded ("bound") once, at construction or by :meth:`bind`,
+always before any budget is spent; learners repeat no check.  Its errors (``SchemaError``) are for the curator who
+holds the table and lie outside the guarantee; with ``on_invalid="drop"`` or ``"clamp"`` nothing depends on the data
+but the records themselves.  Empty tables, empty users and single users are ordinary.
+
+A learner folds users into a profile with a :class:`Kernel`; :meth:`Users.fold` runs it in memory here, and in pieces
+of whole users elsewhere.  ``repr`` shows the schema and no count: under add-remove even the number of users is private.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privpac.data.build import Declared, Parts, assemble, declare, from_lists, matrix_columns
+from privpac.data.columns import column
+from privpac.data.domains import Domain
+from privpac.data.group import Offsets, compress, take
+from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
+from privpac.data.schema import Bools, Bytes, OnInvalid, Words
+from privpac.data.truncate import hash_ids, keep_first, keep_hash
+from privpac.errors import ParameterError, SchemaError
+from privpac.guarantee import Unit, one_of, positive_int
+
+__all__ = ["Kernel", "UserData", "Users"]
+
+P = TypeVar("P")
+Features = str | Sequence[str] | Mapping[str, Domain | None]
+SALT = b"privpac"
+
+
+class Kernel(Protocol[P]):
+    """A sum over users: ``chunk`` of all users equals ``merge`` of the chunks of any split into whole users."""
+
+    def zero(self) -> P:
+        """The value of no users."""
+
+    def chunk(self, users: UserData) -> P:
+        """The value of some users."""
+
+    def merge(self, a: P, b: P) -> P:
+        """The value of two disjoint groups of users together."""
+
+
+class Users(Protocol):
+    """What a learner may ask of a dataset, wherever it lives."""
+
+    @property
+    def features(self) -> Mapping[str, Domain | None]:
+        """Column names with their domains, ``None`` while unbound."""
+
+    @property
+    def unit(self) -> Unit:
+        """Whose data are protected: users, or single records."""
+
+    def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> Users:
+        """Check and encode columns."""
+
+    def max_records(self, cap: int, rule: str | None = None, salt: bytes = SALT) -> Users:
+        """Keep at most ``cap`` records per user."""
+
+    def fold(self, kernel: Kernel[P]) -> P:
+        """The kernel's value over all users."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class UserData:
+    """Records by user, in memory.
+
+    >>> data = UserData.from_users([[(3, 0), (8, 1)], [], [(5, 1)]])
+    >>> data
+    UserData(unit='user', features={'x': 'unbound'}, label=True)
+    """
+
+    offsets: Offsets
+    codes: Mapping[str, Words]
+    labels: Bytes | None
+    features: Mapping[str, Domain | None]
+    unit: Unit
+    on_invalid: OnInvalid
+    default_rule: str
+    _raw: Mapping[str, pl.Series]
+    _ids: pl.Series | None
+
+    def __post_init__(self) -> None:
+        for array in (self.offsets, *self.codes.values(), *(() if self.labels is None else (self.labels,))):
+            array.setflags(write=False)
+        for name in ("codes", "features", "_raw"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    # Constructors
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: str | None,
+        features: Features,
+        label: str | None = None,
+        on_invalid: OnInvalid | str = OnInvalid.RAISE,
+        label_map: Mapping[Any, int] | None = None,
+    ) -> UserData:
+        """From a pandas, polars, Arrow or DuckDB table; ``user=None`` makes every record its own user."""
+        declared = declare(user, features, label, on_invalid, label_map)
+        return cls._of(assemble(read_frame(frame, declared.wanted), declared), declared, "hash")
+
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        user: str | None,
+        features: Features,
+        label: str | None = None,
+        on_invalid: OnInvalid | str = OnInvalid.RAISE,
+        label_map: Mapping[Any, int] | None = None,
+        missing: Sequence[str] = MISSING_TEXTS,
+    ) -> UserData:
+        """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value."""
+        declared = declare(user, features, label, on_invalid, label_map)
+        table, plain_text = read_files(path, declared.wanted, missing)
+        return cls._of(assemble(table, declared, plain_text=plain_text), declared, "hash")
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any = None,
+        users: Any = None,
+        *,
+        features: Features | None = None,
+        on_invalid: OnInvalid | str = OnInvalid.RAISE,
+        label_map: Mapping[Any, int] | None = None,
+    ) -> UserData:
+        """From an array (one row per record) or a frame of features, labels, and user ids (``None``: item level)."""
+        columns = matrix_columns(X, features)
+        named: Features = features if isinstance(features, Mapping) else list(columns)
+        user, label = ("\0user" if users is not None else None), ("\0label" if y is not None else None)
+        declared = declare(user, named, label, on_invalid, label_map, shown={"\0user": "users", "\0label": "y"})
+        if user is not None:
+            columns[user] = column(users, "users")
+        if label is not None:
+            columns[label] = column(y, "y")
+        if len({len(values) for values in columns.values()}) > 1:
+            raise SchemaError("X, y and users must have one row per record each; their lengths differ") from None
+        return cls._of(assemble(columns, declared), declared, "first")
+
+    @classmethod
+    def from_users(
+        cls,
+        users: Iterable[Iterable[Any]],
+        *,
+        features: Features | None = None,
+        labelled: bool = True,
+        on_invalid: OnInvalid | str = OnInvalid.RAISE,
+    ) -> UserData:
+        """From a list of users, each a list of ``(x, y)`` or ``(x1, ..., xd, y)``; without labels ``x`` or ``(x1, ..., xd)``."""
+        offsets, columns, label = from_lists(users, features, labelled)
+        named: Features = features if isinstance(features, Mapping) else [name for name in columns if name != label]
+        declared = declare(None, named, label, on_invalid, None, shown={"\0label": "y"})
+        return replace(cls._of(assemble(columns, declared, offsets=offsets), declared, "first"), unit=Unit.USER)
+
+    @classmethod
+    def _of(cls, parts: Parts, declared: Declared, rule: str) -> UserData:
+        unit = Unit.ITEM if declared.user is None else Unit.USER
+        unbound = dict.fromkeys(declared.features)
+        data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
+        data = replace(data, features=unbound | {n: declared.features[n] for n in parts.codes}, codes=parts.codes)
+        return data if parts.keep is None else data._filter(parts.keep)
+
+    # Schema
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name!r}: {'unbound' if domain is None else domain!r}" for name, domain in self.features.items())
+        return f"UserData(unit={str(self.unit)!r}, features={{{shown}}}, label={self.labels is not None})"
+
+    def feature(self, name: str | None = None) -> str:
+        """The name of a feature: the one asked for, or the only one."""
+        if name is None:
+            if len(self.features) != 1:
+                raise ParameterError(f"the data have {len(self.features)} features ({', '.join(map(repr, self.features))}): name one")
+            return next(iter(self.features))
+        if name not in self.features:
+            raise SchemaError(f"the data have no feature {name!r}; they have {', '.join(map(repr, self.features))}") from None
+        return name
+
+    def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> UserData:
+        """Check and encode columns on their domains; a column bound before keeps its domain."""
+        rule = self.on_invalid if on_invalid is None else one_of(OnInvalid, on_invalid, "on_invalid")
+        for name, domain in domains.items():
+            if not isinstance(domain, Domain):
+                raise TypeError(f"the domain of {name!r} must be a Domain, got {type(domain).__name__}")
+            bound = self.features[self.feature(name)]
+            if bound is not None and bound != domain:
+                raise ParameterError(f"column {name!r} is declared twice: as {bound!r} and as {domain!r}; keep one")
+        codes, keep = dict(self.codes), None
+        for name, domain in domains.items():
+            if self.features[name] is None:
+                codes[name], verdicts = domain.read(self._raw[name], name)
+                good = domain.accept(verdicts, rule, name)
+                keep = good if keep is None else keep if good is None else keep & good
+        raw = {name: series for name, series in self._raw.items() if name not in domains}
+        data = replace(self, codes=codes, features=dict(self.features) | dict(domains), _raw=raw)
+        return data if keep is None else data._filter(keep)
+
+    # Counts: private under add-remove, for kernels and never for messages
+
+    @property
+    def n_users(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_records(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Records of each user."""
+        return np.diff(self.offsets)
+
+    # Subsets of users and records
+
+    def max_records(self, cap: int, rule: str | None = None, salt: bytes = SALT) -> UserData:
+        """At most ``cap`` records of each user: ``"hash"`` (default for tables) or ``"first"`` (for arrays and lists).
+
+        The hash reads bound features only; unbound columns are left out of its result.
+        """
+        cap = positive_int(cap, "cap")
+        rule = self.default_rule if rule is None else rule
+        if rule not in ("hash", "first"):
+            raise ParameterError(f"rule must be 'hash' or 'first', got {rule!r}")
+        if not isinstance(salt, bytes):
+            raise TypeError(f"salt must be bytes, got {type(salt).__name__}")
+        if rule == "first":
+            return self._filter(keep_first(self.offsets, cap))
+        if not self.codes:
+            raise ParameterError("rule 'hash' reads codes: bind the features to their domains first, or use rule='first'")
+        ids = pl.Series(np.arange(self.n_users)) if self._ids is None else self._ids
+        labels = np.full(self.n_records, 2, np.uint8) if self.labels is None else self.labels
+        words: list[NDArray[Any]] = [*(self.codes[name] for name in sorted(self.codes)), labels]
+        bound = replace(self, features={n: d for n, d in self.features.items() if n in self.codes}, _raw={})
+        return bound._filter(keep_hash(self.offsets, cap, hash_ids(ids), words, salt))
+
+    def take(self, users: Any) -> UserData:
+        """The users at these positions, or where a mask is true."""
+        chosen = np.asarray(users)
+        if chosen.dtype == np.bool_ and chosen.shape == (self.n_users,):
+            chosen = np.flatnonzero(chosen)
+        if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+            raise TypeError("users must be positions, or a mask with one entry per user")
+        chosen = chosen.astype(np.int64)
+        sizes = self.sizes[chosen]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return replace(
+            self,
+            offsets=offsets,
+            codes={name: take(values, rows) for name, values in self.codes.items()},
+            labels=None if self.labels is None else take(self.labels, rows),
+            _raw={name: series.gather(rows) for name, series in self._raw.items()},
+            _ids=(pl.Series(np.arange(self.n_users)) if self._ids is None else self._ids).gather(chosen),
+        )
+
+    def _filter(self, keep: Bools) -> UserData:
+        """Drop records, keep users."""
+        if keep.all():
+            return self
+        mask = pl.Series(keep)
+        return replace(
+            self,
+            offsets=compress(self.offsets, keep),
+            codes={name: values[keep] for name, values in self.codes.items()},
+            labels=None if self.labels is None else self.labels[keep],
+            _raw={name: series.filter(mask) for name, series in self._raw.items()},
+        )
+
+    # Folding
+
+    def fold(self, kernel: Kernel[P]) -> P:
+        """The kernel's value over all users, here in one piece."""
+        return kernel.chunk(self)
+
+    def to_lists(self) -> list[list[tuple[int, ...]]]:
+        """Bound codes, in the order of the features, and the label, user by user; for small data."""
+        columns: list[NDArray[Any]] = [self.codes[name] for name in self.features if name in self.codes]
+        columns += [] if self.labels is None else [self.labels]
+        records = list(zip(*(values.tolist() for values in columns))) if columns else []
+        return [records[a:b] for a, b in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist())]

@@ -1,0 +1,182 @@
+"""Reading scores, intervals and multiplicities into block laws; what is ill-formed is a ``LawError``."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.errors import LawError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.law.blocks import BlockLaw, Lows
+from privpac.law.counts import MAX_BLOCKS, Ints, Uints
+from privpac.law.levels import Rate
+
+__all__ = ["candidate_law", "labelled_law", "read_rate", "read_scores", "step_law", "value_law"]
+
+
+def read_rate(eta: Rational | None, base: Rational | None) -> Rate:
+    if (eta is None) == (base is None):
+        raise LawError("give exactly one of eta (weights e**(-eta * score)) and base (weights base**(-score))")
+    if eta is not None:
+        return Rate(rational(eta, "eta", minimum=0))
+    return Rate(None, rational(base, "base", minimum=1))
+
+
+def read_scores(score: Any) -> Ints:
+    array = np.asarray(score)
+    if array.ndim != 1 or array.size == 0:
+        raise LawError(f"scores must be a non-empty one-dimensional array, got shape {array.shape}")
+    if array.size > MAX_BLOCKS:
+        raise TooLargeError(f"{array.size} blocks are more than {MAX_BLOCKS}; merge blocks of equal score")
+    if array.dtype.kind not in "iu" and not (array.dtype == object and all(_is_int(s) for s in array)):
+        raise LawError(f"scores must be integers (scale rational scores, and the sensitivity with them), got {array.dtype}")
+    low, high = int(array.min()), int(array.max())
+    if high - low >= 1 << 62 or high >= 1 << 63 or low < -(1 << 63):
+        raise LawError("scores must be 64-bit integers that span less than 2**62")
+    return array.astype(np.int64)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _read_spans(counts: Any, n: int) -> tuple[Uints, dict[int, int]]:
+    if not isinstance(counts, (np.ndarray, Sequence)) or isinstance(counts, str):
+        raise LawError(f"counts must be an array or a list of integers, got {type(counts).__name__}")
+    array = counts if isinstance(counts, np.ndarray) else np.array(list(counts), dtype=object)
+    if array.ndim != 1 or len(array) != n:
+        raise LawError(f"{n} scores but multiplicities of shape {array.shape}")
+    if array.dtype.kind in "iu":
+        if int(array.min()) < 1:
+            raise LawError("every multiplicity must be at least 1")
+        spans = array.astype(np.uint64)
+        spans -= np.uint64(1)
+        return spans, {}
+    values = [int(c) if _is_int(c) else 0 for c in array]
+    if min(values) < 1:
+        raise LawError("every multiplicity must be an integer of at least 1")
+    return _as_spans([c - 1 for c in values])
+
+
+def _as_spans(spans: list[int]) -> tuple[Uints, dict[int, int]]:
+    big = {i: s + 1 for i, s in enumerate(spans) if s >= 1 << 64}
+    return np.array([0 if i in big else s for i, s in enumerate(spans)] if big else spans, dtype=np.uint64), big
+
+
+def candidate_law(score: Any, eta: Rational | None, base: Rational | None) -> BlockLaw:
+    scores = read_scores(score)
+    n = len(scores)
+    return BlockLaw(np.arange(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64), {}, scores, read_rate(eta, base))
+
+
+def labelled_law(counts: Any, score: Any, eta: Rational | None, base: Rational | None, labels: Sequence[Hashable] | None) -> BlockLaw:
+    scores = read_scores(score)
+    span, big = _read_spans(counts, len(scores))
+    names = None if labels is None else tuple(labels)
+    if names is not None and (len(names) != len(scores) or len(set(names)) != len(scores)):
+        raise LawError("labels must be distinct, one for each block")
+    return BlockLaw(None, span, big, scores, read_rate(eta, base), labels=names)
+
+
+def value_law(lo: Any, hi: Any, score: Any, eta: Rational | None, base: Rational | None, domain: tuple[int, int] | None) -> BlockLaw:
+    rate, scores = read_rate(eta, base), read_scores(score)
+    lows, highs = _read_ints(lo, len(scores), "lo"), _read_ints(hi, len(scores), "hi")
+    if lows.dtype != highs.dtype:
+        lows, highs = lows.astype(object), highs.astype(object)
+    if (highs < lows).any():
+        raise LawError("a block needs lo <= hi")
+    if not (lows[1:] > highs[:-1]).all():
+        order = np.argsort(lows, kind="stable")
+        lows, highs, scores = lows[order], highs[order], scores[order]
+        if not (lows[1:] > highs[:-1]).all():
+            raise LawError("blocks overlap")
+    # Disjoint and sorted, so no block but the last can end at 2**64 - 1 and the increment cannot wrap.
+    touching = lows[1:] == highs[:-1] + (1 if lows.dtype == object else np.uint64(1))
+    if domain is not None and not (touching.all() and (int(lows[0]), int(highs[-1])) == _read_domain(domain)):
+        raise LawError("blocks must cover the domain without a gap")
+    joined = touching & (scores[1:] == scores[:-1])
+    if joined.any():
+        first, last = np.append(True, ~joined), np.append(~joined, True)
+        lows, highs, scores = lows[first], highs[last], scores[first]
+    if lows.dtype == object:
+        span, big = _as_spans([int(b) - int(a) for a, b in zip(lows, highs)])
+        return BlockLaw(lows, span, big, scores, rate)
+    return BlockLaw(lows, highs - lows, {}, scores, rate)
+
+
+def _read_domain(domain: Any) -> tuple[int, int]:
+    if not (isinstance(domain, tuple) and len(domain) == 2 and all(_is_int(end) for end in domain)):
+        raise LawError("domain must be a pair (first value, last value) of integers")
+    return int(domain[0]), int(domain[1])
+
+
+def _read_ints(values: Any, n: int, name: str) -> Lows:
+    if not isinstance(values, (np.ndarray, Sequence)) or isinstance(values, str):
+        raise LawError(f"{name} must be an array or a list of integers, got {type(values).__name__}")
+    array = values if isinstance(values, np.ndarray) else np.array(list(values), dtype=object)
+    if array.ndim != 1 or len(array) != n:
+        raise LawError(f"{name} must be one-dimensional with one entry for each of the {n} scores")
+    if array.dtype.kind == "u" or (array.dtype.kind == "i" and int(array.min()) >= 0):
+        return array.astype(np.uint64)
+    if array.dtype.kind != "i" and not (array.dtype == object and all(_is_int(v) for v in array)):
+        raise LawError(f"{name} must hold integers")
+    ints = [int(v) for v in array]
+    if min(ints) >= 0 and max(ints) < 1 << 64:
+        return np.array(ints, dtype=np.uint64)
+    out: NDArray[np.object_] = np.empty(n, dtype=object)
+    out[:] = ints
+    return out
+
+
+def step_law(steps: Iterable[tuple[int, Any, int, Any]], eta: Rational | None, base: Rational | None) -> BlockLaw:
+    rate = read_rate(eta, base)
+    lows: list[Uints] = []
+    spans: list[Uints] = []
+    scores: list[Ints] = []
+    big: dict[int, int] = {}
+    segments: list[tuple[int, int]] = []
+    n, after = 0, None
+    for offset, starts, end, values in steps:
+        low, score = _read_step(offset, starts, end, values)
+        if after is not None and offset + int(low[0]) <= after:
+            raise LawError("step functions must follow one another without overlap")
+        after = offset + end
+        # The last block may hold more than 2**64 values; all others end before the next start.
+        last = end - int(low[-1])
+        if last >= 1 << 64:
+            big[n + len(low) - 1] = last + 1
+        span = np.empty(len(low), dtype=np.uint64)
+        np.subtract(low[1:], low[:-1], out=span[:-1])
+        span[:-1] -= np.uint64(1)
+        span[-1] = 0 if last >= 1 << 64 else last
+        lows.append(low)
+        spans.append(span)
+        scores.append(score)
+        segments.append((n, int(offset)))
+        n += len(low)
+    if not segments:
+        raise LawError("a law needs at least one block")
+    if len(segments) == 1:
+        return BlockLaw(lows[0], spans[0], big, scores[0], rate, tuple(segments))
+    return BlockLaw(np.concatenate(lows), np.concatenate(spans), big, read_scores(np.concatenate(scores)), rate, tuple(segments))
+
+
+def _read_step(offset: Any, starts: Any, end: Any, values: Any) -> tuple[Uints, Ints]:
+    """Starts and scores of one step function, neighbours of equal score merged."""
+    score = read_scores(values)
+    read = _read_ints(starts, len(score), "starts")
+    if read.dtype != np.uint64:
+        raise LawError("starts must lie in 0..2**64-1; larger values go into the offset")
+    low: Uints = read.view(np.uint64)
+    if not (_is_int(offset) and _is_int(end)):
+        raise LawError(f"offset and end must be integers, got {type(offset).__name__} and {type(end).__name__}")
+    if not (low[1:] > low[:-1]).all() or end < int(low[-1]):
+        raise LawError("a step function needs increasing starts, one score each, and end >= the last start")
+    keep = score[1:] != score[:-1]
+    if not keep.all():
+        first = np.append(True, keep)
+        low, score = low[first], score[first]
+    return low, score

@@ -1,0 +1,23 @@
+"""Mechanisms: from integer scores to an exact law, with a guarantee known before any data are seen."""
+
+from privpac.mechanisms.choosing import ChoosingKind, ChoosingMechanism, choosing_law, choosing_sample
+from privpac.mechanisms.exponential import ExponentialMechanism
+from privpac.mechanisms.laplace import Laplace, discrete_laplace
+from privpac.mechanisms.noisy_min import NoisyMin
+from privpac.mechanisms.parameters import range_sensitivity
+from privpac.mechanisms.randomized_response import RandomizedResponse
+from privpac.mechanisms.truncated_laplace import TruncatedLaplace
+
+__all__ = [
+    "ChoosingKind",
+    "ChoosingMechanism",
+    "ExponentialMechanism",
+    "Laplace",
+    "NoisyMin",
+    "RandomizedResponse",
+    "TruncatedLaplace",
+    "choosing_law",
+    "choosing_sample",
+    "discrete_laplace",
+    "range_sensitivity",
+]

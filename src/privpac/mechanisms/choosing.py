@@ -1,0 +1,233 @@
+"""The choosing mechanism: name a popular candidate out of any universe, or abstain.
+
+One unit adds 0 or 1 to the counts of at most ``growth = k`` candidates.  Only candidates with votes are touched, so the size
+of the universe does not matter.
+
+**One-stage law** (default).  ``delta0 = delta/(k (1 - delta))``, weight ``w(q) = delta0 (r**q - 1)/(r - 1)`` for a candidate
+with ``q`` votes, weight 1 for ``BOTTOM``; ``k delta0 <= r - 1`` is required.
+
+**Guarantee.** ``(epsilon, delta)``, with ``r = base(epsilon)`` under add-remove and ``base(epsilon/2)`` under replace.  *Proof.* Note
+``w(q+1) = r w(q) + delta0``.  A replacement lowers at most ``k`` counts by one and raises a set ``K`` of at most ``k``, so
+``Z' - Z <= sum over K of ((r-1) w + delta0) <= (r-1)(Z-1) + k delta0 <= (r-1) Z``; hence ``Z' <= r Z``, and ``Z <= r Z'`` by symmetry.
+A raised candidate has ``P' = w(q+1)/Z' <= r**2 P + delta0/Z'``, every other outcome ``P' <= r P``; over an event the excess is at
+most ``k delta0/Z' <= k delta0/(1 + k delta0) = delta``.  Adding a unit gives ``Z' >= Z``, so ``P' <= r P + delta0/Z'``; removing one gives
+``P' <= (Z/Z') P <= r P``, and a candidate that drops to 0 had at most ``delta0/Z``.
+
+**Two-stage law**: see :mod:`privpac.mechanisms.two_stage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from flint import arb
+
+from privpac.errors import InfeasibleError, ParameterError, Undecided
+from privpac.exact import MAX_PRECISION, Ball, ExpSum, Rational, as_arb, dyadic_base, precision, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.law.base import BOTTOM
+from privpac.law.finite import FiniteLaw
+from privpac.law.levels import invert
+from privpac.law.numbers import Denominator, Number, Quotient
+from privpac.mechanisms.parameters import enclose, least_int, read_epsilon
+from privpac.mechanisms.two_stage import TwoStage
+from privpac.mechanisms.votes_cast import by_count, candidate_law
+from privpac.rng import Rng, secret_rng
+
+__all__ = ["ChoosingKind", "ChoosingMechanism", "choosing_law", "choosing_sample"]
+
+
+class ChoosingKind(StrEnum):
+    """Which law chooses."""
+
+    ONE_STAGE = "one-stage"
+    TWO_STAGE = "two-stage"
+
+
+# The one-stage law
+
+
+def _read(base: Rational, delta: Rational, growth: int) -> tuple[Fraction, Fraction]:
+    """``r`` and ``delta0``."""
+    r, d = rational(base, "base", above=1), rational(delta, "delta", above=0, below=1)
+    k = positive_int(growth, "growth")
+    delta0 = d / (k * (1 - d))
+    if k * delta0 > r - 1:
+        raise InfeasibleError(f"delta too large for epsilon: delta/(1 - delta) must be at most base - 1; take delta <= {1 - 1 / r}")
+    return r, delta0
+
+
+def choosing_law(votes: Any, base: Rational, delta: Rational, growth: int = 1) -> FiniteLaw:
+    """The one-stage law with rational base, all probabilities rational; ``votes`` maps candidates to counts.
+
+    >>> law = choosing_law({"a": 2, "b": 0}, 2, "1/2")
+    >>> law.prob_exact("a"), law.prob_exact(BOTTOM)
+    (Fraction(3, 4), Fraction(1, 4))
+    """
+    r, delta0 = _read(base, delta, growth)
+    groups = by_count(votes)
+    weights = {q: _weight(q, r, delta0) for q in groups}
+    z = Denominator(ExpSum.of(1 + sum((weights[q] * len(held) for q, held in groups.items()), Fraction(0))))
+    numbers: dict[int, Number] = {q: Quotient.of(w, z) for q, w in weights.items()}
+    return candidate_law(groups, numbers, Quotient.of(1, z))
+
+
+def _weight(q: int, r: Fraction, delta0: Fraction) -> Fraction:
+    return delta0 * (r**q - 1) / (r - 1)
+
+
+def choosing_sample(votes: Any, base: Rational, delta: Rational, growth: int = 1, rng: Rng | None = None) -> Any:
+    """One exact draw from :func:`choosing_law` by lazy-precision inversion, without writing out the large rationals."""
+    r, delta0 = _read(base, delta, growth)
+    groups = by_count(votes)
+    if not groups:
+        return BOTTOM
+    source = secret_rng(rng)
+    u, bits = source.bits(64), 64
+    while True:
+        with precision(bits + 64):
+            cumulative = _cumulative(groups, r, delta0)
+            level = invert(cumulative, cumulative[-1], u, bits)
+        if level is not None:
+            break
+        bits += 64
+        if bits > MAX_PRECISION:
+            raise Undecided("a draw was not decided")
+        u = (u << 64) | source.bits(64)
+    if level == len(groups):
+        return BOTTOM
+    held = list(groups.values())[level]
+    return held[source.below(len(held))]
+
+
+def _cumulative(groups: dict[int, list[Hashable]], r: Fraction, delta0: Fraction) -> list[arb]:
+    """Balls of the cumulative weights, largest count first, ``BOTTOM`` last."""
+    log_r, scale = as_arb(r).log(), as_arb(delta0 / (r - 1))
+    total, out = arb(0), []
+    for q, held in groups.items():
+        total += (log_r * q).expm1() * scale * len(held)
+        out.append(total)
+    return [*out, total + 1]
+
+
+@dataclass(frozen=True, init=False)
+class ChoosingMechanism:
+    """Choose a candidate with many votes, or ``BOTTOM``.
+
+    >>> choose = ChoosingMechanism(1, "1e-6", 1, "add-remove", unit="user")
+    >>> choose.votes_needed("0.01")
+    19
+    >>> ChoosingMechanism(1, "1e-6", 1, "add-remove", law="two-stage", unit="user").T
+    28
+
+    ``epsilon1``, ``eta2`` and ``T`` (test, selection, threshold) belong to the two-stage law; left out they are
+    ``epsilon/2``, ``epsilon/2`` (a quarter each under replace) and the least threshold whose ``delta_star`` is small enough.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    growth: int
+    neighbours: Neighbours
+    kind: ChoosingKind
+    unit: Unit
+    test: TwoStage | None
+
+    def __init__(
+        self,
+        epsilon: Rational,
+        delta: Rational,
+        growth: int,
+        neighbours: Neighbours | str,
+        law: ChoosingKind | str = ChoosingKind.ONE_STAGE,
+        *,
+        unit: Unit | str,
+        epsilon1: Rational | None = None,
+        eta2: Rational | None = None,
+        T: int | None = None,
+    ) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", read_epsilon(epsilon))
+        put(self, "delta", rational(delta, "delta", above=0, below=1))
+        put(self, "growth", positive_int(growth, "growth"))
+        put(self, "neighbours", one_of(Neighbours, neighbours, "neighbours"))
+        put(self, "kind", one_of(ChoosingKind, law, "law"))
+        put(self, "unit", one_of(Unit, unit, "unit"))
+        if self.kind is ChoosingKind.ONE_STAGE:
+            if not (epsilon1 is None and eta2 is None and T is None):
+                raise ParameterError("epsilon1, eta2 and T belong to law='two-stage'")
+            _read(self.base, self.delta, self.growth)
+            put(self, "test", None)
+        else:
+            put(self, "test", TwoStage.within(self.step, self.delta, self.growth, self._replace, epsilon1, eta2, T))
+
+    # Public numbers
+
+    @property
+    def _replace(self) -> bool:
+        return self.neighbours is Neighbours.REPLACE
+
+    @property
+    def step(self) -> Fraction:
+        """What one added or removed unit may lose: all of epsilon, or half of it under replace."""
+        return self.epsilon / 2 if self._replace else self.epsilon
+
+    @property
+    def base(self) -> Fraction:
+        """``r`` of the one-stage law: ``e**step``, rounded down to a dyadic rational."""
+        return dyadic_base(self.step)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours)
+
+    @property
+    def _test(self) -> TwoStage:
+        if self.test is None:
+            raise ParameterError("only law='two-stage' has a threshold")
+        return self.test
+
+    @property
+    def epsilon1(self) -> Fraction:
+        return self._test.epsilon1
+
+    @property
+    def eta2(self) -> Fraction:
+        return self._test.eta2
+
+    @property
+    def T(self) -> int:
+        return self._test.T
+
+    def delta_star(self, T: int | None = None) -> Ball:
+        """The two-stage law's exact delta under add-remove at a threshold."""
+        return enclose(self._test.worst(T)[1])
+
+    def worst_count(self, T: int | None = None) -> int:
+        """The top count at which ``delta_star`` is attained."""
+        return self._test.worst(T)[0]
+
+    # Law and draws
+
+    def law(self, votes: Any) -> FiniteLaw:
+        """The law over candidates and ``BOTTOM``; ``votes`` is a mapping to counts, or an array of counts by index."""
+        return choosing_law(votes, self.base, self.delta, self.growth) if self.test is None else self.test.law(votes)
+
+    def sample(self, votes: Any, rng: Rng | None = None) -> Any:
+        """One exact draw from :meth:`law`."""
+        if self.test is None:
+            return choosing_sample(votes, self.base, self.delta, self.growth, rng)
+        return self.test.sample(votes, rng)
+
+    # Accuracy
+
+    def votes_needed(self, beta: Rational) -> int:
+        """The least count at which the only candidate with votes is named, except with probability ``beta``."""
+        failure = rational(beta, "beta", above=0, below=1)
+        if self.test is not None:
+            return self.test.votes_needed(failure)
+        r, delta0 = _read(self.base, self.delta, self.growth)
+        return least_int(lambda q: (1 + _weight(q, r, delta0)) * failure >= 1, 1)

@@ -1,0 +1,93 @@
+"""Randomised response over ``k`` values: one unit's report, private before anyone collects it.
+
+The true value has weight ``e**epsilon``, every other value 1.  With ``keep=p`` the true value is reported with the rational
+probability ``p`` and every other one with ``(1 - p)/(k - 1)``.
+
+**Guarantee.** ``(epsilon, 0)`` in the local model, for any two values of one unit: a report's probability is one of two
+numbers whose ratio is ``e**epsilon`` (with ``keep``: ``p (k - 1)/(1 - p)``).  The report hides the value, not that a report was
+sent, so the relation is ``replace``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from privpac.errors import ParameterError
+from privpac.exact import Rational, as_arb, rational, up
+from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
+from privpac.law.base import Law
+from privpac.mechanisms.parameters import read_epsilon
+from privpac.mechanisms.truncated_laplace import factor_within
+from privpac.rng import Rng
+
+__all__ = ["RandomizedResponse"]
+
+
+@dataclass(frozen=True)
+class RandomizedResponse:
+    """Report one of ``0..k-1``; give ``epsilon``, or ``keep``, or both (then ``keep`` is checked against ``epsilon``).
+
+    >>> answer = RandomizedResponse(None, 3, keep="1/2", unit="user", neighbours="replace")
+    >>> answer.law(1).prob_exact(1), answer.law(1).prob_exact(0)
+    (Fraction(1, 2), Fraction(1, 4))
+    >>> str(RandomizedResponse(1, 2, unit="user", neighbours="replace").guarantee)
+    '(1, 0)-DP per user, replace, local model'
+    """
+
+    epsilon: Rational | None
+    k: int
+    keep: Rational | None = field(kw_only=True, default=None)
+    unit: Unit | str = field(kw_only=True)
+    neighbours: Neighbours | str = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "k", positive_int(self.k, "k", minimum=2))
+        put(self, "unit", one_of(Unit, self.unit, "unit"))
+        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+        if self.neighbours is not Neighbours.REPLACE:
+            raise ParameterError("randomised response hides the value of a report, not that it was sent: neighbours must be 'replace'")
+        if self.keep is None:
+            if self.epsilon is None:
+                raise ParameterError("give epsilon, or keep")
+            put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
+            return
+        keep = rational(self.keep, "keep", minimum=Fraction(1, self.k), below=1)
+        ratio = keep * (self.k - 1) / (1 - keep)
+        loss = None if self.epsilon is None else read_epsilon(self.epsilon, zero=True)
+        if loss is not None and not factor_within(ratio, loss):
+            raise ParameterError(f"keep = {keep} loses more than epsilon = {loss}; at most e**epsilon / (e**epsilon + k - 1) is allowed")
+        put(self, "keep", keep)
+        put(self, "epsilon", read_epsilon(up(lambda: as_arb(ratio).log()), "the loss of keep", zero=True) if loss is None else loss)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        epsilon = rational(self.epsilon)
+        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, model=Model.LOCAL, rho=epsilon * epsilon / 2)
+
+    def law(self, value: int) -> Law:
+        """The law of the report of one value in ``0..k-1``."""
+        true = _read_report(value, self.k)
+        others = [range(a, b) for a, b in ((0, true), (true + 1, self.k)) if a < b]
+        if self.keep is not None:
+            keep = rational(self.keep)
+            return Law.from_weights([(true, keep), *((cell, (1 - keep) / (self.k - 1)) for cell in others)])
+        cells = [(range(true, true + 1), 0), *((cell, 1) for cell in others)]
+        lo, hi, score = [c.start for c, _ in cells], [c.stop - 1 for c, _ in cells], [s for _, s in cells]
+        return Law.from_blocks(lo, hi, score, rational(self.epsilon), domain=(0, self.k - 1))
+
+    def sample(self, value: int, rng: Rng | None = None) -> int:
+        """One exact report."""
+        return int(self.law(value).sample(rng))
+
+
+def _read_report(value: Any, k: int) -> int:
+    """The unit's own value; private, so an error never repeats it."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"the value must be an integer in 0..{k - 1}, got {type(value).__name__}")
+    number = int(value.__index__())
+    if not 0 <= number < k:
+        raise ParameterError(f"the value must be in 0..{k - 1}; encode it over its declared domain first")
+    return number

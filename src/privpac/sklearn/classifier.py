@@ -1,0 +1,166 @@
+"""A private rule as a scikit-learn classifier.
+
+The guarantee covers ``fit`` of this estimator and nothing else.  A scaler fitted on the same table in a ``Pipeline``, ``score``
+and ``cross_val_score`` on private data are outside it: every fold of a cross-validation spends again, and a measured
+score is itself a release.  Use data-free steps before it, and score on public data.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from privpac.api import learner_for
+from privpac.concepts.named import rule_class
+from privpac.data import Domain, Floats, UserData
+from privpac.errors import ItemLevelWarning, ParameterError
+from privpac.guarantee import Guarantee, Unit
+from privpac.ledger import BudgetLedger, release
+
+__all__ = ["PrivateRuleClassifier"]
+
+
+class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learn one readable rule with ``epsilon``-differential privacy per person.
+
+    Parameters
+    ----------
+    rule : name of the class of rules: "stump" (default), "threshold", "interval", "rectangle", "conjunction", ...
+    epsilon : privacy loss of one ``fit``.
+    domains : public domain of each column, by name or by position; None means every finite number.
+    groups (in ``fit``) : the person each row belongs to. Without it single rows are protected, with an ``ItemLevelWarning``.
+    classes : the two label values, if public; None reads them off ``y`` and treats them as public schema.
+    ledger : path of a budget ledger to spend from.
+
+    >>> import numpy as np
+    >>> X = np.array([[1.0], [2.0], [8.0], [9.0]])
+    >>> model = PrivateRuleClassifier(epsilon=1).fit(X, [0, 0, 1, 1], groups=["a", "b", "c", "d"])
+    >>> str(model.guarantee_)
+    '(1, 0)-DP per user, add-remove'
+    """
+
+    def __init__(
+        self,
+        rule: str = "stump",
+        epsilon: Any = 1.0,
+        domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
+        method: str = "auto",
+        setting: str = "agnostic",
+        neighbours: str = "add-remove",
+        max_records: int | None = None,
+        public_n_users: int | None = None,
+        classes: Sequence[Any] | None = None,
+        on_invalid: str = "raise",
+        ledger: str | Path | None = None,
+    ) -> None:
+        self.rule = rule
+        self.epsilon = epsilon
+        self.domains = domains
+        self.method = method
+        self.setting = setting
+        self.neighbours = neighbours
+        self.max_records = max_records
+        self.public_n_users = public_n_users
+        self.classes = classes
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+
+    # Fitting
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateRuleClassifier:
+        """Learn the rule; ``groups`` names the person of each row."""
+        columns = self._columns(X, reset=True)
+        target = self._labels(y, len(next(iter(columns.values()))))
+        features = self._domains(list(columns))
+        unit = Unit.USER if groups is not None else Unit.ITEM
+        if groups is None:
+            warnings.warn("fit without groups protects single rows, not people; pass groups=person_ids", ItemLevelWarning, stacklevel=2)
+        learner = learner_for(
+            rule_class(self.rule, features),
+            epsilon=self.epsilon,
+            method=self.method,
+            setting=self.setting,
+            neighbours=self.neighbours,
+            unit=unit,
+            max_records=self.max_records,
+            public_n_users=self.public_n_users,
+        )
+        book = None if self.ledger is None else BudgetLedger.open(self.ledger)
+        users = None if groups is None else column_or_1d(groups, dtype=None)
+        data = UserData.from_arrays(columns, target, users, features=features, on_invalid=self.on_invalid)
+        self.released_ = release(learner, data, ledger=book)
+        return self
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What the last ``fit`` promises."""
+        check_is_fitted(self, "released_")
+        promised: Guarantee = self.released_.guarantee
+        return promised
+
+    @property
+    def rule_(self) -> Any:
+        """The released rule; ``str(rule_)`` reads it in the table's units."""
+        check_is_fitted(self, "released_")
+        return self.released_.hypothesis
+
+    def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
+        """Columns by name; numbers are checked as scikit-learn does, declared categories and dates are left alone."""
+        if self.domains is not None and hasattr(X, "columns"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return {str(name): X[name] for name in X.columns}
+        array = validate_data(self, X, reset=reset, dtype="numeric", ensure_min_samples=1)
+        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
+        return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
+
+    def _labels(self, y: Any, n_rows: int) -> NDArray[np.uint8]:
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        if len(labels) != n_rows:
+            raise ValueError(f"X has {n_rows} rows but y has {len(labels)}")
+        self.classes_ = np.unique(labels) if self.classes is None else np.asarray(self.classes)
+        if len(self.classes_) > 2:
+            raise ValueError(f"Only binary classification is supported. The type of the target is multiclass: {len(self.classes_)} classes")
+        if self.classes is not None and not bool(np.isin(labels, self.classes_).all()):
+            raise ParameterError("y holds labels that are not among the declared classes")
+        return (labels == self.classes_[-1]).astype(np.uint8) if len(self.classes_) == 2 else np.zeros(n_rows, dtype=np.uint8)
+
+    def _domains(self, names: list[str]) -> dict[str, Domain]:
+        if self.domains is None:
+            return {name: Floats() for name in names}
+        given = dict(self.domains) if isinstance(self.domains, Mapping) else dict(zip(names, self.domains))
+        if not isinstance(self.domains, Mapping) and len(self.domains) != len(names):
+            raise ParameterError(f"{len(names)} columns but {len(self.domains)} domains")
+        by_name = {name: given[name] if name in given else given.get(i) for i, name in enumerate(names)}
+        missing = [name for name, domain in by_name.items() if domain is None]
+        if missing:
+            raise ParameterError(f"columns {missing} have no domain; declare one for each, e.g. Integers(0, 100) or Floats()")
+        return {name: domain for name, domain in by_name.items() if domain is not None}
+
+    # Using
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class the rule says, for each row."""
+        check_is_fitted(self, "released_")
+        columns = self._columns(X, reset=False)
+        read = self.released_.hypothesis.features
+        said = self.released_.predict({name: columns[name] for name in read}) if read else self.released_.predict(columns)
+        answer: NDArray[Any] = self.classes_[np.minimum(said, len(self.classes_) - 1)]
+        return answer
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = True
+        tags.non_deterministic = True
+        return tags

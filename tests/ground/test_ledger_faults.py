@@ -1,0 +1,351 @@
+"""Crashes, torn logs, forks and crowds: nothing is ever released that was not paid for.
+
+Run as a program, this file is the *warden* of a storm: it forks workers that spend and release, kills them with
+SIGKILL at random moments, starts others in their place, and stops when the budget is gone.  Kills follow the progress
+of the workers, not the clock, so their number does not depend on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from privpac.errors import BudgetExhausted, LedgerCorrupt, LedgerError, LedgerUnavailable
+from privpac.guarantee import Guarantee
+from privpac.ledger import BudgetLedger
+
+STEP = Guarantee("1/25", unit="user", neighbours="add-remove")
+
+
+def budget(spends: int) -> Guarantee:
+    return Guarantee(Fraction(spends, 25), unit="user", neighbours="add-remove")
+
+
+# The storm (run in a process of its own)
+
+LINE = len("001.00001\n")
+
+
+def work(folder: Path, order: str, worker: int, may_go_on: Callable[[int], bool]) -> None:
+    """Spend, then release (or, in the wrong order, release, then spend) until the budget is gone."""
+    ledger = BudgetLedger.open(folder / "budget.db", timeout=600)
+    released = os.open(folder / "released", os.O_WRONLY | os.O_APPEND)
+
+    def publish(name: str) -> None:
+        os.write(released, f"{name}\n".encode())
+        os.fsync(released)
+
+    for i in range(10**5):
+        name = f"{worker:03d}.{i:05d}"
+        while not may_go_on(os.fstat(released).st_size // LINE):
+            time.sleep(0.001)
+        try:
+            if order == "wrong":
+                publish(name)
+                time.sleep(0.002)
+            ledger.spend(STEP, "storm", name).use()
+            if order == "right":
+                time.sleep(0.002)  # the draw, during which a kill wastes the payment
+                publish(name)
+        except BudgetExhausted:
+            return
+
+
+def storm(folder: Path, order: str, processes: int, kills: int, every: int) -> dict[str, int]:
+    """Kill a worker after every ``every`` releases, up to ``kills`` times; wait for the rest to finish."""
+    chance = random.Random(order)
+    killed = mmap.mmap(-1, 1)  # shared with the workers, who do not run far ahead of the warden
+    alive: dict[int, int] = {}  # process id by number of the worker
+    started = failed = 0
+    while True:
+        while started < processes + killed[0]:
+            started += 1
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                try:
+                    work(folder, order, started, lambda n: killed[0] == kills or n < every * (killed[0] + 3))
+                    code = 0
+                finally:
+                    os._exit(code)
+            alive[started] = pid
+        if killed[0] < kills and (folder / "released").stat().st_size // LINE >= every * (killed[0] + 1):
+            # Most workers wait for the lock; the one that released last is likely to be in the middle of something.
+            last = int((folder / "released").read_bytes()[-LINE:][:3])
+            victim = last if last in alive and chance.random() < 0.75 else chance.choice(sorted(alive))
+            time.sleep(chance.uniform(0, 0.004))
+            os.kill(alive[victim], signal.SIGKILL)
+            killed[0] += 1
+        for worker, pid in sorted(alive.items()):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if done:
+                del alive[worker]
+                failed += os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0
+        if not alive and started == processes + killed[0]:
+            return {"killed": killed[0], "started": started, "failed": failed}
+        time.sleep(0.001)
+
+
+def run_storm(
+    folder: Path, order: str, spends: int, *, processes: int = 8, kills: int, every: int = 5
+) -> tuple[dict[str, int], set[str], set[str]]:
+    """What happened, the ids that were released, and the ids that were paid for."""
+    BudgetLedger.create(folder / "budget.db", budget(spends), dataset="storm").close()
+    (folder / "released").touch()
+    command = [sys.executable, __file__, str(folder), order, str(processes), str(kills), str(every)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    names = (folder / "released").read_text().split("\n")
+    assert names.pop() == ""
+    assert len(set(names)) == len(names)
+    with BudgetLedger.open(folder / "budget.db") as ledger:
+        ledger.verify()
+        paid = {row.spend_id for row in ledger.history()}
+    return json.loads(done.stdout), set(names), paid
+
+
+def test_a_storm_of_kills_releases_nothing_unpaid_and_ends_exactly_at_the_budget(tmp_path: Path) -> None:
+    happened, released, paid = run_storm(tmp_path, "right", 300, kills=40)
+    assert happened == {"killed": 40, "started": 48, "failed": 0}
+    assert len(paid) == 300
+    assert released <= paid
+    assert len(paid - released) <= 40  # a kill wastes at most one payment
+    with BudgetLedger.open(tmp_path / "budget.db") as ledger:
+        assert ledger.remaining().epsilon == 0
+
+
+def test_the_wrong_order_does_release_unpaid_so_the_storm_can_fail(tmp_path: Path) -> None:
+    happened, released, paid = run_storm(tmp_path, "wrong", 100, kills=15)
+    assert happened["failed"] == 0
+    assert len(paid) == 100
+    # Each of the 8 last workers learns that the budget is gone after it has released; kills add to that.
+    assert len(released - paid) >= 8
+
+
+def test_eight_processes_hit_the_limit_exactly(tmp_path: Path) -> None:
+    happened, released, paid = run_storm(tmp_path, "right", 160, kills=0)
+    assert happened == {"killed": 0, "started": 8, "failed": 0}
+    assert released == paid
+    assert len(paid) == 160
+
+
+# Torn write-ahead logs
+
+
+def torn_copy(path: Path, folder: Path, log: bytes) -> Path:
+    """The ledger's file beside another version of its log, as after a power loss."""
+    folder.mkdir()
+    shutil.copy(path, folder / path.name)
+    (folder / f"{path.name}-wal").write_bytes(log)
+    return folder / path.name
+
+
+def commits(path: Path, spends: int) -> tuple[BudgetLedger, list[int], bytes]:
+    """A ledger in use, the length of its log after each commit, and the log."""
+    ledger = BudgetLedger.create(path, budget(100), dataset="torn")
+    log = Path(f"{path}-wal")
+    ends = [log.stat().st_size]
+    for i in range(spends):
+        ledger.spend(STEP, "x", str(i))
+        ends.append(log.stat().st_size)
+    assert ends == sorted(set(ends))  # every commit is in the log when spend returns
+    return ledger, ends, log.read_bytes()
+
+
+def test_a_log_cut_at_or_beyond_a_commit_keeps_every_committed_spend(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    ledger, ends, log = commits(path, 16)
+    chance = random.Random(5)
+    cuts = {cut for end in ends for cut in (end - 1, end, end + 1, end + 24)} | {chance.randrange(len(log)) for _ in range(30)}
+    cuts = {cut for cut in cuts if 0 <= cut <= len(log)}
+    assert len(cuts) > 67
+    for cut in cuts:
+        with BudgetLedger.open(torn_copy(path, tmp_path / f"cut-{cut}", log[:cut])) as copy:
+            kept = [row.spend_id for row in copy.history()]
+            # ends[k] closes the k-th spend: all that fit before the cut are there, and nothing half-written is.
+            assert kept == [str(i) for i in range(sum(end <= cut for end in ends[1:]))]
+            copy.verify()
+            copy.spend(STEP, "goes on", "after")
+    assert len(ledger.history()) == 16
+
+
+def test_noise_after_a_commit_loses_no_committed_spend(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    _, ends, log = commits(path, 8)
+    chance = random.Random(6)
+    for k in range(1, 9):
+        for kind in ("noise", "zeros", "flip"):
+            rest = bytearray(log[ends[k - 1] :])
+            if kind == "noise":
+                rest[:] = chance.randbytes(len(rest))
+            elif kind == "zeros":
+                rest[:] = bytes(len(rest))
+            else:
+                rest[chance.randrange(ends[k] - ends[k - 1])] ^= 1 << chance.randrange(8)
+            with BudgetLedger.open(torn_copy(path, tmp_path / f"{kind}-{k}", log[: ends[k - 1]] + bytes(rest))) as copy:
+                kept = [row.spend_id for row in copy.history()]
+                assert kept == [str(i) for i in range(k - 1)]
+                copy.verify()
+
+
+def test_a_damaged_database_file_is_refused_or_intact(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    with BudgetLedger.create(path, budget(100), dataset="torn") as ledger:
+        for i in range(6):
+            ledger.spend(STEP, "x", str(i))
+        head = ledger.head()
+    whole = path.read_bytes()
+    chance = random.Random(7)
+    outcomes: dict[str, int] = {"refused": 0, "intact": 0}
+    for i in range(150):
+        bad = bytearray(whole)
+        if i % 3:
+            bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
+        else:
+            del bad[chance.randrange(len(bad)) :]
+        target = tmp_path / f"bad-{i}.db"
+        target.write_bytes(bytes(bad))
+        try:
+            with BudgetLedger.open(target, timeout=0) as ledger:
+                # A flip in unused space or in SQLite's own counters changes no row; anything else must be noticed.
+                assert ledger.verify(head) == head
+            outcomes["intact"] += 1
+        except (LedgerCorrupt, LedgerUnavailable):
+            outcomes["refused"] += 1
+    assert outcomes["refused"] >= 50
+
+
+# Failing disks
+
+
+def full_disk(folder: Path) -> None:
+    """Spend until the file size limit stops it; print how many receipts were given out."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
+    ledger = BudgetLedger.open(folder / "budget.db")
+    receipts = 0
+    try:
+        for i in range(1000):
+            ledger.spend(STEP, "x" * 200, str(i))
+            receipts += 1
+    except LedgerError as error:
+        print(json.dumps({"receipts": receipts, "error": type(error).__name__, "text": str(error)}), flush=True)
+    os._exit(0)
+
+
+def test_a_full_disk_gives_no_receipt_and_loses_none(tmp_path: Path) -> None:
+    BudgetLedger.create(tmp_path / "budget.db", budget(1000), dataset="full").close()
+    done = subprocess.run([sys.executable, __file__, str(tmp_path), "full-disk"], capture_output=True, text=True, check=True)
+    seen = json.loads(done.stdout)
+    assert seen["error"] == "LedgerUnavailable"
+    assert "\n" not in seen["text"]
+    assert seen["receipts"] > 0
+    with BudgetLedger.open(tmp_path / "budget.db") as ledger:
+        ledger.verify()
+        assert len(ledger.history()) == seen["receipts"]
+        ledger.spend(STEP, "space again")
+
+
+# Forks
+
+
+def in_fork(action: Callable[[], None]) -> int:
+    """The exit code of ``action`` in a forked child: 0 if it returned."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            action()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_parent_and_children_share_the_budget_after_a_fork(tmp_path: Path) -> None:
+    ledger = BudgetLedger.create(tmp_path / "budget.db", budget(4), dataset="fork")
+    ledger.spend(STEP, "before", "0")
+
+    def child() -> None:
+        ledger.spend(STEP, "child")
+
+    assert in_fork(child) == 0
+    ledger.spend(STEP, "parent")
+    assert in_fork(child) == 0
+    assert in_fork(child) == 1  # exhausted, in the child too
+    assert [row.label for row in ledger.history()] == ["before", "child", "parent", "child"]
+    ledger.verify()
+
+
+def test_no_connection_crosses_a_fork(tmp_path: Path) -> None:
+    ledger = BudgetLedger.create(tmp_path / "budget.db", budget(4), dataset="fork")
+    assert ledger._file._db is not None
+
+    def child() -> None:
+        assert ledger._file._db is None
+
+    assert in_fork(child) == 0
+
+
+def test_a_fork_that_bypasses_the_hooks_cannot_use_the_connection(tmp_path: Path) -> None:
+    ledger = BudgetLedger.create(tmp_path / "budget.db", budget(4), dataset="fork")
+    mine, ledger._file._pid = ledger._file._pid, -1
+    with pytest.raises(LedgerUnavailable, match="before a fork"):
+        ledger.spend(STEP, "x")
+    ledger._file._pid = mine
+    ledger.spend(STEP, "x")
+
+
+def test_a_receipt_does_not_survive_a_fork(tmp_path: Path) -> None:
+    receipt = BudgetLedger.create(tmp_path / "budget.db", budget(4), dataset="fork").spend(STEP, "x")
+    assert in_fork(receipt.use) == 1
+    receipt.use()
+
+
+def test_processes_that_make_the_same_ledger_at_once_share_one(tmp_path: Path) -> None:
+    path = tmp_path / "budget.db"
+    code = (
+        "import sys; from privpac.guarantee import Guarantee; from privpac.ledger import BudgetLedger\n"
+        "g = lambda e: Guarantee(e, unit='user', neighbours='add-remove')\n"
+        "print('ready', flush=True); sys.stdin.read()\n"
+        "BudgetLedger(sys.argv[1], g(4), 'basic', 'race').spend(g(1), 'x')"
+    )
+    start = [sys.executable, "-c", code, str(path)]
+    racers = [subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.readline() == b"ready\n"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.close()
+    assert [racer.wait() for racer in racers] == [0, 0, 0, 0]
+    for racer in racers:
+        assert racer.stdout is not None
+        racer.stdout.close()
+    with BudgetLedger.open(path) as ledger:
+        assert len(ledger.history()) == 4
+        assert ledger.remaining().epsilon == 0
+        ledger.verify()
+    assert os.listdir(tmp_path) == ["budget.db"]
+
+
+if __name__ == "__main__":
+    if sys.argv[2] == "full-disk":
+        full_disk(Path(sys.argv[1]))
+    print(json.dumps(storm(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))))

@@ -14,13 +14,32 @@ __version__ = "0.1.0"
 _HOME = {
     "BOTTOM": "law",
     "BudgetLedger": "ledger",
+    "Categories": "data",
+    "Conjunctions": "concepts",
+    "Dates": "data",
+    "DecisionLists": "concepts",
+    "Disjunctions": "concepts",
+    "FiniteClass": "concepts",
+    "Floats": "data",
+    "Grid": "data",
     "Guarantee": "guarantee",
+    "Halfspaces": "concepts",
+    "Integers": "data",
+    "Intervals": "concepts",
     "Law": "law",
-    "Model": "guarantee",
-    "Neighbours": "guarantee",
-    "NoRelease": "released",
-    "Released": "released",
-    "Unit": "guarantee",
+    "Parities": "concepts",
+    "Points": "concepts",
+    "RealizableSelection": "learners",
+    "Rectangles": "concepts",
+    "RegretSelection": "learners",
+    "Released": "api",
+    "Stumps": "concepts",
+    "Thresholds": "concepts",
+    "UserData": "data",
+    "bounds": "",
+    "learn": "api",
+    "load": "api",
+    "plan": "planning",
     "release": "ledger",
 }
 
@@ -31,7 +50,7 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'privpac' has no attribute {name!r}")
-    value = getattr(import_module(f"privpac.{home}"), name)
+    value = getattr(import_module(f"privpac.{home}"), name) if home else import_module(f"privpac.{name}")
     globals()[name] = value
     return value
 

@@ -97,6 +97,8 @@ def check_rules(concept: ConceptClass, columns: Columns) -> None:
         assert str(again) == str(rule)
         assert rule.predict(frame(columns, points)).tolist() == said
         assert again.predict_codes(codes).tolist() == said
+        needed = {name: column for name, column in frame(columns, points).items() if name in rule.reads}
+        assert rule.predict(needed).tolist() == said
         if rule.condition() in ("always", "never"):
             assert set(said) == {int(rule.condition() == "always")}
             assert str(rule) == f"late {rule.condition()}"

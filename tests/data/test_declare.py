@@ -35,5 +35,5 @@ def test_anything_else_is_refused(declared: str) -> None:
 def test_only_text_is_read() -> None:
     for read in (parse_feature, parse_domain):
         with pytest.raises(TypeError):
-            read(5)  # type: ignore[arg-type, operator]
+            read(5)  # type: ignore[arg-type]
     assert parse_domain(" ") == Floats()

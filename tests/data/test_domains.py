@@ -28,7 +28,8 @@ finite = st.floats(allow_nan=False, allow_infinity=False)
 def codes(domain: Domain, values: object, on_invalid: str = "raise") -> list[int]:
     found, keep = domain.encode(values, on_invalid)
     assert found.dtype == np.uint64
-    return found[keep].tolist()
+    kept: list[int] = found[keep].tolist()
+    return kept
 
 
 # Integers

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 import pytest
@@ -14,7 +16,7 @@ from privpac.data.group import Groups, group
 quick = settings(deadline=None, max_examples=60)
 
 
-def check(ids: list[object], groups: Groups) -> None:
+def check(ids: Sequence[object], groups: Groups) -> None:
     rows = np.arange(len(ids)) if groups.order is None else groups.order
     expected: dict[object, list[int]] = {}
     for row, identity in enumerate(ids):

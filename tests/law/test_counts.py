@@ -34,6 +34,7 @@ def test_totals_are_exact_for_any_keys_and_counts(rows: list[tuple[int, int]]) -
     distinct, totals = grouped(np.array(keys, dtype=np.int64), *spans(values))
     assert dict(zip(distinct.tolist(), totals)) == expected(keys, values)
     assert [totals[j] for j in range(len(totals))] == list(totals)
+    assert totals.total() == sum(values)
     for approximate, exact in zip(totals.floats().tolist(), totals):
         if exact < 2**1000:
             assert abs(approximate - exact) <= exact * 2.01 * 2.0**-53

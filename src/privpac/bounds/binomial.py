@@ -74,7 +74,8 @@ def psi_exact(m: int, p: Rational, t: int) -> Fraction:
 
 def _upper_sum(m: int, a: int, c: int, t: int) -> int:
     """Sum over ``k > t`` of ``C(m, k) a**k c**(m - k)``."""
-    term = total = a**m
+    term: int = a**m
+    total = term
     for k in range(m, t + 1, -1):
         term = term * k * c // ((m - k + 1) * a)
         total += term
@@ -92,7 +93,7 @@ def _cross(m: int, p: Fraction, q: Fraction) -> int:
         return m - 1
     up_weight, down_weight = _log_ratio(1 - p, 1 - q), _log_ratio(q, p)
     guess = m * up_weight / (up_weight + down_weight)
-    k: int = round(guess)
+    k = math.floor(guess + 0.5)
     if abs(guess - k) > 1e-9 * max(1, m):
         return math.floor(guess)
     return k if _at_most_tie(m, k, p, q) else k - 1

@@ -88,9 +88,9 @@ def sort_span(key: Any, load: Any, a: int, b: int, key_room: Any, load_room: Any
         for d in range(buckets):
             count[d + 1] += count[d]
         for i in range(start, stop):
-            d = np.int64((key[i] - low) >> shift)
-            key_room[count[d]], load_room[count[d]] = key[i], load[i]
-            count[d] += 1
+            digit = np.int64((key[i] - low) >> shift)
+            key_room[count[digit]], load_room[count[digit]] = key[i], load[i]
+            count[digit] += 1
         for i in range(n):
             key[start + i], load[start + i] = key_room[i], load_room[i]
         # count[d] is now the end of bucket d.

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule, sauer
-from privpac.concepts.cells import SIZE_LIMIT, Frozen, columns_from_list, columns_to_list, domains_of, named_domains
+from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
 from privpac.concepts.dense import Bytes, EnumeratedClass, dense_scores, limited
 from privpac.concepts.profile import Profile, dense_profile
 from privpac.concepts.statistics import Statistic
@@ -137,7 +137,7 @@ class FiniteClass(EnumeratedClass):
             object.__setattr__(self, "names", names)
 
     def _read(self, given: Any) -> Bytes:
-        domains = [domain for domain in self._declared.values() if domain is not None]
+        domains = [domain for domain in self.declared().values() if domain is not None]
         if isinstance(given, (list, tuple)) and given and all(callable(item) for item in given):
             if not domains:
                 raise ParameterError("functions need a domain to be tabulated on: FiniteClass(functions, Integers(0, 6))")
@@ -145,9 +145,7 @@ class FiniteClass(EnumeratedClass):
             given = _tabulate(given, domains)
         array = np.asarray(given)
         if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
-            raise ParameterError(
-                f"a class is a 0/1 array (rules by values) or a list of functions, got {array.dtype} of shape {array.shape}"
-            )
+            raise ParameterError(f"a class is a 0/1 array (rules by values) or a list of functions, got {array.dtype}, shape {array.shape}")
         if not bool(((array == 0) | (array == 1)).all()):
             raise ParameterError("a class is a table of 0 and 1; other entries were found")
         limited(array.shape[0], "the class", "use a smaller class")
@@ -193,16 +191,12 @@ class FiniteClass(EnumeratedClass):
 
     # Columns and rules
 
-    @property
-    def _declared(self) -> dict[str | None, Domain | None]:
-        return {**self.domain} if isinstance(self.domain, Mapping) else {self.feature: self.domain}
-
     def declared(self) -> Mapping[str | None, Domain | None]:
-        return self._declared
+        return declared_of(self.domain) if isinstance(self.domain, Mapping) else {self.feature: self.domain}
 
     @cached_property
     def _columns(self) -> dict[str, Domain]:
-        return domains_of({name or "x": domain for name, domain in self._declared.items()})
+        return domains_of({name or "x": domain for name, domain in self.declared().items()})
 
     def with_columns(self, columns: Mapping[str, Domain]) -> FiniteClass:
         if isinstance(self.domain, Mapping):

@@ -113,7 +113,8 @@ def _corners(
         if a == b:
             continue
         # place[i] is the first l beyond the i-th code, prefix[i] the mistakes of [0, place[i]).
-        ones, k, weight = 0, 0, 0
+        ones, k = 0, 0
+        weight = np.int64(0)
         place[0], prefix[0] = 0, 0
         for i in range(a, b):
             ones += tag[i]
@@ -122,7 +123,7 @@ def _corners(
                 if weight != 0:
                     k += 1
                     place[k], prefix[k] = np.int64(key[i]) + 1, prefix[k - 1] + weight
-                weight = 0
+                weight = np.int64(0)
         least, highest = 0, 0
         for i in range(1, k + 1):
             least = min(least, prefix[i] - highest)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, domains_of, named_domains
+from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
 from privpac.concepts.dense import Bytes, EnumeratedClass
 from privpac.concepts.grouped import group, tally, terms
 from privpac.concepts.profile import Profile, dense_profile
@@ -189,7 +189,7 @@ class Parities(EnumeratedClass):
     # Columns and rules
 
     def declared(self) -> Mapping[str | None, Domain | None]:
-        return dict(self.columns)
+        return declared_of(self.columns)
 
     def bind(self, users: Users) -> tuple[ConceptClass, Users]:
         declared = dict.fromkeys(users.features) if self.domains is None else self.columns
@@ -205,7 +205,7 @@ class Parities(EnumeratedClass):
 
     def table(self, codes: Codes, first: int, last: int) -> Bytes:
         chosen = masks(codes, self.columns)[:, None] & np.arange(first, last, dtype=np.uint64)
-        return np.bitwise_count(chosen) & np.uint8(1)
+        return np.asarray(np.bitwise_count(chosen) & np.uint8(1), dtype=np.uint8)
 
     # Folding
 

@@ -103,7 +103,8 @@ def _events(
         ones = 0
         for i in range(a, b):
             ones += tag[i]
-        least, mistakes = b - a, ones
+        least = b - a
+        mistakes: Any = ones
         held = np.uint64(0)
         for i in range(a, b):
             mistakes += 1 - 2 * np.int64(tag[i])

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, domains_of, named_domains
+from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
 from privpac.concepts.line import line_minimum, line_steps, sort_within_users
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import Statistic
@@ -131,7 +131,7 @@ class Stumps(ConceptClass):
 
     def _bound(self, n: int) -> int:
         """Both constants, and what every column can add."""
-        return 2 + len(self.directions) * sum(min(n, domain.size) - 1 for domain in self._domains.values())
+        return 2 + len(self.directions) * sum(min(max(n, 1), domain.size) - 1 for domain in self._domains.values())
 
     def growth(self, n: int) -> int:
         return min(1 << n, self._bound(n)) if n < 64 else self._bound(n)
@@ -139,7 +139,7 @@ class Stumps(ConceptClass):
     # Columns and rules
 
     def declared(self) -> Mapping[str | None, Domain | None]:
-        return dict(self.columns or {})
+        return declared_of(self.columns or {})
 
     def bind(self, users: Users) -> tuple[ConceptClass, Users]:
         if self.columns is None:

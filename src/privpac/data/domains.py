@@ -71,6 +71,10 @@ class Domain(ABC):
         self._check(code)
         return True
 
+    def value_range(self) -> tuple[int, int]:
+        """The lowest and the highest code of a value that data can hold."""
+        return 0, self.size - 1
+
     def encode(self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values") -> tuple[Words, Bools]:
         """Codes and the mask of records to keep (all of them unless ``on_invalid`` drops some).
 
@@ -234,6 +238,9 @@ class Floats(Domain):
 
     def describe(self) -> str:
         return "finite 64-bit floats"
+
+    def value_range(self) -> tuple[int, int]:
+        return _LEAST, _MOST
 
     def is_finite(self, code: int) -> bool:
         return _LEAST <= self._check(code) <= _MOST

@@ -63,6 +63,10 @@ class Users(Protocol):
     def unit(self) -> Unit:
         """Whose data are protected: users, or single records."""
 
+    @property
+    def label_name(self) -> str | None:
+        """The label's column, if it has a name: public schema."""
+
     def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> Users:
         """Check and encode columns."""
 
@@ -91,6 +95,7 @@ class UserData:
     default_rule: str
     _raw: Mapping[str, pl.Series]
     _ids: pl.Series | None
+    label_name: str | None = None
 
     def __post_init__(self) -> None:
         for array in (self.offsets, *self.codes.values(), *(() if self.labels is None else (self.labels,))):
@@ -176,7 +181,8 @@ class UserData:
         unit = Unit.ITEM if declared.user is None else Unit.USER
         unbound = dict.fromkeys(declared.features)
         data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
-        data = replace(data, features=unbound | {n: declared.features[n] for n in parts.codes}, codes=parts.codes)
+        name = None if declared.label is None or declared.label.startswith("\0") else declared.label
+        data = replace(data, label_name=name, features=unbound | {n: declared.features[n] for n in parts.codes}, codes=parts.codes)
         return data if parts.keep is None else data._filter(parts.keep)
 
     # Schema

@@ -16,6 +16,8 @@ from privpac.law.levels import Rate
 
 __all__ = ["candidate_law", "labelled_law", "read_rate", "read_scores", "step_law", "value_law"]
 
+_CHUNK = 1 << 15
+
 
 def read_rate(eta: Rational | None, base: Rational | None) -> Rate:
     if (eta is None) == (base is None):
@@ -25,7 +27,8 @@ def read_rate(eta: Rational | None, base: Rational | None) -> Rate:
     return Rate(None, rational(base, "base", minimum=1))
 
 
-def read_scores(score: Any) -> Ints:
+def read_scores(score: Any, *, copy: bool = True) -> Ints:
+    """Scores as int64; without ``copy`` the array may be the caller's own."""
     array = np.asarray(score)
     if array.ndim != 1 or array.size == 0:
         raise LawError(f"scores must be a non-empty one-dimensional array, got shape {array.shape}")
@@ -36,7 +39,7 @@ def read_scores(score: Any) -> Ints:
     low, high = int(array.min()), int(array.max())
     if high - low >= 1 << 62 or high >= 1 << 63 or low < -(1 << 63):
         raise LawError("scores must be 64-bit integers that span less than 2**62")
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=copy)
 
 
 def _is_int(value: object) -> bool:
@@ -82,29 +85,41 @@ def labelled_law(counts: Any, score: Any, eta: Rational | None, base: Rational |
 
 
 def value_law(lo: Any, hi: Any, score: Any, eta: Rational | None, base: Rational | None, domain: tuple[int, int] | None) -> BlockLaw:
-    rate, scores = read_rate(eta, base), read_scores(score)
+    rate, scores = read_rate(eta, base), read_scores(score, copy=False)
     lows, highs = _read_ints(lo, len(scores), "lo"), _read_ints(hi, len(scores), "hi")
     if lows.dtype != highs.dtype:
         lows, highs = lows.astype(object), highs.astype(object)
-    if (highs < lows).any():
+    if lo is not hi and (highs < lows).any():
         raise LawError("a block needs lo <= hi")
     if not (lows[1:] > highs[:-1]).all():
         order = np.argsort(lows, kind="stable")
         lows, highs, scores = lows[order], highs[order], scores[order]
         if not (lows[1:] > highs[:-1]).all():
             raise LawError("blocks overlap")
-    # Disjoint and sorted, so no block but the last can end at 2**64 - 1 and the increment cannot wrap.
-    touching = lows[1:] == highs[:-1] + (1 if lows.dtype == object else np.uint64(1))
+    touching = _touching(lows, highs)
     if domain is not None and not (touching.all() and (int(lows[0]), int(highs[-1])) == _read_domain(domain)):
         raise LawError("blocks must cover the domain without a gap")
-    joined = touching & (scores[1:] == scores[:-1])
-    if joined.any():
-        first, last = np.append(True, ~joined), np.append(~joined, True)
-        lows, highs, scores = lows[first], highs[last], scores[first]
+    apart = ~touching
+    apart |= scores[1:] != scores[:-1]
+    # Boolean indexing copies, so the law owns its arrays.
+    first = np.append(True, apart)
+    lows, highs, scores = lows[first], highs[np.append(apart, True)], scores[first]
     if lows.dtype == object:
         span, big = _as_spans([int(b) - int(a) for a, b in zip(lows, highs)])
         return BlockLaw(lows, span, big, scores, rate)
-    return BlockLaw(lows, highs - lows, {}, scores, rate)
+    highs -= lows
+    return BlockLaw(lows, highs.view(np.uint64), {}, scores, rate)
+
+
+def _touching(lows: Lows, highs: Lows) -> NDArray[np.bool_]:
+    """Whether each block begins right after the one before; chunk by chunk, so that temporaries stay in the cache."""
+    out = np.empty(len(lows) - 1, dtype=bool)
+    one = 1 if lows.dtype == object else np.uint64(1)
+    for at in range(0, len(out), _CHUNK):
+        stop = min(at + _CHUNK, len(out))
+        # Disjoint and sorted, so a later block is above an earlier one and the difference cannot wrap.
+        out[at:stop] = lows[at + 1 : stop + 1] - highs[at:stop] == one
+    return out
 
 
 def _read_domain(domain: Any) -> tuple[int, int]:
@@ -114,13 +129,14 @@ def _read_domain(domain: Any) -> tuple[int, int]:
 
 
 def _read_ints(values: Any, n: int, name: str) -> Lows:
+    """Integers as uint64 (perhaps the caller's own array) or as Python ints."""
     if not isinstance(values, (np.ndarray, Sequence)) or isinstance(values, str):
         raise LawError(f"{name} must be an array or a list of integers, got {type(values).__name__}")
     array = values if isinstance(values, np.ndarray) else np.array(list(values), dtype=object)
     if array.ndim != 1 or len(array) != n:
         raise LawError(f"{name} must be one-dimensional with one entry for each of the {n} scores")
     if array.dtype.kind == "u" or (array.dtype.kind == "i" and int(array.min()) >= 0):
-        return array.astype(np.uint64)
+        return array.astype(np.uint64, copy=False)
     if array.dtype.kind != "i" and not (array.dtype == object and all(_is_int(v) for v in array)):
         raise LawError(f"{name} must hold integers")
     ints = [int(v) for v in array]
@@ -166,7 +182,7 @@ def step_law(steps: Iterable[tuple[int, Any, int, Any]], eta: Rational | None, b
 
 def _read_step(offset: Any, starts: Any, end: Any, values: Any) -> tuple[Uints, Ints]:
     """Starts and scores of one step function, neighbours of equal score merged."""
-    score = read_scores(values)
+    score = read_scores(values, copy=False)
     read = _read_ints(starts, len(score), "starts")
     if read.dtype != np.uint64:
         raise LawError("starts must lie in 0..2**64-1; larger values go into the offset")
@@ -175,8 +191,6 @@ def _read_step(offset: Any, starts: Any, end: Any, values: Any) -> tuple[Uints, 
         raise LawError(f"offset and end must be integers, got {type(offset).__name__} and {type(end).__name__}")
     if not (low[1:] > low[:-1]).all() or end < int(low[-1]):
         raise LawError("a step function needs increasing starts, one score each, and end >= the last start")
-    keep = score[1:] != score[:-1]
-    if not keep.all():
-        first = np.append(True, keep)
-        low, score = low[first], score[first]
-    return low, score
+    # Boolean indexing copies, so the law owns its arrays.
+    first = np.append(True, score[1:] != score[:-1])
+    return low[first], score[first]

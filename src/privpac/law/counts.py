@@ -44,6 +44,11 @@ class Totals:
     def __iter__(self) -> Iterator[int]:
         return iter(self.part(0, len(self)))
 
+    def total(self) -> int:
+        """Their sum; neither half overflows, however many groups."""
+        high = 0 if self.high is None else int(self.high.sum())
+        return int(self.low.sum()) + (high << 32) + sum(self.extra.values())
+
     def part(self, start: int, stop: int) -> list[int]:
         """Some of them as Python ints."""
         out: list[int] = self.low[start:stop].tolist()

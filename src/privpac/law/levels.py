@@ -122,7 +122,7 @@ class Levels:
     @cached_property
     def size(self) -> int:
         """How many values there are."""
-        return sum(self.totals)
+        return self.totals.total()
 
     def _near(self) -> tuple[int, arb]:
         """How many levels count at the working precision, and a ball for the weight of the others."""

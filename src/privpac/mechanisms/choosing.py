@@ -230,4 +230,16 @@ class ChoosingMechanism:
         if self.test is not None:
             return self.test.votes_needed(failure)
         r, delta0 = _read(self.base, self.delta, self.growth)
-        return least_int(lambda q: (1 + _weight(q, r, delta0)) * failure >= 1, 1)
+        # 1/(1 + w(q)) <= beta, solved for r**q.
+        goal = 1 + (1 / failure - 1) * (r - 1) / delta0
+        return least_int(lambda q: _reaches(r, q, goal), 1)
+
+
+def _reaches(r: Fraction, q: int, goal: Fraction) -> bool:
+    """``r**q >= goal``: balls first, the large rational only where they cannot tell."""
+    for bits in (64, 256, 1024):
+        with precision(bits):
+            power, bound = as_arb(r) ** q, as_arb(goal)
+            if power > bound or power < bound:
+                return bool(power > bound)
+    return r**q >= goal

@@ -1,0 +1,68 @@
+"""``privpac plan``: how many users do I need?"""
+
+from __future__ import annotations
+
+import json as json_format
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from privpac.cli.app import app, working
+from privpac.cli.options import Epsilon, Json, NeighboursOption, features_of
+from privpac.concepts.named import rule_class
+from privpac.data import Domain, Integers
+from privpac.errors import ParameterError
+from privpac.planning import plan as plan_users
+
+__all__ = ["plan"]
+
+
+def _size(text: str) -> int:
+    """A domain size: ``1024`` or ``2^64``."""
+    base, power, exponent = text.partition("^")
+    try:
+        return int(base) ** int(exponent) if power else int(base)
+    except ValueError:
+        raise ParameterError(f"--domain takes a number of values such as 1441 or 2^64, got {text!r}") from None
+
+
+@app.command()
+def plan(
+    rule: Annotated[str, typer.Argument(help="threshold, stump, interval, rectangle, …")],
+    epsilon: Epsilon,
+    domain: Annotated[str | None, typer.Option(help="Number of values of the one feature, e.g. 1441 or 2^64.")] = None,
+    feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")] = None,
+    records_per_user: Annotated[list[int] | None, typer.Option("--records-per-user", "-m", help="Records each person holds. Repeat.")] = None,
+    alpha: Annotated[str, typer.Option(help="Excess error wanted.")] = "0.05",
+    beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = "0.05",
+    noise: Annotated[str | None, typer.Option(help="Each label is wrong with at most this probability (thresholds).")] = None,
+    neighbours: NeighboursOption = "add-remove",
+    setting: Annotated[str | None, typer.Option(help="Only realizable or only agnostic methods.")] = None,
+    json: Json = False,
+) -> None:
+    """Certified numbers of users for each method, from public numbers only.
+
+    privpac plan threshold --domain 2^64 --records-per-user 16 --epsilon 1 --alpha 0.05
+    """
+    if (domain is None) == (not feature):
+        raise ParameterError("give either --domain (a number of values) or one or more --feature")
+    features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}
+    with working("planning"):
+        result = plan_users(
+            rule_class(rule, features),
+            epsilon=epsilon,
+            alpha=alpha,
+            beta=beta,
+            records_per_user=records_per_user or None,
+            neighbours=neighbours,
+            noise=noise,
+            setting=setting,
+        )
+    if json:
+        typer.echo(json_format.dumps(result.to_dict(), indent=2))
+    else:
+        console = Console(highlight=False)
+        console.print(result.table())
+        for row in result.rows:
+            console.print(f"{row.method}: assumes {row.assumption}", markup=False, soft_wrap=True)

@@ -1,0 +1,137 @@
+"""The shape of the distribution learners: which columns they read, whom they protect, what may be said about accuracy.
+
+Users' records are read through public partitions and public numbers only.  Under add-remove the number of users is
+private, so a statement about accuracy needs a declared lower bound (``public_n_users``).
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.data import Domain
+from privpac.errors import AccuracyWarning, IncompatibleGuarantees, ParameterError, SchemaError
+from privpac.exact import rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.learners.base import Learner, count_users
+from privpac.mechanisms.parameters import read_epsilon
+
+if TYPE_CHECKING:
+    from privpac.data import UserData, Users
+
+__all__ = ["BoundUsers", "DistributionLearner", "Sum"]
+
+
+@dataclass(frozen=True, repr=False)
+class BoundUsers:
+    """Users bound to the columns a learner reads, and the warnings computed from public numbers."""
+
+    users: Users
+    features: Mapping[str, Domain]
+    warnings: tuple[str, ...] = ()
+    plan: Any = None
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A kernel whose value is an array summed over users."""
+
+    shape: tuple[int, ...]
+    compute: Callable[[UserData], NDArray[np.int64]]
+
+    def zero(self) -> NDArray[np.int64]:
+        return np.zeros(self.shape, np.int64)
+
+    def chunk(self, users: UserData) -> NDArray[np.int64]:
+        return self.compute(users)
+
+    def merge(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+        return a + b
+
+
+class DistributionLearner(Learner):
+    """What the learners of this room share; concrete ones are frozen dataclasses with these fields."""
+
+    epsilon: Any
+    neighbours: Any
+    unit: Any
+    max_records: Any
+    features: Any
+
+    def _check_shared(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", read_epsilon(self.epsilon))
+        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+        put(self, "unit", one_of(Unit, self.unit, "unit"))
+        if self.max_records is not None:
+            put(self, "max_records", positive_int(self.max_records, "max_records", maximum=1 << 31))
+        if self.features is not None:
+            names = (self.features,) if isinstance(self.features, str) else tuple(self.features)
+            if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+                raise ParameterError("features must be one column name or several different ones")
+            put(self, "features", names)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours)
+
+    @property
+    def factor(self) -> int:
+        """How many users' contributions a neighbouring dataset changes: 1 under add-remove, 2 under replace."""
+        return 1 if self.neighbours is Neighbours.ADD_REMOVE else 2
+
+    @property
+    def cap(self) -> int | None:
+        """The public bound on a unit's records: one at item level, else the declared cap."""
+        return 1 if self.unit is Unit.ITEM else self.max_records
+
+    # Binding
+
+    def bind_users(self, data: Users) -> tuple[Users, dict[str, Domain]]:
+        """Schema checks; the users with at most ``max_records`` records each, and the columns with their domains."""
+        if data.unit != self.unit:
+            raise IncompatibleGuarantees(
+                f"the learner promises privacy per {self.unit} but the data are grouped per {data.unit}; "
+                "name the user column when building UserData, or set unit='item' on purpose"
+            )
+        names: Sequence[str] = tuple(data.features) if self.features is None else self.features
+        unknown = [name for name in names if name not in data.features]
+        if unknown:
+            raise SchemaError(f"columns {unknown} are not among the features {list(data.features)}") from None
+        domains = {name: data.features[name] for name in names}
+        without = [name for name, domain in domains.items() if domain is None]
+        if without:
+            raise ParameterError(f"columns {without} have no domain: declare one in UserData, such as Integers(0, 100)")
+        bound = {name: domain for name, domain in domains.items() if domain is not None}
+        self.check_domains(bound)
+        return (data if self.max_records is None else data.max_records(self.max_records)), bound
+
+    @abstractmethod
+    def check_domains(self, domains: Mapping[str, Domain]) -> None:
+        """Refuse columns this learner cannot read; sees declarations only."""
+
+    # Accuracy, from public numbers
+
+    def public_users(self, data: Users, declared: int | None) -> int | None:
+        """The number of users accuracy may be judged by: declared, or the public number under replace."""
+        if declared is not None:
+            return declared
+        return count_users(data) if self.neighbours is Neighbours.REPLACE else None
+
+
+def warn_accuracy(message: str) -> str:
+    """Raise an ``AccuracyWarning`` and hand its text on to the result."""
+    warnings.warn(message, AccuracyWarning, stacklevel=4)
+    return message
+
+
+def share(value: Any, name: str) -> Fraction:
+    """A part of a budget, strictly between 0 and 1."""
+    return rational(value, name, above=0, below=1)

@@ -1,0 +1,186 @@
+"""Public partitions: into which of finitely many cells a record falls.
+
+Edges are real numbers, records are codes.  An edge is turned into a position among the codes by exact arithmetic, so a
+record's cell is a comparison of integers: a function of the record alone, whatever it is batched with.  Nothing here
+is computed from data.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.data import Domain, Floats, Grid, Integers, UserData
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import rational
+
+__all__ = ["Cells", "CodeCells", "LineCells", "ProductCells", "codes_below", "codes_upto", "is_numeric", "read_edges", "values_of"]
+
+Index = NDArray[np.int64]
+Floats64 = NDArray[np.float64]
+MAX_CELLS = 1 << 22
+_ZERO = 1 << 63
+
+
+# Codes and real numbers
+
+
+def is_numeric(domain: Domain) -> bool:
+    """Whether codes stand for real numbers."""
+    return isinstance(domain, (Integers, Grid, Floats))
+
+
+def values_of(domain: Domain, codes: NDArray[np.uint64]) -> Floats64:
+    """The real numbers of codes, each by elementary operations on that code alone."""
+    if isinstance(domain, Integers):
+        return codes.astype(np.float64) + float(domain.lo)
+    if isinstance(domain, Grid):
+        ladder = domain.ladder
+        if max(abs(ladder.start), abs(ladder.end)) < 1 << 53 and ladder.places <= 22:
+            return (codes.astype(np.float64) * float(ladder.stride) + float(ladder.start)) / float(10**ladder.places)
+        return codes.astype(np.float64) * float(domain.step) + float(domain.lo)
+    if isinstance(domain, Floats):
+        keys = codes.astype(np.uint64)
+        return np.where(keys >= np.uint64(_ZERO), keys - np.uint64(_ZERO), ~keys).view(np.float64)
+    raise ParameterError(f"numbers are needed here; {domain.describe()} are not numbers: use Integers, Grid or Floats")
+
+
+def codes_below(domain: Domain, x: Fraction | float) -> int:
+    """How many codes stand for a value less than ``x``, exactly."""
+    return _count(domain, x, strict=True)
+
+
+def codes_upto(domain: Domain, x: Fraction | float) -> int:
+    """How many codes stand for a value of at most ``x``, exactly."""
+    return _count(domain, x, strict=False)
+
+
+def _count(domain: Domain, x: Fraction | float, strict: bool) -> int:
+    if isinstance(x, float) and math.isinf(x):
+        return domain.size if x > 0 else 0
+    exact = Fraction(x)
+    if isinstance(domain, Floats):
+        return _count_floats(exact, strict)
+    if not isinstance(domain, (Integers, Grid)):
+        raise ParameterError(f"edges need numbers; {domain.describe()} are not numbers: use Integers, Grid or Floats")
+    step = Fraction(1) if isinstance(domain, Integers) else domain.step
+    place = (exact - domain.lo) / step
+    count = math.ceil(place) if strict else math.floor(place) + 1
+    return min(max(count, 0), domain.size)
+
+
+def _count_floats(x: Fraction, strict: bool) -> int:
+    try:
+        nearest = float(x)
+    except OverflowError:
+        return (1 << 64) if x > 0 else 0
+    if math.isinf(nearest):
+        return (1 << 64) if x > 0 else 0
+    below = math.nextafter(nearest, -math.inf) if Fraction(nearest) > x else nearest
+    if math.isinf(below):
+        return 0
+    bits = int(np.float64(below + 0.0).view(np.uint64))  # + 0.0 turns -0.0 into 0.0, whose code the data use
+    code = bits + _ZERO if bits < _ZERO else (1 << 64) - 1 - bits
+    return code if strict and Fraction(below) == x else code + 1
+
+
+def read_edges(edges: Any, least: int = 1, name: str = "bins") -> tuple[Fraction, ...]:
+    """Increasing finite edges, read exactly."""
+    if isinstance(edges, (str, bytes)) or not hasattr(edges, "__iter__"):
+        raise TypeError(f"{name} must be a list of increasing edges, got {type(edges).__name__}")
+    exact = tuple(rational(edge, f"an edge of {name}") for edge in edges)
+    if len(exact) < least or any(a >= b for a, b in zip(exact, exact[1:])):
+        raise ParameterError(f"{name} must be at least {least} increasing edges, got {len(exact)} edges")
+    return exact
+
+
+# Partitions
+
+
+class Cells(ABC):
+    """A partition of the records' space into ``size`` cells."""
+
+    size: int
+
+    @abstractmethod
+    def index(self, users: UserData) -> Index:
+        """The cell of every record."""
+
+
+@dataclass(frozen=True)
+class CodeCells(Cells):
+    """Every value of a small domain is a cell."""
+
+    feature: str
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size > MAX_CELLS:
+            raise TooLargeError(f"column {self.feature!r} has {self.size} values, at most {MAX_CELLS} can be cells of their own; give bins=")
+
+    def index(self, users: UserData) -> Index:
+        return users.codes[self.feature].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class LineCells(Cells):
+    """Consecutive runs of codes: the cell of a code is the number of ``cuts`` at or below it."""
+
+    feature: str
+    domain: Domain
+    cuts: tuple[int, ...]
+
+    @staticmethod
+    def at_edges(feature: str, domain: Domain, edges: Sequence[Fraction]) -> LineCells:
+        """Cells ``(-inf, e_0), [e_0, e_1), ..., [e_last, inf)``."""
+        return LineCells(feature, domain, tuple(codes_below(domain, edge) for edge in edges))
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return len(self.cuts) + 1
+
+    @cached_property
+    def _lookup(self) -> Index | None:
+        if self.domain.size > 1 << 22:
+            return None
+        steps = np.bincount(np.array([c for c in self.cuts if c < self.domain.size], dtype=np.int64), minlength=self.domain.size)
+        return np.cumsum(steps[: self.domain.size])
+
+    @cached_property
+    def _reached(self) -> NDArray[np.uint64]:
+        return np.array([cut for cut in self.cuts if cut < 1 << 64], dtype=np.uint64)
+
+    def index(self, users: UserData) -> Index:
+        codes = users.codes[self.feature]
+        if self._lookup is not None:
+            return self._lookup[codes.astype(np.int64)]
+        return np.searchsorted(self._reached, codes, side="right").astype(np.int64)
+
+
+@dataclass(frozen=True)
+class ProductCells(Cells):
+    """Tuples of cells, the first column most significant."""
+
+    parts: tuple[Cells, ...]
+
+    def __post_init__(self) -> None:
+        if self.size > MAX_CELLS:
+            raise TooLargeError(f"{self.size} cells are more than {MAX_CELLS}; use coarser bins, or ClippedHistogram per column")
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return math.prod(part.size for part in self.parts)
+
+    def index(self, users: UserData) -> Index:
+        out = self.parts[0].index(users)
+        for part in self.parts[1:]:
+            out = out * part.size + part.index(users)
+        return out

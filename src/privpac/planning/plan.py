@@ -1,0 +1,229 @@
+"""Certified numbers of users for every applicable method, next to what no method can beat.
+
+A plan is a pure function of public numbers: the class of rules, epsilon, the accuracy ``alpha`` and failure probability
+``beta`` wanted, and how many records each user is known to hold.  Certified numbers hold for every law the stated assumption
+allows and are pessimistic for milder ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from io import StringIO
+from typing import Any
+
+from privpac.bounds import (
+    Certificate,
+    certify_own_clip,
+    certify_regret_agnostic,
+    certify_regret_bounded_noise,
+    lower_agnostic_vc,
+    plan_realizable,
+    plan_user_agnostic,
+    regret_split,
+)
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule
+from privpac.concepts.thresholds import Thresholds
+from privpac.errors import ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, one_of, positive_int
+
+__all__ = ["STANDARD_RECORDS", "Plan", "PlanRow", "plan"]
+
+STANDARD_RECORDS = (1, 4, 16, 64, 256)
+"""Numbers of records per user that are planned for when none is declared."""
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One method: how many users for each number of records per user."""
+
+    method: str
+    kind: str
+    assumption: str
+    n_users: tuple[int | None, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"method": self.method, "kind": self.kind, "assumption": self.assumption, "n_users": list(self.n_users)}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Rows of methods against numbers of records per user."""
+
+    target: dict[str, Any]
+    records_per_user: tuple[int, ...]
+    rows: tuple[PlanRow, ...]
+
+    def row(self, method: str) -> PlanRow:
+        for row in self.rows:
+            if row.method == method:
+                return row
+        raise ParameterError(f"the plan has no method {method!r}; it has {', '.join(repr(row.method) for row in self.rows)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"target": self.target, "records_per_user": list(self.records_per_user), "rows": [row.to_dict() for row in self.rows]}
+
+    def table(self) -> Any:
+        """A rich table for the terminal."""
+        from rich.table import Table
+
+        title = "users needed: " + ", ".join(f"{name} {value}" for name, value in self.target.items())
+        table = Table(title=title, title_justify="left", caption="- : not certified at any number of users", caption_justify="left")
+        table.add_column("records per user →", overflow="fold")
+        for m in self.records_per_user:
+            table.add_column(str(m), justify="right", no_wrap=True)
+        for row in self.rows:
+            table.add_row(f"{row.method} ({row.kind})", *("-" if n is None else f"{n:,}" for n in row.n_users))
+        return table
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        out = Console(file=StringIO(), width=110, force_terminal=False)
+        out.print(self.table())
+        for row in self.rows:
+            out.print(f"  {row.method}: assumes {row.assumption}", markup=False, highlight=False)
+        return str(out.file.getvalue()).rstrip()  # type: ignore[attr-defined]
+
+
+def plan(
+    concept: ConceptClass,
+    *,
+    epsilon: Rational,
+    alpha: Rational = "0.05",
+    beta: Rational = "0.05",
+    records_per_user: int | Iterable[int] | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    noise: Rational | None = None,
+    setting: str | None = None,
+) -> Plan:
+    """How many users are certified to suffice for excess error at most ``alpha`` with probability ``1 - beta``?
+
+    ``noise`` (thresholds): each label is wrong with at most this probability at every x, which certifies far fewer users.
+    ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.
+
+    >>> import privpac as pp
+    >>> pp.plan(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=16).row("realizable selection").n_users
+    (26,)
+    """
+    if not isinstance(concept, ConceptClass):
+        raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
+    if setting not in (None, "realizable", "agnostic"):
+        raise ParameterError(f"setting must be 'realizable' or 'agnostic', got {setting!r}")
+    relation = one_of(Neighbours, neighbours, "neighbours")
+    eps = rational(epsilon, "epsilon", above=0)
+    a, b = rational(alpha, "alpha", above=0, below=1), rational(beta, "beta", above=0, below=1)
+    flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
+    sizes = _sizes(records_per_user)
+    task = _Task(concept, eps, a, b, relation, flips)
+    rows = []
+    if setting != "agnostic":
+        rows.append(_row("realizable selection", [task.realizable(m) for m in sizes]))
+    if setting != "realizable":
+        rows.append(_row("regret selection", [task.regret(m) for m in sizes]))
+        if flips is not None and task.on_a_line:
+            rows.append(_row("regret selection, bounded noise", [task.regret_noise(m) for m in sizes]))
+        rows.append(_row("per-user mean", [task.mean(m) for m in sizes]))
+        rows.append(_row("user agnostic selection", [task.user_agnostic(m) for m in sizes]))
+        rows.append(_row("any private agnostic learner", [task.lower(m) for m in sizes]))
+    target = {"epsilon": str(epsilon), "alpha": str(alpha), "beta": str(beta), "neighbours": str(relation)}
+    if noise is not None:
+        target["noise"] = str(noise)
+    return Plan(target, sizes, tuple(rows))
+
+
+def _sizes(records: int | Iterable[int] | None) -> tuple[int, ...]:
+    if records is None:
+        return STANDARD_RECORDS
+    given: Sequence[int] = [records] if isinstance(records, int) else list(records)  # type: ignore[arg-type]
+    if not given:
+        raise ParameterError("records_per_user needs at least one number")
+    return tuple(positive_int(m, "records_per_user") for m in given)
+
+
+def _row(method: str, certificates: list[Certificate]) -> PlanRow:
+    kind = "certified" if certificates[0].kind == "upper" else "lower bound"
+    return PlanRow(method, kind, certificates[0].assumption, tuple(c.n_users for c in certificates))
+
+
+@dataclass(frozen=True)
+class _Task:
+    concept: ConceptClass
+    epsilon: Fraction
+    alpha: Fraction
+    beta: Fraction
+    neighbours: Neighbours
+    noise: Fraction | None
+
+    @property
+    def on_a_line(self) -> bool:
+        return isinstance(self.concept, Thresholds) and self.concept.direction != "both"
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        return {"alpha": self.alpha, "beta": self.beta}
+
+    def _own_clip(self, m: int, certify: Any) -> Certificate:
+        """The learner's own clip grows with the number of users: the n at which its own rule is certified."""
+        theta = regret_split(self.epsilon, self.neighbours, 1).theta
+        return certify_own_clip(lambda n: ClipRule(theta, n, self.concept.bits)(m), lambda tau: certify(m, tau, theta))
+
+    def realizable(self, m: int) -> Certificate:
+        return plan_realizable(
+            log_size=self.concept.log_size, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
+        )
+
+    def _agnostic(self, m: int, tau: int, theta: Fraction) -> Certificate:
+        return certify_regret_agnostic(
+            records_per_user=m,
+            tau=tau,
+            theta=theta,
+            log_size=self.concept.log_size,
+            levels=DEFAULT_LEVELS,
+            log_class_size=None if self.on_a_line else self.concept.log_size,
+            **self._common,
+        )
+
+    def regret(self, m: int) -> Certificate:
+        return self._own_clip(m, self._agnostic)
+
+    def regret_noise(self, m: int) -> Certificate:
+        def certify(records: int, tau: int, theta: Fraction) -> Certificate:
+            return certify_regret_bounded_noise(
+                records_per_user=records,
+                tau=tau,
+                theta=theta,
+                log_size=self.concept.log_size,
+                noise=self.noise or 0,
+                levels=DEFAULT_LEVELS,
+                **self._common,
+            )
+
+        return self._own_clip(m, certify)
+
+    def mean(self, m: int) -> Certificate:
+        return self._agnostic(m, m, regret_split(self.epsilon, self.neighbours, 1).theta)
+
+    def user_agnostic(self, m: int) -> Certificate:
+        return plan_user_agnostic(
+            log_size=self.concept.log_size,
+            dimension=self.concept.vc_dimension,
+            records_per_user=m,
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            truncate=True,
+            **self._common,
+        )
+
+    def lower(self, m: int) -> Certificate:
+        return lower_agnostic_vc(
+            self.concept.vc_dimension,
+            alpha=self.alpha,
+            epsilon=self.epsilon,
+            records_per_user=m,
+            success=1 - self.beta,
+            neighbours=self.neighbours,
+        )

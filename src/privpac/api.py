@@ -1,47 +1,71 @@
 """What most people touch: ``learn`` a private rule, ``load`` a saved one.
 
 ``learn`` chooses a learner from public quantities only, spends from the ledger if one is given, and returns a
-``Released``: the rule, its guarantee, the public parameters used, and nothing else that depends on the data.
+``Released``: the rule, its guarantee, the public parameters used, what is left of the budget, and nothing else that
+depends on the data.
+
+Several rules from the same people add up: one ledger per dataset does the sums.  Rules from *disjoint* people do not add up, as
+long as all records of a person are in one part and the split looks at nothing but that person's own data; keep one ledger
+per part then:
+
+>>> import privpac as pp
+>>> from privpac.composition import compose_parallel
+>>> north = pp.UserData.from_users([[(3, 0), (8, 1)]], features={"x": pp.Integers(0, 9)})
+>>> south = pp.UserData.from_users([[(5, 1)], [(2, 0)]], features={"x": pp.Integers(0, 9)})
+>>> rules = [pp.learn(part, pp.Thresholds(), epsilon=1) for part in (north, south)]
+>>> compose_parallel([rule.guarantee for rule in rules], split="data").summary
+'(1, 0)-DP per user, add-remove'
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from fractions import Fraction
+from contextlib import suppress
+from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
 from privpac.data import Users
-from privpac.errors import ItemLevelWarning, ParameterError
+from privpac.errors import ItemLevelWarning, LedgerError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.learners.base import Learner
+from privpac.learners.base import ITEM_LEVEL, Learner
+from privpac.learners.realizable import RealizableSelection
+from privpac.learners.regret import RegretSelection
 from privpac.ledger import BudgetLedger, release
 from privpac.released import Released
 
-__all__ = ["METHODS", "learn", "learner_for", "load"]
+__all__ = ["METHODS", "Released", "learn", "learner_for", "load", "release_rule"]
+
+Options = dict[str, Any]
 
 
-def _regret(common: Mapping[str, Any], options: dict[str, Any]) -> Learner:
-    from privpac.learners.regret import RegretSelection
-
-    return RegretSelection(**common, **options)
+def _regret(common: Mapping[str, Any], options: Options) -> Learner:
+    return RegretSelection(**common, **_known(RegretSelection, common, options))
 
 
-def _mean(common: Mapping[str, Any], options: dict[str, Any]) -> Learner:
-    return _regret(common, options | {"statistic": "mean"})
+def _mean(common: Mapping[str, Any], options: Options) -> Learner:
+    return RegretSelection(**common, **_known(RegretSelection, {**common, "statistic": ""}, options), statistic="mean")
 
 
-def _realizable(common: Mapping[str, Any], options: dict[str, Any]) -> Learner:
-    from privpac.learners.realizable import RealizableSelection
-
-    options.pop("public_n_users", None)
-    return RealizableSelection(**common, **options)
+def _realizable(common: Mapping[str, Any], options: Options) -> Learner:
+    options.pop("public_n_users", None)  # a public fact that this method has no use for
+    return RealizableSelection(**common, **_known(RealizableSelection, common, options))
 
 
-METHODS: dict[str, Callable[[Mapping[str, Any], dict[str, Any]], Learner]] = {
+def _known(learner: type[Any], taken: Mapping[str, Any], options: Options) -> Options:
+    own = [field.name for field in fields(learner) if field.name not in taken]
+    strange = sorted(set(options) - set(own))
+    if strange:
+        raise ParameterError(f"unknown option {strange[0]!r}: {learner.__name__} takes {', '.join(own)}")
+    return options
+
+
+METHODS: dict[str, Callable[[Mapping[str, Any], Options], Learner]] = {
     "regret": _regret,
     "mean": _mean,
     "realizable": _realizable,
@@ -60,16 +84,15 @@ def learner_for(
     max_records: int | None = None,
     **options: Any,
 ) -> Learner:
-    """The learner that ``learn`` would run; data are not needed to build it."""
+    """The learner that ``learn`` would run; data are not needed to build it.  Options that are None count as not given."""
     if setting not in ("agnostic", "realizable"):
         raise ParameterError(f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}")
     if method != "auto" and method not in METHODS:
         raise ParameterError(f"method must be 'auto' or one of {', '.join(sorted(METHODS))}; got {method!r}")
     chosen = ("realizable" if setting == "realizable" else "regret") if method == "auto" else method
-    exact: Fraction = rational(epsilon, "epsilon", above=0)
     common = {
         "concept": concept,
-        "epsilon": exact,
+        "epsilon": rational(epsilon, "epsilon", above=0),
         "neighbours": one_of(Neighbours, neighbours, "neighbours"),
         "unit": one_of(Unit, unit, "unit"),
         "max_records": max_records,
@@ -94,7 +117,7 @@ def learn(
 
     Give epsilon and a class over public domains; everything else has a default.  ``setting="realizable"`` when some rule is
     known to be right, ``"agnostic"`` (default) for real, noisy labels.  ``public_n_users=`` declares a rough number of users,
-    ``method=`` names a method, further options are those of its learner.
+    ``method=`` names a method, further options are those of its learner.  With a ``ledger`` the result says what is left.
 
     **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation (per record, with an ``ItemLevelWarning``, when the data
     have no user column).  Schema errors are raised before anything is spent; afterwards nothing data-dependent is
@@ -112,27 +135,37 @@ def learn(
     >>> rule.guarantee.summary
     '(1, 0)-DP per user, add-remove'
     """
-    if data.unit == Unit.ITEM:
-        warnings.warn(
-            "no user column: single records are protected, not people; someone with many records is protected much less",
-            ItemLevelWarning,
-            stacklevel=2,
-        )
+    unit = getattr(data, "unit", Unit.USER)  # what is no dataset at all is refused by the learner's bind
     learner = learner_for(
         concept,
         epsilon=epsilon,
         method=method,
         setting=setting,
         neighbours=neighbours,
-        unit=data.unit,
+        unit=unit,
         max_records=max_records,
         **options,
     )
-    return release(learner, data, ledger=ledger, not_before=not_before)
+    if unit == Unit.ITEM:
+        warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=2)
+    return release_rule(learner, data, ledger=ledger, not_before=not_before)
+
+
+def release_rule(learner: Learner, data: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None) -> Released:
+    """Release, and say what is left of the ledger's budget: a function of its earlier, public spends."""
+    concept = getattr(learner, "concept", None)
+    label = type(learner).__name__ + ("" if concept is None else f" of {type(concept).__name__}")
+    released = release(learner, data, ledger=ledger, label=label, not_before=not_before)
+    if ledger is not None:
+        with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
+            left = f"{ledger.remaining()} of {ledger.budget.summary}"
+            released = replace(released, parameters={**released.parameters, "budget left": left})
+    return released
 
 
 def load(path: str | Path) -> Released:
     """Read a saved result."""
-    import privpac.concepts.named  # noqa: F401  # registers every kind of rule
-
+    for room in ("privpac.concepts", "privpac.distributions"):  # importing a module registers its kinds of rules
+        for module in iter_modules(import_module(room).__path__, f"{room}."):
+            import_module(module.name)
     return Released.load(path)

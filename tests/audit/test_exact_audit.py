@@ -198,7 +198,7 @@ def test_an_object_is_audited_against_its_own_guarantee() -> None:
     mechanism = Counting(Guarantee("1/2", unit="user", neighbours="add-remove"))
     audit = audit_exact(mechanism, datasets([0, 1], 3), build=lambda data: [data.count(0), data.count(1)])
     assert audit.holds
-    assert (audit.epsilon, audit.delta, audit.neighbours) == (F(1, 2), 0, Neighbours.ADD_REMOVE)
+    assert (audit.epsilon, audit.delta, audit.neighbours) == (F(1, 2), F(0), Neighbours.ADD_REMOVE)
     assert not audit_exact(mechanism, datasets([0, 1], 3), neighbours="replace", build=lambda data: [data.count(0), data.count(1)])
 
 
@@ -260,7 +260,7 @@ def test_what_is_not_a_law_function_is_refused(law_of: Any) -> None:
 
 def test_a_function_that_returns_no_law_is_refused() -> None:
     with pytest.raises(TypeError, match="Law"):
-        audit_exact(lambda data: 3, datasets([0], 1), neighbours="add-remove", epsilon=1)
+        audit_exact(len, datasets([0], 1), neighbours="add-remove", epsilon=1)
 
 
 def test_datasets_must_be_tuples() -> None:

@@ -68,7 +68,7 @@ def test_robust_t_is_the_best_threshold_by_brute_force(m: int, eta_hat: Fraction
     lo = min(max(Fraction(0), eta_hat - alpha_e), hi)
 
     def separation(t: int, eta: Fraction) -> Fraction:
-        return psi_exact(m, min(Fraction(1), eta + alpha), t) - psi_exact(m, eta, t)
+        return Fraction(psi_exact(m, min(Fraction(1), eta + alpha), t) - psi_exact(m, eta, t))
 
     worst = [min(separation(t, lo), separation(t, hi)) for t in range(m)]
     choice = next(t for t in range(m) if worst[t] >= max(worst) * (1 - Fraction(1, 10**9)))

@@ -28,7 +28,7 @@ def failure(scores: NDArray[np.int64], copies: NDArray[np.float64], bad: NDArray
 def clipped(mistakes: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
     """The contribution of each user (axis 1) to each rule (axis 2), summed over users."""
     regret = mistakes - mistakes.min(axis=2, keepdims=True)
-    return (LEVELS * np.minimum(regret, tau) // tau).sum(axis=1)
+    return np.asarray((LEVELS * np.minimum(regret, tau) // tau).sum(axis=1))
 
 
 def atoms_scores(n: int, m: int, tau: int, noise: float, alpha: float, sets: int, seed: int) -> NDArray[np.int64]:

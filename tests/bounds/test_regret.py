@@ -265,11 +265,12 @@ BAD: list[tuple[dict[str, Any], type[Exception]]] = [
 @pytest.mark.parametrize("kind", ["noise", "regular", "agnostic"])
 def test_bad_parameters(kind: str, change: dict[str, Any], error: type[Exception]) -> None:
     given: dict[str, Any] = {"records_per_user": 16, "tau": 4, "theta": 1, "alpha": 0.1, "beta": 0.1, "levels": 840}
-    more, function = {
+    choices: dict[str, tuple[dict[str, Any], Any]] = {
         "noise": ({"noise": 0.1, "log_size": 5}, certify_regret_bounded_noise),
         "regular": ({"noise": 0.1, "size": 99}, certify_regret_regular),
         "agnostic": ({"log_size": 5}, certify_regret_agnostic),
-    }[kind]
+    }
+    more, function = choices[kind]
     with pytest.raises(error):
         function(**(given | more | change))
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privpac.law import counts
-from privpac.law.counts import grouped, locate
+from privpac.law.counts import grouped, locate, nth
 
 COUNT = st.one_of(st.just(1), st.integers(1, 9), st.integers(1, 2**64), st.integers(2**64 - 2, 2**64 + 2), st.integers(1, 2**300))
 KEY = st.one_of(st.integers(0, 5), st.integers(0, 3000), st.integers(0, 2**40), st.integers(0, 2**61))
@@ -71,3 +71,17 @@ def test_locate_at_every_border_of_the_two_limbs() -> None:
         assert locate(np.arange(len(values)), start, span, big) == (i, 0)
         assert locate(np.arange(len(values)), start + count - 1, span, big) == (i, count - 1)
         start += count
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=60))
+def test_nth_finds_the_rth_true(flags: list[bool]) -> None:
+    mask, places = np.array(flags), [i for i, flag in enumerate(flags) if flag]
+    assert [nth(mask, r) for r in range(len(places))] == places
+    with pytest.raises(IndexError):
+        nth(mask, len(places))
+
+
+def test_nth_counts_across_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "_CHUNK", 1 << 8)
+    mask = np.random.default_rng(1).random(1000) < 0.2
+    assert [nth(mask, r) for r in range(int(mask.sum()))] == np.flatnonzero(mask).tolist()

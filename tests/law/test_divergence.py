@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 from math import inf
@@ -208,6 +209,17 @@ def test_epsilon_beyond_any_double_is_found() -> None:
     assert not p.satisfies(q, 2**22 - F(1, 10**30))
 
 
+def test_mass_below_the_working_precision_is_bounded_not_forgotten() -> None:
+    """The two laws differ by about e**-500, at a level that 128 bits do not sum."""
+    p, q = Law.from_blocks([0, 1], [0, 1], [0, 500], 1), Law.from_blocks([0, 1], [0, 1], [0, 501], 1)
+    with mpmath.workdps(400):
+        exact = mpmath.exp(-500) / (1 + mpmath.exp(-500)) - mpmath.exp(-501) / (1 + mpmath.exp(-501))
+        for ball in (p.hockey_stick(q, 0), p.hockey_stick(q, 0, precision=F(1, 10**250))):
+            assert mpf(ball.lo) <= exact <= mpf(ball.hi)
+        assert p.hockey_stick(q, 0, precision=F(1, 10**250)).lo > 0
+    assert not p.satisfies(q, 0, F(1, 10**250))
+
+
 # Numbers known through balls only
 
 
@@ -257,16 +269,17 @@ def test_a_width_that_cannot_be_met_is_undecided() -> None:
 )
 def test_different_domains_are_an_error_not_a_distance(p: Law, q: Law) -> None:
     for first, second in ((p, q), (q, p)):
-        for compare in (
+        calls: list[Callable[[Law, Law], object]] = [
             lambda a, b: a.hockey_stick(b, 1),
             lambda a, b: a.satisfies(b, 1),
             lambda a, b: a.satisfies(b, 1, F(1, 10)),
             lambda a, b: a.max_divergence(b),
             lambda a, b: a.epsilon_at(b, F(1, 10)),
             lambda a, b: a.total_variation(b),
-        ):
+        ]
+        for call in calls:
             with pytest.raises(LawError):
-                compare(first, second)
+                call(first, second)
 
 
 def test_segments_that_divide_one_domain_differently_still_compare() -> None:

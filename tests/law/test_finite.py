@@ -117,9 +117,9 @@ def test_irrational_mixtures_products_and_binds_match_mpmath(rows: list[tuple[in
     with mpmath.workdps(60):
         rate = mpmath.mpf(eta.numerator) / eta.denominator
         weights = [mpmath.exp(-rate * s) for s, n in rows for _ in range(n)]
-        p = {v: w / mpmath.fsum(weights) for v, w in enumerate(weights)}
+        p: dict[Any, Any] = {v: w / mpmath.fsum(weights) for v, w in enumerate(weights)}
         raw = {0: mpmath.exp(mpmath.mpf(1) / 7), 1: mpmath.mpf(1), BOTTOM: mpmath.exp(-1) / 2 + mpmath.exp(-rate)}
-        q = {v: w / mpmath.fsum(raw.values()) for v, w in raw.items()}
+        q: dict[Any, Any] = {v: w / mpmath.fsum(raw.values()) for v, w in raw.items()}
 
         def same(got: Law, value: Any, expected: Any) -> None:
             for end in (got.prob(value).lo, got.prob(value).hi):

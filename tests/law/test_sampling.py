@@ -168,6 +168,7 @@ def chi_square_agrees(law: Law, draw: Callable[[], Any], probability: dict[Any, 
 
 LAWS: dict[str, Law] = {
     "value blocks": Law.from_blocks([0, 3, 7], [2, 6, 9], [1, 0, 2], "1/2"),
+    "candidates": Law.from_blocks(score=[3, 0, 2, 2, 0, 7], eta="1/2"),
     "labelled": Law.from_blocks(counts=[3, 1, 5], score=[2, 0, 1], eta="1/3"),
     "steps": Law.from_steps([(5, [0, 2], 4, [1, 0]), (100, [0, 1], 2, [0, 3])], base="3/2"),
     "huge values": Law.from_blocks([2**300, 2**300 + 4], [2**300 + 3, 2**300 + 5], [1, 0], base=2),

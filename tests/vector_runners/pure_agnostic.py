@@ -9,10 +9,14 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from privpac.concepts.hashed_points import HashedPointSet
+from privpac.concepts.points import Points
 from privpac.concepts.statistics import Exceeds
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
-from privpac.law import Law
+from privpac.law import Ball, Law
 from privpac.learners.agnostic import SurrogateSelection, UserAgnosticLearner
 from privpac.learners.median import PrivateMedian
 from privpac.learners.minimum_error import MinimumError, PrivateCompare
@@ -46,6 +50,12 @@ def same_law(law: Law, expected: Iterable[tuple[Any, str]]) -> None:
     assert sum(size for size in ((cell.stop - cell.start) if isinstance(cell, range) else 1 for cell in law.support())) == len(listed)
 
 
+def same_block_probabilities(law: Law, expected: dict[str, Any]) -> None:
+    for (first, last, _), printed in zip(expected["blocks"], expected["block_probabilities"], strict=True):
+        ball, count = law.prob(int(first)), int(last) - int(first) + 1
+        assert agrees(Ball(ball.lo * count, ball.hi * count), printed, DIGITS)
+
+
 def common(given: dict[str, Any]) -> dict[str, Any]:
     return {"epsilon": given["epsilon"], "neighbours": given["neighbours"]}
 
@@ -56,13 +66,26 @@ def run_thresholds_em(case: dict[str, Any]) -> None:
     learner = SurrogateSelection(Thresholds(), **common(given), tolerance=table(given["t"]))
     same_blocks(Thresholds().profile(data, Exceeds(table(given["t"]))).blocks(), expected["blocks"])
     assert learner.rate(learner.epsilon, 1) == Fraction(expected["lambda"])
+    same_block_probabilities(learner.law(data), expected)
+
+
+def run_points_surrogate(case: dict[str, Any]) -> None:
+    given, expected = case["input"], case["expected"]
+    data, domain = data_of(given)
+    rules = HashedPointSet(domain, tuple((a, b) for a, b in given["hashes"]), given["buckets"], given["prime"])
+    assert rules.members == tuple((rule["hash"], rule["bucket"]) for rule in expected["hypotheses"])
+    everything = {"x": np.arange(domain.size, dtype=np.uint64)}
+    for h, rule in enumerate(expected["hypotheses"]):
+        said = np.flatnonzero(rules.decode(h).predict_codes(everything)) + 1
+        assert said.tolist() == [int(x) for x in rule["positives"]]
+    shape = {"hypotheses": rules, "score": given["score"], "tolerance": table(given["t"]), "forgiven": given["s"]}
+    learner = SurrogateSelection(Points(), **common(given), **shape)
+    scores = rules.profile(learner.bind(data).users, given["score"], table(given["t"]))
+    assert [scores.score(h) for h in range(rules.size)] == expected["scores"]
+    assert learner.rate(learner.epsilon, rules.step(given["score"])) == Fraction(expected["lambda"])
     law = learner.law(data)
-    assert len(list(law.support())) == len(expected["blocks"])
-    for i, printed in enumerate(expected["block_probabilities"]):
-        first, last, _ = expected["blocks"][i]
-        ball = law.prob(int(first))
-        count = int(last) - int(first) + 1
-        assert agrees(type(ball)(ball.lo * count, ball.hi * count), printed, DIGITS)
+    for h, printed in enumerate(expected["probabilities"]):
+        assert agrees(law.prob(h), printed, DIGITS)
 
 
 def sized(given: dict[str, Any]) -> dict[str, Any]:
@@ -111,10 +134,7 @@ def run_private_median(case: dict[str, Any]) -> None:
     learner = PrivateMedian(Thresholds(), **common(given), **shape)
     assert {str(m): learner.tolerance(int(m)) for m in expected["s"]} == expected["s"]
     same_blocks(learner.profile(data).blocks(), expected["blocks"])
-    law = learner.law(data)
-    for (first, last, _), printed in zip(expected["blocks"], expected["block_probabilities"]):
-        ball, count = law.prob(int(first)), int(last) - int(first) + 1
-        assert agrees(type(ball)(ball.lo * count, ball.hi * count), printed, DIGITS)
+    same_block_probabilities(learner.law(data), expected)
 
 
 def run_private_threshold(case: dict[str, Any]) -> None:
@@ -126,6 +146,7 @@ def run_private_threshold(case: dict[str, Any]) -> None:
 
 
 RUNNERS = {
+    "points_surrogate": run_points_surrogate,
     "thresholds_em": run_thresholds_em,
     "private_compare": run_private_compare,
     "min_error_bisect": run_min_error_bisect,

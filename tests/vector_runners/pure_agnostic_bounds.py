@@ -27,7 +27,7 @@ from privpac.bounds import (
     robust_gap,
     robust_t,
 )
-from privpac.bounds.certificate import least
+from privpac.bounds.certificate import Certificate, least
 from privpac.exact import rational
 
 from . import agrees
@@ -70,7 +70,7 @@ def run_planner(case: dict[str, Any]) -> None:
         assert _close(plan.n_users, expected[f"item_surrogate_points_{score}"])
 
     # Where several accuracies of the estimate tie, the printed one must reach the same n.
-    for planned, plan_with in (
+    plans: tuple[tuple[list[int], Callable[..., Certificate]], ...] = (
         (
             expected["user_generic_thresholds"],
             lambda **k: plan_user_agnostic(log_size=cuts, dimension=1, records_per_user=m, **target, **k),
@@ -79,7 +79,8 @@ def run_planner(case: dict[str, Any]) -> None:
             expected["private_threshold"],
             lambda **k: plan_threshold_search(log_domain=bits * math.log(2), records_per_user=m, **target, **k),
         ),
-    ):
+    )
+    for planned, plan_with in plans:
         users, j = planned
         free, fixed = plan_with(), plan_with(estimates=(j,))
         assert _close(free.n_users, users)

@@ -17,7 +17,7 @@ from privpac.bounds.binomial import cross, psi, robust_gap
 from privpac.bounds.certificate import SLACK, Certificate, best, least, log_size_of, open_unit, positive, relation
 from privpac.bounds.deviation import agnostic_radius, relative_deviation
 from privpac.bounds.estimate import ESTIMATORS, Estimate, estimate_plan
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 
@@ -26,6 +26,7 @@ __all__ = ["plan_item_proper", "plan_item_surrogate", "plan_threshold_search", "
 _ITEM = "records from one law, one per user"
 _USER = "users with equally many records, all from one law"
 _SCAN = tuple(range(9))
+_MAX_RECORDS = 8192
 
 
 # Item level
@@ -105,7 +106,7 @@ def plan_user_agnostic(
     all of ``epsilon``).  ``noise = (value, radius)`` is public knowledge of the least error: no estimate either.  ``truncate=True`` also
     tries to read fewer records (powers of two), which helps where the estimate costs more than it brings.
     """
-    m = positive_int(records_per_user, "records_per_user")
+    m = _records(records_per_user)
     task = _Task.read(log_size, dimension, alpha, beta, epsilon, neighbours, share, estimator, estimates)
     known = None if noise is None else _known(noise)
     sizes = sorted({m} | ({1 << e for e in range(m.bit_length())} if truncate else set()), reverse=True)
@@ -153,7 +154,7 @@ def plan_threshold_search(
     ``n KL(y || psi_p) >= Lam`` and ``n KL(y + x || psi_q) >= Lam``, ``Lam = 2 ln|X| + ln(2T/b)``, ``x`` the slack of the median at ``b/T``.
     In every configuration seen so far direct selection certifies fewer users.
     """
-    m, log_x = positive_int(records_per_user, "records_per_user"), log_size_of(log_domain, "log_domain")
+    m, log_x = _records(records_per_user), log_size_of(log_domain, "log_domain")
     log_h = log_x + math.log1p(math.exp(-log_x))
     task = _Task.read(log_h, 1, alpha, beta, epsilon, neighbours, share, estimator, estimates)
     ratio = rational(theta, "theta", above="1/2", maximum="99/100")
@@ -287,6 +288,13 @@ def _radius(n: int, m: int, dimension: int, tv: int, b: float, log_size: float |
 
 def _fits(value: float, target: float) -> bool:
     return value * (1 + SLACK) <= target
+
+
+def _records(records_per_user: int) -> int:
+    m = positive_int(records_per_user, "records_per_user")
+    if m > _MAX_RECORDS:
+        raise TooLargeError(f"these plans are computed for at most {_MAX_RECORDS} records per user, got {m}; declare max_records")
+    return m
 
 
 def _rate(epsilon: Rational, neighbours: Neighbours | str) -> float:

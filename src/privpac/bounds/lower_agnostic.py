@@ -38,7 +38,7 @@ def lower_representation(*, ldim: int, alpha: Rational, beta: Rational, epsilon:
     """
     tree, target, b = positive_int(ldim, "ldim", minimum=0), open_unit(alpha, "alpha"), open_unit(beta, "beta")
     need = _outputs_needed(tree, target, 1 - b, positive_int(grid, "grid", minimum=2, maximum=10**6))
-    n = max(0, math.ceil(need / _epsilon(epsilon) * (1 - SLACK) - SLACK))
+    n = _whole(need / _epsilon(epsilon))
     return Certificate.lower(n, "representation", f"a class of Littlestone dimension {tree}, pure privacy")
 
 
@@ -70,7 +70,7 @@ def lower_sparse(
         v = factor * target
         if v > 1:
             continue
-        needed = math.ceil(_outputs_needed(tree, 1 / factor, success, resolution) / eps * (1 - SLACK) - SLACK)
+        needed = _whole(_outputs_needed(tree, 1 / factor, success, resolution) / eps)
         touched = -math.expm1(m * math.log1p(-v)) if v < 1 else 1.0
         n = _quantile_reaches(needed, touched)
         if n > found:
@@ -138,6 +138,11 @@ def _outputs_needed(ldim: int, alpha: float, success: float, grid: int) -> float
         large = rep + np.log1p(-np.exp(-np.maximum(rep, 1.0)))
     whole = np.where(rep > 30, large, np.where(rep > 0, small, -np.inf))
     return float(np.max(whole - np.log(-np.log(b) / success)))
+
+
+def _whole(users: float) -> int:
+    """Rounded up to a whole number of users, after a step to the safe side."""
+    return math.ceil(users * (1 - SLACK)) if users > 0 else 0
 
 
 def _quantile_reaches(needed: int, touched: float) -> int:

@@ -9,7 +9,7 @@ integer.  With bounded label noise see :mod:`privpac.bounds.regret_noise`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -182,7 +182,7 @@ def regret_agnostic_corollary(
     """
     m, rate, excess = positive_int(records_per_user, "records_per_user", maximum=1 << 50), _theta(theta), open_unit(alpha, "alpha")
     log_ratio = log_size_of(log_size) - math.log(open_unit(beta, "beta"))
-    tau, scale = math.isqrt(16 * m - 1) + 1, excess * math.sqrt(m)
+    tau, scale = _ceil_root(16 * m), excess * math.sqrt(m)
     if tau > m or rate > 1 or not 0.004 <= scale <= 1:
         raise InfeasibleError(
             f"the closed form holds for ceil(4 sqrt m) <= m, theta <= 1 and .004 <= alpha sqrt m <= 1; here m = {m}, theta = {theta}, "
@@ -212,11 +212,19 @@ def plan_clip(records_per_user: int, certify: Callable[[int, int], Certificate],
     """The clip, and the public truncation ``m' <= m``, that certify the fewest users.
 
     ``certify(records, tau)`` is one of the certificates with everything else fixed.  With ``truncate`` the powers of two below ``m`` are
-    tried for ``m'`` as well: reading fewer records than a user holds is private and sometimes certifies more.
+    tried for ``m'`` as well, each with the clips ``sqrt m'``, ``2 sqrt m'`` and ``m'``: reading fewer records than a user holds is
+    private and sometimes certifies more.
     """
     m = positive_int(records_per_user, "records_per_user")
-    sizes: Iterable[int] = sorted({m} | ({1 << e for e in range(m.bit_length())} if truncate else set()), reverse=True)
-    return best([certify(size, tau) for size in sizes for tau in clip_candidates(size)])
+    tried = [certify(m, tau) for tau in clip_candidates(m)]
+    for size in (1 << e for e in reversed(range((m - 1).bit_length()))) if truncate else ():
+        tried += [certify(size, tau) for tau in sorted({_ceil_root(size), min(size, _ceil_root(4 * size)), size})]
+    return best(tried)
+
+
+def _ceil_root(a: int) -> int:
+    """The least k with k*k >= a, for a >= 1."""
+    return math.isqrt(a - 1) + 1
 
 
 def certify_own_clip(clip: Callable[[int], int], certify: Callable[[int], Certificate]) -> Certificate:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, logsumexp
+from scipy.special import betainc
 from scipy.stats import binom
 
 from privpac.bounds.certificate import SLACK, Certificate, least, log_size_of, open_unit, positive, users_for
@@ -220,7 +220,9 @@ def _users_for_sum(log_cuts: Array, log_f: Array, log_target: float) -> int | No
     """The least ``n`` with ``sum cuts f**n <= target``."""
     if (log_f[np.isfinite(log_cuts)] >= 0).any():
         return None
-    return least(lambda n: bool(logsumexp(log_cuts + n * log_f) + SLACK <= log_target))
+    # Scaled so that nothing overflows: each term is at most 1 once the condition holds.
+    level = log_cuts - log_target + SLACK
+    return least(lambda n: float(np.exp(np.minimum(level + n * log_f, 1.0)).sum()) <= 1)
 
 
 @lru_cache(maxsize=256)

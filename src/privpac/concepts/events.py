@@ -3,7 +3,7 @@
 Events ``(place, change)`` come in any order, with repeats; wanted are the distinct places in increasing order and the
 running total of the changes up to each.  Few possible places: one pass over an array of all of them.  Many: a radix sort
 whose digits are taken from the range really present, first into buckets (all threads), then inside each bucket
-(:func:`sort_span`).  Every level divides the range of a bucket by at least 4, and by 256 while it is large, so clustered
+(:func:`sort_span`).  Every level divides the range of a bucket by at least 4, and by 512 while it is large, so clustered
 places (floats close together, many repeats) cost a few passes more and never a quadratic one.
 """
 
@@ -25,11 +25,12 @@ Codes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 Loads = NDArray[Any]
 
-_RUN = 20
+_RUN, _FILL, _BITS = 24, 2, 9
 _TOP_BITS = 11
 _SMALL = 1 << 15
-ROOM = 2 * 32 * 256
-"""Length of the stack of :func:`sort_span`: two ends for at most 256 buckets on each of at most 32 levels."""
+_STACK = 2 * 32 * (1 << _BITS)
+ROOM = _STACK + (1 << _BITS) + 1
+"""Work space of :func:`sort_span`: two ends for every bucket on each of at most 32 levels, and the counts of one level."""
 
 
 @jit
@@ -42,43 +43,45 @@ def _shift(span: Any, bits: int) -> Any:
 
 
 @jit
-def _insertion(key: Any, load: Any, a: int, b: int) -> None:
-    for i in range(a + 1, b):
-        k, t = key[i], load[i]
-        j = i - 1
-        while j >= a and key[j] > k:
-            key[j + 1] = key[j]
-            load[j + 1] = load[j]
-            j -= 1
-        key[j + 1] = k
-        load[j + 1] = t
+def _insert(key: Any, load: Any, first: int, i: int, k: Any, t: Any) -> None:
+    """Put an entry into the sorted ``key[first:i]``."""
+    j = i - 1
+    while j >= first and key[j] > k:
+        key[j + 1] = key[j]
+        load[j + 1] = load[j]
+        j -= 1
+    key[j + 1] = k
+    load[j + 1] = t
+
+
+@jit
+def _is_sorted(key: Any, a: int, b: int) -> bool:
+    i = a + 1
+    while i < b and key[i] >= key[i - 1]:
+        i += 1
+    return i >= b
 
 
 @jit
 def sort_span(key: Any, load: Any, a: int, b: int, key_room: Any, load_room: Any, stack: Any) -> None:
-    """Sort ``key[a:b]`` (uint64) with ``load`` alongside; the rooms hold ``b - a`` entries, the stack ``ROOM``."""
+    """Sort ``key[a:b]`` (uint64) with ``load`` alongside; the rooms hold ``b - a`` entries, ``stack`` holds ``ROOM``."""
     if b - a <= _RUN:
-        _insertion(key, load, a, b)
+        for i in range(a + 1, b):
+            _insert(key, load, a, i, key[i], load[i])
         return
-    count = np.zeros(257, dtype=np.int64)
+    count = stack[_STACK:]
     stack[0], stack[1] = a, b
     top = 1
     while top > 0:
         top -= 1
         start, stop = stack[2 * top], stack[2 * top + 1]
-        n = stop - start
-        if n <= _RUN:
-            _insertion(key, load, start, stop)
+        if _is_sorted(key, start, stop):
             continue
         low, high = key[start], key[start]
-        ordered = True
         for i in range(start + 1, stop):
-            ordered = ordered and key[i] >= key[i - 1]
             low, high = min(low, key[i]), max(high, key[i])
-        if ordered:
-            continue
         bits = 2
-        while bits < 8 and n >> (bits + 3):
+        while bits < _BITS and (stop - start) >> (bits + _FILL):
             bits += 1
         shift = _shift(high - low, bits)
         buckets = np.int64((high - low) >> shift) + 1
@@ -91,13 +94,17 @@ def sort_span(key: Any, load: Any, a: int, b: int, key_room: Any, load_room: Any
             digit = np.int64((key[i] - low) >> shift)
             key_room[count[digit]], load_room[count[digit]] = key[i], load[i]
             count[digit] += 1
-        for i in range(n):
-            key[start + i], load[start + i] = key_room[i], load_room[i]
-        # count[d] is now the end of bucket d.
+        # count[d] is now the end of bucket d: small ones are sorted on their way back, the others later.
         before = np.int64(0)
         for d in range(buckets):
-            if count[d] - before > 1:
-                stack[2 * top], stack[2 * top + 1] = start + before, start + count[d]
+            first, small = start + before, count[d] - before <= _RUN
+            for i in range(before, count[d]):
+                if small:
+                    _insert(key, load, first, start + i, key_room[i], load_room[i])
+                else:
+                    key[start + i], load[start + i] = key_room[i], load_room[i]
+            if not small:
+                stack[2 * top], stack[2 * top + 1] = first, start + count[d]
                 top += 1
             before = count[d]
 
@@ -195,10 +202,11 @@ def _dense(at: Codes, change: Loads, first: int, places: int) -> tuple[Codes, In
     return place.astype(np.uint64), first + np.cumsum(moved[place])
 
 
-def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int) -> list[tuple[Codes, Ints]]:
+def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int, *, reuse: bool = False) -> list[tuple[Codes, Ints]]:
     """For each column of ``change``: the distinct places where the total moves, and the total from there on.
 
-    ``at[i] < places`` (at most 2**64), ``change`` has one row per event, ``first`` one start per column.
+    ``at[i] < places`` (at most 2**64), ``change`` has one row per event, ``first`` one start per column.  With ``reuse`` the
+    memory of ``at`` may be overwritten.
     """
     columns = range(change.shape[1])
     if places <= max(_SMALL, 2 * len(at)):
@@ -207,12 +215,18 @@ def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int) -> l
         # Two changes travel as one word: one sort serves both columns.
         key, word = _sorted_events(at, np.ascontiguousarray(change).view(np.int64)[:, 0])
         both = word.view(np.int32).reshape(-1, 2)
-        return [_running(key, both[:, c], first[c], reuse=c == 1) for c in columns]
-    return [_running(*_sorted_events(at, np.ascontiguousarray(change[:, c])), first[c], reuse=True) for c in columns]
+        other = np.empty_like(key), np.empty(len(key), dtype=np.int64)
+        spare = at[: len(key)].view(np.int64) if reuse else np.empty(len(key), dtype=np.int64)
+        return [_running(key, both[:, 0], first[0], *other, len(at)), _running(key, both[:, 1], first[1], key, spare, len(at))]
+    out = []
+    for c in columns:
+        key, moved = _sorted_events(at, np.ascontiguousarray(change[:, c]))
+        spare = at[: len(key)].view(np.int64) if reuse and c == columns[-1] else np.empty(len(key), dtype=np.int64)
+        out.append(_running(key, moved, first[c], key, spare, len(at)))
+    return out
 
 
-def _running(key: Codes, change: Loads, first: int, *, reuse: bool) -> tuple[Codes, Ints]:
-    place = key if reuse else np.empty_like(key)
-    total = np.empty(len(key), dtype=np.int64)
+def _running(key: Codes, change: Loads, first: int, place: Codes, total: Ints, whole: int) -> tuple[Codes, Ints]:
     n = _totals(key, change, first, place, total)
-    return (place[:n], total[:n]) if 2 * n > len(key) else (place[:n].copy(), total[:n].copy())
+    # A view keeps the memory of all events alive, which is fine if most of it is used.
+    return (place[:n], total[:n]) if 4 * n > 3 * whole else (place[:n].copy(), total[:n].copy())

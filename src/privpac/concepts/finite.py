@@ -1,6 +1,6 @@
 """Any finite list of rules, given by what they say on every value.
 
-``predictions[h, c]`` is what rule ``h`` says on code ``c``; with several columns the codes are numbered with the first column
+``rules[h, c]`` is what rule ``h`` says on code ``c``; with several columns the codes are numbered with the first column
 most significant.  The table is public.  The kernel adds up table rows over a user's distinct points.
 """
 
@@ -105,7 +105,7 @@ def _tabulate(functions: Sequence[Callable[..., Any]], domains: Sequence[Domain]
 
 @dataclass(frozen=True, eq=False)
 class FiniteClass(EnumeratedClass):
-    """Rules given by a 0/1 table (rules by values), or by functions of a value (of one argument per column).
+    """``rules`` is a 0/1 table (rules by values), or a list of functions of a value (one argument per column).
 
     ``domain`` is one domain for one column (``feature`` names it), or a mapping from names to domains.
 
@@ -115,7 +115,7 @@ class FiniteClass(EnumeratedClass):
     (2, 'late when weekend', [0, 1])
     """
 
-    table_of: Any
+    rules: Any
     domain: Domain | Mapping[str, Domain] | None = None
     feature: str | None = None
     names: Sequence[str] | None = None
@@ -127,7 +127,7 @@ class FiniteClass(EnumeratedClass):
             object.__setattr__(self, "domain", Frozen(tuple(domains_of(named_domains(self.domain, "domain")).items())))
         elif self.domain is not None and not isinstance(self.domain, Domain):
             raise TypeError(f"domain must be a Domain such as Integers(0, 100), or map names to domains, got {type(self.domain).__name__}")
-        object.__setattr__(self, "table_of", self._read(self.table_of))
+        object.__setattr__(self, "rules", self._read(self.rules))
         if self.names is not None:
             names = tuple(self.names)
             if not all(isinstance(name, str) for name in names) or isinstance(self.names, str):
@@ -153,41 +153,39 @@ class FiniteClass(EnumeratedClass):
             raise TooLargeError(f"the table has {array.size} entries, at most {MAX_CELLS} are allowed; use a coarser Grid")
         if domains and prod(domain.size for domain in domains) != array.shape[1]:
             raise ParameterError(f"the table has {array.shape[1]} columns, the domain {prod(domain.size for domain in domains)} values")
-        # Points by rules: the kernel reads the rules of one point in a row.
-        table = np.ascontiguousarray(array.T, dtype=np.uint8)
+        table = np.array(array, dtype=np.uint8, order="C")
         table.setflags(write=False)
         return table
 
-    @property
-    def matrix(self) -> Bytes:
-        """Rules by values."""
-        table: Bytes = self.table_of
-        return table.T
+    @cached_property
+    def _points(self) -> Bytes:
+        """Values by rules: the kernel reads what all rules say on one value in a row."""
+        return np.ascontiguousarray(self.rules.T)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, FiniteClass):
             return NotImplemented
         mine, theirs = (self.domain, self.feature, self.names), (other.domain, other.feature, other.names)
-        return mine == theirs and np.array_equal(self.table_of, other.table_of)
+        return mine == theirs and np.array_equal(self.rules, other.rules)
 
     def __hash__(self) -> int:
-        return hash((self.domain, self.feature, self.names, self.table_of.shape))
+        return hash((self.domain, self.feature, self.names, self.rules.shape))
 
     @property
     def size(self) -> int:
-        return int(self.table_of.shape[1])
+        return len(self.rules)
 
     @cached_property
     def vc_dimension(self) -> int:
         """By search; ``DimensionLimit`` if that is too much work."""
-        return table_vc_dimension(self.matrix)
+        return table_vc_dimension(self.rules)
 
     def growth(self, n: int) -> int:
         try:
             dimension = self.vc_dimension
         except DimensionLimit as limit:
             dimension = self.size.bit_length() if limit.upper is None else limit.upper
-        return min(self.size, sauer(dimension, min(n, len(self.table_of))))
+        return min(self.size, sauer(dimension, min(n, self.rules.shape[1])))
 
     # Columns and rules
 
@@ -200,28 +198,28 @@ class FiniteClass(EnumeratedClass):
 
     def with_columns(self, columns: Mapping[str, Domain]) -> FiniteClass:
         if isinstance(self.domain, Mapping):
-            return FiniteClass(self.matrix, columns, None, self.names)
+            return FiniteClass(self.rules, columns, None, self.names)
         ((feature, domain),) = columns.items()
-        return FiniteClass(self.matrix, domain, feature, self.names)
+        return FiniteClass(self.rules, domain, feature, self.names)
 
     def decode(self, hypothesis: int, label: str = "1") -> TableRule:
-        said = self.table_of[:, self.checked(hypothesis)]
+        said = self.rules[self.checked(hypothesis)]
         name = None if self.names is None else self.names[hypothesis]
         return TableRule(self._columns, (said + np.uint8(ord("0"))).tobytes().decode(), name, label)
 
     def table(self, codes: Codes, first: int, last: int) -> Bytes:
-        said: Bytes = self.table_of[flat_codes(codes, self._columns), first:last]
-        return said
+        return self._points[flat_codes(codes, self._columns), first:last]
 
     # Folding
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
         points = flat_codes(users.codes, self._columns)
-        rows, n_points = self.table_of, len(self.table_of)
-        return dense_profile(
-            dense_scores(points, users.labels, users.offsets, statistic, size=self.size, n_points=n_points, table=lambda a, b: rows[:, a:b])
+        table = self._points
+        scores = dense_scores(
+            points, users.labels, users.offsets, statistic, size=self.size, n_points=len(table), table=lambda a, b: table[:, a:b]
         )
+        return dense_profile(scores)
 
     def empty_profile(self) -> Profile:
         return dense_profile(np.zeros(self.size, dtype=np.int64))
@@ -251,6 +249,6 @@ def table_vc_dimension(matrix: NDArray[np.uint8], max_states: int = 1 << 20) -> 
             if states > max_states:
                 raise DimensionLimit(best, most)
             wider = 2 * pattern + columns[c]
-            if len(np.unique(wider)) == 2 << k:
+            if np.count_nonzero(np.bincount(wider, minlength=2 << k)) == 2 << k:
                 stack.append((c + 1, k + 1, wider))
     return best

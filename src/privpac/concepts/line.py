@@ -2,13 +2,14 @@
 
 With a user's records sorted by code, the mistakes of "1 iff code >= u" are a step function of the cut ``u``: all records
 with label 0 are wrong at ``u = 0``, and passing a record's code adds 1 for label 1 and takes 1 away for label 0.  The
-opposite direction makes ``m - mistakes``.  One pass finds the user's own minimum, a second one writes an event wherever
-the user's contribution changes: O(m) per user after the sort, on any domain.
+opposite direction makes ``m - mistakes``.  One walk finds the user's own minimum, a second one writes an event wherever the
+user's contribution changes: O(m) per user after the sort, on any domain, and nothing but the events is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from privpac.concepts.profile import Step, step_of
 from privpac.concepts.spread import spread, user_spans
 from privpac.data.jit import jit
 
-__all__ = ["change_type", "contribution", "line_minimum", "line_steps", "sort_within_users"]
+__all__ = ["Line", "change_type", "contribution", "sort_within_users"]
 
 Codes = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
+SIGNS = {"above": 1, "below": -1}
 
 
 @jit
@@ -65,95 +67,125 @@ def sort_within_users(codes: Codes, labels: Bytes, offsets: Ints) -> tuple[Codes
     return key, tag
 
 
-# The user's own best cut
+# One user: the walk along the cuts; ``sign`` is 1 for above, -1 for below, ``mistakes`` those at cut 0
 
 
 @jit
-def _minimum(key: Any, tag: Any, offsets: Any, first: int, last: int, above: bool, below: bool, minimum: Any) -> None:
-    for u in range(first, last):
-        a, b = offsets[u], offsets[u + 1]
-        if a == b:
-            continue
-        mistakes = 0
-        for i in range(a, b):
-            mistakes += 1 - tag[i]
-        least, most = mistakes, mistakes
-        for i in range(a, b):
-            mistakes += 2 * tag[i] - 1
-            if i + 1 == b or key[i + 1] != key[i]:
-                least = min(least, mistakes)
-                most = max(most, mistakes)
-        if above:
-            minimum[u] = min(minimum[u], least)
-        if below:
-            minimum[u] = min(minimum[u], b - a - most)
-
-
-def line_minimum(key: Codes, tag: Bytes, offsets: Ints, directions: Sequence[str], minimum: Ints) -> None:
-    """Lower ``minimum[u]`` to the user's least mistakes over all cuts of the given directions."""
-    above, below = "above" in directions, "below" in directions
-    spread(lambda a, b: _minimum(key, tag, offsets, a, b, above, below, minimum), user_spans(offsets))
-
-
-# Events
+def _least(at: Any, tag: Any, m: int, mistakes: Any, sign: int) -> Any:
+    least = mistakes
+    for i in range(m):
+        mistakes += sign * (2 * np.int64(tag[i]) - 1)
+        if i + 1 == m or at[i + 1] != at[i]:
+            least = min(least, mistakes)
+    return least
 
 
 @jit
-def _events(
-    key: Any, tag: Any, offsets: Any, start: int, stop: int, above: bool, minimum: Any, offset: Any, cap: Any, levels: int, change: Any
-) -> int:
-    """Per record the change of the user's contribution when the cut passes it (0 if none); returns the sum at cut 0."""
-    total = 0
+def _emit(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, change: Any) -> Any:
+    """Per record the change of the contribution when the cut passes it (0 if none); returns the contribution at cut 0."""
+    first = values[max(mistakes - free, 0)]
+    value = first
+    for i in range(m):
+        mistakes += sign * (2 * np.int64(tag[i]) - 1)
+        change[i] = 0
+        if i + 1 == m or at[i + 1] != at[i]:
+            now = values[max(mistakes - free, 0)]
+            change[i] = now - value
+            value = now
+    return first
+
+
+# Many users, each sorted in a small room
+
+
+@jit
+def _zeros(tag: Any, m: int) -> Any:
+    zeros = np.int64(0)
+    for i in range(m):
+        zeros += 1 - np.int64(tag[i])
+    return zeros
+
+
+@jit
+def _walk(
+    codes: Any, labels: Any, offsets: Any, start: int, stop: int, signs: Any, find: bool, emit: bool, shape: Any, out: Any, room: Any
+) -> None:
+    """``find``: lower every user's minimum to the least mistakes of these directions; ``emit``: then write the events."""
+    minimum, offset, cap, levels = shape
+    key, change, total = out
+    at, tag, at_room, tag_room, stack, values = room
+    tabulated, filled = np.int64(0), np.int64(0)
     for u in range(start, stop):
         a, b = offsets[u], offsets[u + 1]
-        if a == b:
-            continue
         m = b - a
-        mistakes = 0
-        for i in range(a, b):
-            mistakes += 1 - tag[i]
-        value = contribution(mistakes if above else m - mistakes, minimum[u], offset[u], cap[u], levels)
-        total += value
-        for i in range(a, b):
-            mistakes += 2 * tag[i] - 1
-            change[i] = 0
-            if i + 1 == b or key[i + 1] != key[i]:
-                now = contribution(mistakes if above else m - mistakes, minimum[u], offset[u], cap[u], levels)
-                change[i] = now - value
-                value = now
-    return total
+        if m == 0:
+            continue
+        at[:m] = codes[a:b]
+        tag[:m] = labels[a:b]
+        sort_span(at, tag, 0, m, at_room, tag_room, stack)
+        zeros = _zeros(tag, m)
+        if find:
+            for sign in signs:
+                minimum[u] = min(minimum[u], _least(at, tag, m, zeros if sign > 0 else m - zeros, sign))
+        if emit:
+            if cap[u] != tabulated or filled < m:
+                tabulated, filled = cap[u], m
+                for e in range(m + 1):
+                    values[e] = contribution(e, 0, 0, cap[u], levels)
+            key[a:b] = at[:m]
+            free = minimum[u] + offset[u]
+            for c in range(len(signs)):
+                mistakes = zeros if signs[c] > 0 else m - zeros
+                total[c] += _emit(at, tag, m, mistakes, signs[c], free, values, change[a:b, c])
 
 
-def line_steps(
-    key: Codes,
-    tag: Bytes,
-    offsets: Ints,
-    *,
-    directions: Sequence[str],
-    minimum: Ints,
-    offset: Ints,
-    cap: Ints,
-    levels: int,
-    base: int,
-    size: int,
-) -> list[Step]:
-    """Two steps (cut 0; cuts 1..size) for every direction, with ids starting at ``base``.
+@dataclass(frozen=True)
+class Line:
+    """Users seen through one column.  ``minimum`` is shared by the columns of a class, which lower it one by one."""
 
-    Cut ``c + 1`` is where the code ``c`` is passed; keeping ``c`` itself as the start, in a step whose offset is one
-    higher, lets 2**64 codes and their 2**64 + 1 cuts fit in 64 bits.
-    """
-    change = np.empty((len(key), len(directions)), dtype=change_type(levels))
-    spans = user_spans(offsets)
+    codes: Codes
+    labels: Bytes
+    offsets: Ints
+    directions: Sequence[str]
+    minimum: Ints
+    offset: Ints
+    cap: Ints
+    levels: int
 
-    def at_cut_0(above: bool, moved: NDArray[Any]) -> int:
-        return sum(spread(lambda a, b: _events(key, tag, offsets, a, b, above, minimum, offset, cap, levels, moved), spans))
+    def _run(self, key: Codes, change: NDArray[Any], *, find: bool, emit: bool) -> list[int]:
+        signs = np.array([SIGNS[direction] for direction in self.directions], dtype=np.int64)
+        shape = (self.minimum, self.offset, self.cap, self.levels)
 
-    first = [at_cut_0(direction == "above", change[:, c]) for c, direction in enumerate(directions)]
-    steps: list[Step] = []
-    for c, (places, totals) in enumerate(sum_events(key, change, first, size)):
-        cut0 = base + c * (size + 1)
-        steps += [
-            Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first[c]], dtype=np.int64)),
-            step_of(cut0 + 1, size - 1, first[c], places, totals),
-        ]
-    return steps
+        def run(start: int, stop: int) -> Ints:
+            n = int(np.diff(self.offsets[start : stop + 1]).max())
+            words, small = np.empty((2, n), dtype=np.uint64), np.empty((2, n), dtype=np.uint8)
+            room = (words[0], small[0], words[1], small[1], np.empty(ROOM, dtype=np.int64), np.empty(n + 1, dtype=np.int64))
+            total = np.zeros(len(signs), dtype=np.int64)
+            _walk(self.codes, self.labels, self.offsets, start, stop, signs, find, emit, shape, (key, change, total), room)
+            return total
+
+        totals = spread(run, user_spans(self.offsets))
+        return [sum(int(total[c]) for total in totals) for c in range(len(signs))]
+
+    def find_minimum(self) -> None:
+        """Lower ``minimum`` to each user's least mistakes over all cuts."""
+        nothing = np.empty((0, len(self.directions)), dtype=change_type(self.levels))
+        self._run(np.empty(0, dtype=np.uint64), nothing, find=True, emit=False)
+
+    def steps(self, base: int, size: int, *, find: bool = False) -> list[Step]:
+        """Two steps (cut 0; cuts 1..size) for every direction, with ids starting at ``base``; ``find`` the minimum first.
+
+        Cut ``c + 1`` is where the code ``c`` is passed; keeping ``c`` itself as the start, in a step whose offset is one
+        higher, lets 2**64 codes and their 2**64 + 1 cuts fit in 64 bits.
+        """
+        key = np.empty(len(self.codes), dtype=np.uint64)
+        change = np.empty((len(key), len(self.directions)), dtype=change_type(self.levels))
+        first = self._run(key, change, find=find, emit=True)
+        out: list[Step] = []
+        for c, (places, totals) in enumerate(sum_events(key, change, first, size, reuse=True)):
+            cut0 = base + c * (size + 1)
+            out += [
+                Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first[c]], dtype=np.int64)),
+                step_of(cut0 + 1, size - 1, first[c], places, totals),
+            ]
+        return out

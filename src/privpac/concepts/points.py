@@ -127,6 +127,21 @@ def _events(
     return total
 
 
+@jit
+def _spikes(places: Any, totals: Any, base: int, last: Any, starts: Any, scores: Any) -> int:
+    """From running totals of what is added at each place: that place's own score, and back to ``base`` after it."""
+    n = 0
+    before: Any = 0
+    for i in range(len(places)):
+        starts[n], scores[n] = places[i], base + totals[i] - before
+        before = totals[i]
+        n += 1
+        if places[i] != last and (i + 1 == len(places) or places[i + 1] != places[i] + np.uint64(1)):
+            starts[n], scores[n] = places[i] + np.uint64(1), base
+            n += 1
+    return n
+
+
 @dataclass(frozen=True)
 class Points(ConceptClass):
     """One rule for each value of a column.
@@ -192,16 +207,12 @@ class Points(ConceptClass):
 
     # Folding
 
-    def _profile(self, base: int, places: NDArray[np.uint64], added: NDArray[np.int64]) -> Profile:
-        """``base`` for every rule, and ``added[i]`` more at ``places[i]``."""
-        after = places + np.uint64(1)
-        back = np.ones(len(places), dtype=bool)
-        if len(places):
-            back[:-1] = after[:-1] != places[1:]
-            back[-1] = int(places[-1]) + 1 < self._points
-        kept = np.stack([np.ones_like(back), back], axis=1).ravel()
-        starts = np.stack([places, after], axis=1).ravel()[kept]
-        scores = (base + np.stack([added, np.zeros_like(added)], axis=1).ravel())[kept]
+    def _profile(self, base: int, places: NDArray[np.uint64], totals: NDArray[np.int64]) -> Profile:
+        """``base`` for every rule, and at ``places[i]`` what ``totals`` grows by there."""
+        last = np.uint64(self._points - 1)
+        apart = int(np.count_nonzero(np.diff(places) != 1)) + bool(len(places) and places[-1] != last)
+        starts, scores = np.empty(len(places) + apart, dtype=np.uint64), np.empty(len(places) + apart, dtype=np.int64)
+        _spikes(places, totals, base, last, starts, scores)
         steps = [step_of(0, self._points - 1, base, starts, scores)]
         if self.zero:
             steps.append(Step(self._points, np.zeros(1, dtype=np.uint64), 0, np.array([base], dtype=np.int64)))
@@ -220,8 +231,8 @@ class Points(ConceptClass):
         values, moved = np.uint64(min(self.size, (1 << 64) - 1)), change[:, 0]
         rest = (values, statistic.uses_minimum, offset, cap, statistic.bound, moved)
         base = sum(spread(lambda a, b: _events(key, tag, offsets, a, b, *rest), user_spans(offsets)))
-        ((places, totals),) = sum_events(key, change, [0], self._points)
-        return self._profile(base, places, np.diff(totals, prepend=0))
+        ((places, totals),) = sum_events(key, change, [0], self._points, reuse=True)
+        return self._profile(base, places, totals)
 
     # Labellings
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
-from privpac.concepts.line import line_minimum, line_steps, sort_within_users
-from privpac.concepts.profile import Profile, Step
+from privpac.concepts.line import Line
+from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
 from privpac.concepts.thresholds import DIRECTIONS, Labelling, check_cut, cut_condition, cut_labellings, cut_predictions, merged, zero_steps
 from privpac.data import Domain, UserData
@@ -177,27 +177,14 @@ class Stumps(ConceptClass):
         sizes = np.diff(users.offsets)
         offset, cap = statistic.shape(sizes)
         minimum = sizes.copy() if statistic.uses_minimum else np.zeros_like(sizes)
+        shape = (users.labels, users.offsets, self.directions, minimum, offset, cap, statistic.bound)
+        lines = [Line(users.codes[name], *shape) for name in columns]
         if statistic.uses_minimum:
-            # Sorting again below is cheaper than keeping every sorted column.
-            for name in columns:
-                key, tag = sort_within_users(users.codes[name], users.labels, users.offsets)
-                line_minimum(key, tag, users.offsets, self.directions, minimum)
-        steps: list[Step] = []
-        for base, name in zip(self._bases, columns):
-            key, tag = sort_within_users(users.codes[name], users.labels, users.offsets)
-            steps += line_steps(
-                key,
-                tag,
-                users.offsets,
-                directions=self.directions,
-                minimum=minimum,
-                offset=offset,
-                cap=cap,
-                levels=statistic.bound,
-                base=base,
-                size=self._domains[name].size,
-            )
-        return Profile(tuple(steps))
+            # Sorting a user again is cheaper than keeping every sorted column.
+            for line in lines:
+                line.find_minimum()
+        parts = zip(lines, self._bases, self._domains.values())
+        return Profile(tuple(step for line, base, domain in parts for step in line.steps(base, domain.size)))
 
     # Labellings
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.line import line_minimum, line_steps, sort_within_users
+from privpac.concepts.line import Line
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
@@ -171,25 +171,11 @@ class Thresholds(ConceptClass):
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
-        key, tag = sort_within_users(users.codes[columns[0]], users.labels, users.offsets)
         sizes = np.diff(users.offsets)
         offset, cap = statistic.shape(sizes)
         minimum = sizes.copy() if statistic.uses_minimum else np.zeros_like(sizes)
-        if statistic.uses_minimum:
-            line_minimum(key, tag, users.offsets, self.directions, minimum)
-        steps = line_steps(
-            key,
-            tag,
-            users.offsets,
-            directions=self.directions,
-            minimum=minimum,
-            offset=offset,
-            cap=cap,
-            levels=statistic.bound,
-            base=0,
-            size=self._points,
-        )
-        return Profile(tuple(steps))
+        line = Line(users.codes[columns[0]], users.labels, users.offsets, self.directions, minimum, offset, cap, statistic.bound)
+        return Profile(tuple(line.steps(0, self._points, find=statistic.uses_minimum)))
 
     # Labellings
 
@@ -198,7 +184,7 @@ class Thresholds(ConceptClass):
 
 
 def zero_steps(base: int, size: int, directions: int) -> Iterator[Step]:
-    """The steps of ``line_steps`` with all scores zero."""
+    """The steps of ``Line.steps`` with all scores zero."""
     zero, start = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint64)
     for i in range(directions):
         cut0 = base + i * (size + 1)

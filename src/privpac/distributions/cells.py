@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ def read_edges(edges: Any, least: int = 1, name: str = "bins") -> tuple[Fraction
     if isinstance(edges, (str, bytes)) or not hasattr(edges, "__iter__"):
         raise TypeError(f"{name} must be a list of increasing edges, got {type(edges).__name__}")
     exact = tuple(rational(edge, f"an edge of {name}") for edge in edges)
-    if len(exact) < least or any(a >= b for a, b in zip(exact, exact[1:])):
+    if len(exact) < least or any(a >= b for a, b in pairwise(exact)):
         raise ParameterError(f"{name} must be at least {least} increasing edges, got {len(exact)} edges")
     return exact
 
@@ -124,7 +125,7 @@ class CodeCells(Cells):
 
     def __post_init__(self) -> None:
         if self.size > MAX_CELLS:
-            raise TooLargeError(f"column {self.feature!r} has {self.size} values, at most {MAX_CELLS} can be cells of their own; give bins=")
+            raise TooLargeError(f"column {self.feature!r} has {self.size} values, more than {MAX_CELLS}; give bins=")
 
     def index(self, users: UserData) -> Index:
         return users.codes[self.feature].astype(np.int64)

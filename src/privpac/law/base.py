@@ -104,7 +104,7 @@ class Law(ABC):
         return step_law(steps, eta, base)
 
     @staticmethod
-    def from_weights(weights: Mapping[Cell, object] | Iterable[tuple[Cell, object]]) -> Law:
+    def from_weights(weights: Mapping[Any, object] | Iterable[tuple[Any, object]]) -> Law:
         """A law from weights per value: rationals, ``ExpSum``s or pairs ``(a, x)`` meaning ``a * e**x``."""
         from privpac.law.finite import weighted_law
 

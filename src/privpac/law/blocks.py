@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privpac.errors import TooLargeError
 from privpac.exact import ExpSum
 from privpac.law.base import Cell, Law
-from privpac.law.counts import Uints, grouped, locate
+from privpac.law.counts import Uints, grouped, locate, nth
 from privpac.law.finite import MAX_VALUES, FiniteLaw
 from privpac.law.levels import Filter, Levels, Rate, draw, representable
 from privpac.law.numbers import Denominator, Number, Quotient
@@ -94,7 +94,7 @@ class BlockLaw(Law):
     @cached_property
     def levels(self) -> Levels:
         """Distinct gaps to the best score with their multiplicities."""
-        gaps, totals = grouped(self.score - self.best, self.span, self.big)
+        gaps, totals = grouped(self.score - self.best if self.best else self.score, self.span, self.big)
         return Levels(gaps, totals, self.rate)
 
     def level_table(self) -> list[tuple[int, int]]:
@@ -122,8 +122,10 @@ class BlockLaw(Law):
         """One exact draw as (block, offset inside it)."""
         source = secret_rng(rng)
         gap, total = draw(source, self._filter, lambda: self.levels)
-        members = np.flatnonzero(self.score == self.best + gap)
-        return locate(members, source.below(total), self.span, self.big)
+        chosen, r = self.score == self.best + gap, source.below(total)
+        if self.span.strides == (0,):
+            return nth(chosen, r), 0  # candidates of one value each
+        return locate(np.flatnonzero(chosen), r, self.span, self.big)
 
     def sample(self, rng: Rng | None = None) -> Any:
         i, offset = self.sample_block(rng)

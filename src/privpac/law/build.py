@@ -71,8 +71,9 @@ def _as_spans(spans: list[int]) -> tuple[Uints, dict[int, int]]:
 
 def candidate_law(score: Any, eta: Rational | None, base: Rational | None) -> BlockLaw:
     scores = read_scores(score)
-    n = len(scores)
-    return BlockLaw(np.arange(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64), {}, scores, read_rate(eta, base))
+    # All spans are the same zero, so one word of memory holds them.
+    span = np.broadcast_to(np.zeros(1, dtype=np.uint64), len(scores))
+    return BlockLaw(np.arange(len(scores), dtype=np.uint64), span, {}, scores, read_rate(eta, base))
 
 
 def labelled_law(counts: Any, score: Any, eta: Rational | None, base: Rational | None, labels: Sequence[Hashable] | None) -> BlockLaw:

@@ -16,7 +16,7 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MAX_BLOCKS", "Ints", "Totals", "Uints", "grouped", "locate"]
+__all__ = ["MAX_BLOCKS", "Ints", "Totals", "Uints", "grouped", "locate", "nth"]
 
 Uints = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -136,6 +136,17 @@ def _sorted(keys: Ints, width: int) -> tuple[Ints, NDArray[np.intp]]:
         return packed >> bits, packed & ((1 << bits) - 1)
     order = np.argsort(keys, kind="stable")
     return keys[order], order
+
+
+def nth(mask: NDArray[np.bool_], r: int) -> int:
+    """The place of the ``r``-th True."""
+    for at in range(0, len(mask), _CHUNK >> 4):
+        part = mask[at : at + (_CHUNK >> 4)]
+        held = int(np.count_nonzero(part))
+        if r < held:
+            return at + int(np.flatnonzero(part)[r])
+        r -= held
+    raise IndexError("fewer True entries than asked for")
 
 
 def locate(members: NDArray[np.intp], r: int, span: Uints, big: dict[int, int]) -> tuple[int, int]:

@@ -202,7 +202,7 @@ def _merged(blocks: list[tuple[range, Number]]) -> list[tuple[range, Number]]:
     return out
 
 
-def weighted_law(weights: Mapping[Cell, object] | Iterable[tuple[Cell, object]]) -> FiniteLaw:
+def weighted_law(weights: Mapping[Any, object] | Iterable[tuple[Any, object]]) -> FiniteLaw:
     """Normalise exponential-polynomial weights."""
     items = [(as_cell(cell), read_weight(weight)) for cell, weight in (weights.items() if isinstance(weights, Mapping) else weights)]
     items = [(cell, weight) for cell, weight in items if weight.terms]

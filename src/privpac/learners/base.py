@@ -13,6 +13,7 @@ records and public numbers only.  For neighbours ``x, x'`` let ``d_h`` be the ch
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
-from privpac.errors import IncompatibleGuarantees
-from privpac.exact import rational
+from privpac.errors import IncompatibleGuarantees, ParameterError
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import Law
 from privpac.ledger import release
+from privpac.mechanisms.parameters import read_epsilon
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -32,7 +33,16 @@ if TYPE_CHECKING:
     from privpac.data import UserData, Users
     from privpac.ledger import BudgetLedger
 
-__all__ = ["Bound", "Learner", "Selection"]
+__all__ = ["Bound", "Learner", "Selection", "TotalTable", "count_users", "profile_of", "public_table", "shown_table"]
+
+ITEM_LEVEL = "no user column: single records are protected, not people; someone with many records is protected much less"
+WEAK = 10
+"""Above this epsilon the promise is called weak."""
+
+_LARGEST = 1 << 62
+_SHOWN_BITS = 4096
+_EPSILON_BITS = 3000
+"""So that epsilon**2 can still be written to and read from a model file."""
 
 
 class Learner(ABC):
@@ -79,11 +89,13 @@ class Selection(Learner):
         if not isinstance(self.concept, ConceptClass):
             raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(self.concept).__name__}")
         put = object.__setattr__
-        put(self, "epsilon", rational(self.epsilon, "epsilon", minimum=0))
+        put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
+        if self.epsilon.denominator.bit_length() > _EPSILON_BITS:
+            raise ParameterError(f"epsilon must be a rational of at most {_EPSILON_BITS} bits; write a decimal such as 0.25")
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
         put(self, "unit", one_of(Unit, self.unit, "unit"))
         if self.max_records is not None:
-            put(self, "max_records", positive_int(self.max_records, "max_records"))
+            put(self, "max_records", positive_int(self.max_records, "max_records", maximum=_LARGEST))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -94,6 +106,10 @@ class Selection(Learner):
         return epsilon / (bound if self.neighbours is Neighbours.ADD_REMOVE else 2 * bound)
 
     def bind(self, data: Users) -> Bound:
+        if not hasattr(data, "fold") or not hasattr(data, "unit"):
+            raise TypeError(
+                f"data must be UserData, got {type(data).__name__}; use UserData.from_frame(table, user=..., features=..., label=...)"
+            )
         if data.unit != self.unit:
             raise IncompatibleGuarantees(
                 f"the learner promises privacy per {self.unit} but the data are grouped per {data.unit}; "
@@ -105,11 +121,18 @@ class Selection(Learner):
         return Bound(concept, users, data.label_name or "1")
 
     def release_rule(self, bound: Bound, law: Law, rng: Rng, parameters: dict[str, Any], method: str) -> Released:
+        """The rule that the law's one draw names, with its promise and the public parameters."""
         rule: Rule = bound.concept.decode(law.sample(rng), bound.label)
-        shown = {"class": type(bound.concept).__name__, "size": bound.concept.size} | parameters
-        if self.max_records is not None:
-            shown["max_records"] = self.max_records
-        return Released(rule, self.guarantee, parameters=shown, learner=method)
+        # Every number shown has a public bound on its digits, so that nothing can fail here, after the spend.
+        shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": _size(bound.concept.size)}
+        cap = {} if self.max_records is None else {"max_records": self.max_records}
+        return Released(rule, self.guarantee, parameters=shown | parameters | cap, warnings=self.warnings, learner=method)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the result must know, from public numbers only."""
+        weak = f"epsilon above {WEAK} promises very little"
+        return (*((ITEM_LEVEL,) if self.unit is Unit.ITEM else ()), *((weak,) if self.epsilon > WEAK else ()))
 
     def with_(self, **changes: Any) -> Any:
         """The same learner with other parameters."""
@@ -137,3 +160,60 @@ class _Count:
 def count_users(users: Users) -> int:
     """How many users there are: private under add-remove."""
     return users.fold(_Count())
+
+
+# Public functions of a user's number of records
+
+
+@dataclass(frozen=True)
+class TotalTable:
+    """A caller's function of the record count, made total: after the spend a failing call would be an output.
+
+    It was tried on many counts before (``public_table``).  Where it fails all the same, or leaves ``minimum..2**62``, the count
+    itself stands in; privacy holds for every function of the count.
+    """
+
+    function: Callable[[int], int]
+    minimum: int
+
+    def __call__(self, m: int) -> int:
+        try:
+            value = int(self.function(m).__index__())
+        except Exception:
+            value = m
+        return min(max(value, self.minimum), _LARGEST)
+
+
+def public_table(table: Any, name: str, *, minimum: int) -> Any:
+    """A public constant, table ``{least count: value}`` or function of the record count, checked before any data are seen."""
+    if isinstance(table, Mapping):
+        keys = [positive_int(key, f"a key of {name}", minimum=0) for key in table]
+        if not keys or min(keys) > 1:
+            raise ParameterError(f"{name} must say something for every count: add an entry for 1 record (each entry holds up to the next)")
+        return {key: positive_int(value, name, minimum=minimum, maximum=_LARGEST) for key, value in zip(keys, table.values())}
+    if not callable(table):
+        return positive_int(table, name, minimum=minimum, maximum=_LARGEST)
+    if isinstance(table, TotalTable):
+        return table
+    for m in (*range(1, 65), *(1 << k for k in range(7, 41)), *((1 << k) + 1 for k in range(7, 41))):
+        try:
+            positive_int(table(m), f"{name}({m})", minimum=minimum)
+        except (ParameterError, TypeError):
+            raise
+        except Exception as error:
+            raise ParameterError(
+                f"{name} must give an integer for every record count, but {name}({m}) fails ({type(error).__name__})"
+            ) from None
+    return TotalTable(table, minimum)
+
+
+def shown_table(table: Any) -> Any:
+    """A public table as a result shows it."""
+    if isinstance(table, Mapping):
+        return {str(count): value for count, value in table.items()}
+    return table if isinstance(table, int) else "a function of the record count"
+
+
+def _size(size: int) -> int | str:
+    """The number of rules, or its order of magnitude where it has thousands of digits."""
+    return size if size.bit_length() <= _SHOWN_BITS else f"more than 2^{size.bit_length() - 1}"

@@ -29,6 +29,7 @@ from privpac.exact import ExpSum, rational
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.law import Law
 from privpac.learners.base import Bound, profile_of
+from privpac.learners.ordered import ordered
 from privpac.learners.sizes import MAX_SIZES, SizedSelection, size_counts
 from privpac.released import Released
 from privpac.rng import Rng
@@ -71,7 +72,7 @@ class _Data:
 
     @staticmethod
     def of(bound: Bound) -> _Data:
-        return _Data(bound, size_counts(bound.users))
+        return _Data(ordered(bound), size_counts(bound.users))
 
     def difference(self, p: Fraction, q: Fraction) -> Fraction:
         """``D``: the least count minus its threshold."""

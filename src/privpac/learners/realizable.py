@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.statistics import Exceeds
 from privpac.law import Law
-from privpac.learners.base import Bound, Selection, profile_of
+from privpac.learners.base import Bound, Selection, profile_of, public_table, shown_table
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -41,7 +41,7 @@ class RealizableSelection(Selection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        Exceeds(self.tolerance)
+        object.__setattr__(self, "tolerance", public_table(self.tolerance, "tolerance", minimum=0))
 
     @property
     def statistic(self) -> Exceeds:
@@ -55,5 +55,4 @@ class RealizableSelection(Selection):
         return profile_of(bound, self.statistic).law(self.rate(self.epsilon, 1))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        tolerance = self.tolerance if isinstance(self.tolerance, int) else "table"
-        return self.release_rule(bound, self._law(bound), rng, {"tolerance": tolerance}, "realizable selection")
+        return self.release_rule(bound, self._law(bound), rng, {"tolerance": shown_table(self.tolerance)}, "realizable selection")

@@ -16,7 +16,6 @@ adaptively: ``epsilon/16 + 15 epsilon/16``.  The true number of users is never u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, Mean, Regret, 
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Guarantee, Neighbours, positive_int
 from privpac.law import Law
-from privpac.learners.base import Bound, Selection, count_users, profile_of
+from privpac.learners.base import Bound, Selection, count_users, profile_of, public_table, shown_table
 from privpac.mechanisms.laplace import Laplace
 from privpac.released import Released
 from privpac.rng import Rng
@@ -65,24 +64,25 @@ class RegretSelection(Selection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive_int(self.levels, "levels", maximum=1 << 31)
+        object.__setattr__(self, "levels", positive_int(self.levels, "levels", maximum=1 << 31))
         if self.public_n_users is not None:
-            object.__setattr__(self, "public_n_users", positive_int(self.public_n_users, "public_n_users", minimum=0))
+            object.__setattr__(self, "public_n_users", positive_int(self.public_n_users, "public_n_users", minimum=0, maximum=COUNT_CAP))
         if self.statistic not in ("regret", "mean"):
             raise ParameterError(f"statistic must be 'regret' or 'mean', got {self.statistic!r}")
         if self.tau is not None and self.statistic == "mean":
             raise ParameterError("statistic='mean' has no clip; leave tau out")
         if self.tau is not None:
-            Regret(self.tau, self.levels)
-            if not isinstance(self.tau, (int, Mapping)) and not callable(self.tau):
-                raise TypeError(f"tau must be an integer, a table or a function of the record count, got {type(self.tau).__name__}")
+            object.__setattr__(self, "tau", public_table(self.tau, "tau", minimum=1))
+        if self.needs_count:
+            self._count()  # its own limits on epsilon, before anything is spent
 
     # The split of the budget
 
     @property
     def needs_count(self) -> bool:
         """Whether a noisy count of the users has to be bought for the clip."""
-        return self.statistic == "regret" and self.tau is None and self.public_n_users is None and self.neighbours is Neighbours.ADD_REMOVE
+        follows = self.statistic == "regret" and self.tau is None and self.public_n_users is None
+        return follows and self.neighbours is Neighbours.ADD_REMOVE and self.epsilon > 0
 
     @property
     def epsilon_count(self) -> Fraction:
@@ -141,9 +141,11 @@ class RegretSelection(Selection):
         if self.needs_count:
             noisy = self._count().sample(count_users(bound.users), rng)
             n_users = min(max(noisy, 0), COUNT_CAP)
-            shown |= {"n_users (noisy)": n_users, "epsilon_count": self.epsilon_count}
+            shown |= {"noisy_n_users": n_users, "epsilon_count": self.epsilon_count}
         else:
             n_users = self._public_count(bound)
-            if self.statistic == "regret" and self.tau is None:
-                shown["n_users (public)"] = n_users
+            if self.tau is not None:
+                shown["tau"] = shown_table(self.tau)
+            elif self.statistic == "regret":
+                shown["public_n_users"] = n_users
         return self.release_rule(bound, self._law(bound, n_users), rng, shown, "clipped-regret selection")

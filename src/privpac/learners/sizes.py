@@ -23,7 +23,7 @@ from privpac.learners.base import Bound, Selection
 if TYPE_CHECKING:
     from privpac.data import Domain, OnInvalid, Users
 
-__all__ = ["AdmissibleUsers", "SizedSelection", "read_sizes", "size_counts"]
+__all__ = ["AdmissibleUsers", "SizedSelection", "fold_pieces", "read_sizes", "size_counts"]
 
 P = TypeVar("P")
 MAX_SIZES = 1 << 12
@@ -66,13 +66,14 @@ class _Cutting:
         return self.kernel.zero()
 
     def chunk(self, users: UserData) -> Any:
-        return _fold(_pieces(users, self.sizes), self.kernel)
+        return fold_pieces(_pieces(users, self.sizes), self.kernel)
 
     def merge(self, a: Any, b: Any) -> Any:
         return self.kernel.merge(a, b)
 
 
-def _fold(pieces: Iterable[UserData], kernel: Kernel[P]) -> P:
+def fold_pieces(pieces: Iterable[UserData], kernel: Kernel[P]) -> P:
+    """The kernel's value over groups of users (at least one group)."""
     first, *rest = (kernel.chunk(piece) for piece in pieces)
     for part in rest:
         first = kernel.merge(first, part)
@@ -111,7 +112,7 @@ class AdmissibleUsers:
 
     def fold(self, kernel: Kernel[P]) -> P:
         if self.pieces is not None:
-            return _fold(self.pieces, kernel)
+            return fold_pieces(self.pieces, kernel)
         cut: P = self.base.fold(_Cutting(kernel, self.sizes))
         return cut
 

@@ -7,7 +7,7 @@ allows and are pessimistic for milder ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from io import StringIO
@@ -26,27 +26,43 @@ from privpac.bounds import (
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule
 from privpac.concepts.thresholds import Thresholds
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 
-__all__ = ["STANDARD_RECORDS", "Plan", "PlanRow", "plan"]
+__all__ = ["MAX_EPSILON", "STANDARD_RECORDS", "Plan", "PlanRow", "plan"]
 
 STANDARD_RECORDS = (1, 4, 16, 64, 256)
 """Numbers of records per user that are planned for when none is declared."""
 
+MAX_EPSILON = 100
+"""Beyond this nothing is protected, and there is nothing to plan."""
+
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One method: how many users for each number of records per user."""
+    """One method: how many users for each number of records per user; None where no number is certified."""
 
     method: str
     kind: str
     assumption: str
     n_users: tuple[int | None, ...]
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"method": self.method, "kind": self.kind, "assumption": self.assumption, "n_users": list(self.n_users)}
+        return {
+            "method": self.method,
+            "kind": self.kind,
+            "assumption": self.assumption,
+            "n_users": list(self.n_users),
+            "note": self.note,
+        }
+
+    def words(self) -> str:
+        """What the row rests on, in a line."""
+        return f"{self.method}: " + "; ".join(
+            [*([f"assumes {self.assumption}"] if self.assumption else []), *([self.note] if self.note else [])]
+        )
 
 
 @dataclass(frozen=True)
@@ -85,8 +101,8 @@ class Plan:
         out = Console(file=StringIO(), width=110, force_terminal=False)
         out.print(self.table())
         for row in self.rows:
-            out.print(f"  {row.method}: assumes {row.assumption}", markup=False, highlight=False)
-        return str(out.file.getvalue()).rstrip()  # type: ignore[attr-defined]
+            out.print(row.words(), markup=False, highlight=False)
+        return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())  # type: ignore[attr-defined]
 
 
 def plan(
@@ -103,7 +119,8 @@ def plan(
     """How many users are certified to suffice for excess error at most ``alpha`` with probability ``1 - beta``?
 
     ``noise`` (thresholds): each label is wrong with at most this probability at every x, which certifies far fewer users.
-    ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.
+    ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.  Where a method certifies nothing, or its bound is
+    out of reach for these numbers, its row says so.
 
     >>> import privpac as pp
     >>> pp.plan(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=16).row("realizable selection").n_users
@@ -114,21 +131,22 @@ def plan(
     if setting not in (None, "realizable", "agnostic"):
         raise ParameterError(f"setting must be 'realizable' or 'agnostic', got {setting!r}")
     relation = one_of(Neighbours, neighbours, "neighbours")
-    eps = rational(epsilon, "epsilon", above=0)
+    eps = rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
     a, b = rational(alpha, "alpha", above=0, below=1), rational(beta, "beta", above=0, below=1)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
     sizes = _sizes(records_per_user)
     task = _Task(concept, eps, a, b, relation, flips)
+    concept.size  # noqa: B018  # a class without its domains is refused here, once, and not in every row
     rows = []
     if setting != "agnostic":
-        rows.append(_row("realizable selection", [task.realizable(m) for m in sizes]))
+        rows.append(_row("realizable selection", task.realizable, sizes))
     if setting != "realizable":
-        rows.append(_row("regret selection", [task.regret(m) for m in sizes]))
+        rows.append(_row("regret selection", task.regret, sizes, task.declared))
         if flips is not None and task.on_a_line:
-            rows.append(_row("regret selection, bounded noise", [task.regret_noise(m) for m in sizes]))
-        rows.append(_row("per-user mean", [task.mean(m) for m in sizes]))
-        rows.append(_row("user agnostic selection", [task.user_agnostic(m) for m in sizes]))
-        rows.append(_row("any private agnostic learner", [task.lower(m) for m in sizes]))
+            rows.append(_row("regret selection, bounded noise", task.regret_noise, sizes, task.declared))
+        rows.append(_row("per-user mean", task.mean, sizes))
+        rows.append(_row("user agnostic selection", task.user_agnostic, sizes))
+        rows.append(_row("any private agnostic learner", task.lower, sizes, kind="lower bound"))
     target = {"epsilon": str(epsilon), "alpha": str(alpha), "beta": str(beta), "neighbours": str(relation)}
     if noise is not None:
         target["noise"] = str(noise)
@@ -138,15 +156,26 @@ def plan(
 def _sizes(records: int | Iterable[int] | None) -> tuple[int, ...]:
     if records is None:
         return STANDARD_RECORDS
-    given: Sequence[int] = [records] if isinstance(records, int) else list(records)  # type: ignore[arg-type]
+    given = list(records) if isinstance(records, Iterable) and not isinstance(records, str) else [records]
     if not given:
         raise ParameterError("records_per_user needs at least one number")
     return tuple(positive_int(m, "records_per_user") for m in given)
 
 
-def _row(method: str, certificates: list[Certificate]) -> PlanRow:
-    kind = "certified" if certificates[0].kind == "upper" else "lower bound"
-    return PlanRow(method, kind, certificates[0].assumption, tuple(c.n_users for c in certificates))
+def _row(method: str, certify: Callable[[int], Certificate], sizes: Iterable[int], also: str = "", kind: str = "certified") -> PlanRow:
+    """One method for all sizes; a bound that refuses a size (too many records to scan, epsilon too small) leaves it open and says why."""
+    numbers: list[int | None] = []
+    assumption = note = ""
+    for m in sizes:
+        try:
+            certificate = certify(m)
+        except (ParameterError, TooLargeError) as error:
+            numbers.append(None)
+            note = note or f"not computed for {m} records: {error}"
+        else:
+            numbers.append(certificate.n_users)
+            assumption = certificate.assumption + also
+    return PlanRow(method, kind, assumption, tuple(numbers), note)
 
 
 @dataclass(frozen=True)
@@ -166,6 +195,11 @@ class _Task:
     def _common(self) -> dict[str, Any]:
         return {"alpha": self.alpha, "beta": self.beta}
 
+    @property
+    def declared(self) -> str:
+        """The learner's clip follows a number of users: public under replace, to be declared under add-remove."""
+        return ", their number declared (public_n_users)" if self.neighbours is Neighbours.ADD_REMOVE else ""
+
     def _own_clip(self, m: int, certify: Any) -> Certificate:
         """The learner's own clip grows with the number of users: the n at which its own rule is certified."""
         theta = regret_split(self.epsilon, self.neighbours, 1).theta
@@ -177,15 +211,20 @@ class _Task:
         )
 
     def _agnostic(self, m: int, tau: int, theta: Fraction) -> Certificate:
-        return certify_regret_agnostic(
-            records_per_user=m,
-            tau=tau,
-            theta=theta,
-            log_size=self.concept.log_size,
-            levels=DEFAULT_LEVELS,
-            log_class_size=None if self.on_a_line else self.concept.log_size,
-            **self._common,
-        )
+        """The better of the certificates at the learner's rate and at rate 1: the proof holds for every rate up to its own."""
+        found = [
+            certify_regret_agnostic(
+                records_per_user=m,
+                tau=tau,
+                theta=rate,
+                log_size=self.concept.log_size,
+                levels=DEFAULT_LEVELS,
+                log_class_size=None if self.on_a_line else self.concept.log_size,
+                **self._common,
+            )
+            for rate in ((theta, Fraction(1)) if theta > 1 else (theta,))
+        ]
+        return min(found, key=lambda c: (c.n_users is None, c.n_users or 0))
 
     def regret(self, m: int) -> Certificate:
         return self._own_clip(m, self._agnostic)

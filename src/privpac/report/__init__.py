@@ -1,5 +1,5 @@
 """Self-contained HTML reports of a release."""
 
-from privpac.report.html import report_html, write_report
+from privpac.report.html import plan_for_report, report_html, write_report
 
-__all__ = ["report_html", "write_report"]
+__all__ = ["plan_for_report", "report_html", "write_report"]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
 from io import StringIO
 from typing import Any
 
 import matplotlib
-
-matplotlib.use("Agg")
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
 from privpac.data import Domain
@@ -18,101 +21,162 @@ from privpac.planning import Plan
 
 __all__ = ["plan_picture", "rule_picture"]
 
-YES, NO, INK = "#0b6e4f", "#e3e7ea", "#24292f"
-POINTS = 801
+YES, NO, INK, QUIET = "#0b6e4f", "#e3e7ea", "#24292f", "#8a949e"
+LINES = ("#1f6fb2", "#c2571a", "#0b6e4f", "#7a4fa3", "#a3160a")
+WIDTH = 5.2
+POINTS = 601
+Codes = NDArray[np.uint64]
 
 
-def _svg(figure: Figure) -> str:
+def _svg(figure: Figure, alt: str) -> str:
+    """Text without metadata, dates or random ids: the same picture for the same input."""
+    FigureCanvasAgg(figure)
     out = StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "privpac", "font.size": 10}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
+    style = {"svg.fonttype": "path", "svg.hashsalt": "privpac", "font.size": 9, "axes.edgecolor": QUIET, "text.color": INK}
+    with matplotlib.rc_context(style):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}, bbox_inches="tight")
     text = out.getvalue()
-    return text[text.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.S)
+    safe = alt.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    return body.replace("<svg ", f'<svg role="img" aria-label="{safe}" ', 1)
 
 
-def _axis(domain: Domain, around: int | None) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Codes to draw: the whole declared domain if it has few values, else a window around the rule's own cut."""
-    low, high = domain.value_range()
-    if high - low < POINTS:
-        return np.array([low + i for i in range(high - low + 1)], dtype=np.uint64)
-    if getattr(domain, "kind", "") == "floats":
-        centre = domain.value(min(max(around if around is not None else (low + high) // 2, low), high))
-        reach = max(abs(float(centre)), 1.0)
-        return domain.encode(np.linspace(float(centre) - reach, float(centre) + reach, POINTS))[0]
-    return np.array([low + (high - low) * i // (POINTS - 1) for i in range(POINTS)], dtype=np.uint64)
+def _figure(height: float) -> tuple[Figure, Any]:
+    with matplotlib.rc_context({"font.size": 9}):
+        figure = Figure(figsize=(WIDTH, height))
+        return figure, figure.subplots()
 
 
-def _position(domain: Domain, codes: np.ndarray[Any, np.dtype[np.uint64]]) -> list[float]:
-    values = [domain.value(int(code)) for code in codes]
-    return [float(v) for v in values] if all(isinstance(v, (int, float)) or hasattr(v, "__float__") for v in values) else list(range(len(values)))
+# The rule
 
 
 def rule_picture(rule: Rule) -> str:
-    """Where the rule says 1, over the declared domains: a band for one column, a map for two; empty text otherwise."""
-    features = dict(rule.features)
-    cut = getattr(rule, "cut", None)
-    if len(features) == 1:
-        return _band(rule, features, cut)
-    if len(features) == 2:
-        return _map(rule, features, cut)
-    return ""
+    """Where the rule says 1 over the columns it reads: a band for one, a map for two; empty text for constants and for more columns."""
+    reads = {name: rule.features[name] for name in rule.reads}
+    if rule.condition() in ("always", "never") or len(reads) > 2:
+        return ""
+    return _band(rule, *next(iter(reads.items()))) if len(reads) == 1 else _map(rule, reads)
 
 
-def _band(rule: Rule, features: Mapping[str, Domain], cut: int | None) -> str:
-    ((name, domain),) = features.items()
-    codes = _axis(domain, cut)
-    said, x = rule.predict_codes({name: codes}), _position(domain, codes)
-    figure = Figure(figsize=(7.2, 1.5))
-    axes = figure.subplots()
-    axes.fill_between(x, 0, 1, color=NO, step="post", linewidth=0)
-    axes.fill_between(x, 0, 1, where=list(said.astype(bool)), color=YES, step="post", linewidth=0)
+def _edges(rule: Rule, column: str) -> list[int]:
+    """Codes of a column at which the rule changes, where the rule has such codes."""
+    found: list[Any] = [getattr(rule, name, None) for name in ("cut", "code", "low", "high")]
+    bounds = getattr(rule, "bounds", None)
+    if bounds is not None:
+        found += bounds[list(rule.features).index(column)]
+    return [edge + step for edge in found if isinstance(edge, int) for step in (-1, 0, 1)]
+
+
+def _codes(domain: Domain, edges: Sequence[int], points: int) -> Codes:
+    """Codes to draw: all of a small domain, else evenly spaced ones and those around the rule's own edges."""
+    low, high = domain.value_range()
+    inside = [code for code in edges if low <= code <= high]
+    if high - low < points:
+        return np.array([low + i for i in range(high - low + 1)], dtype=np.uint64)
+    if domain.kind == "floats":
+        # All floats do not fit one axis: a window around the rule's own edge, twice as wide as the edge is large.
+        centre = float(domain.value(inside[len(inside) // 2])) if inside else 0.0
+        reach = max(abs(centre), 1.0)
+        window = np.linspace(max(centre - reach, -1.7e308), min(centre + reach, 1.7e308), points)
+        codes = domain.encode(window, on_invalid="clamp")[0].tolist()
+    else:
+        codes = [low + (high - low) * i // (points - 1) for i in range(points)]
+    return np.array(sorted({*codes, *inside}), dtype=np.uint64)
+
+
+def _places(domain: Domain, codes: Codes) -> NDArray[np.float64]:
+    """Where codes stand on an axis: numbers at their value, dates at their day, names in their order."""
+    if domain.kind == "categories":
+        return codes.astype(np.float64)
+    values = [domain.value(int(code)) for code in codes]
+    return np.array([float(v.toordinal()) if isinstance(v, date) else float(v) for v in values])
+
+
+def _borders(places: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Half-way points between neighbours: every code gets a cell."""
+    if len(places) == 1:
+        return np.array([places[0] - 0.5, places[0] + 0.5])
+    middle = places[:-1] / 2 + places[1:] / 2
+    return np.concatenate([[1.5 * places[0] - 0.5 * places[1]], middle, [1.5 * places[-1] - 0.5 * places[-2]]])
+
+
+def _ticks(axis: Any, domain: Domain, codes: Codes, most: int) -> None:
+    """Names and dates instead of positions."""
+    if domain.kind not in ("categories", "dates"):
+        return
+    count = min(most, len(codes))
+    chosen = [codes[i * (len(codes) - 1) // max(count - 1, 1)] for i in range(count)]
+    shown = [text if len(text) <= 14 else text[:13] + "…" for text in (domain.text(int(code)) for code in chosen)]
+    axis.set_ticks(_places(domain, np.array(chosen, dtype=np.uint64)), [text.replace("$", r"\$") for text in shown])
+
+
+def _plain(name: str) -> str:
+    """A column's name is text, not a formula."""
+    return (name if len(name) <= 40 else name[:39] + "…").replace("$", r"\$")
+
+
+def _band(rule: Rule, name: str, domain: Domain) -> str:
+    codes = _codes(domain, _edges(rule, name), POINTS)
+    said = rule.predict_codes({name: codes}).astype(bool)
+    borders = _borders(_places(domain, codes))
+    left, right = float(borders[0]), float(borders[-1])
+    figure, axes = _figure(0.75)
+    axes.axvspan(left, right, color=NO, linewidth=0)
+    flips = np.flatnonzero(np.diff(np.concatenate([[False], said, [False]]).astype(np.int8)))
+    least = (right - left) / 250  # a single value in a long domain must stay visible
+    for start, stop in flips.reshape(-1, 2):
+        a, b = float(borders[start]), float(borders[stop])
+        axes.axvspan(a, max(b, a + least), color=YES, linewidth=0)
     axes.set_yticks([])
-    axes.set_xlabel(name)
-    axes.set_xlim(min(x), max(x) if max(x) > min(x) else min(x) + 1)
-    _labels(axes, domain, codes)
+    axes.set_xlabel(_plain(name))
+    axes.set_xlim(left, right)
+    _ticks(axes.xaxis, domain, codes, 5)
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
-    return _svg(figure)
+    return _svg(figure, str(rule))
 
 
-def _map(rule: Rule, features: Mapping[str, Domain], cut: int | None) -> str:
-    (first, a), (second, b) = features.items()
-    xs, ys = _axis(a, cut)[::4], _axis(b, cut)[::4]
+def _map(rule: Rule, reads: Mapping[str, Domain]) -> str:
+    (first, a), (second, b) = reads.items()
+    xs, ys = _codes(a, _edges(rule, first), POINTS // 4), _codes(b, _edges(rule, second), POINTS // 4)
     grid_x, grid_y = np.meshgrid(xs, ys)
     said = rule.predict_codes({first: grid_x.ravel(), second: grid_y.ravel()}).reshape(grid_x.shape)
-    x, y = _position(a, xs), _position(b, ys)
-    figure = Figure(figsize=(5.2, 4.2))
-    axes = figure.subplots()
-    axes.pcolormesh(x, y, said, cmap=matplotlib.colors.ListedColormap([NO, YES]), vmin=0, vmax=1, shading="nearest", rasterized=True)
-    axes.set_xlabel(first)
-    axes.set_ylabel(second)
-    _labels(axes, a, xs)
-    return _svg(figure)
+    figure, axes = _figure(3.4)
+    borders = _borders(_places(a, xs)), _borders(_places(b, ys))
+    axes.pcolormesh(*borders, said, cmap=ListedColormap([NO, YES]), vmin=0, vmax=1, shading="flat", rasterized=True)
+    axes.set_xlabel(_plain(first))
+    axes.set_ylabel(_plain(second))
+    _ticks(axes.xaxis, a, xs, 4)
+    _ticks(axes.yaxis, b, ys, 6)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    return _svg(figure, str(rule))
 
 
-def _labels(axes: Any, domain: Domain, codes: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
-    """Names instead of positions where values are not numbers."""
-    if not isinstance(domain.value(int(codes[0])), (int, float)) and not hasattr(domain.value(int(codes[0])), "__float__"):
-        every = max(1, len(codes) // 8)
-        axes.set_xticks(list(range(0, len(codes), every)), [domain.text(int(codes[i])) for i in range(0, len(codes), every)])
+# The plan
 
 
 def plan_picture(plan: Plan) -> str:
-    """Users needed against records per user, on logarithmic axes."""
-    figure = Figure(figsize=(7.2, 3.6))
-    axes = figure.subplots()
-    for row in plan.rows:
-        points = [(m, n) for m, n in zip(plan.records_per_user, row.n_users) if n]
+    """Users needed against records per user, on logarithmic axes; empty text if there is nothing to draw."""
+    lines = [(row, [(m, n) for m, n in zip(plan.records_per_user, row.n_users) if n]) for row in plan.rows]
+    if not any(points for _, points in lines) or len(plan.records_per_user) < 2:
+        return ""
+    figure, axes = _figure(3.1)
+    for i, (row, points) in enumerate(lines):
         if points:
-            style = {"linestyle": "--", "color": "#9aa4ad"} if row.kind != "certified" else {}
-            axes.plot(*zip(*points), marker="o", markersize=4, label=f"{row.method} ({row.kind})", **style)
+            bound = row.kind != "certified"
+            style = {"linestyle": "--", "color": QUIET} if bound else {"color": LINES[i % len(LINES)]}
+            axes.plot(
+                *zip(*points), marker="o", markersize=3.5, linewidth=1.6, label=row.method + (" (lower bound)" if bound else ""), **style
+            )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.minorticks_off()
     axes.set_xticks(plan.records_per_user, [str(m) for m in plan.records_per_user])
     axes.set_xlabel("records per user")
     axes.set_ylabel("users needed")
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=8, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=2)
+    axes.legend(fontsize=9, frameon=False, loc="upper center", bbox_to_anchor=(0.45, -0.17), ncols=2, columnspacing=1.2, handlelength=1.6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    return _svg(figure)
+    return _svg(figure, "users needed for each number of records per user")

@@ -1,0 +1,144 @@
+"""The clip of pairwise selection and what it certifies, from public numbers only (certificate C2).
+
+The clip ``tau`` is given, or planned from the declared records per user; it is never inferred from the data: a clip taken from the
+largest number of records in the data is not private, because one user then changes everybody's contribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, log2
+
+from privpac.bounds.certificate import Certificate
+from privpac.bounds.pairwise import certify_pairwise, plan_pairwise
+from privpac.errors import InfeasibleError, ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, positive_int
+
+__all__ = ["ClipPlan", "default_resolution", "read_top"]
+
+MAX_TOP = 1 << 28
+"""With at most 2**32 users scores then span less than 2**62."""
+
+MAX_RESOLUTION = 1 << 24
+_MAX_CLIPS = 1 << 14
+
+
+def default_resolution(alpha: Fraction) -> int:
+    """``2**ceil(log2(100 / alpha))``: rounding ``P(W)`` costs a user at most ``m / (2 L) <= alpha m / 200``."""
+    return 1 << max(2, ceil(log2(100 / alpha)))
+
+
+def read_top(unit: int, tau: Fraction) -> int:
+    """The integer clip ``T = ceil(L tau)``."""
+    top = ceil(unit * tau)
+    if not 1 <= top <= MAX_TOP:
+        raise ParameterError(f"resolution * tau must be between 1 and {MAX_TOP}, got {top}; change tau or resolution")
+    return top
+
+
+@dataclass(frozen=True)
+class ClipPlan:
+    """What C2 needs to know; ``tau`` is the declared clip or None."""
+
+    log_size: float
+    epsilon: Fraction
+    alpha0: Fraction
+    alpha1: Fraction
+    beta: Fraction
+    records_per_user: int | None
+    tau: Fraction | None
+    neighbours: Neighbours
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The certificate at the declared records per user, None where that number is not declared."""
+        return _certificate(self)
+
+    @property
+    def clip(self) -> Fraction:
+        """The clip, in records."""
+        if self.tau is not None:
+            return self.tau
+        found = self.certificate
+        if found is None:
+            raise ParameterError(
+                "declare records_per_user (public) or tau: the clip must not be read off the data; "
+                "privpac.learners.private_cap buys a private cap for part of the budget"
+            )
+        return rational(found["tau"])
+
+    def shortfall(self, n_users: int) -> str | None:
+        """Words for too few users, None if the certificate covers that many."""
+        found = self.certificate
+        if found is None or (found.n_users is not None and found.n_users <= n_users):
+            return None
+        needed = "no number of users is" if found.n_users is None else f"{found.n_users} users are"
+        reached = self._reached(n_users)
+        tail = "nothing is certified" if reached is None else f"score differences of {float(reached):.3g} are certified"
+        return f"{needed} certified for a score difference of {float(self.alpha1):.3g}; with {n_users} users {tail}"
+
+    def _reached(self, n_users: int) -> Fraction | None:
+        """The smallest ``alpha1`` on a grid of 64 that is certified with this many users."""
+        step = (1 - self.alpha0) / 64
+        low, high = 0, 64
+        while low < high:
+            middle = (low + high) // 2
+            found = None
+            if middle:
+                found = _certificate(ClipPlan(**{**self.__dict__, "alpha1": self.alpha0 + step * middle}))
+            if found is not None and found.n_users is not None and found.n_users <= n_users:
+                high = middle
+            else:
+                low = middle + 1
+        return self.alpha0 + step * low if low <= 63 else None
+
+
+@lru_cache(maxsize=256)
+def _certificate(plan: ClipPlan) -> Certificate | None:
+    if plan.records_per_user is None:
+        return None
+    if plan.alpha1 <= plan.alpha0:
+        raise InfeasibleError(
+            f"alpha1 = {float(plan.alpha1):.3g} must exceed alpha0 = {float(plan.alpha0):.3g}; ask for less accuracy or use a finer cover"
+        )
+    m = plan.records_per_user
+    shared = {
+        "log_size": plan.log_size,
+        "epsilon": plan.epsilon,
+        "alpha0": plan.alpha0,
+        "alpha1": plan.alpha1,
+        "beta": plan.beta,
+        "records_per_user": m,
+        "width": 1,
+        "neighbours": plan.neighbours,
+    }
+    if plan.tau is not None:
+        return certify_pairwise(**shared, tau=plan.tau)  # type: ignore[arg-type]
+    step = Fraction(max(1, -(-4 * m // _MAX_CLIPS)), 4)
+    return plan_pairwise(**shared, clip_step=min(step, Fraction(m)))  # type: ignore[arg-type]
+
+
+def read_plan(
+    log_size: float,
+    epsilon: Fraction,
+    alpha0: Fraction,
+    alpha1: Fraction,
+    beta: Rational,
+    records_per_user: int | None,
+    tau: Rational | None,
+    neighbours: Neighbours,
+) -> ClipPlan:
+    """Check the public numbers of a plan."""
+    return ClipPlan(
+        log_size,
+        epsilon,
+        alpha0,
+        alpha1,
+        rational(beta, "beta", above=0, below=1),
+        None if records_per_user is None else positive_int(records_per_user, "records_per_user", maximum=1 << 31),
+        None if tau is None else rational(tau, "tau", above=0),
+        neighbours,
+    )

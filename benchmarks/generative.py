@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtri
 
+from common import risk
 from privpac.concepts import Thresholds
 from privpac.concepts.profile import Profile
 from privpac.data import Integers, UserData
@@ -165,18 +166,16 @@ class Model:
 
     def risk(self, profile: Profile, rate: float, alpha: float) -> tuple[float, float]:
         """Probability of an excess above ``alpha`` and mean excess, when cut u has weight e**(-rate * score)."""
+        if not self.wide:
+            return risk(profile, rate, self.excess, alpha)
         cut0, rest = profile.steps
         scores = np.concatenate([cut0.scores, rest.scores])
         weight = np.exp(-rate * (scores - scores.min()))
-        if not self.wide:
-            law = np.repeat(weight, np.append(1, np.diff(np.append(rest.starts.astype(np.int64), rest.end + 1))))
-            law /= law.sum()
-            return float(law[self.excess > alpha].sum()), float(law @ self.excess)
         # In cells from the first code that occurs; cuts before and after the data cost as much as the ends.
         at = np.where(rest.starts > self.first, rest.starts - np.uint64(self.first), 0).astype(float) / self.per_cell
         edges = np.concatenate([[0.0], at, [float(CELLS)]])
         below, above = float(self.first), float((1 << 64) - self.first) - CELLS * self.per_cell
-        total, out = 0.0, []
+        out = []
         for cost in ((self.excess > alpha).astype(float), self.excess):
             summed = np.append(0.0, np.cumsum((cost[1:] + cost[:-1]) / 2))
             inside = np.diff(np.interp(edges, np.arange(CELLS + 1), summed)) * self.per_cell
@@ -186,10 +185,10 @@ class Model:
 
 
 def _models() -> list[Model]:
-    spread, effect = np.meshgrid(even(48), even(48))
+    place, effect = np.meshgrid(even(48), even(48))
     beta = betainc(0.5, 2.0, np.arange(CELLS + 1) / CELLS)
     middle = float(np.interp(0.5, beta, np.arange(CELLS + 1) / CELLS))
-    few = float(ZIPF[19])
+    light = float(ZIPF[19])
     return [
         *(Model(f"label noise {noise}", types(noise=noise)) for noise in (0, 0.1, 0.3, 0.45)),
         Model("half the users 0, half 0.2", types([1, 1], noise=[0, 0.2])),
@@ -197,14 +196,14 @@ def _models() -> list[Model]:
         Model("10 % of users all ones, rest 0.1", types([0.9, 0.1], below=[0.1, 1], above=[0.1, 0])),
         Model("logistic labels", types(), slope=10),
         Model("x ~ beta(.5, 2), noise .05 / .25", types(cut=middle, below=0.05, above=0.25), cells=beta),
-        Model("2^64 cuts, data in a 2^-40 part, noise .3", types(noise=0.3), wide=True),
-        Model("own cut, normal sd .1, logistic", types(cut=0.5 + 0.1 * ndtri(even())), slope=10),
+        Model("2^64 cuts, data in a 2^-40 part, noise .3", types(cut=0.28, noise=0.3), wide=True),
+        Model("own cut, normal sd .1, logistic", types(cut=0.5 + 0.1 * ndtri(even())), slope=20),
         Model("own cut, exponential .12, noise .05", types(cut=0.3 - 0.12 * np.log(even()), noise=0.05)),
-        Model("two groups, cuts .2 apart, noise .05 / .3", types([1, 1], cut=[0.4, 0.6], noise=[0.05, 0.3])),
-        Model("x a trait of the user, random effect", types(place=spread, shift=ndtri(effect)), slope=10, window=0.1),
+        Model("two groups, cuts .2 apart, noise .05 / .3", types([0.45, 0.55], cut=[0.4, 0.6], noise=[0.05, 0.3])),
+        Model("x a trait of the user, random effect", types(place=place, shift=2 * ndtri(effect)), slope=12, window=0.05),
         *(Model(f"m_i Zipf(1.2), noise {noise}", types(noise=noise), zipf=True) for noise in (0.1, 0.3)),
-        Model("m_i Zipf(1.2), users with m_i > 20 cut .15 higher", types([few, 1 - few], cut=[0.4, 0.55], noise=0.1), zipf=True, heavy=20),
+        Model("m_i Zipf(1.2), users with m_i > 20 cut .15 higher", types([light, 1 - light], cut=[0.4, 0.55], noise=0.1), zipf=True, heavy=20),
     ]
 
 
-MODELS = _models()
+MODELS = {model.name: model for model in _models()}

@@ -36,7 +36,7 @@ from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Learner
 from privpac.learners.realizable import RealizableSelection
 from privpac.learners.regret import RegretSelection
-from privpac.ledger import BudgetLedger, release
+from privpac.ledger import Balance, BudgetLedger, release
 from privpac.released import Released
 
 __all__ = ["METHODS", "Released", "learn", "learner_for", "load", "release_rule"]
@@ -158,7 +158,7 @@ def release_rule(learner: Learner, data: Users, *, ledger: BudgetLedger | None =
     released = release(learner, data, ledger=ledger, label=label, not_before=not_before)
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
-            left = f"{ledger.remaining()} of {ledger.budget.summary}"
+            left = f"{ledger.remaining()} of {Balance(ledger.budget.epsilon, ledger.budget.delta)}"
             released = replace(released, parameters={**released.parameters, "budget left": left})
     return released
 

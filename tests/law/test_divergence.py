@@ -209,15 +209,17 @@ def test_epsilon_beyond_any_double_is_found() -> None:
     assert not p.satisfies(q, 2**22 - F(1, 10**30))
 
 
-def test_mass_below_the_working_precision_is_bounded_not_forgotten() -> None:
+@pytest.mark.parametrize("epsilon", [F(0), F(1, 2)])
+def test_mass_below_the_working_precision_is_bounded_not_forgotten(epsilon: Fraction) -> None:
     """The two laws differ by about e**-500, at a level that 128 bits do not sum."""
     p, q = Law.from_blocks([0, 1], [0, 1], [0, 500], 1), Law.from_blocks([0, 1], [0, 1], [0, 501], 1)
     with mpmath.workdps(400):
-        exact = mpmath.exp(-500) / (1 + mpmath.exp(-500)) - mpmath.exp(-501) / (1 + mpmath.exp(-501))
-        for ball in (p.hockey_stick(q, 0), p.hockey_stick(q, 0, precision=F(1, 10**250))):
+        exact = mpmath.exp(-500) / (1 + mpmath.exp(-500)) - mpmath.exp(mpf(epsilon) - 501) / (1 + mpmath.exp(-501))
+        for ball in (p.hockey_stick(q, epsilon), p.hockey_stick(q, epsilon, precision=F(1, 10**250))):
             assert mpf(ball.lo) <= exact <= mpf(ball.hi)
-        assert p.hockey_stick(q, 0, precision=F(1, 10**250)).lo > 0
-    assert not p.satisfies(q, 0, F(1, 10**250))
+        assert p.hockey_stick(q, epsilon, precision=F(1, 10**250)).lo > 0
+    assert not p.satisfies(q, epsilon, F(1, 10**250))
+    assert not p.satisfies(q, epsilon)
 
 
 # Numbers known through balls only

@@ -1,25 +1,28 @@
 """The command line: one command for every job, one clear line for every error.
 
 Exit codes: 0 released (or a public default), 2 bad input or parameters (nothing spent), 3 no release (a covered
-output), 4 budget exhausted.  No traceback and no local variable is ever shown: they may hold rows.
+output), 4 budget exhausted; 1 if the machine or the program itself fails (what was spent stays spent).  No traceback and no local
+variable is ever shown: they may hold rows.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from privpac.errors import BudgetExhausted, PrivpacError
+from privpac import __version__
+from privpac.errors import BudgetExhausted, EntropyError, PrivpacError, Undecided
 
-__all__ = ["EXHAUSTED", "NOTHING", "app", "fail", "main", "working"]
+__all__ = ["EXHAUSTED", "FAILED", "NOTHING", "app", "fail", "main", "working"]
 
-BAD, NOTHING, EXHAUSTED = 2, 3, 4
+FAILED, BAD, NOTHING, EXHAUSTED, STOPPED = 1, 2, 3, 4, 130
 
 app = typer.Typer(
     name="privpac",
@@ -32,6 +35,19 @@ app = typer.Typer(
 errors = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"privpac {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Learn decision rules from people's data while protecting each person, not each row."""
+
+
 def fail(message: str, code: int = BAD) -> typer.Exit:
     """One line on stderr; raise what this returns."""
     errors.print(f"privpac: {' '.join(message.split())}")
@@ -40,19 +56,22 @@ def fail(message: str, code: int = BAD) -> typer.Exit:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """A spinner with the time passed, on a terminal only."""
+    """A moving bar with the time passed, on a terminal only."""
     if not errors.is_terminal:
         yield
         return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=errors, transient=True) as progress:
-        progress.add_task(what)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True) as progress:
+        progress.add_task(what, total=None)
         yield
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
-    errors.print(f"privpac: warning: {' '.join(str(message).split())}")
+    # Other libraries' warnings may quote values of the table.
+    if category.__module__.startswith("privpac."):
+        errors.print(f"privpac: warning: {' '.join(str(message).split())}")
 
 
 def main() -> None:
@@ -60,19 +79,29 @@ def main() -> None:
     import privpac.cli.commands  # noqa: F401  # each module adds its command to the app
 
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    sys.exit(_run())
+
+
+def _run() -> int:
     try:
         app(standalone_mode=False)
+        sys.stdout.flush()
     except typer.Exit as exit_:
-        sys.exit(exit_.exit_code)
+        return exit_.exit_code
     except (typer.Abort, KeyboardInterrupt):
-        errors.print("privpac: stopped")
-        sys.exit(130)
+        return fail("stopped", STOPPED).exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; say nothing more, also not at exit
+        return FAILED
     except BudgetExhausted as error:
-        sys.exit(fail(str(error), EXHAUSTED).exit_code)
-    except (PrivpacError, TypeError, ValueError) as error:
-        known = isinstance(error, PrivpacError)
-        sys.exit(fail(str(error) if known else f"internal error ({type(error).__name__}); please report it").exit_code)
+        return fail(str(error), EXHAUSTED).exit_code
+    except (EntropyError, Undecided) as error:
+        return fail(str(error), FAILED).exit_code
+    except PrivpacError as error:
+        return fail(str(error)).exit_code
     except Exception as error:
         if hasattr(error, "format_message"):  # usage errors of the option parser
-            sys.exit(fail(error.format_message() + "; see --help").exit_code)
-        sys.exit(fail(f"internal error ({type(error).__name__}); please report it").exit_code)
+            said = error.format_message().rstrip(". ")
+            return fail(f"{said}; see --help").exit_code if said else BAD  # without arguments: the help was shown
+        return fail(f"internal error ({type(error).__name__}); please report it", FAILED).exit_code
+    return 0

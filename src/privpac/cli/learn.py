@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from privpac.api import learn as learn_rule
 from privpac.api import learner_for
-from privpac.cli.app import NOTHING, app, working
-from privpac.cli.options import Epsilon, Features, Json, Label, NeighboursOption, Rule, User, features_of
+from privpac.cli.app import FAILED, NOTHING, app, fail, working
+from privpac.cli.options import (
+    Epsilon,
+    Features,
+    Json,
+    Label,
+    NeighboursOption,
+    Rule,
+    User,
+    check_targets,
+    features_of,
+    label_map_of,
+    open_ledger,
+)
 from privpac.concepts.named import rule_class
 from privpac.data import UserData
+from privpac.errors import PrivpacError
 from privpac.guarantee import Unit
-from privpac.ledger import BudgetLedger
+from privpac.planning import Plan
+from privpac.released import Released
 
 __all__ = ["learn"]
 
@@ -34,6 +48,7 @@ def learn(
     max_records: Annotated[int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")] = None,
     public_n_users: Annotated[int | None, typer.Option(help="A rough, publicly known number of people; saves 1/16 of epsilon.")] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
+    label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Budget ledger to spend from (made with: privpac ledger new).")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")] = None,
@@ -43,30 +58,50 @@ def learn(
 
     privpac learn visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 1
     """
+    # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is anything spent.
     features = features_of(feature)
     concept = rule_class(rule, features)
-    options = {"setting": setting, "method": method, "neighbours": neighbours, "max_records": max_records, "public_n_users": public_n_users}
-    learner_for(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)  # parameters first, then the file
-    book = None if ledger is None else BudgetLedger.open(ledger)
+    options: dict[str, Any] = {"setting": setting, "method": method, "neighbours": neighbours, "max_records": max_records}
+    options["public_n_users"] = public_n_users
+    learner = learner_for(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
+    labels = label_map_of(label_map)
+    check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
+    book = None if ledger is None else open_ledger(ledger)
     with working("reading the table"):
-        data = UserData.read(table, user=user, features=features, label=label, on_invalid=on_invalid)
-    with working("learning"):
-        released = learn_rule(data, concept, epsilon=epsilon, ledger=book, **options)
-    if out is not None:
-        released.save(out)
+        data = UserData.read(table, user=user, features=features, label=label, on_invalid=on_invalid, label_map=labels)
+    planned = None
     if report is not None:
-        from privpac.report import write_report
+        from privpac.report import plan_for_report
 
-        write_report(released, concept, report)
-    console = Console(highlight=False, soft_wrap=True, markup=False)
+        with working("planning"):
+            planned = plan_for_report(concept, learner.guarantee)
+    with working(f"learning from {data.n_records:,} records"):  # on a terminal, for the curator
+        released = learn_rule(data, concept, epsilon=epsilon, ledger=book, **options)
+    # From here on the rule is paid for: neither a full disk nor a closed pipe may take it away.
+    trouble = _write(released, out, report, planned)
     if json:
         typer.echo(released.to_json())
     else:
+        console = Console(highlight=False, soft_wrap=True, markup=False)
         console.print(str(released))
-        if book is not None:
-            console.print(f"budget left in {book.dataset}: {book.remaining()}")
         for name, path in (("rule", out), ("report", report)):
-            if path is not None:
+            if path is not None and trouble is None:
                 console.print(f"{name} written to {path}")
+    if trouble is not None:
+        raise fail(f"the rule was released and is shown above, but {trouble}", FAILED)
     if not released:
         raise typer.Exit(NOTHING)
+
+
+def _write(released: Released, out: Path | None, report: Path | None, planned: Plan | None) -> PrivpacError | None:
+    """Save what was asked for; what went wrong, if anything."""
+    try:
+        if out is not None:
+            released.save(out)
+        if report is not None:
+            from privpac.report import write_report
+
+            write_report(released, None, report, planned=planned)
+    except PrivpacError as error:
+        return error
+    return None

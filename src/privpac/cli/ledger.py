@@ -8,12 +8,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from privpac.cli.app import app
-from privpac.cli.options import Json
+from privpac.cli.options import Json, open_ledger
+from privpac.exact import shown
 from privpac.guarantee import Guarantee
-from privpac.ledger import BudgetLedger
+from privpac.ledger import BudgetLedger, Rule
 
 __all__ = ["ledger"]
 
@@ -32,31 +33,40 @@ def new(
     unit: Annotated[str, typer.Option(help="user or item.")] = "user",
     neighbours: Annotated[str, typer.Option(help="add-remove or replace.")] = "add-remove",
     rule: Annotated[str, typer.Option(help="basic (sums) or zcdp (tighter for many releases; needs delta).")] = "basic",
+    json: Json = False,
 ) -> None:
     """Make a ledger with its budget."""
     book = BudgetLedger.create(path, Guarantee(epsilon, delta, unit=unit, neighbours=neighbours), rule=rule, dataset=dataset)
-    typer.echo(f"{path}: budget {book.budget.summary} for dataset {book.dataset}")
+    typer.echo(book.export_json() if json else f"{path}: budget {book.budget.summary} for dataset {book.dataset}")
 
 
 @ledger.command()
 def show(path: Where, json: Json = False) -> None:
     """What was spent, and what is left."""
-    book = BudgetLedger.open(path)
+    book = open_ledger(path)
     if json:
         typer.echo(book.export_json())
         return
     console = Console(highlight=False, markup=False)
-    table = Table("no.", "epsilon", "delta", "what", "when")
+    zcdp = book.rule is Rule.ZCDP
+    table = Table("no.", "epsilon", "delta", *(["rho"] if zcdp else []), Column("what", overflow="fold"), Column("when", no_wrap=True))
     for entry in book.history():
-        table.add_row(str(entry.seq), str(float(entry.eps)), str(float(entry.delta)), entry.label, entry.at)
-    console.print(table)
-    console.print(f"dataset {book.dataset}: budget {book.budget.summary}; left {book.remaining()}")
+        numbers = [entry.eps, entry.delta, *([entry.rho or 0] if zcdp else [])]
+        table.add_row(str(entry.seq), *(shown(number) for number in numbers), entry.label, entry.at)
+    if table.row_count:
+        console.print(table)
+    else:
+        console.print("nothing was spent yet")
+    console.print(f"dataset {book.dataset}: budget {book.budget.summary}; left {book.remaining()}", soft_wrap=True)
 
 
 @ledger.command()
-def verify(path: Where, json: Json = False) -> None:
+def verify(
+    path: Where,
+    published: Annotated[str | None, typer.Option(help="A head that was published before: is this history its continuation?")] = None,
+    json: Json = False,
+) -> None:
     """Recompute the hash chain and all sums."""
-    book = BudgetLedger.open(path)
-    book.verify()
-    head = book.head()
+    book = open_ledger(path)
+    head = book.verify(published)
     typer.echo(json_format.dumps({"ok": True, "head": head}) if json else f"{path}: chain and sums verify; head {head}")

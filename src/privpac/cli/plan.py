@@ -10,7 +10,7 @@ from rich.console import Console
 
 from privpac.cli.app import app, working
 from privpac.cli.options import Epsilon, Json, NeighboursOption, features_of
-from privpac.concepts.named import rule_class
+from privpac.concepts.named import RULES, rule_class
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
 from privpac.planning import plan as plan_users
@@ -22,18 +22,23 @@ def _size(text: str) -> int:
     """A domain size: ``1024`` or ``2^64``."""
     base, power, exponent = text.partition("^")
     try:
-        return int(base) ** int(exponent) if power else int(base)
-    except ValueError:
-        raise ParameterError(f"--domain takes a number of values such as 1441 or 2^64, got {text!r}") from None
+        size = int(base) ** min(int(exponent), 65) if power else int(base)
+    except (ValueError, ZeroDivisionError):
+        size = 0
+    if not 1 <= size <= 1 << 64 or (power and size == 1):
+        raise ParameterError(f"--domain takes a number of values from 1 to 2^64, such as 1441 or 2^64, got {text[:40]!r}") from None
+    return int(size)
 
 
 @app.command()
 def plan(
-    rule: Annotated[str, typer.Argument(help="threshold, stump, interval, rectangle, …")],
+    rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}.")],
     epsilon: Epsilon,
     domain: Annotated[str | None, typer.Option(help="Number of values of the one feature, e.g. 1441 or 2^64.")] = None,
     feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")] = None,
-    records_per_user: Annotated[list[int] | None, typer.Option("--records-per-user", "-m", help="Records each person holds. Repeat.")] = None,
+    records_per_user: Annotated[
+        list[int] | None, typer.Option("--records-per-user", "-m", help="Records each person holds. Repeat.")
+    ] = None,
     alpha: Annotated[str, typer.Option(help="Excess error wanted.")] = "0.05",
     beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = "0.05",
     noise: Annotated[str | None, typer.Option(help="Each label is wrong with at most this probability (thresholds).")] = None,
@@ -50,7 +55,7 @@ def plan(
     features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}
     with working("planning"):
         result = plan_users(
-            rule_class(rule, features),
+            rule_class(rule if rule in RULES else rule.removesuffix("s"), features),
             epsilon=epsilon,
             alpha=alpha,
             beta=beta,
@@ -65,4 +70,4 @@ def plan(
         console = Console(highlight=False)
         console.print(result.table())
         for row in result.rows:
-            console.print(f"{row.method}: assumes {row.assumption}", markup=False, soft_wrap=True)
+            console.print(row.words(), markup=False, soft_wrap=True)

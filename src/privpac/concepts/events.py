@@ -186,6 +186,22 @@ def _totals(key: Any, change: Any, first: int, place: Any, total: Any) -> int:
     return n
 
 
+@jit
+def _totals_of_two(key: Any, change: Any, first: int, second: int, place: Any, one: Any, two: Any) -> int:
+    """The same for two columns at once, at the places where either of them moves."""
+    n = 0
+    running, other = first, second
+    shown, also = first, second
+    for i in range(len(key)):
+        running += change[i, 0]
+        other += change[i, 1]
+        if (i + 1 == len(key) or key[i + 1] != key[i]) and (running != shown or other != also):
+            place[n], one[n], two[n] = key[i], running, other
+            shown, also = running, other
+            n += 1
+    return n
+
+
 # Few places: an array of all of them
 
 
@@ -203,10 +219,10 @@ def _dense(at: Codes, change: Loads, first: int, places: int) -> tuple[Codes, In
 
 
 def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int, *, reuse: bool = False) -> list[tuple[Codes, Ints]]:
-    """For each column of ``change``: the distinct places where the total moves, and the total from there on.
+    """For each column of ``change``: increasing places, among them all where the total moves, and the total from there on.
 
-    ``at[i] < places`` (at most 2**64), ``change`` has one row per event, ``first`` one start per column.  With ``reuse`` the
-    memory of ``at`` may be overwritten.
+    ``at[i] < places`` (at most 2**64), ``change`` has one row per event, ``first`` one start per column.  Two columns may
+    share their places.  With ``reuse`` the memory of ``at`` may be overwritten.
     """
     columns = range(change.shape[1])
     if places <= max(_SMALL, 2 * len(at)):
@@ -214,19 +230,23 @@ def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int, *, r
     if change.dtype == np.int32 and len(columns) == 2:
         # Two changes travel as one word: one sort serves both columns.
         key, word = _sorted_events(at, np.ascontiguousarray(change).view(np.int64)[:, 0])
-        both = word.view(np.int32).reshape(-1, 2)
-        other = np.empty_like(key), np.empty(len(key), dtype=np.int64)
-        spare = at[: len(key)].view(np.int64) if reuse else np.empty(len(key), dtype=np.int64)
-        return [_running(key, both[:, 0], first[0], *other, len(at)), _running(key, both[:, 1], first[1], key, spare, len(at))]
+        totals = _spare(at, len(key), reuse), np.empty(len(key), dtype=np.int64)
+        n = _totals_of_two(key, word.view(np.int32).reshape(-1, 2), first[0], first[1], key, *totals)
+        place, one, two = _used([key, *totals], n, len(at))
+        return [(place, one), (place, two)]
     out = []
     for c in columns:
         key, moved = _sorted_events(at, np.ascontiguousarray(change[:, c]))
-        spare = at[: len(key)].view(np.int64) if reuse and c == columns[-1] else np.empty(len(key), dtype=np.int64)
-        out.append(_running(key, moved, first[c], key, spare, len(at)))
+        total = _spare(at, len(key), reuse and c == columns[-1])
+        place, total = _used([key, total], _totals(key, moved, first[c], key, total), len(at))
+        out.append((place, total))
     return out
 
 
-def _running(key: Codes, change: Loads, first: int, place: Codes, total: Ints, whole: int) -> tuple[Codes, Ints]:
-    n = _totals(key, change, first, place, total)
-    # A view keeps the memory of all events alive, which is fine if most of it is used.
-    return (place[:n], total[:n]) if 4 * n > 3 * whole else (place[:n].copy(), total[:n].copy())
+def _spare(at: Codes, n: int, reuse: bool) -> Ints:
+    return at[:n].view(np.int64) if reuse else np.empty(n, dtype=np.int64)
+
+
+def _used(arrays: Sequence[NDArray[Any]], n: int, whole: int) -> list[NDArray[Any]]:
+    """The first ``n`` entries.  A view keeps the memory of all events alive, which is fine if most of it is used."""
+    return [array[:n] if 4 * n > 3 * whole else array[:n].copy() for array in arrays]

@@ -92,8 +92,7 @@ def pairwise_profile(
         rest = concept.size - len(held)
         single = np.append(np.ones(len(held), dtype=bool), [rest == 1] if rest else [])
         found = scores(point_pieces(rank, single.astype(bool), labels, offsets))
-        base = int(found[-1]) if rest else 0
-        return concept._profile(base, held, found[: len(held)] - base)
+        return _point_profile(found, held, concept)
     domains = [domain for domain in concept.declared().values() if domain is not None]
     marks = [_single_cuts(held, domain) for (held, _), domain in zip(ranked.values(), domains)]
     found = scores(line_pieces([rank for _, rank in ranked.values()], marks, labels, offsets, concept.directions))
@@ -121,4 +120,18 @@ def _cut_profile(scores: Ints, held: list[NDArray[np.uint64]], domains: list[Dom
                 step_of(base + 1, domain.size - 1, first, codes, part[1:]),
             ]
             base, used = base + domain.size + 1, used + len(codes) + 1
+    return Profile(tuple(steps))
+
+
+def _point_profile(scores: Ints, held: NDArray[np.uint64], concept: Points) -> Profile:
+    """One score per held value, and the last one for all the other rules."""
+    codes = concept.size - concept.zero
+    # After a held value comes another one, the end, or a run of values that nobody holds.
+    gap = np.append(np.diff(held) != 1, [int(held[-1]) != codes - 1] if len(held) else [])
+    kept = np.stack([np.ones(len(held), dtype=bool), gap.astype(bool)], axis=1).ravel()
+    starts = np.stack([held, held + np.uint64(1)], axis=1).ravel()[kept]
+    values = np.stack([scores[: len(held)], np.full(len(held), scores[-1])], axis=1).ravel()[kept]
+    steps = [step_of(0, codes - 1, int(scores[-1]), starts, values)]
+    if concept.zero:
+        steps.append(Step(codes, np.zeros(1, dtype=np.uint64), 0, scores[-1:]))
     return Profile(tuple(steps))

@@ -29,11 +29,9 @@ __all__ = ["ExponentialMechanism", "candidate_blocks", "interval_blocks"]
 
 def candidate_blocks(scores: Any, eta: Fraction, counts: Any = None, labels: Sequence[Hashable] | None = None) -> BlockLaw:
     """Candidates ``0..k-1`` with their scores; with ``counts`` or ``labels``, labelled blocks of equal candidates."""
-    n = np.asarray(scores).size
-    if counts is None and labels is None:
-        index = np.arange(n, dtype=np.uint64)
-        return interval_blocks(index, index, scores, eta)
-    law = Law.from_blocks(score=scores, eta=eta, counts=np.ones(n, dtype=np.uint64) if counts is None else counts, labels=labels)
+    if counts is None and labels is not None:
+        counts = np.ones(np.asarray(scores).size, dtype=np.uint64)
+    law = Law.from_blocks(score=scores, eta=eta, counts=counts, labels=labels)
     assert isinstance(law, BlockLaw)
     return law
 

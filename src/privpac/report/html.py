@@ -37,11 +37,13 @@ h1{font-size:1.1rem;color:#5a6570;font-weight:600;margin:.1rem 0}h2{font-size:1.
 .rule{font-size:1.7rem;font-weight:650;line-height:1.25;margin:.3rem 0 .8rem;overflow-wrap:anywhere}
 .promise{display:inline-block;background:#e7f3ee;color:#0b6e4f;border-radius:6px;padding:.15rem .6rem;font-weight:600}
 .bad{background:#fdecea;color:#a3160a}.warn{background:#fff4e0;border-left:4px solid #d98a00;padding:.5rem .8rem;border-radius:4px}
-table{border-collapse:collapse;width:100%;font-size:.92rem}th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid #edf0f2;vertical-align:top}
+table{border-collapse:collapse;width:100%;font-size:.92rem}
+th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid #edf0f2;vertical-align:top}
 th{font-weight:600}td{overflow-wrap:anywhere}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;overflow-wrap:normal}
-svg{display:block;width:100%;max-width:36rem;height:auto;margin:.4rem 0}.key{margin:.6rem 0 0}
+svg{display:block;width:100%;max-width:32rem;height:auto;margin:.4rem 0}.key{margin:.6rem 0 0}
 .key span{display:inline-block;width:.9em;height:.9em;border-radius:2px;margin:0 .35em -.1em 0}
-.yes{color:#0b6e4f;font-weight:600}.quiet{color:#5a6570;font-size:.92rem}ul.quiet{padding-left:1.2rem;margin:.3rem 0}.scroll{overflow-x:auto}
+.yes{color:#0b6e4f;font-weight:600}
+.quiet{color:#5a6570;font-size:.92rem}ul.quiet{padding-left:1.2rem;margin:.3rem 0}.scroll{overflow-x:auto}
 @media(max-width:32rem){main{padding:.4rem .6rem 2rem}section{padding:.8rem .8rem;margin:.6rem 0}.rule{font-size:1.35rem}
 table{font-size:.85rem}th,td{padding:.3rem .3rem}}
 @media print{body{background:#fff}section{break-inside:avoid}}

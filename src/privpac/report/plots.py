@@ -23,7 +23,7 @@ __all__ = ["plan_picture", "rule_picture"]
 
 YES, NO, INK, QUIET = "#0b6e4f", "#e3e7ea", "#24292f", "#8a949e"
 LINES = ("#1f6fb2", "#c2571a", "#0b6e4f", "#7a4fa3", "#a3160a")
-WIDTH = 5.2
+WIDTH = 4.8
 POINTS = 601
 Codes = NDArray[np.uint64]
 
@@ -32,7 +32,7 @@ def _svg(figure: Figure, alt: str) -> str:
     """Text without metadata, dates or random ids: the same picture for the same input."""
     FigureCanvasAgg(figure)
     out = StringIO()
-    style = {"svg.fonttype": "path", "svg.hashsalt": "privpac", "font.size": 9, "axes.edgecolor": QUIET, "text.color": INK}
+    style = {"svg.fonttype": "path", "svg.hashsalt": "privpac", "font.size": 10, "axes.edgecolor": QUIET, "text.color": INK}
     with matplotlib.rc_context(style):
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}, bbox_inches="tight")
     text = out.getvalue()
@@ -42,7 +42,7 @@ def _svg(figure: Figure, alt: str) -> str:
 
 
 def _figure(height: float) -> tuple[Figure, Any]:
-    with matplotlib.rc_context({"font.size": 9}):
+    with matplotlib.rc_context({"font.size": 10}):
         figure = Figure(figsize=(WIDTH, height))
         return figure, figure.subplots()
 
@@ -176,7 +176,7 @@ def plan_picture(plan: Plan) -> str:
     axes.set_xlabel("records per user")
     axes.set_ylabel("users needed")
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=9, frameon=False, loc="upper center", bbox_to_anchor=(0.45, -0.17), ncols=2, columnspacing=1.2, handlelength=1.6)
+    axes.legend(fontsize=10, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.18), handlelength=1.6, labelspacing=0.3)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return _svg(figure, "users needed for each number of records per user")

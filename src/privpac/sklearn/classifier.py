@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
-from privpac.api import learner_for
+from privpac.api import learner_for, release_rule
 from privpac.concepts.named import rule_class
 from privpac.data import Domain, Floats, UserData
-from privpac.errors import ItemLevelWarning, ParameterError
+from privpac.data.columns import column
+from privpac.errors import ItemLevelWarning, ParameterError, SchemaError
 from privpac.guarantee import Guarantee, Unit
-from privpac.ledger import BudgetLedger, release
+from privpac.ledger import BudgetLedger
 
 __all__ = ["PrivateRuleClassifier"]
 
@@ -36,9 +39,18 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     rule : name of the class of rules: "stump" (default), "threshold", "interval", "rectangle", "conjunction", ...
     epsilon : privacy loss of one ``fit``.
     domains : public domain of each column, by name or by position; None means every finite number.
-    groups (in ``fit``) : the person each row belongs to. Without it single rows are protected, with an ``ItemLevelWarning``.
+    method, setting, neighbours, max_records, public_n_users : as for ``privpac.learn``.
     classes : the two label values, if public; None reads them off ``y`` and treats them as public schema.
-    ledger : path of a budget ledger to spend from.
+    on_invalid : "raise", "drop" or "clamp" values outside their domain.
+    ledger : path of a budget ledger to spend from; every ``fit`` spends again.
+
+    ``fit`` takes ``groups``, the person each row belongs to.  Without it single rows are protected, not people: an
+    ``ItemLevelWarning`` says so, and ``guarantee_`` is "per item".
+
+    Attributes
+    ----------
+    guarantee_, rule_, released_ : the promise, the rule, and both with the public parameters, as ``privpac.learn`` returns them.
+    classes_, n_features_in_, feature_names_in_ : as scikit-learn defines them.
 
     >>> import numpy as np
     >>> X = np.array([[1.0], [2.0], [8.0], [9.0]])
@@ -80,31 +92,34 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         columns = self._columns(X, reset=True)
         target = self._labels(y, len(next(iter(columns.values()))))
         features = self._domains(list(columns))
-        unit = Unit.USER if groups is not None else Unit.ITEM
-        if groups is None:
-            warnings.warn("fit without groups protects single rows, not people; pass groups=person_ids", ItemLevelWarning, stacklevel=2)
         learner = learner_for(
             rule_class(self.rule, features),
             epsilon=self.epsilon,
             method=self.method,
             setting=self.setting,
             neighbours=self.neighbours,
-            unit=unit,
+            unit=Unit.ITEM if groups is None else Unit.USER,
             max_records=self.max_records,
             public_n_users=self.public_n_users,
         )
-        book = None if self.ledger is None else BudgetLedger.open(self.ledger)
-        users = None if groups is None else column_or_1d(groups, dtype=None)
-        data = UserData.from_arrays(columns, target, users, features=features, on_invalid=self.on_invalid)
-        self.released_ = release(learner, data, ledger=book)
+        if groups is None:
+            warnings.warn("fit without groups protects single rows, not people; pass groups=person_ids", ItemLevelWarning, stacklevel=2)
+        frame = pl.DataFrame({name: column(values, name) for name, values in columns.items()})
+        data = UserData.from_arrays(frame, target, groups, features=features, on_invalid=self.on_invalid)
+        if self.ledger is None:
+            released = release_rule(learner, data)
+        else:
+            with BudgetLedger.open(self.ledger) as book:
+                released = release_rule(learner, data, ledger=book)
+        self.released_ = replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
         return self
 
     @property
     def guarantee_(self) -> Guarantee:
-        """What the last ``fit`` promises."""
+        """What the last ``fit`` promises, and for whom."""
         check_is_fitted(self, "released_")
-        promised: Guarantee = self.released_.guarantee
-        return promised
+        assert self.released_.guarantee is not None  # fit draws from the system
+        return self.released_.guarantee
 
     @property
     def rule_(self) -> Any:
@@ -113,11 +128,13 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return self.released_.hypothesis
 
     def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
-        """Columns by name; numbers are checked as scikit-learn does, declared categories and dates are left alone."""
+        """Columns by name; without domains numbers, as scikit-learn checks them; declared categories and dates stay as they are."""
         if self.domains is not None and hasattr(X, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
+            if reset and X.shape[0] < 1:
+                raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required by PrivateRuleClassifier.")
             return {str(name): X[name] for name in X.columns}
-        array = validate_data(self, X, reset=reset, dtype="numeric", ensure_min_samples=1)
+        array = validate_data(self, X, reset=reset, dtype="numeric" if self.domains is None else None, ensure_min_samples=1)
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
 
@@ -125,36 +142,49 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         labels = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         if len(labels) != n_rows:
             raise ValueError(f"X has {n_rows} rows but y has {len(labels)}")
         self.classes_ = np.unique(labels) if self.classes is None else np.asarray(self.classes)
+        if self.classes is not None and (self.classes_.shape != (2,) or self.classes_[0] == self.classes_[1]):
+            raise ParameterError("classes must be two different label values, the one that the rule is about last, such as ['no', 'yes']")
         if len(self.classes_) > 2:
             raise ValueError(f"Only binary classification is supported. The type of the target is multiclass: {len(self.classes_)} classes")
-        if self.classes is not None and not bool(np.isin(labels, self.classes_).all()):
-            raise ParameterError("y holds labels that are not among the declared classes")
+        if not bool(np.isin(labels, self.classes_).all()):
+            raise SchemaError("y holds labels that are not among the declared classes")
         return (labels == self.classes_[-1]).astype(np.uint8) if len(self.classes_) == 2 else np.zeros(n_rows, dtype=np.uint8)
+
+    def _label_name(self, y: Any) -> str:
+        """What a prediction of the last class is called: that class, or the column's name for labels 0 and 1."""
+        if len(self.classes_) < 2:
+            return "1"
+        last = str(self.classes_[-1])
+        return str(getattr(y, "name", None) or "1") if last in ("1", "1.0", "True") else last
 
     def _domains(self, names: list[str]) -> dict[str, Domain]:
         if self.domains is None:
             return {name: Floats() for name in names}
-        given = dict(self.domains) if isinstance(self.domains, Mapping) else dict(zip(names, self.domains))
-        if not isinstance(self.domains, Mapping) and len(self.domains) != len(names):
-            raise ParameterError(f"{len(names)} columns but {len(self.domains)} domains")
-        by_name = {name: given[name] if name in given else given.get(i) for i, name in enumerate(names)}
-        missing = [name for name, domain in by_name.items() if domain is None]
+        if not isinstance(self.domains, Mapping):
+            if len(self.domains) != len(names):
+                raise ParameterError(f"{len(names)} columns but {len(self.domains)} domains")
+            return dict(zip(names, self.domains))
+        places: dict[Any, str] = dict(enumerate(names)) | {name: name for name in names}
+        strange = [key for key in self.domains if key not in places]
+        if strange:
+            raise ParameterError(f"domains name columns that X does not have: {strange}; it has {names}")
+        by_name = {places[key]: domain for key, domain in self.domains.items()}
+        missing = [name for name in names if name not in by_name]
         if missing:
             raise ParameterError(f"columns {missing} have no domain; declare one for each, e.g. Integers(0, 100) or Floats()")
-        return {name: domain for name, domain in by_name.items() if domain is not None}
+        return {name: by_name[name] for name in names}
 
     # Using
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class the rule says, for each row."""
+        """The class the rule says, for each row; values outside the domain are clamped."""
         check_is_fitted(self, "released_")
-        columns = self._columns(X, reset=False)
-        read = self.released_.hypothesis.features
-        said = self.released_.predict({name: columns[name] for name in read}) if read else self.released_.predict(columns)
+        said = self.released_.predict(self._columns(X, reset=False))
         answer: NDArray[Any] = self.classes_[np.minimum(said, len(self.classes_) - 1)]
         return answer
 

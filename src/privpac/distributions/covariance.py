@@ -1,0 +1,165 @@
+"""Covariances of normal quantities, and normal laws with nothing known but ranges, coarse to fine.
+
+A user's number for the entry ``(a, b)`` is half the mean product of the differences of disjoint pairs of records, whose mean is ``S_ab``
+whatever the mean of the records and whose spread is at most ``K sqrt(2 / nu)`` for variances up to K.  Every entry gets an equal part
+of the budget; the matrix is then projected to eigenvalues in ``[min_variance, max_variance]``, which is post-processing.
+
+**Guarantee.**  ``(epsilon, 0)`` per user by basic composition over entries (see :mod:`privpac.distributions.coarse`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.data import Domain
+from privpac.distributions.base import BoundUsers, share
+from privpac.distributions.coarse import STEPS, Axis, estimate
+from privpac.distributions.means import CoarseToFineMean, CoarseToFineVariance, Collect, TwoSteps, check_pairs, checked_axis, moment_of
+from privpac.distributions.results import GaussianDistribution
+from privpac.errors import ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit
+from privpac.released import Released
+
+if TYPE_CHECKING:
+    from privpac.rng import Rng
+
+__all__ = ["CoarseToFineCovariance", "CoarseToFineGaussian", "project_eigenvalues"]
+
+Floats64 = NDArray[np.float64]
+
+
+def project_eigenvalues(matrix: Floats64, lo: float, hi: float) -> Floats64:
+    """The nearest symmetric matrix with eigenvalues in ``[lo, hi]``."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    out = (vectors * np.clip(values, lo, hi)) @ vectors.T
+    return np.asarray((out + out.T) / 2)
+
+
+@dataclass(frozen=True)
+class CoarseToFineCovariance(TwoSteps):
+    """The covariance matrix of several columns, eigenvalues known to lie between ``min_variance`` and ``max_variance``.
+
+    Releases the matrix as a tuple of rows; at least 4 records per user are promised.
+    """
+
+    epsilon: Rational
+    max_variance: Rational = field(kw_only=True)
+    records_per_user: int = field(kw_only=True)
+    min_variance: Rational = field(default=Fraction(1), kw_only=True)
+    shares: Any = field(default=None, kw_only=True)
+    features: Any = field(default=None, kw_only=True)
+    max_records: int | None = field(default=None, kw_only=True)
+    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
+    unit: Unit | str = field(default=Unit.USER, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._check_steps()
+        check_pairs(self)
+        self.axis  # noqa: B018
+
+    @property
+    def axis(self) -> Axis:
+        """The public axis of every entry: units of ``K sqrt(2 / nu) / 64`` on ``[-K, K]``."""
+        top = float(rational(self.max_variance))
+        return checked_axis(top * math.sqrt(2 / (self.records_per_user // 2)) / STEPS, -top, top)
+
+    def draw(self, bound: BoundUsers, rng: Rng) -> Released:
+        matrix, shown = self._matrix(bound, rational(self.epsilon), rng)
+        shown = {"min_variance": self.min_variance, "max_variance": self.max_variance, "records_per_user": self.records_per_user} | shown
+        return Released(tuple(map(tuple, matrix.tolist())), self.guarantee, shown, learner="coarse-to-fine covariance")
+
+    def _matrix(self, bound: BoundUsers, epsilon: Fraction, rng: Rng) -> tuple[Floats64, dict[str, Any]]:
+        names = list(bound.features)
+        entries = [(i, j) for i in range(len(names)) for j in range(i, len(names))]
+        folded = [bound.users.fold(Collect(moment_of((names[i], names[j]), bound.features), self.axis)) for i, j in entries]
+        count, shown = self._count(bound.users, len(folded[0].y), epsilon, rng)
+        budgets = self._split(epsilon, len(entries))
+        relation = Neighbours(self.neighbours)
+        matrix = np.zeros((len(names), len(names)))
+        for (i, j), data in zip(entries, folded):
+            matrix[i, j] = matrix[j, i] = estimate(data, self.axis, count, budgets, relation, rng)
+        return project_eigenvalues(matrix, float(rational(self.min_variance)), float(rational(self.max_variance))), shown
+
+
+@dataclass(frozen=True)
+class CoarseToFineGaussian(TwoSteps):
+    """A normal law with unknown mean (coordinates within ``radius``) and unknown variance or covariance.
+
+    The spread is released first, with ``spread_share`` of the budget; its released values are the units of the mean (adaptive
+    composition).
+    """
+
+    epsilon: Rational
+    radius: Rational = field(kw_only=True)
+    max_variance: Rational = field(kw_only=True)
+    records_per_user: int = field(kw_only=True)
+    min_variance: Rational = field(default=Fraction(1), kw_only=True)
+    spread_share: Rational = field(default=Fraction(1, 2), kw_only=True)
+    shares: Any = field(default=None, kw_only=True)
+    features: Any = field(default=None, kw_only=True)
+    max_records: int | None = field(default=None, kw_only=True)
+    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
+    unit: Unit | str = field(default=Unit.USER, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._check_steps()
+        check_pairs(self)
+        put = object.__setattr__
+        put(self, "radius", rational(self.radius, "radius", above=0))
+        put(self, "spread_share", share(self.spread_share, "spread_share"))
+        self._axis(float(rational(self.min_variance)))  # the finest units: too many steps are refused here
+        self._spread(1), self._spread(2), self._mean
+
+    def _axis(self, variance: float) -> Axis:
+        reach = float(rational(self.radius))
+        return checked_axis(math.sqrt(variance) / (STEPS * math.sqrt(self.records_per_user)), -reach, reach)
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        names = ("records_per_user", "shares", "features", "max_records", "neighbours", "unit")
+        return {name: getattr(self, name) for name in names}
+
+    def _spread(self, columns: int) -> CoarseToFineVariance | CoarseToFineCovariance:
+        kind = CoarseToFineVariance if columns == 1 else CoarseToFineCovariance
+        epsilon = rational(self.epsilon) * rational(self.spread_share)
+        return kind(epsilon, min_variance=self.min_variance, max_variance=self.max_variance, **self._common)
+
+    @property
+    def _mean(self) -> CoarseToFineMean:
+        epsilon = rational(self.epsilon) * (1 - rational(self.spread_share))
+        return CoarseToFineMean(epsilon, radius=self.radius, variance=self.min_variance, **self._common)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        epsilon = rational(self.epsilon)
+        first = epsilon * rational(self.spread_share)
+        how = (f"spread ({first}), then the mean in its units ({epsilon - first})",)
+        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, derivation=how)
+
+    def check_domains(self, domains: Mapping[str, Domain]) -> None:
+        super().check_domains(domains)
+        if len(domains) > 64:
+            raise ParameterError(f"a covariance of {len(domains)} columns would spread the budget over too many entries; use at most 64")
+
+    def draw(self, bound: BoundUsers, rng: Rng) -> Released:
+        epsilon = rational(self.epsilon)
+        first = epsilon * rational(self.spread_share)
+        spread = self._spread(len(bound.features))
+        if isinstance(spread, CoarseToFineVariance):
+            found, shown = spread._variances(bound, first, rng)
+            matrix = np.array([found])
+        else:
+            matrix, shown = spread._matrix(bound, first, rng)
+        axes = [self._axis(float(matrix[i, i])) for i in range(len(matrix))]
+        means, more = self._mean._means(bound, axes, epsilon - first, rng)
+        published = GaussianDistribution(tuple(bound.features), tuple(means), tuple(map(tuple, matrix.tolist())))
+        shown = {"radius": self.radius, "records_per_user": self.records_per_user} | shown | more
+        return Released(published, self.guarantee, shown, learner="coarse-to-fine normal law")

@@ -1,0 +1,98 @@
+"""From a depth to a point: the last two stages that every reduction of the interior-point problem shares.
+
+Given sorted values of ``bits`` bits and a depth ``z``, choose a ``z``-bit prefix ``L`` held by many values (choosing mechanism), then
+one of the points ``L0...0``, ``L10...0``, ``L1...1`` (only ``L`` if ``z = bits``), each cut at ``top``, by the exponential mechanism with
+score ``u(c) = min(#{x <= c}, #{x >= c})``.
+
+**Guarantee.** For one replaced value: one vote moves, so ``L`` is ``(ln rL**2, delta_L)``; given ``L`` every ``u`` moves by at most 1, so
+the point is ``(ln rc**2, 0)``.  The candidates depend on the data through ``L`` and ``z`` only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+
+from privpac.errors import LawError
+from privpac.law.base import BOTTOM, Bottom, Law
+from privpac.law.blocks import BlockLaw
+from privpac.law.finite import FiniteLaw
+from privpac.mechanisms.choosing import choosing_law, choosing_sample
+from privpac.rng import Rng
+
+__all__ = ["Outcome", "candidates", "mass", "point_law", "point_masses", "point_sample", "prefix_votes", "shares_of"]
+
+Outcome = int | Bottom
+"""A point, or ``BOTTOM`` where the choosing mechanism abstained."""
+
+
+def prefix_votes(values: Sequence[int], bits: int, z: int) -> dict[int, int]:
+    """How many values have each ``z``-bit prefix."""
+    return dict(Counter(x >> (bits - z) for x in values))
+
+
+def candidates(prefix: int, z: int, bits: int, top: int) -> list[int]:
+    """Both ends and the start of the right half of the prefix's block, cut at ``top``."""
+    rest = bits - z
+    if rest == 0:
+        return [prefix]
+    low = prefix << rest
+    return sorted({min(c, top) for c in (low, low | 1 << (rest - 1), low | ((1 << rest) - 1))})
+
+
+def point_law(values: Sequence[int], points: list[int], rc: Fraction) -> BlockLaw:
+    """The exponential mechanism on the few points, ``values`` sorted."""
+    score = [-min(bisect_right(values, c), len(values) - bisect_left(values, c)) for c in points]
+    law = Law.from_blocks(points, points, score, base=rc)
+    assert isinstance(law, BlockLaw)
+    return law
+
+
+def point_sample(values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction], rng: Rng) -> Outcome:
+    """One exact draw; ``stage`` is ``(rL, delta_L, rc)``."""
+    rL, delta_L, rc = stage
+    prefix = choosing_sample(prefix_votes(values, bits, z), rL, delta_L, rng=rng)
+    if prefix is BOTTOM:
+        return BOTTOM
+    return int(point_law(values, candidates(prefix, z, bits, top), rc).sample(rng))
+
+
+# Exact laws, for the curator and for audits
+
+
+def mass(law: Law) -> dict[Outcome, Fraction]:
+    """Probability of every single outcome of a rational law."""
+    out: dict[Outcome, Fraction] = {}
+    finite: FiniteLaw = law.as_finite()
+    for value in finite.values():
+        exact = finite.number(value).exact
+        if exact is None:
+            raise LawError("a law with rational bases has rational probabilities only")
+        out[value] = exact
+    return out
+
+
+def point_masses(
+    values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction]
+) -> dict[Outcome, Fraction]:
+    """The law that :func:`point_sample` draws from."""
+    rL, delta_L, rc = stage
+    out: dict[Outcome, Fraction] = {}
+    for prefix, share in mass(choosing_law(prefix_votes(values, bits, z), rL, delta_L)).items():
+        if isinstance(prefix, Bottom):
+            out[BOTTOM] = out.get(BOTTOM, Fraction(0)) + share
+            continue
+        for point, p in mass(point_law(values, candidates(prefix, z, bits, top), rc)).items():
+            out[point] = out.get(point, Fraction(0)) + share * p
+    return out
+
+
+def shares_of(parts: Sequence[tuple[Fraction, dict[Outcome, Fraction]]]) -> dict[Outcome, Fraction]:
+    """``sum of share * law``."""
+    out: dict[Outcome, Fraction] = {}
+    for share, law in parts:
+        for value, p in law.items():
+            out[value] = out.get(value, Fraction(0)) + share * p
+    return out

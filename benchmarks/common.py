@@ -179,8 +179,21 @@ REAL = {
             300,
             800,
         ),
-        Real("children's maths", "maths score above 0 from a school grade on", _columns("mlmRev", "egsingle", "childid", "grade", lambda t: t["math"] > 0), 0, 5),
-        Real("men, children by age", "two or more children up to an age", _columns("Ecdat", "LaborSupply", "id", "age", lambda t: t["kids"] >= 2), 20, 65, "below"),
+        Real(
+            "children's maths",
+            "maths score above 0 from a school grade on",
+            _columns("mlmRev", "egsingle", "childid", "grade", lambda t: t["math"] > 0),
+            0,
+            5,
+        ),
+        Real(
+            "men, children by age",
+            "two or more children up to an age",
+            _columns("Ecdat", "LaborSupply", "id", "age", lambda t: t["kids"] >= 2),
+            20,
+            65,
+            "below",
+        ),
         Real(
             "women's wages",
             "wage above the median from a number of school years on",

@@ -202,7 +202,9 @@ def _models() -> list[Model]:
         Model("two groups, cuts .2 apart, noise .05 / .3", types([0.45, 0.55], cut=[0.4, 0.6], noise=[0.05, 0.3])),
         Model("x a trait of the user, random effect", types(place=place, shift=2 * ndtri(effect)), slope=12, window=0.05),
         *(Model(f"m_i Zipf(1.2), noise {noise}", types(noise=noise), zipf=True) for noise in (0.1, 0.3)),
-        Model("m_i Zipf(1.2), users with m_i > 20 cut .15 higher", types([light, 1 - light], cut=[0.4, 0.55], noise=0.1), zipf=True, heavy=20),
+        Model(
+            "m_i Zipf(1.2), users with m_i > 20 cut .15 higher", types([light, 1 - light], cut=[0.4, 0.55], noise=0.1), zipf=True, heavy=20
+        ),
     ]
 
 

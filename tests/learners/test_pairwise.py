@@ -270,6 +270,33 @@ def test_the_clip_follows_from_declared_records() -> None:
     assert learner.with_(max_records=4).clip_for(concept) <= 4
 
 
+# Accuracy
+
+
+@pytest.mark.parametrize("m", [1, 8, 32])
+def test_the_certified_number_of_users_suffices(m: int) -> None:
+    """Cuts on 256 values, one label in five wrong: the exact law puts at most beta on cuts of excess error above alpha."""
+    domain, alpha, beta, noise = Integers(0, 255), Fraction(1, 5), Fraction(1, 20), 0.2
+    concept = Thresholds(domain)
+    plan = plan_pairwise(log_size=concept.log_size, epsilon=1, alpha1=alpha, beta=beta, records_per_user=m)
+    assert plan.n_users is not None
+    learner = PairwiseSelection(concept, 1, tau=plan["tau"])
+    near = int(alpha / Fraction(3, 5) * 256)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = rng.integers(0, 256, plan.n_users * m)
+        y = (x >= 128) ^ (rng.random(len(x)) < noise)
+        law = learner.law(UserData.from_arrays(x[:, None], y, np.repeat(np.arange(plan.n_users), m), features={"x": domain}))
+        good = sum(law.prob_float(cut) for cut in range(128 - near, 129 + near))
+        assert 1 - good <= beta
+
+
+def test_more_records_need_fewer_users() -> None:
+    users = [plan_pairwise(log_size=6, epsilon=1, alpha1="1/10", beta="1/20", records_per_user=m).n_users for m in (1, 4, 16, 64, 256)]
+    assert all(n is not None for n in users)
+    assert users == sorted(users, reverse=True)  # type: ignore[type-var]
+
+
 # Release
 
 

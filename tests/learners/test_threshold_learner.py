@@ -175,7 +175,7 @@ def test_the_law_sums_to_one(branch: str) -> None:
 
 def test_the_law_of_the_largest_domain_it_is_for() -> None:
     domain = Integers(0, 63)
-    learner = ThresholdSearch(Thresholds(), epsilon=200, tolerance=0, rounds=6)
+    learner = ThresholdSearch(Thresholds(), epsilon=100, tolerance=0, rounds=3)
     law = learner.law(people([[(10, 0), (40, 1)], [(38, 0), (39, 1)], [(20, 0), (60, 1)]] * 20, domain))
     assert law.prob_float(39) > 0.5
     with pytest.raises(TooLargeError, match="64"):

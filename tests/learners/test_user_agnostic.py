@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privpac.bounds.agnostic import plan_user_agnostic
-from privpac.bounds.binomial import MAX_RECORDS, robust_t
+from privpac.bounds.binomial import robust_t
 from privpac.concepts.finite import FiniteClass
 from privpac.concepts.points import Points
 from privpac.concepts.representations import HashedPoints
@@ -102,8 +102,10 @@ def test_the_default_radius_without_public_knowledge() -> None:
 
 
 def test_no_number_of_records_is_refused() -> None:
-    table = RobustTolerance(Fraction(1, 4), Fraction(1, 8), Fraction(1, 10))
-    assert 0 <= table(2 * MAX_RECORDS) <= 2 * MAX_RECORDS
+    table = RobustTolerance(Fraction(1, 4), Fraction(1, 16), Fraction(1, 10))
+    assert [table(m) for m in (1000, 4096)] == [robust_t(m, "1/4", "1/16", "1/10") for m in (1000, 4096)]
+    for m in (4097, 5000, 1 << 30):
+        assert 0.2 < table(m) / m < 0.4
 
 
 # Laws

@@ -36,7 +36,7 @@ def data_of(given: dict[str, Any]) -> tuple[UserData, Integers]:
 
 
 def table(given: dict[str, Any]) -> dict[int, int]:
-    return {int(m): t for m, t in given.items()}
+    return {0: 0} | {int(m): t for m, t in given.items()}
 
 
 def same_blocks(found: Iterable[tuple[int, int, int]], expected: list[list[Any]]) -> None:

@@ -1,7 +1,6 @@
 """Sum the changes that happen at the same place, places in order.
 
-Events ``(place, change)`` come in any order, with repeats; wanted are the distinct places in increasing order and the
-running total of the changes up to each.  Few possible places: one pass over an array of all of them.  Many: a radix sort
+Events ``(place, change)`` come in any order, with repeats; wanted is the running total as a step function of the place.  Few possible places: one pass over an array of all of them.  Many: a radix sort
 whose digits are taken from the range really present, first into buckets (all threads), then inside each bucket
 (:func:`sort_span`).  Every level divides the range of a bucket by at least 4, and by 512 while it is large, so clustered
 places (floats close together, many repeats) cost a few passes more and never a quadratic one.
@@ -145,14 +144,15 @@ def _sort_buckets(key: Any, load: Any, ends: Any, a: int, b: int, key_room: Any,
 
 
 def _sorted_events(at: Codes, load: Loads) -> tuple[Codes, Loads]:
-    """The events that change something, in order of place."""
+    """The events that change something, in order of place; their places begin at entry 1."""
     parts = [(i, a, b) for i, (a, b) in enumerate(even(len(at), _SMALL))]
     ranges = np.empty((len(parts), 3), dtype=np.uint64)
     spread(lambda i, a, b: _range(at, load, a, b, ranges[i]), parts)
     low, high, n = ranges[:, 0].min(), ranges[:, 1].max(), int(ranges[:, 2].sum())
-    key, moved = np.empty(n, dtype=np.uint64), np.empty(n, dtype=load.dtype)
+    starts, moved = np.empty(n + 1, dtype=np.uint64), np.empty(n, dtype=load.dtype)
+    key = starts[1:]
     if n == 0:
-        return key, moved
+        return starts, moved
     shift = _shift(high - low, _TOP_BITS if n > _SMALL else 1)
     buckets = int((high - low) >> shift) + 1
     count = np.zeros((len(parts), buckets), dtype=np.int64)
@@ -169,34 +169,43 @@ def _sorted_events(at: Codes, load: Loads) -> tuple[Codes, Loads]:
 
     shares = [0, *(int(np.searchsorted(ends, b)) for _, b in even(n, _SMALL)[:-1]), buckets]
     spread(sort, [(a, b) for a, b in pairwise(shares) if a < b])
-    return key, moved
+    return starts, moved
+
+
+# Running totals, written over the places: entry 0 is free, and no entry is written before it was read
 
 
 @jit
-def _totals(key: Any, change: Any, first: int, place: Any, total: Any) -> int:
-    """Places where the running total moves, and the total from there on; ``place`` may be ``key`` itself."""
+def _totals(key: Any, change: Any, first: int, total: Any) -> int:
+    """Turn events at ``key[1:]`` into starts (0, then every place where the total moves) and totals; returns their number."""
     n = 0
+    if len(change) == 0 or key[1] != 0:
+        key[0], total[0] = 0, first
+        n = 1
     running, shown = first, first
-    for i in range(len(key)):
+    for i in range(len(change)):
         running += change[i]
-        if (i + 1 == len(key) or key[i + 1] != key[i]) and running != shown:
-            place[n], total[n] = key[i], running
+        if (i + 1 == len(change) or key[i + 2] != key[i + 1]) and (running != shown or n == 0):
+            key[n], total[n] = key[i + 1], running
             shown = running
             n += 1
     return n
 
 
 @jit
-def _totals_of_two(key: Any, change: Any, first: int, second: int, place: Any, one: Any, two: Any) -> int:
-    """The same for two columns at once, at the places where either of them moves."""
+def _totals_of_two(key: Any, change: Any, first: int, second: int, one: Any, two: Any) -> int:
+    """The same for two columns at once, with the places where either of them moves."""
     n = 0
+    if len(change) == 0 or key[1] != 0:
+        key[0], one[0], two[0] = 0, first, second
+        n = 1
     running, other = first, second
     shown, also = first, second
-    for i in range(len(key)):
+    for i in range(len(change)):
         running += change[i, 0]
         other += change[i, 1]
-        if (i + 1 == len(key) or key[i + 1] != key[i]) and (running != shown or other != also):
-            place[n], one[n], two[n] = key[i], running, other
+        if (i + 1 == len(change) or key[i + 2] != key[i + 1]) and (running != shown or other != also or n == 0):
+            key[n], one[n], two[n] = key[i + 1], running, other
             shown, also = running, other
             n += 1
     return n
@@ -215,14 +224,19 @@ def _dense(at: Codes, change: Loads, first: int, places: int) -> tuple[Codes, In
     moved = np.zeros(places, dtype=np.int64)
     _accumulate(at, change, moved)
     place = np.flatnonzero(moved)
+    if moved[0] == 0:
+        place = np.concatenate([np.zeros(1, dtype=np.intp), place])
     return place.astype(np.uint64), first + np.cumsum(moved[place])
 
 
-def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int, *, reuse: bool = False) -> list[tuple[Codes, Ints]]:
-    """For each column of ``change``: increasing places, among them all where the total moves, and the total from there on.
+def sum_events(
+    at: Codes, change: Loads, first: Sequence[int], places: int, *, spare: NDArray[np.uint64] | None = None
+) -> list[tuple[Codes, Ints]]:
+    """For each column of ``change`` a step function: increasing starts, the first one 0, and the total from each on.
 
-    ``at[i] < places`` (at most 2**64), ``change`` has one row per event, ``first`` one start per column.  Two columns may
-    share their places.  With ``reuse`` the memory of ``at`` may be overwritten.
+    ``at[i] < places`` (at most 2**64), ``change`` has one row per event, ``first`` the total before all events, one per
+    column.  Every place where a total moves is a start; two columns may share their starts.  ``spare`` is memory for
+    ``len(at) + 1`` words that may be overwritten once ``at`` has been read, even that of ``at`` itself.
     """
     columns = range(change.shape[1])
     if places <= max(_SMALL, 2 * len(at)):
@@ -230,21 +244,21 @@ def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int, *, r
     if change.dtype == np.int32 and len(columns) == 2:
         # Two changes travel as one word: one sort serves both columns.
         key, word = _sorted_events(at, np.ascontiguousarray(change).view(np.int64)[:, 0])
-        totals = _spare(at, len(key), reuse), np.empty(len(key), dtype=np.int64)
-        n = _totals_of_two(key, word.view(np.int32).reshape(-1, 2), first[0], first[1], key, *totals)
+        totals = _room(spare, len(key)), np.empty(len(key), dtype=np.int64)
+        n = _totals_of_two(key, word.view(np.int32).reshape(-1, 2), first[0], first[1], *totals)
         place, one, two = _used([key, *totals], n, len(at))
         return [(place, one), (place, two)]
     out = []
     for c in columns:
         key, moved = _sorted_events(at, np.ascontiguousarray(change[:, c]))
-        total = _spare(at, len(key), reuse and c == columns[-1])
-        place, total = _used([key, total], _totals(key, moved, first[c], key, total), len(at))
+        total = _room(spare if c == columns[-1] else None, len(key))
+        place, total = _used([key, total], _totals(key, moved, first[c], total), len(at))
         out.append((place, total))
     return out
 
 
-def _spare(at: Codes, n: int, reuse: bool) -> Ints:
-    return at[:n].view(np.int64) if reuse else np.empty(n, dtype=np.int64)
+def _room(spare: NDArray[np.uint64] | None, n: int) -> Ints:
+    return np.empty(n, dtype=np.int64) if spare is None else spare[:n].view(np.int64)
 
 
 def _used(arrays: Sequence[NDArray[Any]], n: int, whole: int) -> list[NDArray[Any]]:

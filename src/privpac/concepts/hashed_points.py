@@ -264,9 +264,13 @@ class HashedPointSet(Hypotheses):
     def step(self, score: str) -> int:
         return 1 if check_score(score) == "union" else 2
 
-    def profile(self, users: Users, score: str, tolerance: Table, forgiven: Table = 0) -> Profile:
+    def require(self, score: str, forgiven: Table = 0) -> None:
+        check_score(score)
         if forgiven != 0:
             raise ParameterError("hashed points forgive no disagreement; leave forgiven out")
+
+    def profile(self, users: Users, score: str, tolerance: Table, forgiven: Table = 0) -> Profile:
+        self.require(score, forgiven)
         counts = users.fold(_Kernel(self, self.feature or "x", check_score(score), tolerance))
         scores = np.array([counts.zero_rule + s for s in self._scores(counts)], dtype=np.int64)
         return dense_profile(np.append(scores, counts.zero_rule) if self.zero else scores)

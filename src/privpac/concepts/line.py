@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.events import ROOM, sort_span, sum_events
-from privpac.concepts.profile import Step, step_of
+from privpac.concepts.profile import Step
 from privpac.concepts.spread import spread, user_spans
 from privpac.data.jit import jit
 
@@ -178,14 +178,12 @@ class Line:
         Cut ``c + 1`` is where the code ``c`` is passed; keeping ``c`` itself as the start, in a step whose offset is one
         higher, lets 2**64 codes and their 2**64 + 1 cuts fit in 64 bits.
         """
-        key = np.empty(len(self.codes), dtype=np.uint64)
-        change = np.empty((len(key), len(self.directions)), dtype=change_type(self.levels))
-        first = self._run(key, change, find=find, emit=True)
+        words = np.empty(len(self.codes) + 1, dtype=np.uint64)
+        change = np.empty((len(self.codes), len(self.directions)), dtype=change_type(self.levels))
+        first = self._run(words[:-1], change, find=find, emit=True)
         out: list[Step] = []
-        for c, (places, totals) in enumerate(sum_events(key, change, first, size, reuse=True)):
+        for c, (starts, scores) in enumerate(sum_events(words[:-1], change, first, size, spare=words)):
             cut0 = base + c * (size + 1)
-            out += [
-                Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first[c]], dtype=np.int64)),
-                step_of(cut0 + 1, size - 1, first[c], places, totals),
-            ]
+            out.append(Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first[c]], dtype=np.int64)))
+            out.append(Step(cut0 + 1, starts, size - 1, scores))
         return out

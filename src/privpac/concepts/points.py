@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.events import sum_events
 from privpac.concepts.line import change_type, contribution, sort_within_users
-from privpac.concepts.profile import Profile, Step, step_of
+from privpac.concepts.profile import Profile, Step
 from privpac.concepts.spread import spread, user_spans
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
@@ -208,18 +208,18 @@ class Points(ConceptClass):
     # Folding
 
     def _profile(self, base: int, places: NDArray[np.uint64], totals: NDArray[np.int64]) -> Profile:
-        """``base`` for every rule, and at ``places[i]`` what ``totals`` grows by there."""
+        """``base`` for every rule, and at ``places[i]`` (the first one is 0) what ``totals`` grows by there."""
         last = np.uint64(self._points - 1)
-        apart = int(np.count_nonzero(np.diff(places) != 1)) + bool(len(places) and places[-1] != last)
+        apart = int(np.count_nonzero(np.diff(places) != 1)) + int(places[-1] != last)
         starts, scores = np.empty(len(places) + apart, dtype=np.uint64), np.empty(len(places) + apart, dtype=np.int64)
         _spikes(places, totals, base, last, starts, scores)
-        steps = [step_of(0, self._points - 1, base, starts, scores)]
+        steps = [Step(0, starts, self._points - 1, scores)]
         if self.zero:
             steps.append(Step(self._points, np.zeros(1, dtype=np.uint64), 0, np.array([base], dtype=np.int64)))
         return Profile(tuple(steps))
 
     def empty_profile(self) -> Profile:
-        return self._profile(0, np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+        return self._profile(0, np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int64))
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
@@ -231,7 +231,7 @@ class Points(ConceptClass):
         values, moved = np.uint64(min(self.size, (1 << 64) - 1)), change[:, 0]
         rest = (values, statistic.uses_minimum, offset, cap, statistic.bound, moved)
         base = sum(spread(lambda a, b: _events(key, tag, offsets, a, b, *rest), user_spans(offsets)))
-        ((places, totals),) = sum_events(key, change, [0], self._points, reuse=True)
+        ((places, totals),) = sum_events(key, change, [0], self._points)
         return self._profile(base, places, totals)
 
     # Labellings

@@ -19,7 +19,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.law import Law
 
-__all__ = ["Profile", "Step", "constant_profile", "concatenate", "dense_profile", "step_from_events", "step_of"]
+__all__ = ["Profile", "Step", "constant_profile", "concatenate", "dense_profile", "step_from_events"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,18 +109,10 @@ def dense_profile(scores: NDArray[np.int64]) -> Profile:
     return Profile((Step(0, np.arange(len(scores), dtype=np.uint64), len(scores) - 1, scores.astype(np.int64)),))
 
 
-def step_of(offset: int, end: int, first: int, places: NDArray[np.uint64], scores: NDArray[np.int64]) -> Step:
-    """Score ``first`` from id ``offset`` on, ``scores[i]`` from ``offset + places[i]`` on; places increase."""
-    if len(places) == 0 or places[0] != 0:
-        places = np.concatenate([np.zeros(1, dtype=np.uint64), places])
-        scores = np.concatenate([np.array([first], dtype=np.int64), scores])
-    return Step(offset, places, end, scores)
-
-
 def step_from_events(offset: int, end: int, first: int, at: NDArray[np.uint64], change: NDArray[Any]) -> Step:
     """Score ``first`` from id ``offset`` on, changing by ``change[i]`` from ``offset + at[i]`` on (any order, repeats allowed)."""
-    ((places, scores),) = sum_events(at, change[:, None], [first], end + 1)
-    return step_of(offset, end, first, places, scores)
+    ((starts, scores),) = sum_events(at, change[:, None], [first], end + 1)
+    return Step(offset, starts, end, scores)
 
 
 def concatenate(parts: Sequence[Profile], sizes: Sequence[int]) -> Profile:

@@ -76,6 +76,10 @@ class Hypotheses(ABC):
     def profile(self, users: Users, score: str, tolerance: Table, forgiven: Table = 0) -> Profile:
         """Scores of bound users; ``tolerance`` is t, ``forgiven`` is s."""
 
+    def require(self, score: str, forgiven: Table = 0) -> None:
+        """Refuse what cannot be scored, from public numbers and before any data."""
+        check_score(score)
+
     def table(self, codes: Codes) -> Bytes:
         """Predictions, records by rules; for small sets."""
         return np.stack([self.decode(h).predict_codes(codes) for h in range(self.size)], axis=1).astype(np.uint8)
@@ -131,9 +135,13 @@ class Subset(Hypotheses):
     def step(self, score: str) -> int:
         return 1
 
-    def profile(self, users: Users, score: str, tolerance: Table, forgiven: Table = 0) -> Profile:
+    def require(self, score: str, forgiven: Table = 0) -> None:
+        check_score(score)
         if forgiven != 0:
             raise ParameterError("a subset of the class forgives no disagreement; leave forgiven out")
+
+    def profile(self, users: Users, score: str, tolerance: Table, forgiven: Table = 0) -> Profile:
+        self.require(score, forgiven)
         counts = users.fold(self.concept.kernel(Exceeds(tolerance)))
         return dense_profile(np.array([counts.score(h) for h in self.ids], dtype=np.int64))
 
@@ -216,12 +224,16 @@ class PairHypotheses(Hypotheses):
     def step(self, score: str) -> int:
         return 1 if check_score(score) == "union" else 2
 
-    def profile(self, users: Users, score: str, tolerance: Table, forgiven: Table = 0) -> Profile:
+    def require(self, score: str, forgiven: Table = 0) -> None:
+        check_score(score)
         if self.size * self.partners.size > MAX_PAIRS:
             raise TooLargeError(
                 f"{self.size} rules against {self.partners.size} concepts are more than {MAX_PAIRS} pairs; use a smaller representation"
             )
-        counts = users.fold(_PairKernel(self, self.partners, check_score(score), tolerance, forgiven))
+
+    def profile(self, users: Users, score: str, tolerance: Table, forgiven: Table = 0) -> Profile:
+        self.require(score, forgiven)
+        counts = users.fold(_PairKernel(self, self.partners, score, tolerance, forgiven))
         return dense_profile(counts.min(axis=1))
 
 

@@ -161,7 +161,8 @@ class CoverLearner(DistributionLearner):
 
 def _gaussian_cover(family: Gaussian, domains: dict[str, Domain], radius: Fraction, unit: int) -> Cover:
     from privpac.distributions.covariance_cover import covariance_cover
-    from privpac.distributions.gaussian_covers import grid_cover, location_cover, scale_cover
+    from privpac.distributions.gaussian_covers import grid_cover, location_cover
+    from privpac.distributions.scale_cover import scale_cover
 
     reach, variance = rational(family.radius), rational(family.variance)
     if len(domains) == 1:

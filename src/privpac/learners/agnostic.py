@@ -16,20 +16,19 @@ of tolerances (basic adaptive composition).  The estimate is released and covere
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
-from privpac.bounds.binomial import MAX_RECORDS, robust_t
-from privpac.concepts.statistics import Exceeds, Table
+from privpac.bounds.binomial import robust_t
+from privpac.concepts.statistics import Table
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, positive_int
 from privpac.law import Law
-from privpac.learners.base import Bound
+from privpac.learners.base import Bound, public_table, shown_table
 from privpac.learners.minimum_error import ESTIMATORS, MinimumError
 from privpac.learners.ordered import ordered
 from privpac.learners.sizes import SizedSelection
@@ -43,12 +42,18 @@ if TYPE_CHECKING:
 __all__ = ["NoiseKnowledge", "RobustTolerance", "SurrogateSelection", "UserAgnosticLearner"]
 
 
+_EXACT, _MOST = 1 << 12, 1 << 16
+
+
 @lru_cache(maxsize=1 << 14)
 def _robust(m: int, value: Fraction, radius: Fraction, alpha: Fraction) -> int:
-    if m > MAX_RECORDS:
-        # No data-dependent refusal: beyond the search limit the same share of the records is forgiven.
-        return robust_t(MAX_RECORDS, value, radius, alpha) * m // MAX_RECORDS
-    return robust_t(m, value, radius, alpha)
+    if m <= _EXACT:
+        return robust_t(m, value, radius, alpha)
+    # A search costs O(m).  Longer users take the share forgiven at a size of six leading bits, and no size is refused:
+    # any public table is private.
+    shift = m.bit_length() - 6
+    near = min(m >> shift << shift, _MOST)
+    return robust_t(near, value, radius, alpha) * m // near
 
 
 @dataclass(frozen=True)
@@ -96,11 +101,9 @@ class NoiseKnowledge(SizedSelection):
         if isinstance(self.tolerance, str) and self.tolerance != "auto":
             raise ParameterError(f"tolerance must be 'auto', a number, a table or a function, got {self.tolerance!r}")
         if self.tolerance != "auto":
-            Exceeds(self.tolerance)
+            put(self, "tolerance", public_table(self.tolerance, "tolerance", minimum=0))
             if self.noise is not None:
                 raise ParameterError("give either tolerance or noise: each of them replaces the estimate")
-            if not isinstance(self.tolerance, (int, Mapping)) and not callable(self.tolerance):
-                raise TypeError(f"tolerance must be 'auto', a number, a table or a function, got {type(self.tolerance).__name__}")
         if self.estimates:
             self.estimate_learner  # noqa: B018  # reads the remaining parameters before any data
 
@@ -197,7 +200,7 @@ class NoiseKnowledge(SizedSelection):
         if self.noise is not None:
             shown["noise (public)"] = list(self.noise)
         elif self.tolerance != "auto":
-            shown["tolerance"] = self.tolerance if isinstance(self.tolerance, int) else "table"
+            shown["tolerance"] = shown_table(self.tolerance)
         return None
 
     def composed(self, rho_rest: Fraction) -> Guarantee:

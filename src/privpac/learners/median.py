@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from privpac.bounds.binomial import MAX_RECORDS, cross
 from privpac.concepts.line import sort_within_users
-from privpac.concepts.profile import Profile, Step, step_of
+from privpac.concepts.profile import Profile, Step
 from privpac.concepts.spread import spread, user_spans
 from privpac.concepts.thresholds import Thresholds
 from privpac.data.jit import jit
@@ -112,9 +112,12 @@ def _places(
 
 @jit
 def _merge(rise: Any, drop: Any, place: Any, score: Any) -> int:
-    """Steps of ``max(L, R)`` over sorted rises and drops; only changes are written."""
+    """Steps of ``max(L, R)`` over sorted rises and drops, from place 0 on; later only changes are written."""
     i, j, n = 0, 0, 0
     shown = len(drop)
+    if (len(rise) == 0 or rise[0] > 0) and (len(drop) == 0 or drop[0] > 0):
+        place[0], score[0] = 0, shown
+        n = 1
     while i < len(rise) or j < len(drop):
         at = rise[i] if j == len(drop) or (i < len(rise) and rise[i] < drop[j]) else drop[j]
         while i < len(rise) and rise[i] == at:
@@ -122,7 +125,7 @@ def _merge(rise: Any, drop: Any, place: Any, score: Any) -> int:
         while j < len(drop) and drop[j] == at:
             j += 1
         now = max(i, len(drop) - j)
-        if now != shown:
+        if now != shown or n == 0:
             place[n], score[n] = at, now
             shown = now
             n += 1
@@ -175,12 +178,11 @@ class MedianKernel:
     def profile(self, places: Places) -> Profile:
         """Scores of the cuts ``lower..upper``."""
         rise, drop = np.sort(places.rise), np.sort(places.drop)
-        at, score = np.empty(len(rise) + len(drop), np.uint64), np.empty(len(rise) + len(drop), np.int64)
+        at, score = np.empty(len(rise) + len(drop) + 1, np.uint64), np.empty(len(rise) + len(drop) + 1, np.int64)
         n = _merge(rise, drop, at, score)
         # No one is left of the first cut, and everyone who ever leaves R is right of it.
-        start = np.array([len(drop)], dtype=np.int64)
-        rest = step_of(self.lower + 1, self.upper - self.lower - 1, len(drop), at[:n], score[:n])
-        return Profile((Step(self.lower, np.zeros(1, np.uint64), 0, start), rest))
+        start = Step(self.lower, np.zeros(1, np.uint64), 0, np.array([len(drop)], dtype=np.int64))
+        return Profile((start, Step(self.lower + 1, at[:n], self.upper - self.lower - 1, score[:n])))
 
 
 @dataclass(frozen=True)

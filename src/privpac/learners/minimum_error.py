@@ -161,7 +161,9 @@ class PrivateCompare(SizedSelection):
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         shown = {"value": self.value, "width": self.width}
-        return Released(self._law(bound).sample(rng), self.guarantee, parameters=shown, learner="private comparison")
+        return Released(
+            self._law(bound).sample(rng), self.guarantee, parameters=shown, warnings=self.warnings, learner="private comparison"
+        )
 
 
 def estimate_rounds(radius: Fraction) -> int:
@@ -221,7 +223,8 @@ class MinimumError(SizedSelection):
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         shown: dict[str, Any] = {"class": type(bound.concept).__name__, "radius": self.radius, "estimator": self.estimator}
-        return Released(self.sample(bound, rng), self.guarantee, parameters=shown, learner="least error of a class")
+        drawn = self.sample(bound, rng)
+        return Released(drawn, self.guarantee, parameters=shown, warnings=self.warnings, learner="least error of a class")
 
     # Bisection: l <= eta <= r + w throughout, so the centre is within (2**-T + w)/2 <= radius
 

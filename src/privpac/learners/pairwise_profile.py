@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.points import Points
-from privpac.concepts.profile import Profile, Step, step_of
+from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import Table, read_table
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
@@ -117,7 +117,7 @@ def _cut_profile(scores: Ints, held: list[NDArray[np.uint64]], domains: list[Dom
             first = int(part[0])
             steps += [
                 Step(base, np.zeros(1, dtype=np.uint64), 0, part[:1]),
-                step_of(base + 1, domain.size - 1, first, codes, part[1:]),
+                _step(base + 1, domain.size - 1, first, codes, part[1:]),
             ]
             base, used = base + domain.size + 1, used + len(codes) + 1
     return Profile(tuple(steps))
@@ -131,7 +131,15 @@ def _point_profile(scores: Ints, held: NDArray[np.uint64], concept: Points) -> P
     kept = np.stack([np.ones(len(held), dtype=bool), gap.astype(bool)], axis=1).ravel()
     starts = np.stack([held, held + np.uint64(1)], axis=1).ravel()[kept]
     values = np.stack([scores[: len(held)], np.full(len(held), scores[-1])], axis=1).ravel()[kept]
-    steps = [step_of(0, codes - 1, int(scores[-1]), starts, values)]
+    steps = [_step(0, codes - 1, int(scores[-1]), starts, values)]
     if concept.zero:
         steps.append(Step(codes, np.zeros(1, dtype=np.uint64), 0, scores[-1:]))
     return Profile(tuple(steps))
+
+
+def _step(offset: int, end: int, first: int, starts: NDArray[np.uint64], scores: Ints) -> Step:
+    """``scores[i]`` from ``offset + starts[i]`` on, ``first`` before that."""
+    if not len(starts) or starts[0] != 0:
+        starts = np.concatenate([np.zeros(1, dtype=np.uint64), starts])
+        scores = np.concatenate([np.array([first], dtype=np.int64), scores])
+    return Step(offset, starts, end, scores)

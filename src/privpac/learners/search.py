@@ -39,6 +39,7 @@ from privpac.rng import Rng
 
 __all__ = ["MAX_POINTS", "ThresholdSearch"]
 
+_MAX_ROUNDS = 512
 MAX_POINTS = 64
 """Domains up to this size have an exact law, by dynamic programming over intervals."""
 
@@ -62,7 +63,9 @@ class ThresholdSearch(NoiseKnowledge):
             raise ParameterError(f"region must be one of {', '.join(REGIONS)}, got {self.region!r}")
         if self.branch == "dlap":
             rational(self.epsilon, "epsilon", above=0)
-        rounds = self._default_rounds() if self.rounds is None else positive_int(self.rounds, "rounds", maximum=1 << 12)
+        rounds = self._default_rounds() if self.rounds is None else positive_int(self.rounds, "rounds")
+        if rounds > _MAX_ROUNDS:
+            raise ParameterError(f"at most {_MAX_ROUNDS} rounds are made, got {rounds}; use a smaller theta or a larger alpha")
         object.__setattr__(self, "rounds", rounds)
 
     def _default_rounds(self) -> int:
@@ -137,7 +140,7 @@ class ThresholdSearch(NoiseKnowledge):
         if self.max_records is not None:
             shown["max_records"] = self.max_records
         rule = bound.concept.decode(self.search(bound, estimate, rng), bound.label)
-        return Released(rule, self.guarantee, parameters=shown, learner="threshold search")
+        return Released(rule, self.guarantee, parameters=shown, warnings=self.warnings, learner="threshold search")
 
     # The exact law of small domains
 

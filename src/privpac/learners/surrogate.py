@@ -17,10 +17,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.representations import ProbabilisticRepresentation
-from privpac.concepts.statistics import Exceeds, Table
+from privpac.concepts.statistics import Table
 from privpac.concepts.surrogates import ClassHypotheses, Hypotheses, check_score
 from privpac.law import Law
-from privpac.learners.base import Bound
+from privpac.learners.base import Bound, _size, public_table, shown_table
 from privpac.learners.sizes import SizedSelection
 from privpac.released import Released
 from privpac.rng import PublicCoins, Rng
@@ -68,6 +68,11 @@ class RepresentedSelection(SizedSelection):
         assert self.hypotheses is not None
         return self.hypotheses.on(bound.concept)
 
+    def bind(self, data: Users) -> Bound:
+        bound = super().bind(data)
+        self._rules(bound).require(self.score, getattr(self, "forgiven", 0))
+        return bound
+
     def selection(self, bound: Bound, epsilon: Fraction, tolerance: Table, forgiven: Table = 0) -> Law:
         """The exponential law over the set, for bound users."""
         rules = self._rules(bound)
@@ -75,14 +80,15 @@ class RepresentedSelection(SizedSelection):
 
     def released(self, bound: Bound, hypothesis: int, parameters: dict[str, Any], method: str) -> Released:
         rules = self._rules(bound)
-        shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": rules.size} | parameters
+        shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": _size(rules.size)} | parameters
         if not self.proper:
             shown["score"] = self.score
         if self.public_seed is not None:
             shown["public_seed"] = self.public_seed.hex()
         if self.max_records is not None:
             shown["max_records"] = self.max_records
-        return Released(rules.decode(hypothesis, bound.label), self.guarantee, parameters=shown, learner=method)
+        rule = rules.decode(hypothesis, bound.label)
+        return Released(rule, self.guarantee, parameters=shown, warnings=self.warnings, learner=method)
 
 
 @dataclass(frozen=True)
@@ -106,8 +112,8 @@ class SurrogateSelection(RepresentedSelection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        Exceeds(self.tolerance)
-        Exceeds(self.forgiven)
+        for name in ("tolerance", "forgiven"):
+            object.__setattr__(self, name, public_table(getattr(self, name), name, minimum=0))
 
     def law(self, data: Users) -> Law:
         """The law over ids of the public set (private: for the curator and for audits)."""
@@ -117,5 +123,4 @@ class SurrogateSelection(RepresentedSelection):
         return self.selection(bound, self.epsilon, self.tolerance, self.forgiven)
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        tolerance = self.tolerance if isinstance(self.tolerance, int) else "table"
-        return self.released(bound, self._law(bound).sample(rng), {"tolerance": tolerance}, "surrogate selection")
+        return self.released(bound, self._law(bound).sample(rng), {"tolerance": shown_table(self.tolerance)}, "surrogate selection")

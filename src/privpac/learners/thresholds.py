@@ -129,6 +129,11 @@ class ThresholdLearner(NoiseKnowledge):
 
     # Running the one that was chosen
 
+    def bind(self, data: Users) -> Bound:
+        bound = super().bind(data)
+        self._of(bound)
+        return bound
+
     def _of(self, bound: Bound) -> UserAgnosticLearner | ThresholdSearch:
         assert isinstance(bound.concept, Thresholds)
         return self.learner(bound.concept)
@@ -144,4 +149,4 @@ class ThresholdLearner(NoiseKnowledge):
         chosen = self._of(bound)
         released = chosen.draw(bound, rng)
         shown = dict(released.parameters) | {"method": "direct" if isinstance(chosen, UserAgnosticLearner) else "search"}
-        return Released(released.hypothesis, self.guarantee, parameters=shown, learner=released.learner)
+        return Released(released.hypothesis, self.guarantee, parameters=shown, warnings=self.warnings, learner=released.learner)

@@ -31,7 +31,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.rng import Rng
 
-__all__ = ["MAX_PATHS", "Level", "active_steps", "branch", "delta1", "kept_law", "step", "step_parts", "walk", "walk_paths"]
+__all__ = ["MAX_PATHS", "Level", "active_steps", "branch", "coin", "delta1", "kept_law", "step", "step_parts", "walk", "walk_paths"]
 
 MAX_PATHS = 1 << 14
 """How many walks an exact law enumerates at most."""
@@ -81,7 +81,7 @@ def active_steps(n: int, T: int, kappa: int) -> int:
 
 @dataclass(frozen=True)
 class Level:
-    """One reduction: ``kappa`` and ``r`` of the walk, ``T`` deepest entries dropped, ``B - 1`` shallowest ones, the bases of the last stages."""
+    """One reduction: ``kappa`` and ``r`` of the walk, ``T`` deepest and ``B - 1`` shallowest entries dropped, then the last two stages."""
 
     kappa: int
     r: Fraction
@@ -95,7 +95,7 @@ class Level:
         put = object.__setattr__
         put(self, "kappa", positive_int(kappa, "kappa"))
         put(self, "T", positive_int(T, "T"))
-        if self.T < self.kappa:
+        if self.kappa > self.T:
             raise ParameterError(f"T must be at least kappa = {self.kappa}, got {self.T}: a stop above kappa keeps one-sided nodes certain")
         put(self, "B", positive_int(B, "B"))
         for name, base in (("r", r), ("rL", rL), ("rc", rc)):
@@ -140,7 +140,8 @@ def walk(values: Sequence[int], bits: int, T: int, goes_left: Callable[[int], bo
 
     Only branching nodes are visited: at a one-sided node ``|d|`` is the whole weight, above ``T >= kappa``, and the step is certain.
     """
-    a, b, fallen = 0, len(values), []
+    a, b = 0, len(values)
+    fallen: list[int] = []
     while b - a > T:
         node = branch(values, a, b, bits)
         if node is None:

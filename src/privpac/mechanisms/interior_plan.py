@@ -26,11 +26,27 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+from privpac.errors import InfeasibleError
 from privpac.mechanisms.hidden_walk import Level
 from privpac.mechanisms.parameters import least_int
 from privpac.mechanisms.rank import positive_base
 
-__all__ = ["SLACK", "Budget", "Plan", "Shares", "base_of", "choosing_depth", "exact_rate", "log_domain", "log_of", "plan_walk", "search", "voters"]
+__all__ = [
+    "SLACK",
+    "Budget",
+    "Plan",
+    "Shares",
+    "base_of",
+    "choosing_depth",
+    "exact_rate",
+    "log_domain",
+    "log_of",
+    "plan_walk",
+    "relaxed",
+    "rough_size",
+    "search",
+    "voters",
+]
 
 SLACK = 1e-9
 """Relative outward rounding of every condition, far above the error of doubles."""
@@ -48,6 +64,8 @@ class Plan(Generic[_L]):
     rz: Fraction
     size: int
     beta: Fraction
+    needed: int
+    """The least size that this planner certifies for the failure probability asked."""
 
 
 # Logarithms of public numbers
@@ -60,8 +78,13 @@ def base_of(exponent: Real) -> Fraction:
 
 
 def log_of(base: Fraction) -> float:
-    """``ln(base)``, also for bases close to 1."""
-    return math.log1p(float(base - 1))
+    """``ln(base)``, also for bases close to 1 and beyond the range of doubles."""
+    return math.log1p(float(base - 1)) if base < 2 else math.log(base.numerator) - math.log(base.denominator)
+
+
+def log_expm1(x: float) -> float:
+    """``ln(e**x - 1)`` for any ``x > 0``."""
+    return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x))
 
 
 def log_domain(bits: int, top: int | None, reductions: int) -> float:
@@ -79,26 +102,21 @@ def voters(log_ratio: float, rate: float) -> int:
     return max(1, math.ceil(log_ratio / rate * (1 + SLACK)))
 
 
-def _log_weight(q: int, rate: float, log_scale: float) -> float:
-    """``ln w(q)`` with ``w(q) = scale (e**(rate q) - 1)``."""
-    x = rate * q
-    return log_scale + (x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x)))
-
-
 def choosing_depth(size: Callable[[int], int], c: int, rate: float, delta: float, beta: float, start: int) -> int:
     """Condition (e): the least ``q >= start`` such that, with ``q`` votes on top among ``size(q)``, fewer than ``c`` are chosen with
     probability at most ``beta``.
 
     Monotone: ``w(q)/q`` grows with ``q``, and ``a/size`` does not grow.
     """
-    scale = math.log(delta / (1 - delta)) - math.log(math.expm1(rate))
+    # ln w(q) = scale + ln(rL**q - 1)
+    scale = math.log(delta) - math.log1p(-delta) - log_expm1(rate)
     odds = math.log1p(-beta) - math.log(beta) + SLACK
-    share = _log_weight(c - 1, rate, scale) - math.log(c - 1) if c > 1 else -math.inf
+    share = scale + log_expm1(rate * (c - 1)) - math.log(c - 1) if c > 1 else -math.inf
 
     def holds(q: int) -> bool:
         b = share + math.log(size(q))
         a = max(b, 0.0) + math.log1p(math.exp(-abs(b)))
-        return _log_weight(q, rate, scale) >= a + odds
+        return scale + log_expm1(rate * q) >= a + odds
 
     return least_int(holds, start)
 
@@ -115,7 +133,6 @@ class Budget:
     beta: Real
     log_top: float
     reductions: int
-
 
     @property
     def rough(self) -> Budget:
@@ -171,6 +188,7 @@ def _numbers(budget: Budget, shares: Shares, rate: Rate, innermost: int = 1) -> 
     beta_each = (beta - beta_z) / (2 * budget.reductions)
     m = max(innermost, 2 * voters(budget.log_top - math.log(beta_z), rate(spent.eps_z / 2)) - 1)
     prefix, delta_walk, delta_L = rate(spent.prefix / 2), float(spent.delta_walk) * (1 - SLACK), float(spent.delta_L)
+    delta_L = min(delta_L, -math.expm1(-prefix))
     c = voters(math.log(2 / beta_each), rate(spent.point / 2))
     # Walks of J active steps, whatever the window: (kappa, J).
     kinds = [(_kappa(rate(spent.walk / (J + 1)), J, delta_walk), J) for J in range(1, MAX_ACTIVE + 1)]
@@ -185,14 +203,15 @@ def _numbers(budget: Budget, shares: Shares, rate: Rate, innermost: int = 1) -> 
 
 
 def _kappa(rate: float, J: int, delta: float) -> int:
-    """The least ``kappa`` with ``(J + r) delta1(r, kappa) <= delta``."""
-    r = math.exp(rate)
-    return max(1, math.ceil(math.log1p(math.expm1(rate) * (J + r) / (2 * delta)) / rate * (1 + SLACK)))
+    """The least ``kappa`` with ``(J + r) delta1(r, kappa) <= delta``: ``r**kappa - 1 >= (r - 1)(J + r)/(2 delta)``."""
+    goal = log_expm1(rate) + rate + math.log1p(J * math.exp(-rate)) - math.log(2 * delta)
+    return max(1, math.ceil((max(goal, 0.0) + math.log1p(math.exp(-abs(goal)))) / rate * (1 + SLACK)))
 
 
 def _stop(others: int, c: int, deep: int, J: int, kappa: int) -> int:
     """The least ``T`` with (d), (e) and no more than ``J`` active steps: ``n - 1 - kappa < 2**J (T + 1 - kappa)``, ``n = others + T``."""
-    linear = (others - 1 - kappa + (kappa - 1) * 2**J) // (2**J - 1) + 1
+    halvings: int = 1 << J
+    linear = (others - 1 - kappa + (kappa - 1) * halvings) // (halvings - 1) + 1
     return max(2 * c + kappa - 2, kappa, deep, linear)
 
 
@@ -200,14 +219,16 @@ def _build(budget: Budget, shares: Shares, innermost: int = 1) -> Plan[Level]:
     """The least plan for these shares, with the rounded bases that will be used."""
     spent, found = _Spent.of(budget, shares), _numbers(budget, shares, exact_rate, innermost)
     rL, rc = base_of(spent.prefix / 2), base_of(spent.point / 2)
-    levels = [Level(kappa, base_of(spent.walk / (J + 1)), T, found.B, rL, Fraction(spent.delta_L), rc) for T, J, kappa in reversed(found.stops)]
-    return Plan(tuple(levels), base_of(spent.eps_z / 2), found.size, Fraction(budget.beta))
+    delta_L = min(Fraction(spent.delta_L), 1 - 1 / rL)  # more would not be private with this base
+    levels = [Level(kappa, base_of(spent.walk / (J + 1)), T, found.B, rL, delta_L, rc) for T, J, kappa in reversed(found.stops)]
+    return Plan(tuple(levels), base_of(spent.eps_z / 2), found.size, Fraction(budget.beta), found.size)
 
 
 # Searching shares
 
 
-_STARTS: tuple[Shares, ...] = ((400, 350, 250, 300, 950), (200, 400, 200, 100, 900), (500, 300, 300, 500, 800))
+def _starts(reductions: int) -> tuple[Shares, ...]:
+    return (400 // reductions, 370, 230, 220, 850), (600 // reductions, 300, 250, 120, 950), (500 // reductions, 350, 230, 250, 800)
 
 
 def search(cost: Callable[[Shares], float], starts: tuple[Shares, ...], allowed: Callable[[Shares], bool]) -> Shares:
@@ -243,28 +264,61 @@ def _allowed(shares: Shares) -> bool:
 
 @lru_cache(maxsize=256)
 def _best_shares(budget: Budget) -> Shares:
-    return search(lambda shares: _numbers(budget.rough, shares, float).size, _STARTS, _allowed)
+    rough = budget.rough
+    return search(lambda shares: _numbers(rough, shares, float).size, _starts(budget.reductions), _allowed)
 
 
-def plan_walk(
-    epsilon: Fraction, delta: Fraction, beta: Fraction, *, bits: int, reductions: int, top: int | None = None, size: int | None = None
-) -> Plan[Level]:
-    """The least certified plan for values of ``bits`` bits, or the plan for ``size`` values if that is larger."""
-    log_top = log_domain(bits, top, reductions)
-    if reductions == 0:
-        needed = 2 * voters(log_top - math.log(float(beta)), exact_rate(epsilon / 2)) - 1
-        return Plan((), base_of(epsilon / 2), max(needed, size or 0), beta)
-    budget = Budget(epsilon, delta, beta, log_top, reductions)
+def rough_size(budget: Budget) -> int:
+    """The size at the first shares of the search: at most twice the least one in all plans tried."""
+    return _numbers(budget.rough, _starts(budget.reductions)[0], float).size
+
+
+# Plans
+
+
+def plan_walk(budget: Budget, size: int | None = None) -> Plan[Level]:
+    """The least certified plan, or the plan for ``size`` values: the surplus certifies nothing more, a lack certifies less."""
+    if budget.reductions == 0:
+        return _plan_exponential(budget, size)
     shares = _best_shares(budget)
     plan = _build(budget, shares)
-    return plan if size is None or size <= plan.size else _stretched(budget, shares, size)
+    if size is None or size == plan.size:
+        return plan
+    if size < plan.size:
+        budget = relaxed(budget, size, lambda weaker: _build(weaker, shares).size)
+    return replace(_stretched(budget, shares, size), needed=plan.size)
+
+
+def _plan_exponential(budget: Budget, size: int | None) -> Plan[Level]:
+    base, beta = base_of(budget.epsilon / 2), Fraction(budget.beta)
+    needed = 2 * voters(budget.log_top - math.log(float(beta) * (1 - SLACK)), log_of(base)) - 1
+    if size is not None and size < needed:
+        beta = Fraction(min(1.0, math.exp(min(0.0, budget.log_top - (size + 1) // 2 * log_of(base))) * (1 + SLACK)))
+    return Plan((), base, needed if size is None else size, beta, needed)
 
 
 def _stretched(budget: Budget, shares: Shares, size: int) -> Plan[Level]:
     """The surplus goes to the innermost window; what that leaves over makes the outermost walk stop earlier, which no condition minds."""
     over = least_int(lambda m: _build(budget, shares, m).size > size, 1)
     plan = _build(budget, shares, over - 1)
-    first = plan.levels[0]
-    spare = size - plan.size
-    widened = Level(first.kappa, first.r, first.T + spare, first.B, first.rL, first.delta_L, first.rc)
-    return Plan((widened, *plan.levels[1:]), plan.rz, size, plan.beta)
+    outer = plan.levels[0]
+    widened = Level(outer.kappa, outer.r, outer.T + size - plan.size, outer.B, outer.rL, outer.delta_L, outer.rc)
+    return Plan((widened, *plan.levels[1:]), plan.rz, size, plan.beta, plan.needed)
+
+
+_WEAKEST = Fraction(999, 1000)
+
+
+def relaxed(budget: Budget, size: int, needed: Callable[[Budget], int]) -> Budget:
+    """The same budget with the least failure probability (on a grid of 64) that ``size`` values certify."""
+
+    def weaker(i: int) -> Budget:
+        share = i / 64
+        return replace(budget, beta=Fraction(float(budget.beta) ** (1 - share) * float(_WEAKEST) ** share))
+
+    if needed(weaker(64)) > size:
+        raise InfeasibleError(
+            f"{budget.reductions} reductions need at least {needed(weaker(64))} values even for failure probability {float(_WEAKEST)}, "
+            f"and {needed(budget)} for the one asked; got size = {size}: use levels=0, or more values"
+        )
+    return weaker(least_int(lambda i: needed(weaker(i)) <= size, 1))

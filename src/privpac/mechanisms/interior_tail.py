@@ -53,9 +53,9 @@ def point_law(values: Sequence[int], points: list[int], rc: Fraction) -> BlockLa
 def point_sample(values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction], rng: Rng) -> Outcome:
     """One exact draw; ``stage`` is ``(rL, delta_L, rc)``."""
     rL, delta_L, rc = stage
-    prefix = choosing_sample(prefix_votes(values, bits, z), rL, delta_L, rng=rng)
-    if prefix is BOTTOM:
-        return BOTTOM
+    prefix: Outcome = choosing_sample(prefix_votes(values, bits, z), rL, delta_L, rng=rng)
+    if isinstance(prefix, Bottom):
+        return prefix
     return int(point_law(values, candidates(prefix, z, bits, top), rc).sample(rng))
 
 
@@ -74,9 +74,7 @@ def mass(law: Law) -> dict[Outcome, Fraction]:
     return out
 
 
-def point_masses(
-    values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction]
-) -> dict[Outcome, Fraction]:
+def point_masses(values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction]) -> dict[Outcome, Fraction]:
     """The law that :func:`point_sample` draws from."""
     rL, delta_L, rc = stage
     out: dict[Outcome, Fraction] = {}

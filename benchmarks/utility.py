@@ -83,7 +83,7 @@ def count_points(learner: RegretSelection, bits: int, n: int, sizes: tuple[int, 
 
 @cache
 def tolerance(m: int, noise: Fraction, alpha: Fraction) -> int:
-    return robust_t(m, noise, 0, alpha)
+    return int(robust_t(m, noise, 0, alpha))
 
 
 def laws(column: str, world: World, data: UserData, best_error: float, alpha: float) -> Iterator[tuple[float, Profile, float]]:
@@ -218,7 +218,8 @@ class Agreement:
     def line(self, what: str) -> str:
         off = np.abs(np.log(self.ratios))
         shares = ", ".join(f"{100 * q:.0f} % within {100 * math.expm1(float(np.quantile(off, q))):.0f} %" for q in (0.5, 0.9, 0.95))
-        return f"{what}: {len(self.ratios)} cells with a reference; {shares}; geometric mean of the ratios {math.exp(float(np.mean(np.log(self.ratios)))):.3f}"
+        middle = math.exp(float(np.mean(np.log(self.ratios))))
+        return f"{what}: {len(self.ratios)} cells with a reference; {shares}; geometric mean of the ratios {middle:.3f}"
 
 
 # Tables
@@ -282,17 +283,11 @@ def plots(folder: Path, users: dict[tuple[str, int], dict[str, Any]], excess: di
     import matplotlib.pyplot as plt
 
     folder.mkdir(parents=True, exist_ok=True)
-    styles = {
-        "mean": ("tab:blue", "s"),
-        "default": ("tab:red", "o"),
-        "one": ("tab:gray", "^"),
-        "exceeds": ("tab:green", "v"),
-        "sqrt": ("tab:orange", "d"),
-    }
+    marks = {"mean": "s", "default": "o", "one": "^", "exceeds": "v", "sqrt": "d"}
+    colours = {"mean": "tab:blue", "default": "tab:red", "one": "tab:gray", "exceeds": "tab:green", "sqrt": "tab:orange"}
 
     def line(axes: Any, column: str, x: Any, y: Any) -> None:
-        colour, marker = styles[column]
-        axes.loglog(x, y, color=colour, marker=marker, markersize=4, linewidth=1.2, label=COLUMNS[column])
+        axes.loglog(x, y, color=colours[column], marker=marks[column], markersize=4, linewidth=1.2, label=COLUMNS[column])
 
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
     for axes, (name, m) in zip(panels, CURVES):

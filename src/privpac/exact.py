@@ -25,7 +25,7 @@ from flint import arb, fmpq
 
 from privpac.errors import ParameterError, Undecided
 
-__all__ = ["MAX_PRECISION", "Ball", "ExpSum", "Rational", "ball_of", "dyadic_base", "exp_ball", "precision", "rational", "up"]
+__all__ = ["MAX_PRECISION", "Ball", "ExpSum", "Rational", "ball_of", "dyadic_base", "exp_ball", "precision", "rational", "round_up", "up"]
 
 Rational = int | float | str | Fraction | Decimal
 """What a numeric parameter may be written as; a float is read as its shortest decimal."""
@@ -168,13 +168,14 @@ def up(compute: Callable[[], arb]) -> Fraction:
                 top = x.upper()
                 if abs(int(top.man_exp()[1])) > 1 << 24:
                     raise Undecided("a value is too large or too small to be written as a rational")
-                return _round_up_64(_fraction(top))
+                return round_up(_fraction(top))
         bits *= 2
         if bits > MAX_PRECISION:
             raise Undecided("a value could not be enclosed tightly enough to round it up")
 
 
-def _round_up_64(x: Fraction) -> Fraction:
+def round_up(x: Fraction) -> Fraction:
+    """The least rational of 64 significant bits that is not below ``x``; 0 for negative ``x``."""
     if x <= 0:
         return Fraction(0)
     shift = x.numerator.bit_length() - x.denominator.bit_length() - 64

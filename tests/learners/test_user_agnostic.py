@@ -163,6 +163,26 @@ def test_a_fixed_public_seed_fixes_the_set() -> None:
     assert type(released).from_json(released.to_json()).hypothesis == released.hypothesis
 
 
+def test_changed_parameters_keep_or_redraw_the_set() -> None:
+    wide = Integers(0, 2**64 - 1)
+    few = HashedPoints(wide, alpha=Fraction(1, 10), beta=Fraction(1, 20))
+    one = SurrogateSelection(Points(wide), epsilon=1, representation=few, public_seed=bytes(32))
+    assert one.with_(epsilon=2).hypotheses == one.hypotheses
+    assert one.with_(public_seed=bytes(31) + b"1").hypotheses != one.hypotheses
+    assert one.with_(representation=None).proper
+
+
+def test_a_set_for_another_domain_is_refused_before_anything_is_spent() -> None:
+    few = HashedPoints(Integers(0, 5), alpha=Fraction(1, 10), beta=Fraction(1, 20))
+    learner = SurrogateSelection(Points(DOMAIN), epsilon=1, representation=few)
+    with pytest.raises(ParameterError, match="domain"):
+        learner.bind(PEOPLE)
+    with pytest.raises(ParameterError, match="forgive"):
+        SurrogateSelection(Points(), epsilon=1, hypotheses=learner.hypotheses, forgiven=1).bind(
+            UserData.from_users([[(1, 0)]], features={"x": Integers(0, 5)})
+        )
+
+
 def test_an_improper_learner_keeps_a_third_of_alpha() -> None:
     wide = Integers(0, 2**64 - 1)
     few = HashedPoints(wide, alpha=Fraction(1, 10), beta=Fraction(1, 20))

@@ -25,7 +25,7 @@ from math import inf
 from typing import Any, TypeVar
 
 from privpac.errors import ParameterError
-from privpac.exact import Ball, Rational, rational
+from privpac.exact import Ball, Rational, rational, round_up
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.law import Law
 from privpac.law.divergence import within
@@ -189,7 +189,8 @@ def audit_exact(
         found.compare(y, x, law(y), law(x))
     if found.pair is None:
         raise ParameterError(f"the universe has no two neighbours under {rule.value}, so there is nothing to audit; add datasets")
-    top = min(found.epsilon, e) if found.holds else found.epsilon
+    top = found.epsilon if isinstance(found.epsilon, float) else round_up(found.epsilon)
+    top = min(top, e) if found.holds else top
     return ExactAudit(found.holds, e, d, rule, found.pairs, top, found.pair)
 
 

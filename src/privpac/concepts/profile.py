@@ -19,7 +19,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.law import Law
 
-__all__ = ["Profile", "Step", "constant_profile", "concatenate", "dense_profile", "step_from_events"]
+__all__ = ["Profile", "Step", "constant_profile", "concatenate", "dense_profile", "step_from_events", "step_of"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,6 +107,14 @@ def constant_profile(size: int, score: int = 0) -> Profile:
 def dense_profile(scores: NDArray[np.int64]) -> Profile:
     """One score per id."""
     return Profile((Step(0, np.arange(len(scores), dtype=np.uint64), len(scores) - 1, scores.astype(np.int64)),))
+
+
+def step_of(offset: int, end: int, first: int, places: NDArray[np.uint64], scores: NDArray[np.int64]) -> Step:
+    """Score ``first`` from id ``offset`` on, ``scores[i]`` from ``offset + places[i]`` on; places increase."""
+    if len(places) == 0 or places[0] != 0:
+        places = np.concatenate([np.zeros(1, dtype=np.uint64), places])
+        scores = np.concatenate([np.array([first], dtype=np.int64), scores])
+    return Step(offset, places, end, scores)
 
 
 def step_from_events(offset: int, end: int, first: int, at: NDArray[np.uint64], change: NDArray[Any]) -> Step:

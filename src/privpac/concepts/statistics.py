@@ -37,13 +37,21 @@ Table = int | Mapping[int, int] | Callable[[int], int]
 def read_table(table: Table, m: int, *, name: str, minimum: int) -> int:
     """The entry for ``m`` records; in a mapping the largest key at most ``m`` rules."""
     if isinstance(table, Mapping):
-        keys = [key for key in table if key <= m]
-        if not keys:
-            raise ParameterError(f"{name} has no entry for users with {min(table, default=0)} records or fewer; add a key 0 or 1")
-        value = table[max(keys)]
+        value = table[max(key for key in table if key <= m)]
     else:
         value = table(m) if callable(table) else table
     return positive_int(value, name, minimum=minimum)
+
+
+def check_table(table: Table, *, name: str, minimum: int) -> None:
+    """Refuse a table with missing or bad entries when it is declared: afterwards an error would depend on the data."""
+    if isinstance(table, Mapping):
+        if not any(key in (0, 1) for key in table):
+            raise ParameterError(f"{name} needs an entry for users with one record; add a key 0 or 1")
+        for value in table.values():
+            positive_int(value, name, minimum=minimum)
+    elif not callable(table):
+        positive_int(table, name, minimum=minimum)
 
 
 @dataclass(frozen=True)
@@ -91,8 +99,7 @@ class Exceeds(Statistic):
     tolerance: Table = 0
 
     def __post_init__(self) -> None:
-        if not callable(self.tolerance) and not isinstance(self.tolerance, Mapping):
-            positive_int(self.tolerance, "tolerance", minimum=0)
+        check_table(self.tolerance, name="tolerance", minimum=0)
 
     @property
     def bound(self) -> int:
@@ -182,8 +189,7 @@ class Regret(Statistic):
 
     def __post_init__(self) -> None:
         positive_int(self.levels, "levels", maximum=1 << 31)
-        if not callable(self.tau) and not isinstance(self.tau, Mapping):
-            positive_int(self.tau, "tau")
+        check_table(self.tau, name="tau", minimum=1)
 
     @property
     def bound(self) -> int:

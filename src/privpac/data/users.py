@@ -252,7 +252,12 @@ class UserData:
             return self._filter(keep_first(self.offsets, cap))
         if not self.codes:
             raise ParameterError("rule 'hash' reads codes: bind the features to their domains first, or use rule='first'")
-        ids = pl.Series(np.arange(self.n_users)) if self._ids is None else self._ids
+        if self.unit is Unit.ITEM:
+            return self  # every user is one record
+        if self._ids is None:
+            # Positions are no ids: removing one user would move the others and change what they keep.
+            raise ParameterError("rule 'hash' needs user ids, and these data have none; use rule='first'")
+        ids = self._ids
         labels = np.full(self.n_records, 2, np.uint8) if self.labels is None else self.labels
         words: list[NDArray[Any]] = [*(self.codes[name] for name in sorted(self.codes)), labels]
         bound = replace(self, features={n: d for n, d in self.features.items() if n in self.codes}, _raw={})
@@ -275,7 +280,7 @@ class UserData:
             codes={name: take(values, rows) for name, values in self.codes.items()},
             labels=None if self.labels is None else take(self.labels, rows),
             _raw={name: series.gather(rows) for name, series in self._raw.items()},
-            _ids=(pl.Series(np.arange(self.n_users)) if self._ids is None else self._ids).gather(chosen),
+            _ids=None if self._ids is None else self._ids.gather(chosen),
         )
 
     def _filter(self, keep: Bools) -> UserData:

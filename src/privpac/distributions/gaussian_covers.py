@@ -1,8 +1,8 @@
 """Covers of normal laws with known variance, and their Scheffé sets as nested half spaces.
 
-Means ``|mu| <= R`` lie on a cubic grid of spacing ``2 r s / sqrt(d)``, ``r = 2 Phi^{-1}((1 + c)/2)``, with norms up to ``R + r s``; the radius follows
-from ``TV = 2 Phi(distance / (2 s)) - 1``.  ``W`` is a half space ``{z : w.z > t}``: members of a grid share few directions ``w``, and along one
-direction the sets are nested, so one sweep over the projected records serves all pairs.
+Means ``|mu| <= R`` lie on a cubic grid of spacing ``2 r s / sqrt(d)``, ``r = 2 Phi^{-1}((1 + c)/2)``, with norms up to ``R + r s``;
+the radius follows from ``TV = 2 Phi(distance / (2 s)) - 1``.  ``W`` is a half space ``{z : w.z > t}``: members of a grid share few
+directions ``w``, and along one direction the sets are nested, so one sweep over the projected records serves all pairs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The cover of normal laws of one column with unknown mean and variance: s^2 in ``[1, K]``, ``|mu| <= R`` (in units of the least variance).
 
 ``ln s`` goes in steps of ``c / 0.48394``, the means of one scale in steps of ``c sqrt(2 pi) s``: ``TV <= |dmu| / (s sqrt(2 pi))`` and
-``TV <= 2 phi(1) |d ln s|`` (the derivative of TV in ``ln s`` is at most ``2 phi(1) = 0.48394``; then the triangle inequality), half of c each.
+``TV <= 2 phi(1) |d ln s|``, half of c each (the derivative of TV in ``ln s`` is at most ``2 phi(1) = 0.48394``; then the triangle
+inequality).
 
 The set of two members is an interval or the outside of one.  Its ends are moved to the nearest of 2048 public edges, and ``P(W)`` is
 computed for the moved set: near its ends the two densities almost agree, so little is lost, and privacy does not depend on it.

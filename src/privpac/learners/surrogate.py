@@ -59,6 +59,12 @@ class RepresentedSelection(SizedSelection):
         assert self.public_seed is not None
         return self.representation.sample(PublicCoins(self.public_seed))
 
+    def with_(self, **changes: Any) -> Any:
+        """The same learner with other parameters; another representation or seed means another draw."""
+        if {"representation", "public_seed", "concept"} & changes.keys():
+            changes = {"hypotheses": None} | changes
+        return super().with_(**changes)
+
     @property
     def proper(self) -> bool:
         """Whether the class stands for itself."""

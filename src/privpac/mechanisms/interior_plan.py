@@ -52,6 +52,9 @@ SLACK = 1e-9
 """Relative outward rounding of every condition, far above the error of doubles."""
 
 MAX_ACTIVE = 11
+_PREFIX = 1 / 8
+"""Share of a level's beta for the prefix: (e) is rarely the condition that binds, (b) always costs."""
+
 Real = Fraction | float
 _L = TypeVar("_L", covariant=True)
 
@@ -185,18 +188,19 @@ def _numbers(budget: Budget, shares: Shares, rate: Rate, innermost: int = 1) -> 
     """The least integers for these shares, with an innermost window of at least ``innermost`` values."""
     spent, beta = _Spent.of(budget, shares), float(budget.beta) * (1 - SLACK)
     beta_z = beta * shares[3] / 1000
-    beta_each = (beta - beta_z) / (2 * budget.reductions)
+    beta_each = (beta - beta_z) / budget.reductions
+    beta_c, beta_L = beta_each * (1 - _PREFIX), beta_each * _PREFIX
     m = max(innermost, 2 * voters(budget.log_top - math.log(beta_z), rate(spent.eps_z / 2)) - 1)
     prefix, delta_walk, delta_L = rate(spent.prefix / 2), float(spent.delta_walk) * (1 - SLACK), float(spent.delta_L)
     delta_L = min(delta_L, -math.expm1(-prefix))
-    c = voters(math.log(2 / beta_each), rate(spent.point / 2))
+    c = voters(math.log(2 / beta_c), rate(spent.point / 2))
     # Walks of J active steps, whatever the window: (kappa, J).
     kinds = [(_kappa(rate(spent.walk / (J + 1)), J, delta_walk), J) for J in range(1, MAX_ACTIVE + 1)]
     stops: list[tuple[int, int, int]] = []
     for _ in range(budget.reductions):
         others = m + 2 * c - 3
         # (e) does not depend on the walk: T + 1 votes on top among n = m + T + B - 1.
-        deep = choosing_depth(lambda q, others=others: others + q, c, prefix, delta_L, beta_each, 2 * c) - 1  # type: ignore[misc]
+        deep = choosing_depth(lambda q, others=others: others + q, c, prefix, delta_L, beta_L, 2 * c) - 1  # type: ignore[misc]
         stops.append(min((_stop(m + 2 * c - 2, c, deep, J, kappa), J, kappa) for kappa, J in kinds))
         m += stops[-1][0] + 2 * c - 2
     return _Numbers(m, 2 * c - 1, stops)

@@ -6,7 +6,7 @@ delta.  Each reduction by a hidden walk (``levels=k``) replaces the domain by th
 ``k**2 log k``, ``k = log*``, instead of ``log`` of the domain (seed 003, Theorem 6, which names such a median and gives no algorithm; the
 construction here is our own, with every constant).
 
-What that is worth: for 64-bit numbers the exponential mechanism is right.  One reduction pays from about 140 bits on (470 values
+What that is worth: for 64-bit numbers the exponential mechanism is right.  One reduction pays from about 140 bits on (461 values
 instead of 181 717 at 65536 bits, epsilon 1, delta 1e-6).  A second one would pay beyond 2**165 *bits*, never for data that fit in a
 computer; it is there because the theorem asks for it, and ``"auto"`` does not choose it in practice.
 

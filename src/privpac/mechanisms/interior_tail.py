@@ -12,17 +12,26 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from privpac.errors import LawError
 from privpac.law.base import BOTTOM, Bottom, Law
 from privpac.law.blocks import BlockLaw
-from privpac.law.finite import FiniteLaw
 from privpac.mechanisms.choosing import choosing_law, choosing_sample
 from privpac.rng import Rng
 
-__all__ = ["Outcome", "candidates", "mass", "point_law", "point_masses", "point_sample", "prefix_votes", "shares_of"]
+__all__ = [
+    "Outcome",
+    "at_depths",
+    "candidates",
+    "interior_masses",
+    "interior_score",
+    "mixed",
+    "point_law",
+    "point_masses",
+    "point_sample",
+    "prefix_votes",
+]
 
 Outcome = int | Bottom
 """A point, or ``BOTTOM`` where the choosing mechanism abstained."""
@@ -42,10 +51,14 @@ def candidates(prefix: int, z: int, bits: int, top: int) -> list[int]:
     return sorted({min(c, top) for c in (low, low | 1 << (rest - 1), low | ((1 << rest) - 1))})
 
 
+def interior_score(values: Sequence[int], point: int) -> int:
+    """``u``: how many of the sorted values lie on the thinner side of the point, itself included."""
+    return min(bisect_right(values, point), len(values) - bisect_left(values, point))
+
+
 def point_law(values: Sequence[int], points: list[int], rc: Fraction) -> BlockLaw:
     """The exponential mechanism on the few points, ``values`` sorted."""
-    score = [-min(bisect_right(values, c), len(values) - bisect_left(values, c)) for c in points]
-    law = Law.from_blocks(points, points, score, base=rc)
+    law = Law.from_blocks(points, points, [-interior_score(values, c) for c in points], base=rc)
     assert isinstance(law, BlockLaw)
     return law
 
@@ -62,35 +75,40 @@ def point_sample(values: Sequence[int], bits: int, top: int, z: int, stage: tupl
 # Exact laws, for the curator and for audits
 
 
-def mass(law: Law) -> dict[Outcome, Fraction]:
-    """Probability of every single outcome of a rational law."""
-    out: dict[Outcome, Fraction] = {}
-    finite: FiniteLaw = law.as_finite()
-    for value in finite.values():
-        exact = finite.number(value).exact
-        if exact is None:
-            raise LawError("a law with rational bases has rational probabilities only")
-        out[value] = exact
-    return out
+def interior_masses(values: Sequence[int], points: Iterable[int], base: Fraction) -> dict[Outcome, Fraction]:
+    """``base**u`` over the points, normalised in integers."""
+    scores = {c: interior_score(values, c) for c in points}
+    low, high = min(scores.values()), max(scores.values())
+    weights = {c: base.numerator ** (u - low) * base.denominator ** (high - u) for c, u in scores.items()}
+    total = sum(weights.values())
+    return {c: Fraction(w, total) for c, w in weights.items()}
 
 
 def point_masses(values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction]) -> dict[Outcome, Fraction]:
     """The law that :func:`point_sample` draws from."""
     rL, delta_L, rc = stage
-    out: dict[Outcome, Fraction] = {}
-    for prefix, share in mass(choosing_law(prefix_votes(values, bits, z), rL, delta_L)).items():
-        if isinstance(prefix, Bottom):
-            out[BOTTOM] = out.get(BOTTOM, Fraction(0)) + share
-            continue
-        for point, p in mass(point_law(values, candidates(prefix, z, bits, top), rc)).items():
-            out[point] = out.get(point, Fraction(0)) + share * p
-    return out
+    chosen = choosing_law(prefix_votes(values, bits, z), rL, delta_L)
+    parts: list[tuple[Fraction, dict[Outcome, Fraction]]] = [(chosen.prob_exact(BOTTOM), {BOTTOM: Fraction(1)})]
+    for block, number in chosen.blocks:
+        share = number.exact
+        assert share is not None  # rational bases
+        parts.append((share, interior_masses(values, candidates(block.start, z, bits, top), rc)))
+    return mixed(parts)
 
 
-def shares_of(parts: Sequence[tuple[Fraction, dict[Outcome, Fraction]]]) -> dict[Outcome, Fraction]:
+def mixed(parts: Iterable[tuple[Fraction, dict[Outcome, Fraction]]]) -> dict[Outcome, Fraction]:
     """``sum of share * law``."""
     out: dict[Outcome, Fraction] = {}
     for share, law in parts:
         for value, p in law.items():
             out[value] = out.get(value, Fraction(0)) + share * p
+    return out
+
+
+def at_depths(masses: dict[Outcome, Fraction]) -> dict[int, Fraction]:
+    """Below the top of a recursion an abstention stands for depth 0."""
+    out: dict[int, Fraction] = {}
+    for z, share in masses.items():
+        place = 0 if isinstance(z, Bottom) else z
+        out[place] = out.get(place, Fraction(0)) + share
     return out

@@ -15,6 +15,7 @@ the default.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,8 +26,8 @@ from typing import Any
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
-from privpac.law.base import BOTTOM, Bottom, Law
-from privpac.mechanisms.interior_tail import Outcome, mass, point_masses, point_sample, shares_of
+from privpac.law.base import Bottom, Law
+from privpac.mechanisms.interior_tail import Outcome, at_depths, mixed, point_masses, point_sample
 from privpac.mechanisms.rank import rank_law
 from privpac.rng import Rng, secret_rng
 
@@ -156,29 +157,20 @@ class PrefixInteriorPoint:
 
     def masses(self, values: Sequence[int], given: Sequence[Sequence[int]] | None = None) -> dict[Outcome, Fraction]:
         """Probability of every outcome, as rationals."""
-        z_law = self._depth_masses(values, given)
-        ordered = sorted(values)
-        return shares_of([(p, point_masses(ordered, self.bits, self.top, z, self.levels[0].stage)) for z, p in z_law.items()])
+        ordered, depths = sorted(values), at_depths(self._depth_masses(values, given))
+        return mixed((p, point_masses(ordered, self.bits, self.top, z, self.levels[0].stage)) for z, p in depths.items())
 
-    def _depth_masses(self, values: Sequence[int], given: Sequence[Sequence[int]] | None) -> dict[int, Fraction]:
-        drawn: dict[tuple[int, ...], int] = {}
-        for pairs in self._matchings(given):
-            depths = tuple(self._depths(values, pairs))
-            drawn[depths] = drawn.get(depths, 0) + 1
-        total = sum(drawn.values())
-        parts: list[tuple[Fraction, dict[Outcome, Fraction]]] = []
-        for found, count in drawn.items():
-            depths_ = list(found)
-            if len(self.levels) == 1:
-                law = mass(self._choose(depths_))
-            else:
-                law = self.inner.masses(self._window(depths_), None if given is None else given[1:])
-            parts.append((Fraction(count, total), law))
-        mixed = shares_of(parts)
-        out = {z: p for z, p in mixed.items() if not isinstance(z, Bottom)}
-        if BOTTOM in mixed:
-            out[0] = out.get(0, Fraction(0)) + mixed[BOTTOM]
-        return out
+    def _depth_masses(self, values: Sequence[int], given: Sequence[Sequence[int]] | None) -> dict[Outcome, Fraction]:
+        drawn = Counter(tuple(self._depths(values, pairs)) for pairs in self._matchings(given))
+        total = drawn.total()
+        if len(self.levels) == 1:
+            return mixed((Fraction(n, total), self._chosen(list(depths))) for depths, n in drawn.items())
+        rest = None if given is None else given[1:]
+        return mixed((Fraction(n, total), self.inner.masses(self._window(list(depths)), rest)) for depths, n in drawn.items())
+
+    def _chosen(self, depths: list[int]) -> dict[Outcome, Fraction]:
+        law = self._choose(depths)
+        return {z: law.prob_exact(z) for z in range(self.bits + 1)}
 
     def _matchings(self, given: Sequence[Sequence[int]] | None) -> Iterator[list[tuple[int, int]]]:
         if given is None:

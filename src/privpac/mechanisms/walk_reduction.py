@@ -25,7 +25,7 @@ from privpac.guarantee import positive_int
 from privpac.law.base import Bottom, Law
 from privpac.mechanisms import hidden_walk
 from privpac.mechanisms.hidden_walk import Level
-from privpac.mechanisms.interior_tail import Outcome, mass, point_masses, point_sample, shares_of
+from privpac.mechanisms.interior_tail import Outcome, at_depths, interior_masses, mixed, point_masses, point_sample
 from privpac.mechanisms.rank import rank_law
 from privpac.rng import Rng, secret_rng
 
@@ -124,15 +124,12 @@ class WalkReduction:
         return Law.from_weights(weights)
 
     def masses(self, values: Sequence[int]) -> dict[Outcome, Fraction]:
-        """Probability of every outcome, as rationals."""
+        """Probability of every outcome, as rationals; without levels every point of ``0..top`` is listed."""
         if not self.levels:
-            return mass(self._exponential(values))
+            if self.top >= MAX_LAW_WORK:
+                raise TooLargeError(f"a domain of {self.bits} bits is too large to list point by point; use law, which keeps blocks")
+            return interior_masses(values, range(self.top + 1), self.rz)
         level = self.levels[0]
         windows = hidden_walk.kept_law(values, self.bits, level)
-        depths = shares_of([(share, self.inner.masses(kept[level.B - 1 :])) for kept, share in windows.items()])
-        at: dict[int, Fraction] = {}
-        for z, share in depths.items():
-            # Below the top an abstention stands for depth 0.
-            place = 0 if isinstance(z, Bottom) else z
-            at[place] = at.get(place, Fraction(0)) + share
-        return shares_of([(share, point_masses(values, self.bits, self.top, z, level.stage)) for z, share in at.items()])
+        depths = mixed((share, self.inner.masses(kept[level.B - 1 :])) for kept, share in windows.items())
+        return mixed((share, point_masses(values, self.bits, self.top, z, level.stage)) for z, share in at_depths(depths).items())

@@ -51,9 +51,12 @@ def _figure(height: float) -> tuple[Figure, Any]:
 
 
 def rule_picture(rule: Rule) -> str:
-    """Where the rule says 1 over the columns it reads: a band for one, a map for two; empty text for constants and for more columns."""
+    """Where the rule says 1 over the columns it reads: a band for one, a map for two.
+
+    Empty text for constants, for more columns, and for cuts among floats that no axis can hold.
+    """
     reads = {name: rule.features[name] for name in rule.reads}
-    if rule.condition() in ("always", "never") or len(reads) > 2:
+    if rule.condition() in ("always", "never") or len(reads) > 2 or any(_extreme(rule, name) for name in reads):
         return ""
     return _band(rule, *next(iter(reads.items()))) if len(reads) == 1 else _map(rule, reads)
 
@@ -67,6 +70,12 @@ def _edges(rule: Rule, column: str) -> list[int]:
     return [edge + step for edge in found if isinstance(edge, int) for step in (-1, 0, 1)]
 
 
+def _extreme(rule: Rule, column: str) -> bool:
+    domain = rule.features[column]
+    low, high = domain.value_range()
+    return domain.kind == "floats" and any(abs(domain.value(min(max(edge, low), high))) > 1e300 for edge in _edges(rule, column))
+
+
 def _codes(domain: Domain, edges: Sequence[int], points: int) -> Codes:
     """Codes to draw: all of a small domain, else evenly spaced ones and those around the rule's own edges."""
     low, high = domain.value_range()
@@ -77,7 +86,7 @@ def _codes(domain: Domain, edges: Sequence[int], points: int) -> Codes:
         # All floats do not fit one axis: a window around the rule's own edge, twice as wide as the edge is large.
         centre = float(domain.value(inside[len(inside) // 2])) if inside else 0.0
         reach = max(abs(centre), 1.0)
-        window = np.linspace(max(centre - reach, -1.7e308), min(centre + reach, 1.7e308), points)
+        window = np.linspace(centre - reach, centre + reach, points)
         codes = domain.encode(window, on_invalid="clamp")[0].tolist()
     else:
         codes = [low + (high - low) * i // (points - 1) for i in range(points)]

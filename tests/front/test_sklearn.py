@@ -1,0 +1,236 @@
+"""``PrivateRuleClassifier`` keeps scikit-learn's contract and privpac's promises."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import privpac as pp
+from privpac.errors import BudgetExhausted, ItemLevelWarning, LedgerUnavailable, ParameterError, SchemaError
+from privpac.sklearn import PrivateRuleClassifier
+
+RANDOM = "a private fit draws fresh secret coins, so two fits on the same data may differ; this check compares two fits"
+
+
+def _expected(_: Any) -> dict[str, str]:
+    return {"check_classifier_data_not_an_array": RANDOM, "check_fit_idempotent": RANDOM}
+
+
+@parametrize_with_checks([PrivateRuleClassifier()], expected_failed_checks=_expected)
+def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_tags_say_binary_random_and_no_promise_of_score() -> None:
+    tags = PrivateRuleClassifier().__sklearn_tags__()
+    assert not tags.classifier_tags.multi_class
+    assert tags.classifier_tags.poor_score
+    assert tags.non_deterministic
+
+
+RNG = np.random.default_rng(3)
+N = 4000
+AGE, DOSE = RNG.integers(0, 100, N), RNG.integers(0, 51, N) / 10
+WHO = RNG.integers(0, 400, N)
+Y = (AGE > 60).astype(int)
+DOMAINS = {"age": pp.Integers(0, 99), "dose": pp.Grid(0, 5, "0.1")}
+FRAMES: dict[str, Any] = {"pandas": pd.DataFrame({"age": AGE, "dose": DOSE}), "polars": pl.DataFrame({"age": AGE, "dose": DOSE})}
+"""400 people who agree on a cut at 60: at epsilon 20 any other rule has probability below 1e-20."""
+
+
+def model(**more: Any) -> PrivateRuleClassifier:
+    return PrivateRuleClassifier(**({"epsilon": 20, "domains": DOMAINS, "public_n_users": 400} | more))
+
+
+@pytest.mark.parametrize("kind", list(FRAMES))
+def test_frames_are_read_by_name_and_the_rule_speaks_their_language(kind: str) -> None:
+    fitted = model().fit(FRAMES[kind], pd.Series(Y, name="ill"), groups=WHO)
+    assert list(fitted.feature_names_in_) == ["age", "dose"]
+    assert fitted.n_features_in_ == 2
+    assert str(fitted.rule_) == "ill when age > 60"
+    assert (fitted.predict(FRAMES[kind]) == Y).all()
+    assert fitted.score(FRAMES[kind], Y) == 1
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(FRAMES[kind][["dose", "age"]])
+
+
+@pytest.mark.parametrize("domains", [{0: pp.Integers(0, 99), 1: pp.Grid(0, 5, "0.1")}, [pp.Integers(0, 99), pp.Grid(0, 5, "0.1")], None])
+def test_arrays_take_domains_by_position(domains: Any) -> None:
+    X = np.column_stack([AGE, DOSE])
+    fitted = model(domains=domains).fit(X, Y, WHO)
+    assert (fitted.predict(X) == Y).mean() > 0.95
+    assert not hasattr(fitted, "feature_names_in_")
+    assert fitted.predict([[99, 0.0], [0, 0.0]]).tolist() == [1, 0]
+
+
+def test_guarantee_is_per_user_with_groups_and_loudly_per_item_without() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ItemLevelWarning)
+        assert str(model(epsilon=1).fit(FRAMES["pandas"], Y, groups=WHO).guarantee_) == "(1, 0)-DP per user, add-remove"
+    with pytest.warns(ItemLevelWarning, match="not people"):
+        fitted = model(epsilon=1).fit(FRAMES["pandas"], Y)
+    assert str(fitted.guarantee_) == "(1, 0)-DP per item, add-remove"
+    assert "protects records, not people" in fitted.guarantee_.explain()
+    assert any("single records" in line for line in fitted.released_.warnings)
+
+
+def test_guarantee_is_known_only_after_fit() -> None:
+    for name in ("guarantee_", "rule_"):
+        with pytest.raises(NotFittedError):
+            getattr(PrivateRuleClassifier(), name)
+
+
+def test_categories_and_dates_are_read_as_declared() -> None:
+    days = [date(2024, 1, 1 + k % 28) for k in range(N)]
+    sites = np.where(Y, "north", "south")
+    frame = pd.DataFrame({"site": sites, "day": days})
+    domains = {"site": pp.Categories(["south", "north"]), "day": pp.Dates("2024-01-01", "2024-12-31")}
+    for X in (frame, pl.from_pandas(frame), pl.from_pandas(frame).with_columns(pl.col("site").cast(pl.Categorical))):
+        fitted = model(domains=domains).fit(X, Y, groups=WHO)
+        assert (fitted.predict(X) == Y).all()
+        assert "site" in str(fitted.rule_)
+    fitted = model(domains=[pp.Categories(["south", "north"])]).fit(sites[:, None].astype(object), Y, groups=WHO)
+    assert (fitted.predict(sites[:, None].astype(object)) == Y).all()
+
+
+def test_label_values_may_be_anything_and_may_be_declared() -> None:
+    said = np.where(Y, "yes", "no")
+    fitted = model().fit(FRAMES["pandas"], said, groups=WHO)
+    assert fitted.classes_.tolist() == ["no", "yes"]
+    assert str(fitted.rule_) == "yes when age > 60"
+    assert (fitted.predict(FRAMES["pandas"]) == said).all()
+    turned = model(classes=["yes", "no"]).fit(FRAMES["pandas"], said, groups=WHO)
+    assert str(turned.rule_) == "no when age <= 60"
+    only = model(classes=["no", "yes"]).fit(FRAMES["pandas"], np.full(N, "yes"), groups=WHO)
+    assert set(only.predict(FRAMES["pandas"])) == {"yes"}
+    booleans = model().fit(FRAMES["pandas"], Y.astype(bool), groups=WHO)
+    assert booleans.predict(FRAMES["pandas"]).dtype == bool
+
+
+def test_parameters_clone_and_set() -> None:
+    first = model(rule="threshold", max_records=3, setting="realizable", neighbours="replace")
+    copy = clone(first)
+    assert copy.get_params() == first.get_params()
+    assert set(copy.get_params()) >= {"rule", "epsilon", "domains", "classes", "on_invalid", "ledger", "method"}
+    fitted = copy.set_params(domains={"age": pp.Integers(0, 99)}, epsilon=1).fit(FRAMES["pandas"][["age"]], Y, groups=WHO)
+    assert fitted.released_.learner == "realizable selection"
+    assert fitted.released_.parameters["max_records"] == 3
+    assert str(fitted.guarantee_) == "(1, 0)-DP per user, replace"
+
+
+def test_fitted_model_survives_pickling_and_saves_as_json(tmp_path: Path) -> None:
+    fitted = model().fit(FRAMES["polars"], Y, groups=WHO)
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.released_ == fitted.released_
+    assert (again.predict(FRAMES["polars"]) == fitted.predict(FRAMES["polars"])).all()
+    fitted.released_.save(tmp_path / "m.json")
+    assert pp.load(tmp_path / "m.json") == fitted.released_
+
+
+def test_pipeline_with_a_data_free_step_and_groups() -> None:
+    halve = FunctionTransformer(lambda X: X // 2, feature_names_out="one-to-one")
+    pipe = make_pipeline(halve, model(domains=[pp.Integers(0, 49)]))
+    pipe.fit(AGE[:, None], (AGE // 2 > 20).astype(int), privateruleclassifier__groups=WHO)
+    assert str(pipe[-1].guarantee_).startswith("(20, 0)-DP per user")
+    assert str(pipe[-1].rule_) == "1 when x0 > 20"
+    assert pipe.predict(np.array([[43], [41]])).tolist() == [1, 0]
+
+
+def test_metadata_routing_sends_groups_to_fit_and_to_the_splitter() -> None:
+    with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        warnings.simplefilter("error", ItemLevelWarning)  # every fold must get its groups
+        routed = model().set_fit_request(groups=True)
+        scores = cross_val_score(routed, FRAMES["pandas"], Y, cv=GroupKFold(3), params={"groups": WHO})
+        assert scores.min() > 0.99
+        pipe = make_pipeline(FunctionTransformer(), clone(routed)).fit(FRAMES["pandas"], Y, groups=WHO)
+        assert str(pipe[-1].guarantee_).startswith("(20, 0)-DP per user")
+    with sklearn.config_context(enable_metadata_routing=True), pytest.raises(Exception, match="groups"):
+        cross_val_score(model(), FRAMES["pandas"], Y, cv=3, params={"groups": WHO}, error_score="raise")
+
+
+def test_every_fit_spends_from_the_ledger_and_says_what_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "b.db"
+    pp.BudgetLedger.create(path, pp.Guarantee(2, unit="user", neighbours="add-remove"), dataset="d").close()
+    estimator = model(epsilon=1, ledger=path)
+    assert estimator.fit(FRAMES["pandas"], Y, groups=WHO).released_.parameters["budget left"] == "(1, 0) of (2, 0)"
+    clone(estimator).fit(FRAMES["pandas"], Y, groups=WHO)
+    with pytest.raises(BudgetExhausted):
+        estimator.fit(FRAMES["pandas"], Y, groups=WHO)
+    with pp.BudgetLedger.open(path) as book:
+        assert len(book.history()) == 2
+
+
+BAD: list[tuple[dict[str, Any], Any, Any, Any, type[Exception], str]] = [
+    ({"rule": "forest"}, None, None, None, ParameterError, "rule must be one of"),
+    ({"rule": "threshold"}, None, None, None, ParameterError, "one column"),
+    ({"epsilon": 0}, None, None, None, ParameterError, "epsilon"),
+    ({"epsilon": 1e9}, None, None, None, ParameterError, "epsilon"),
+    ({"method": "x"}, None, None, None, ParameterError, "method"),
+    ({"setting": "x"}, None, None, None, ParameterError, "setting"),
+    ({"on_invalid": "x"}, None, None, None, ParameterError, "on_invalid"),
+    ({"neighbours": "x"}, None, None, None, ParameterError, "neighbours"),
+    ({"domains": {"age": pp.Integers(0, 99)}}, None, None, None, ParameterError, "no domain"),
+    ({"domains": DOMAINS | {"weight": pp.Floats()}}, None, None, None, ParameterError, "weight"),
+    ({"domains": [pp.Floats()]}, None, None, None, ParameterError, "2 columns but 1 domains"),
+    ({"domains": {"age": (0, 99), "dose": (0, 5)}}, None, None, None, TypeError, "Domain"),
+    ({"domains": DOMAINS | {"age": pp.Integers(0, 50)}}, None, None, None, SchemaError, "column 'age': .* outside"),
+    ({"classes": [0]}, None, None, None, ParameterError, "classes"),
+    ({"classes": [1, 1]}, None, None, None, ParameterError, "classes"),
+    ({"classes": ["a", "b"]}, None, None, None, SchemaError, "declared classes"),
+    ({}, FRAMES["pandas"].assign(age=np.nan), None, None, SchemaError, "missing or NaN"),
+    ({}, FRAMES["pandas"].iloc[:0], Y[:0], None, ValueError, "minimum of 1"),
+    ({"domains": None}, FRAMES["pandas"].iloc[:0], Y[:0], None, ValueError, "minimum of 1"),
+    ({"domains": None}, FRAMES["pandas"].assign(age=np.inf), None, None, ValueError, "infinity"),
+    ({}, None, Y[1:], None, ValueError, "rows"),
+    ({}, None, AGE, None, ValueError, "Only binary"),
+    ({}, None, DOSE, None, ValueError, "label type"),
+    ({}, None, np.where(Y, np.nan, 0.0), None, ValueError, "NaN"),
+    ({}, None, None, WHO[1:], SchemaError, "lengths differ"),
+    ({}, None, None, np.where(AGE == 5, np.nan, WHO), SchemaError, "user ids are missing"),
+    ({}, None, None, [None, *WHO[1:].tolist()], SchemaError, "user ids are missing"),
+]
+
+
+@pytest.mark.parametrize(("change", "X", "y", "groups", "error", "said"), BAD, ids=range(len(BAD)))
+def test_bad_input_is_refused_before_anything_is_spent(
+    change: dict[str, Any], X: Any, y: Any, groups: Any, error: type[Exception], said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "b.db"
+    with pp.BudgetLedger.create(path, pp.Guarantee(99, unit="user", neighbours="add-remove"), dataset="d") as book:
+        with pytest.raises(error, match=said):
+            model(**change, ledger=path).fit(
+                FRAMES["pandas"] if X is None else X,
+                Y if y is None else y,
+                groups=(WHO if X is None else WHO[: len(X)]) if groups is None else groups,
+            )
+        assert book.history() == ()
+
+
+def test_a_missing_ledger_is_never_made_silently(tmp_path: Path) -> None:
+    with pytest.raises(LedgerUnavailable):
+        model(ledger=tmp_path / "none.db").fit(FRAMES["pandas"], Y, groups=WHO)
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_prediction_clamps_values_and_refuses_missing_ones() -> None:
+    fitted = model().fit(FRAMES["pandas"], Y, groups=WHO)
+    assert fitted.predict(pd.DataFrame({"age": [-5, 500], "dose": [9.0, -1.0]})).tolist() == [0, 1]
+    with pytest.raises(SchemaError, match="1 missing"):
+        fitted.predict(pd.DataFrame({"age": [5.0, np.nan], "dose": [1.0, 1.0]}))
+    with pytest.raises(ValueError, match="features"):
+        model(domains=None).fit(np.column_stack([AGE, DOSE]), Y, WHO).predict(np.zeros((2, 3)))

@@ -1,0 +1,159 @@
+"""Plans are pure functions of public numbers; they fall with records per user, rise with the class, and refuse bad numbers clearly."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import privpac as pp
+from privpac.bounds import certify_regret_agnostic
+from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule
+from privpac.errors import ParameterError
+from privpac.planning import Plan, plan
+
+CLASS = pp.Thresholds(pp.Integers(0, 1023))
+
+
+@pytest.fixture(scope="module")
+def default() -> Plan:
+    return plan(CLASS, epsilon=1)
+
+
+def numbers(planned: Plan, method: str) -> list[int]:
+    found = planned.row(method).n_users
+    assert all(n is not None for n in found)
+    return [n for n in found if n is not None]
+
+
+def test_standard_scenarios_are_planned_for_when_none_is_declared(default: Plan) -> None:
+    assert default.records_per_user == (1, 4, 16, 64, 256)
+    assert default.target == {"epsilon": "1", "alpha": "0.05", "beta": "0.05", "neighbours": "add-remove"}
+
+
+def test_users_needed_fall_with_records_per_user(default: Plan) -> None:
+    for row in default.rows:
+        found = numbers(default, row.method)
+        assert found[0] > found[-1]
+    assert numbers(default, "realizable selection") == sorted(numbers(default, "realizable selection"), reverse=True)
+
+
+def test_no_certified_number_is_below_the_lower_bound(default: Plan) -> None:
+    least = numbers(default, "any private agnostic learner")
+    for row in default.rows:
+        if row.kind == "certified" and row.method != "realizable selection":
+            assert all(n >= low for n, low in zip(numbers(default, row.method), least))
+    assert default.row("any private agnostic learner").kind == "lower bound"
+
+
+def test_larger_classes_smaller_epsilon_and_replace_need_more_users(default: Plan) -> None:
+    for harder in (
+        plan(pp.Thresholds(pp.Floats()), epsilon=1, records_per_user=16),
+        plan(CLASS, epsilon="1/10", records_per_user=16),
+        plan(CLASS, epsilon=1, records_per_user=16, alpha="0.02"),
+        plan(CLASS, epsilon=1, records_per_user=16, beta="0.001"),
+        plan(CLASS, epsilon=1, records_per_user=16, neighbours="replace"),
+    ):
+        for method in ("realizable selection", "regret selection", "per-user mean"):
+            assert numbers(harder, method)[0] > numbers(default, method)[2]
+
+
+def test_a_larger_epsilon_never_certifies_nothing_where_a_smaller_one_did() -> None:
+    """The certificate of a smaller rate holds for the larger one too."""
+    weak, strong = (numbers(plan(CLASS, epsilon=eps, records_per_user=(1, 4), setting="agnostic"), "per-user mean") for eps in (1, 40))
+    assert all(b <= a for a, b in zip(weak, strong))
+
+
+def test_the_planned_number_certifies_the_clip_that_the_learner_itself_uses(default: Plan) -> None:
+    for m, n in zip(default.records_per_user, numbers(default, "regret selection")):
+        tau = ClipRule(Fraction(1), n, CLASS.bits)(m)
+        certificate = certify_regret_agnostic(
+            records_per_user=m, tau=tau, theta=1, log_size=CLASS.log_size, alpha="0.05", beta="0.05", levels=DEFAULT_LEVELS
+        )
+        assert certificate.n_users is not None
+        assert certificate.n_users <= n
+    assert "public_n_users" in default.row("regret selection").assumption
+
+
+def test_bounded_noise_certifies_fewer_users_on_a_line_only() -> None:
+    line = plan(CLASS, epsilon=1, records_per_user=16, noise="0.1", setting="agnostic")
+    assert numbers(line, "regret selection, bounded noise")[0] < numbers(line, "regret selection")[0]
+    assert line.target["noise"] == "0.1"
+    points = plan(pp.Points(pp.Integers(0, 9)), epsilon=1, records_per_user=16, noise="0.1", setting="agnostic")
+    with pytest.raises(ParameterError, match="no method"):
+        points.row("regret selection, bounded noise")
+
+
+def test_setting_restricts_the_rows() -> None:
+    assert [row.method for row in plan(CLASS, epsilon=1, records_per_user=4, setting="realizable").rows] == ["realizable selection"]
+    agnostic = plan(CLASS, epsilon=1, records_per_user=4, setting="agnostic")
+    assert "realizable selection" not in [row.method for row in agnostic.rows]
+
+
+def test_a_bound_out_of_reach_leaves_its_row_open_and_says_why() -> None:
+    far = plan(CLASS, epsilon="1e-9", records_per_user=(1, 10**6))
+    lower = far.row("any private agnostic learner")
+    assert lower.n_users == (None, None)
+    assert "not computed for 1 records" in lower.note
+    realizable = far.row("realizable selection")
+    assert realizable.n_users[0] is not None
+    assert realizable.n_users[1] is None
+    assert "not computed for 1000000 records" in realizable.words()
+    assert "assumes" in realizable.words()
+
+
+def test_plan_reads_well_and_survives_json(default: Plan) -> None:
+    text = str(default)
+    assert "users needed: epsilon 1" in text
+    assert "realizable selection: assumes users with at least the declared number of records" in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+    back = json.loads(json.dumps(default.to_dict()))
+    assert back["rows"][0]["n_users"] == list(default.rows[0].n_users)
+    assert back["records_per_user"] == [1, 4, 16, 64, 256]
+
+
+def test_every_class_by_name_has_a_realizable_plan() -> None:
+    from privpac.concepts.named import RULES, rule_class
+
+    yes_no = {"a": pp.Integers(0, 1), "b": pp.Categories(["no", "yes"])}
+    for name in RULES:
+        single = name.startswith("threshold") or name in ("point", "interval")
+        columns: dict[str, Any] = {"x": pp.Integers(0, 20)} if single else yes_no
+        if name == "halfspace":
+            columns = {"a": pp.Integers(0, 9), "b": pp.Grid(0, 1, "0.1")}
+        planned = plan(rule_class(name, columns), epsilon=1, records_per_user=8, setting="realizable")
+        assert 1 <= numbers(planned, "realizable selection")[0] < 1000
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"epsilon": 0}, ParameterError),
+        ({"epsilon": -1}, ParameterError),
+        ({"epsilon": "nan"}, ParameterError),
+        ({"epsilon": "one"}, ParameterError),
+        ({"epsilon": 101}, ParameterError),
+        ({"epsilon": None}, TypeError),
+        ({"alpha": 0}, ParameterError),
+        ({"alpha": 1}, ParameterError),
+        ({"beta": 0}, ParameterError),
+        ({"beta": "2"}, ParameterError),
+        ({"noise": "0.5"}, ParameterError),
+        ({"noise": -1}, ParameterError),
+        ({"records_per_user": 0}, ParameterError),
+        ({"records_per_user": []}, ParameterError),
+        ({"records_per_user": 1.5}, TypeError),
+        ({"records_per_user": "16"}, TypeError),
+        ({"records_per_user": True}, TypeError),
+        ({"neighbours": "swap"}, ParameterError),
+        ({"setting": "easy"}, ParameterError),
+        ({"concept": pp.Thresholds()}, ParameterError),
+        ({"concept": "threshold"}, TypeError),
+    ],
+)
+def test_bad_numbers_are_refused(change: dict[str, Any], error: type[Exception]) -> None:
+    given = {"concept": CLASS, "epsilon": 1, "records_per_user": 4} | change
+    with pytest.raises(error):
+        plan(given.pop("concept"), **given)

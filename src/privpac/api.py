@@ -20,9 +20,9 @@ per part then:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -34,43 +34,12 @@ from privpac.errors import ItemLevelWarning, LedgerError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Learner
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.regret import RegretSelection
 from privpac.ledger import Balance, BudgetLedger, release
+from privpac.planning.choose import Choice, choose_method
+from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner
 from privpac.released import Released
 
 __all__ = ["METHODS", "Released", "learn", "learner_for", "load", "release_rule"]
-
-Options = dict[str, Any]
-
-
-def _regret(common: Mapping[str, Any], options: Options) -> Learner:
-    return RegretSelection(**common, **_known(RegretSelection, common, options))
-
-
-def _mean(common: Mapping[str, Any], options: Options) -> Learner:
-    return RegretSelection(**common, **_known(RegretSelection, {**common, "statistic": ""}, options), statistic="mean")
-
-
-def _realizable(common: Mapping[str, Any], options: Options) -> Learner:
-    options.pop("public_n_users", None)  # a public fact that this method has no use for
-    return RealizableSelection(**common, **_known(RealizableSelection, common, options))
-
-
-def _known(learner: type[Any], taken: Mapping[str, Any], options: Options) -> Options:
-    own = [field.name for field in fields(learner) if field.name not in taken]
-    strange = sorted(set(options) - set(own))
-    if strange:
-        raise ParameterError(f"unknown option {strange[0]!r}: {learner.__name__} takes {', '.join(own)}")
-    return options
-
-
-METHODS: dict[str, Callable[[Mapping[str, Any], Options], Learner]] = {
-    "regret": _regret,
-    "mean": _mean,
-    "realizable": _realizable,
-}
-"""Methods by name; ``auto`` picks among them from public quantities."""
 
 
 def learner_for(
@@ -87,9 +56,8 @@ def learner_for(
     """The learner that ``learn`` would run; data are not needed to build it.  Options that are None count as not given."""
     if setting not in ("agnostic", "realizable"):
         raise ParameterError(f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}")
-    if method != "auto" and method not in METHODS:
-        raise ParameterError(f"method must be 'auto' or one of {', '.join(sorted(METHODS))}; got {method!r}")
-    chosen = ("realizable" if setting == "realizable" else "regret") if method == "auto" else method
+    given = {name: value for name, value in options.items() if value is not None}
+    chosen = _choose(concept, epsilon, method, setting, neighbours, given).method
     common = {
         "concept": concept,
         "epsilon": rational(epsilon, "epsilon", above=0),
@@ -97,7 +65,17 @@ def learner_for(
         "unit": one_of(Unit, unit, "unit"),
         "max_records": max_records,
     }
-    return METHODS[chosen](common, {name: value for name, value in options.items() if value is not None})
+    return build_learner(chosen, common, given)
+
+
+def _choose(
+    concept: ConceptClass, epsilon: Rational, method: str, setting: str, neighbours: Neighbours | str, options: Mapping[str, Any]
+) -> Choice:
+    """The method named, or the one predicted best from what was declared."""
+    if method != "auto":
+        return Choice(method, "asked for")
+    facts = {name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)}
+    return choose_method(concept, epsilon=epsilon, neighbours=neighbours, setting=setting, **facts)
 
 
 def learn(
@@ -148,7 +126,11 @@ def learn(
     )
     if unit == Unit.ITEM:
         warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=2)
-    return release_rule(learner, data, ledger=ledger, not_before=not_before)
+    released = release_rule(learner, data, ledger=ledger, not_before=not_before)
+    if method == "auto" and {"public_n_users", "records_per_user"} <= {name for name, value in options.items() if value is not None}:
+        why = _choose(concept, epsilon, method, setting, neighbours, options).reason
+        released = replace(released, parameters={**released.parameters, "chosen because": why})
+    return released
 
 
 def release_rule(learner: Learner, data: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None) -> Released:

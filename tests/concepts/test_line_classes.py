@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,16 @@ def test_one_heavy_user_beside_many_light_ones_is_brute_force(concept: ConceptCl
         one_wrong = [statistic.value(e, b, 1) for e in (0, 1) for b in (0, 1)]
         counts = np.bincount(2 * single + least, minlength=4)
         assert profile.score(h) == statistic.value(mistakes, int(heavy.min()), m) + int(counts @ one_wrong)
+
+
+@pytest.mark.parametrize("concept", [Thresholds(direction="both"), Points(), Intervals()], ids=str)
+def test_profiles_may_be_folded_from_several_threads_at_once(concept: ConceptClass) -> None:
+    rng = np.random.default_rng(4)
+    x, y, who = rng.integers(0, 500, 80_000), rng.integers(0, 2, 80_000), rng.integers(0, 9000, 80_000)
+    users = UserData.from_arrays(x[:, None], y, who, features={"x": Integers(0, 499)})
+    expected = concept.profile(users, Regret(3)).blocks()
+    with ThreadPoolExecutor(4) as pool:
+        assert all(blocks == expected for blocks in pool.map(lambda _: concept.profile(users, Regret(3)).blocks(), range(8)))
 
 
 def test_a_class_takes_the_only_feature_or_all_of_them() -> None:

@@ -219,9 +219,9 @@ def test_every_covariance_is_near_a_grid_matrix() -> None:
 def test_covariance_covers_select_the_right_shape() -> None:
     rng = np.random.default_rng(7)
     domains = {"a": Floats(), "b": Floats()}
-    cover = covariance_cover(domains, R(1, 5), R(1), R(3), R(3, 10), 64)
+    cover = covariance_cover(domains, R(1, 5), R(1), R(14, 5), R(3, 10), 64)
     assert 2 < cover.size <= 256
-    true = np.array([[2.2, 0.8], [0.8, 2.0]])
+    true = np.array([[2.0, 0.7], [0.7, 1.9]])
     x = rng.multivariate_normal([0, 0], true, 400 * 20)
     data = UserData.from_arrays(x, users=np.repeat(np.arange(400), 20), features=domains)
     best = int(np.argmin(cover.scores(data, 64 * 8)))

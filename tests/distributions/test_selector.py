@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -254,6 +255,7 @@ def test_a_record_is_judged_alone_whatever_it_is_batched_with() -> None:
 def test_any_function_is_a_candidate_and_its_failures_are_ties() -> None:
     def broken(z: Any) -> Any:
         if np.any(np.asarray(z) > 6):
+            warnings.warn("about this record", RuntimeWarning, stacklevel=1)
             raise RuntimeError("no density here")
         return np.where(np.asarray(z) > 4, np.nan, 0.2)
 

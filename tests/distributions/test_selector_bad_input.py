@@ -39,6 +39,7 @@ GOOD: dict[str, Any] = {"candidates_are": "public", "records_per_user": 2}
         ([stats.norm(0, -1)], ParameterError),
         ([[1, 1]] * 5000, TooLargeError),
         ([stats.multivariate_normal], TypeError),
+        ([stats.norm], TypeError),
     ],
 )
 def test_bad_candidates_are_refused(candidates: Any, error: type[Exception]) -> None:

@@ -84,10 +84,8 @@ def main() -> None:
 
 def _run() -> int:
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)  # an Exit inside a command comes back as its code
         sys.stdout.flush()
-    except typer.Exit as exit_:
-        return exit_.exit_code
     except (typer.Abort, KeyboardInterrupt):
         return fail("stopped", STOPPED).exit_code
     except BrokenPipeError:
@@ -104,4 +102,4 @@ def _run() -> int:
             said = error.format_message().rstrip(". ")
             return fail(f"{said}; see --help").exit_code if said else BAD  # without arguments: the help was shown
         return fail(f"internal error ({type(error).__name__}); please report it", FAILED).exit_code
-    return 0
+    return code if isinstance(code, int) else 0

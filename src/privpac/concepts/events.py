@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from privpac.concepts.spread import even, spread
 from privpac.data.jit import jit
 
-__all__ = ["ROOM", "Scratch", "sort_span", "sum_events"]
+__all__ = ["ROOM", "sort_span", "sum_events"]
 
 Codes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -110,20 +109,6 @@ def sort_span(key: Any, load: Any, a: int, b: int, key_room: Any, load_room: Any
             before = count[d]
 
 
-class Scratch:
-    """Memory that is used again by the next call, so that the system need not hand out fresh pages."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, NDArray[np.uint64]] = {}
-
-    def empty(self, name: str, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """An array with any content; the same name gives the same memory."""
-        words = -(-prod(shape) * np.dtype(dtype).itemsize // 8)
-        if name not in self._held or len(self._held[name]) < words:
-            self._held[name] = np.empty(words, dtype=np.uint64)
-        return self._held[name][:words].view(dtype)[: prod(shape)].reshape(shape)
-
-
 # Many places: buckets by the leading bits of the range, then a sort inside each
 
 
@@ -159,13 +144,13 @@ def _sort_buckets(key: Any, load: Any, ends: Any, a: int, b: int, key_room: Any,
         sort_span(key, load, ends[d], ends[d + 1], key_room, load_room, stack)
 
 
-def _sorted_events(at: Codes, load: Loads, scratch: Scratch) -> tuple[Codes, Loads]:
+def _sorted_events(at: Codes, load: Loads) -> tuple[Codes, Loads]:
     """The events that change something, in order of place; their places begin at entry 1."""
     parts = [(i, a, b) for i, (a, b) in enumerate(even(len(at), _SMALL))]
     ranges = np.empty((len(parts), 3), dtype=np.uint64)
     spread(lambda i, a, b: _range(at, load, a, b, ranges[i]), parts)
     low, high, n = ranges[:, 0].min(), ranges[:, 1].max(), int(ranges[:, 2].sum())
-    starts, moved = np.empty(n + 1, dtype=np.uint64), scratch.empty("moved", (n,), load.dtype)
+    starts, moved = np.empty(n + 1, dtype=np.uint64), np.empty(n, dtype=load.dtype)
     key = starts[1:]
     if n == 0:
         return starts, moved
@@ -245,28 +230,26 @@ def _dense(at: Codes, change: Loads, first: int, places: int) -> tuple[Codes, In
     return place.astype(np.uint64), first + np.cumsum(moved[place])
 
 
-def sum_events(
-    at: Codes, change: Loads, first: Sequence[int], places: int, *, spare: Codes | None = None, scratch: Scratch | None = None
-) -> list[tuple[Codes, Ints]]:
+def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int, *, spare: Codes | None = None) -> list[tuple[Codes, Ints]]:
     """For each column of ``change`` a step function: increasing starts, the first one 0, and the total from each on.
 
     ``at[i] < places`` (at most 2**64), ``change`` has one row per event, ``first`` the total before all events, one per
     column.  Every place where a total moves is a start; two columns may share their starts.  ``spare`` is memory for
     ``len(at) + 1`` words that may be overwritten once ``at`` has been read, even that of ``at`` itself.
     """
-    columns, scratch = range(change.shape[1]), scratch or Scratch()
+    columns = range(change.shape[1])
     if places <= max(_SMALL, 2 * len(at)):
         return [_dense(at, change[:, c], first[c], places) for c in columns]
     if change.dtype == np.int32 and len(columns) == 2:
         # Two changes travel as one word: one sort serves both columns.
-        key, word = _sorted_events(at, np.ascontiguousarray(change).view(np.int64)[:, 0], scratch)
+        key, word = _sorted_events(at, np.ascontiguousarray(change).view(np.int64)[:, 0])
         totals = _room(spare, len(key)), np.empty(len(key), dtype=np.int64)
         n = _totals_of_two(key, word.view(np.int32).reshape(-1, 2), first[0], first[1], *totals)
         place, one, two = _used([key, *totals], n, len(at))
         return [(place, one), (place, two)]
     out = []
     for c in columns:
-        key, moved = _sorted_events(at, np.ascontiguousarray(change[:, c]), scratch)
+        key, moved = _sorted_events(at, np.ascontiguousarray(change[:, c]))
         total = _room(spare if c == columns[-1] else None, len(key))
         place, total = _used([key, total], _totals(key, moved, first[c], total), len(at))
         out.append((place, total))

@@ -176,7 +176,7 @@ class Intervals(ConceptClass):
     >>> from privpac.data import Grid
     >>> fever = Intervals(Grid(35, 42, 0.1), feature="temperature")
     >>> print(fever.decode(fever.id_of(35, 51), label="mild"))
-    mild when 38.5 <= temperature <= 40.0
+    mild when 38.5 <= temperature <= 40
     """
 
     domain: Domain | None = None

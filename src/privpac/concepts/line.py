@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.events import ROOM, Scratch, sort_span, sum_events
+from privpac.concepts.events import ROOM, sort_span, sum_events
 from privpac.concepts.profile import Step
 from privpac.concepts.spread import spread, user_spans
 from privpac.data.jit import jit
@@ -172,18 +172,17 @@ class Line:
         nothing = np.empty((0, len(self.directions)), dtype=change_type(self.levels))
         self._run(np.empty(0, dtype=np.uint64), nothing, find=True, emit=False)
 
-    def steps(self, base: int, size: int, *, find: bool = False, scratch: Scratch | None = None) -> list[Step]:
+    def steps(self, base: int, size: int, *, find: bool = False) -> list[Step]:
         """Two steps (cut 0; cuts 1..size) for every direction, with ids starting at ``base``; ``find`` the minimum first.
 
         Cut ``c + 1`` is where the code ``c`` is passed; keeping ``c`` itself as the start, in a step whose offset is one
         higher, lets 2**64 codes and their 2**64 + 1 cuts fit in 64 bits.
         """
-        scratch = scratch or Scratch()
         words = np.empty(len(self.codes) + 1, dtype=np.uint64)
-        change = scratch.empty("change", (len(self.codes), len(self.directions)), change_type(self.levels))
+        change = np.empty((len(self.codes), len(self.directions)), dtype=change_type(self.levels))
         first = self._run(words[:-1], change, find=find, emit=True)
         out: list[Step] = []
-        for c, (starts, scores) in enumerate(sum_events(words[:-1], change, first, size, spare=words, scratch=scratch)):
+        for c, (starts, scores) in enumerate(sum_events(words[:-1], change, first, size, spare=words)):
             cut0 = base + c * (size + 1)
             out.append(Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first[c]], dtype=np.int64)))
             out.append(Step(cut0 + 1, starts, size - 1, scores))

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
-from privpac.concepts.events import Scratch
 from privpac.concepts.line import Line
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
@@ -184,8 +183,8 @@ class Stumps(ConceptClass):
             # Sorting a user again is cheaper than keeping every sorted column.
             for line in lines:
                 line.find_minimum()
-        parts, scratch = zip(lines, self._bases, self._domains.values()), Scratch()
-        return Profile(tuple(step for line, base, domain in parts for step in line.steps(base, domain.size, scratch=scratch)))
+        parts = zip(lines, self._bases, self._domains.values())
+        return Profile(tuple(step for line, base, domain in parts for step in line.steps(base, domain.size)))
 
     # Labellings
 

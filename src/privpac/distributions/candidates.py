@@ -17,6 +17,7 @@ a released distribution                what it is (mass function, histogram, nor
 from __future__ import annotations
 
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ class Density:
 def quietly(function: Callable[[Any], Any], x: Any, n: int) -> Floats64:
     """Values of a candidate's own function; whatever goes wrong on a record is NaN, never an exception or a warning."""
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             out = np.asarray(function(x), dtype=np.float64).reshape(-1)
     except Exception:
         return np.full(n, np.nan)

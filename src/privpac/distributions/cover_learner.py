@@ -5,7 +5,7 @@ contribution to a pair is ``clip(m q - L c_i, -T, T)`` and a member's score is i
 
 **Guarantee.**  ``(epsilon, 0)`` per user by the range rule (see :mod:`privpac.distributions.selector`); it does not depend on the family
 containing the population.  **Accuracy.**  Total variation ``alpha`` except with probability ``beta`` for as many users as
-:attr:`CoverLearner.certificate_for` says (C2 with ``a0 = c``, ``a1 = alpha - 2 c``, width 1).
+:meth:`CoverLearner.certificate_for` says (C2 with ``a0 = c``, ``a1 = alpha - 2 c``, width 1).
 
 Covers grow quickly; beyond their limits ``TooLargeError`` names the learner to use instead, before data are touched.
 """

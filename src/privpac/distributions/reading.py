@@ -64,6 +64,8 @@ def _foreign(value: Any, name: str) -> Candidate:
     if isinstance(value, np.ndarray) or (isinstance(value, Sequence) and not isinstance(value, (str, bytes))):
         array = np.asarray(value, dtype=object)
         return Pmf(weights_of(array.ravel().tolist(), name), name)
+    if isinstance(value, (stats.rv_continuous, stats.rv_discrete)) or type(value).__module__.startswith("scipy.stats"):
+        raise TypeError(f"{name} is a scipy.stats distribution without parameters; freeze it, as in stats.norm(0, 1)")
     if callable(value):
         function = value
 

@@ -6,8 +6,22 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
+    "CapSelection": "cap",
+    "GroupPrivacy": "baselines",
+    "MinimumError": "minimum_error",
+    "OneRecordPerUser": "baselines",
+    "PairwiseSelection": "pairwise",
+    "PrivateCompare": "minimum_error",
+    "PrivateMedian": "median",
     "RealizableSelection": "realizable",
     "RegretSelection": "regret",
+    "SurrogateSelection": "surrogate",
+    "ThresholdLearner": "thresholds",
+    "ThresholdSearch": "search",
+    "UserAgnosticLearner": "agnostic",
+    "group_privacy": "baselines",
+    "one_record_per_user": "baselines",
+    "private_cap": "cap",
 }
 
 __all__ = list(_HOME)

@@ -26,12 +26,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privpac.errors import InfeasibleError, LawError, ParameterError
-from privpac.exact import Rational, rational
+from flint import arb
+
+from privpac.errors import InfeasibleError, LawError, ParameterError, Undecided
+from privpac.exact import MAX_PRECISION, Rational, as_arb, precision, rational, up
 from privpac.guarantee import positive_int
+from privpac.law.levels import invert
 from privpac.rng import Rng
 
-__all__ = ["MAX_PATHS", "Level", "active_steps", "branch", "coin", "delta1", "kept_law", "step", "step_parts", "walk", "walk_paths"]
+__all__ = ["MAX_PATHS", "Level", "active_steps", "branch", "coin", "delta1", "kept_law", "step", "step_ball", "walk", "walk_paths"]
 
 MAX_PATHS = 1 << 14
 """How many walks an exact law enumerates at most."""
@@ -40,26 +43,27 @@ MAX_PATHS = 1 << 14
 # Public numbers
 
 
-def step_parts(d: int, r: Fraction, kappa: int) -> tuple[int, int]:
-    """``step(d)`` as (numerator, denominator), not reduced: sampling needs no common divisor of long integers."""
-    if d >= kappa:
-        return 1, 1
-    if d <= -kappa:
-        return 0, 1
-    p, q = r.numerator, r.denominator
-    below = kappa - abs(d)
-    # Both powers over the common denominator q**kappa.
-    lighter, whole = (p**below - q**below) * q ** abs(d), 2 * (p**kappa - q**kappa)
-    return (lighter, whole) if d <= 0 else (whole - lighter, whole)
-
-
 def step(d: int, r: Fraction, kappa: int) -> Fraction:
     """The probability of entering the child that is heavier by ``d``.
 
     >>> [str(step(d, Fraction(2), 3)) for d in range(-3, 4)]
     ['0', '1/14', '3/14', '1/2', '11/14', '13/14', '1']
     """
-    return Fraction(*step_parts(d, r, kappa))
+    if abs(d) >= kappa:
+        return Fraction(d > 0)
+    p, q, below = r.numerator, r.denominator, kappa - abs(d)
+    # Both powers over the common denominator q**kappa.
+    lighter = Fraction((p**below - q**below) * q ** abs(d), 2 * (p**kappa - q**kappa))
+    return lighter if d <= 0 else 1 - lighter
+
+
+def step_ball(d: int, r: Fraction, kappa: int) -> arb:
+    """``step(d)`` for ``|d| < kappa`` at the working precision, without writing out the powers."""
+    if d == 0:
+        return arb(1) / 2
+    rate = as_arb(r).log()
+    lighter = (rate * (kappa - abs(d))).expm1() / (2 * (rate * kappa).expm1())
+    return lighter if d < 0 else 1 - lighter
 
 
 def delta1(r: Fraction, kappa: int) -> Fraction:
@@ -113,14 +117,24 @@ class Level:
         """The size of the window that a multiset of ``n`` values leaves."""
         return n - self.T - (self.B - 1)
 
-    def spent(self, n: int) -> tuple[Fraction, Fraction]:
-        """``(e**epsilon, delta)`` of this reduction for one replaced element of ``n``, exactly."""
+    def factor(self, n: int) -> Fraction:
+        """``e**epsilon`` of this reduction for one replaced element of ``n``, exactly."""
         steps = active_steps(n, self.T, self.kappa)
-        factor, delta = self.rL**2 * self.rc**2, self.delta_L
-        if steps:
-            factor *= self.r ** (steps + 1)
-            delta += (steps + self.r) * delta1(self.r, self.kappa)
-        return factor, delta
+        return self.rL**2 * self.rc**2 * (self.r ** (steps + 1) if steps else 1)
+
+    def delta(self, n: int) -> Fraction:
+        """``delta`` of this reduction for one replaced element of ``n``, exactly."""
+        steps = active_steps(n, self.T, self.kappa)
+        return self.delta_L + ((steps + self.r) * delta1(self.r, self.kappa) if steps else 0)
+
+    def delta_up(self, n: int) -> Fraction:
+        """:meth:`delta`, rounded up without writing out ``r**kappa``."""
+        steps = active_steps(n, self.T, self.kappa)
+        if not steps:
+            return self.delta_L
+        gap = (self.r + steps) * (self.r - 1) / 2
+        walk = up(lambda: as_arb(gap) / (as_arb(self.r).log() * self.kappa).expm1())
+        return self.delta_L + walk
 
 
 # The walk
@@ -157,11 +171,19 @@ def walk(values: Sequence[int], bits: int, T: int, goes_left: Callable[[int], bo
 
 
 def coin(level: Level, rng: Rng) -> Callable[[int], bool]:
-    """Fresh secret coins with probability exactly ``step``; certain steps draw nothing."""
+    """Fresh secret coins with probability exactly ``step``: bits are drawn until a ball decides; certain steps draw nothing."""
 
     def goes_left(d: int) -> bool:
-        part, whole = step_parts(d, level.r, level.kappa)
-        return rng.below(whole) < part
+        if abs(d) >= level.kappa:
+            return d > 0
+        u, bits = 0, 0
+        while bits < MAX_PRECISION:
+            u, bits = (u << 64) | rng.bits(64), bits + 64
+            with precision(bits + 64):
+                side = invert([step_ball(d, level.r, level.kappa), arb(1)], arb(1), u, bits)
+            if side is not None:
+                return side == 0
+        raise Undecided("a draw was not decided")
 
     return goes_left
 

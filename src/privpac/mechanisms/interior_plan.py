@@ -322,7 +322,7 @@ def relaxed(budget: Budget, size: int, needed: Callable[[Budget], int]) -> Budge
 
     if needed(weaker(64)) > size:
         raise InfeasibleError(
-            f"{budget.reductions} reductions need at least {needed(weaker(64))} values even for failure probability {float(_WEAKEST)}, "
+            f"levels={budget.reductions} needs at least {needed(weaker(64))} values even for failure probability {float(_WEAKEST)}, "
             f"and {needed(budget)} for the one asked; got size = {size}: use levels=0, or more values"
         )
     return weaker(least_int(lambda i: needed(weaker(i)) <= size, 1))

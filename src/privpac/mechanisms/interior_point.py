@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -132,7 +132,7 @@ class _Ask:
                 best, chosen = found, k
         if self.size is None or self.size >= best.size:
             return self.plan(chosen)
-        return min(self._short(), key=lambda plan: (plan.beta, len(plan.levels)))
+        return replace(min(self._short(), key=lambda plan: (plan.beta, len(plan.levels))), needed=best.size)
 
     def _short(self) -> Iterator[Plan[Any]]:
         for k in (0, 1):
@@ -210,7 +210,7 @@ class InteriorPoint:
         engine = PrefixInteriorPoint if self.engine == "pairs" and plan.levels else WalkReduction
         built = engine(plan.levels, plan.rz, self.top, plan.size)
         promised = ExpSum.exp(rational(self.epsilon)) - ExpSum.of(built.multiplicative)
-        if promised.sign() < 0 or built.delta > rational(self.delta):
+        if promised.sign() < 0 or built.delta_up > rational(self.delta):
             raise InfeasibleError("the planned integers exceed the privacy asked for; use a larger epsilon or delta")
         return built
 

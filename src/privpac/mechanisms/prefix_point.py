@@ -118,6 +118,10 @@ class PrefixInteriorPoint:
     def delta(self) -> Fraction:
         return sum((level.delta_L for level in self.levels), Fraction(0))
 
+    @property
+    def delta_up(self) -> Fraction:
+        return self.delta
+
     # Pairs
 
     def _depths(self, values: Sequence[int], pairs: Sequence[tuple[int, int]]) -> list[int]:

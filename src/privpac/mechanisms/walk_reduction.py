@@ -77,21 +77,20 @@ class WalkReduction:
         """The problem left after one reduction: depths instead of values."""
         return WalkReduction(self.levels[1:], self.rz, self.bits, self.levels[0].inner_size(self.size))
 
-    @cached_property
-    def spent(self) -> tuple[Fraction, Fraction]:
-        if not self.levels:
-            return self.rz**2, Fraction(0)
-        factor, delta = self.levels[0].spent(self.size)
-        return factor * self.inner.spent[0], delta + self.inner.spent[1]
-
     @property
     def multiplicative(self) -> Fraction:
         """``e**epsilon`` of the guarantee, exactly."""
-        return self.spent[0]
+        return self.levels[0].factor(self.size) * self.inner.multiplicative if self.levels else self.rz**2
 
     @property
     def delta(self) -> Fraction:
-        return self.spent[1]
+        """``delta`` of the guarantee, exactly."""
+        return self.levels[0].delta(self.size) + self.inner.delta if self.levels else Fraction(0)
+
+    @property
+    def delta_up(self) -> Fraction:
+        """``delta``, rounded up: cheap also where ``r**kappa`` has millions of bits."""
+        return self.levels[0].delta_up(self.size) + self.inner.delta_up if self.levels else Fraction(0)
 
     # Draws
 

@@ -124,7 +124,7 @@ def plan(
 
     >>> import privpac as pp
     >>> pp.plan(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=16).row("realizable selection").n_users
-    (26,)
+    (24,)
     """
     if not isinstance(concept, ConceptClass):
         raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")

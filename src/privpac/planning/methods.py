@@ -1,0 +1,57 @@
+"""Methods by the names people type, and the learners behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from importlib import import_module
+from typing import Any
+
+from privpac.errors import ParameterError
+from privpac.learners.base import Learner
+
+__all__ = ["METHODS", "Method", "build_learner"]
+
+PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise")
+"""Declarations that a method may have no use for; they are then ignored instead of refused."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A learner class in ``privpac.learners`` with some of its parameters set."""
+
+    home: str
+    learner: str
+    about: str
+    preset: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> type[Any]:
+        found: type[Any] = getattr(import_module(f"privpac.learners.{self.home}"), self.learner)
+        return found
+
+
+METHODS: dict[str, Method] = {
+    "regret": Method("regret", "RegretSelection", "clipped regret against each user's own best rule; the default"),
+    "mean": Method("regret", "RegretSelection", "per-user averages; unbiased when users differ", {"statistic": "mean"}),
+    "realizable": Method("realizable", "RealizableSelection", "users with more than `tolerance` mistakes; when some rule is right"),
+    "agnostic": Method("agnostic", "UserAgnosticLearner", "users with more than t mistakes, t from a private estimate of the least error"),
+    "direct": Method("thresholds", "ThresholdLearner", "the same over all cut-offs of one column", {"method": "direct"}),
+    "search": Method("thresholds", "ThresholdLearner", "private binary search for a cut-off", {"method": "search"}),
+    "surrogate": Method("surrogate", "SurrogateSelection", "a small public set of stand-ins for a large class"),
+    "pairwise": Method("pairwise", "PairwiseSelection", "worst clipped comparison with any other rule; needs records_per_user or tau"),
+}
+
+
+def build_learner(method: str, common: Mapping[str, Any], options: Mapping[str, Any]) -> Learner:
+    """The learner of a method; ``common`` are the fields of every selection, ``options`` those of this one."""
+    if method not in METHODS:
+        raise ParameterError(f"method must be 'auto' or one of {', '.join(sorted(METHODS))}; got {method!r}")
+    chosen = METHODS[method]
+    learner = chosen.load()
+    own = [f.name for f in fields(learner) if f.name not in common and f.name not in chosen.preset]
+    given = {name: value for name, value in options.items() if name in own or name not in PUBLIC_FACTS}
+    strange = sorted(set(given) - set(own))
+    if strange:
+        raise ParameterError(f"unknown option {strange[0]!r}: {learner.__name__} takes {', '.join(own)}")
+    built: Learner = learner(**common, **chosen.preset, **given)
+    return built

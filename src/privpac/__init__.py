@@ -38,9 +38,11 @@ _HOME = {
     "UserData": "data",
     "bounds": "",
     "learn": "api",
+    "learn_distribution": "api_distributions",
     "load": "api",
     "plan": "planning",
     "release": "ledger",
+    "select_distribution": "api_distributions",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -93,7 +93,8 @@ def children(node: Node) -> tuple[Node, Node]:
 
 def common_prefix_law(common: Sequence[int], x: int, bits: int, level: Level) -> Masses:
     """The walk of ``common + x``, cut as soon as ``common`` weighs at most ``T``; node by node, by the definition."""
-    data, out = (*common, x), {}
+    data = (*common, x)
+    out: Masses = {}
     open_: list[tuple[tuple[Node, ...], Fraction]] = [(((0, 0),), Fraction(1))]
     while open_:
         path, share = open_.pop()

@@ -357,7 +357,6 @@ def test_too_few_users_are_said_under_replace_or_when_declared_and_never_read_un
         ({"tau": 1, "epsilon": math.inf}, ParameterError, "epsilon"),
         ({"tau": 1, "max_records": 0}, ParameterError, "max_records"),
     ],
-    ids=str,
 )
 def test_bad_parameters_are_refused_before_any_data(options: dict[str, Any], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):

@@ -43,8 +43,10 @@ def test_values_of_a_thousand_bits_make_few_blocks(y: list[int], ranks: tuple[in
     law = rank_law(y, hi, K, 2**1000 - 1, Fraction(3, 2))
     blocks = list(law.blocks)
     assert len(blocks) <= 2 * len(y) + 1
-    assert blocks[0][0].start == 0  # type: ignore[union-attr]
-    assert blocks[-1][0].stop == 2**1000  # type: ignore[union-attr]
+    first, last = blocks[0][0], blocks[-1][0]
+    assert isinstance(first, range)
+    assert isinstance(last, range)
+    assert (first.start, last.stop) == (0, 2**1000)
     for block, score in blocks:
         assert isinstance(block, range)
         assert {-literal_score(y, hi, K, z) for z in (block.start, block.stop - 1)} == {score}

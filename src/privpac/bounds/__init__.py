@@ -26,6 +26,16 @@ _ROOMS = {
         "lower_two_points",
     ),
     "lower_agnostic": ("lower_representation", "lower_sparse", "lower_statistics", "lower_testing"),
+    "median": (
+        "certify_rank",
+        "choosing_votes",
+        "interior_point_closed_form",
+        "interior_point_exponential",
+        "log_star",
+        "pairs_failure",
+        "reductions_to_constant",
+        "walk_failure",
+    ),
     "pairwise": ("certify_pairwise", "pairwise_closed_form", "plan_pairwise"),
     "realizable": ("certify_realizable", "plan_realizable", "realizable_closed_form"),
     "regret": (

@@ -1,5 +1,6 @@
 """Imports every module that adds a command."""
 
+import privpac.cli.distribution
 import privpac.cli.learn
 import privpac.cli.ledger
 import privpac.cli.plan

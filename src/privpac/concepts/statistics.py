@@ -30,6 +30,9 @@ __all__ = ["DEFAULT_LEVELS", "ClipRule", "Exceeds", "Mean", "Regret", "Statistic
 DEFAULT_LEVELS = 840
 """Steps of a scaled contribution: divisible by 1..8, so small clips lose nothing to rounding."""
 
+MOST = 1 << 62
+"""More mistakes than any user can make: larger entries of a table mean the same."""
+
 Table = int | Mapping[int, int] | Callable[[int], int]
 """A public function of a user's number of records: a constant, a table or a rule."""
 
@@ -40,7 +43,7 @@ def read_table(table: Table, m: int, *, name: str, minimum: int) -> int:
         value = table[max(key for key in table if key <= m)]
     else:
         value = table(m) if callable(table) else table
-    return positive_int(value, name, minimum=minimum)
+    return min(positive_int(value, name, minimum=minimum), MOST)
 
 
 def check_table(table: Table, *, name: str, minimum: int) -> None:
@@ -49,9 +52,9 @@ def check_table(table: Table, *, name: str, minimum: int) -> None:
         if not any(key in (0, 1) for key in table):
             raise ParameterError(f"{name} needs an entry for users with one record; add a key 0 or 1")
         for value in table.values():
-            positive_int(value, name, minimum=minimum)
+            positive_int(value, name, minimum=minimum, maximum=MOST)
     elif not callable(table):
-        positive_int(table, name, minimum=minimum)
+        positive_int(table, name, minimum=minimum, maximum=MOST)
 
 
 @dataclass(frozen=True)

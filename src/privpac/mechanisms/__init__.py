@@ -2,22 +2,32 @@
 
 from privpac.mechanisms.choosing import ChoosingKind, ChoosingMechanism, choosing_law, choosing_sample
 from privpac.mechanisms.exponential import ExponentialMechanism
+from privpac.mechanisms.interior_plan import plan_interior_point
+from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.mechanisms.laplace import Laplace, discrete_laplace
 from privpac.mechanisms.noisy_min import NoisyMin
 from privpac.mechanisms.parameters import range_sensitivity
+from privpac.mechanisms.prefix_point import PrefixInteriorPoint
 from privpac.mechanisms.randomized_response import RandomizedResponse
+from privpac.mechanisms.rank import RankMechanism, rank_law, rank_window
 from privpac.mechanisms.truncated_laplace import TruncatedLaplace
 
 __all__ = [
     "ChoosingKind",
     "ChoosingMechanism",
     "ExponentialMechanism",
+    "InteriorPoint",
     "Laplace",
     "NoisyMin",
+    "PrefixInteriorPoint",
     "RandomizedResponse",
+    "RankMechanism",
     "TruncatedLaplace",
     "choosing_law",
     "choosing_sample",
     "discrete_laplace",
+    "plan_interior_point",
     "range_sensitivity",
+    "rank_law",
+    "rank_window",
 ]

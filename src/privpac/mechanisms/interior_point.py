@@ -162,7 +162,8 @@ class InteriorPoint:
     ===========================  ===========================================================================================
     ``top = 0``                  the answer is 0 and costs nothing: guarantee (0, 0)
     ``delta = 0``                ``levels="auto"`` means 0; ``levels >= 1`` is refused
-    ``size`` below the plan      runs with ``AccuracyWarning`` and says what would be needed; privacy is untouched
+    ``size`` below the plan      runs with ``AccuracyWarning`` and says what would be needed; privacy is untouched.  A fixed ``levels >= 1``
+                                 with fewer values than any accuracy needs is an ``InfeasibleError``
     fewer values than ``hi+size``  the window is padded with 0, without an error: the number of values stays private
     values outside ``0..top``    moved to the nearest end, one by one
     ``BOTTOM``                   the choosing mechanism abstained (only with reductions): an output like any other
@@ -171,7 +172,7 @@ class InteriorPoint:
 
     epsilon: Rational
     delta: Rational = 0
-    top: int = field(kw_only=True)
+    top: int = field(kw_only=True, repr=False)  # may have more digits than Python prints
     beta: Rational = field(kw_only=True, default=Fraction(1, 20))
     size: int | None = field(kw_only=True, default=None)
     levels: int | str = field(kw_only=True, default="auto")

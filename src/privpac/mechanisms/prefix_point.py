@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
@@ -79,7 +79,7 @@ class PrefixInteriorPoint:
 
     levels: tuple[PairLevel, ...]
     rz: Fraction
-    top: int
+    top: int = field(repr=False)
     size: int
 
     def __init__(self, levels: Sequence[PairLevel], rz: Rational, top: int, size: int) -> None:

@@ -127,7 +127,7 @@ class RankMechanism:
     epsilon: Rational
     hi: int = field(kw_only=True)
     K: int = field(kw_only=True)
-    d: int = field(kw_only=True)
+    d: int = field(kw_only=True, repr=False)
     unit: Unit | str = field(kw_only=True)
     neighbours: Neighbours | str = field(kw_only=True)
 

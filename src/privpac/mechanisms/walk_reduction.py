@@ -14,7 +14,7 @@ Lemma 3 with the induction hypothesis (mixing over the walk's further coins), th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -48,7 +48,7 @@ class WalkReduction:
 
     levels: tuple[Level, ...]
     rz: Fraction
-    top: int
+    top: int = field(repr=False)
     size: int
 
     def __init__(self, levels: Sequence[Level], rz: Rational, top: int, size: int) -> None:

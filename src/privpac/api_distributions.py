@@ -1,0 +1,288 @@
+"""Distributions in one call: select among candidates, or learn one of a family, from users' records.
+
+``select_distribution`` names the candidate closest to the population; ``learn_distribution`` learns a histogram, a mass function, a
+product or a normal law.  Both choose their learner from public declarations only, spend from the ledger if one is given,
+and return a ``Released`` whose ``hypothesis`` is the distribution: ``sample``, ``score_samples``, ``pmf`` or ``pdf`` cost nothing more.
+
+=============  =============================================  ==================================================
+family         learner                                        must be declared (public)
+=============  =============================================  ==================================================
+``histogram``  noisy clipped counts, any number of columns    ``max_records``; ``bins`` where values are many
+``discrete``   selection from a cover of all mass functions   ``records_per_user`` (or ``tau``)
+``product``    the same, for independent columns              ``records_per_user`` (or ``tau``)
+``gaussian``   coarse to fine; ``method="cover"`` selects     ``radius``, ``records_per_user``, maybe ``max_variance``
+=============  =============================================  ==================================================
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any
+
+from privpac.api import release_rule
+from privpac.data import Domain, Grid, Integers, Users
+from privpac.distributions.base import DistributionLearner
+from privpac.distributions.covariance import CoarseToFineGaussian
+from privpac.distributions.cover_learner import CoverLearner
+from privpac.distributions.families import Gaussian
+from privpac.distributions.histogram import ClippedHistogram
+from privpac.distributions.means import CoarseToFineMean
+from privpac.distributions.selector import HypothesisSelector
+from privpac.errors import ItemLevelWarning, ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, Unit, one_of, positive_int
+from privpac.learners.base import ITEM_LEVEL
+from privpac.ledger import BudgetLedger
+from privpac.released import Released
+
+__all__ = [
+    "FAMILIES",
+    "distribution_learner",
+    "equal_bins",
+    "learn_distribution",
+    "release_distribution",
+    "select_distribution",
+    "selector_for",
+]
+
+FAMILIES = ("histogram", "discrete", "product", "gaussian")
+MAX_BINS = 1 << 16
+_COVER_ALPHA = Fraction(1, 5)
+
+
+# Selection
+
+
+def select_distribution(
+    users: Users,
+    candidates: Any,
+    *,
+    epsilon: Rational,
+    candidates_are: str,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    ledger: BudgetLedger | None = None,
+    not_before: float | None = None,
+    **options: Any,
+) -> Released:
+    """Select the candidate closest in total variation to the population, with ``epsilon``-differential privacy per user.
+
+    ``candidates`` is a list, or a mapping of names: frozen ``scipy.stats`` laws, weights, released distributions (also whole
+    ``Released`` results) or functions.  ``candidates_are`` says whether they are ``"public"`` or ``"dp-released"``; the budget of the
+    latter is added up from the results unless ``candidates_epsilon`` states it.  ``records_per_user`` (declared) sets the clip, unless
+    ``tau`` is given.  Further options are those of :class:`privpac.distributions.HypothesisSelector`.
+
+    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation (per record, with an ``ItemLevelWarning``, without a user
+    column), provided that the candidates are what ``candidates_are`` says.  Fitting them on these users without privacy voids it.
+
+    >>> import privpac as pp
+    >>> from scipy import stats
+    >>> waits = pp.UserData.from_users([[3, 1, 9], [2, 14], [5]], features={"wait": pp.Integers(0, 99)}, labelled=False)
+    >>> laws = {"short": stats.expon(scale=6), "long": stats.expon(scale=60)}
+    >>> chosen = select_distribution(waits, laws, epsilon=1, candidates_are="public", records_per_user=3)
+    >>> chosen.parameters["name"] in laws, chosen.guarantee.summary
+    (True, '(1, 0)-DP per user, add-remove')
+    """
+    unit = _unit(users)
+    selector = selector_for(candidates, epsilon=epsilon, candidates_are=candidates_are, neighbours=neighbours, unit=unit, **options)
+    return release_distribution(selector, users, ledger=ledger, not_before=not_before)
+
+
+def selector_for(
+    candidates: Any,
+    *,
+    epsilon: Rational,
+    candidates_are: str,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    unit: Unit | str = Unit.USER,
+    **options: Any,
+) -> HypothesisSelector:
+    """The learner that ``select_distribution`` would run; data are not needed.  Options that are None count as not given."""
+    given = _given(HypothesisSelector, options, "selection")
+    relation, protects = one_of(Neighbours, neighbours, "neighbours"), one_of(Unit, unit, "unit")
+    if candidates_are == "dp-released" and "candidates_epsilon" not in given:
+        given["candidates_epsilon"] = _price_of(candidates, protects, relation)
+    listed = _opened(candidates)
+    return HypothesisSelector(listed, epsilon, candidates_are=candidates_are, neighbours=relation, unit=protects, **given)
+
+
+def _listed(candidates: Any) -> list[Any]:
+    if isinstance(candidates, Mapping):
+        return list(candidates.values())
+    return list(candidates) if hasattr(candidates, "__iter__") and not isinstance(candidates, (str, bytes)) else []
+
+
+def _opened(candidates: Any) -> Any:
+    """Candidates with whole results replaced by the distributions in them."""
+    if any(isinstance(value, Released) and not value for value in _listed(candidates)):
+        raise ParameterError("a candidate is a result in which nothing was released; leave it out")
+    if isinstance(candidates, Mapping):
+        return {name: value.hypothesis if isinstance(value, Released) else value for name, value in candidates.items()}
+    listed = _listed(candidates)
+    return [value.hypothesis if isinstance(value, Released) else value for value in listed] if listed else candidates
+
+
+def _price_of(candidates: Any, unit: Unit, neighbours: Neighbours) -> Fraction:
+    """What the released candidates cost together (basic composition), where their results say so."""
+    results = {id(value): value for value in _listed(candidates) if isinstance(value, Released)}
+    promises = [value.guarantee for value in results.values()]
+    if not results or any(g is None or g.delta or g.unit is not unit or g.neighbours is not neighbours for g in promises):
+        raise ParameterError(
+            "candidates_epsilon must be declared for dp-released candidates, unless they are results with a pure guarantee "
+            f"per {unit} and {neighbours}, whose epsilons are added up"
+        )
+    return sum((rational(g.epsilon) for g in promises if g is not None), Fraction(0))
+
+
+# Learning
+
+
+def learn_distribution(
+    users: Users,
+    family: str = "histogram",
+    *,
+    epsilon: Rational,
+    method: str = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    ledger: BudgetLedger | None = None,
+    not_before: float | None = None,
+    **options: Any,
+) -> Released:
+    """Learn a distribution of ``family`` from users' records with ``epsilon``-differential privacy per user.
+
+    Options are the public declarations of the family's learner (see the module's table).  ``features`` names the columns to read.
+    ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.
+
+    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation, whatever the users' true distribution is.  Schema errors are
+    raised before anything is spent; afterwards nothing data-dependent is raised, warned or logged.
+
+    | case | behaviour |
+    |---|---|
+    | no users, users without records | noise only; no error, no warning |
+    | more records than ``max_records`` | some are left out, chosen independently of everybody else |
+    | no user column | item level, said loudly |
+
+    >>> import privpac as pp
+    >>> visits = pp.UserData.from_users([[9, 9, 17], [8], [9, 10]], features={"hour": pp.Integers(0, 23)}, labelled=False)
+    >>> hours = learn_distribution(visits, epsilon=1, max_records=3)
+    >>> hours.hypothesis.columns, hours.guarantee.summary
+    (('hour',), '(1, 0)-DP per user, add-remove')
+    """
+    unit = _unit(users)
+    domains = dict(users.features)
+    learner = distribution_learner(family, epsilon=epsilon, method=method, neighbours=neighbours, unit=unit, domains=domains, **options)
+    return release_distribution(learner, users, ledger=ledger, not_before=not_before)
+
+
+def distribution_learner(
+    family: str = "histogram",
+    *,
+    epsilon: Rational,
+    method: str = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    unit: Unit | str = Unit.USER,
+    domains: Mapping[str, Domain | None] | None = None,
+    **options: Any,
+) -> DistributionLearner:
+    """The learner that ``learn_distribution`` would run; ``domains`` are needed only for ``bins`` given as numbers."""
+    if family not in FAMILIES:
+        raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
+    methods = {"histogram": ("counts",), "gaussian": ("coarse-to-fine", "cover")}.get(family, ("cover",))
+    if method not in ("auto", *methods):
+        raise ParameterError(f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}")
+    chosen = methods[0] if method == "auto" else method
+    shared: dict[str, Any] = {"neighbours": one_of(Neighbours, neighbours, "neighbours"), "unit": one_of(Unit, unit, "unit")}
+    if family == "histogram":
+        given = _given(ClippedHistogram, options, f"family {family!r}")
+        if "bins" in given:
+            given["bins"] = _edges(given["bins"], domains or {}, given.get("features"))
+        return ClippedHistogram(epsilon, **given, **shared)
+    if family != "gaussian":
+        given = {"alpha": _COVER_ALPHA} | _given(CoverLearner, options, f"family {family!r}")
+        return CoverLearner(family, epsilon, **given, **shared)
+    return _normal(epsilon, chosen, {name: value for name, value in options.items() if value is not None}, shared)
+
+
+def _normal(epsilon: Rational, method: str, given: dict[str, Any], shared: dict[str, Any]) -> DistributionLearner:
+    if "radius" not in given:
+        raise ParameterError("family 'gaussian' needs radius: a public bound on how far the mean is from 0")
+    wide = "max_variance" in given
+    if method == "cover":
+        ranges = {name: given.pop(name) for name in ("radius", "variance", "max_variance") if name in given}
+        more = {"alpha": _COVER_ALPHA} | _given(CoverLearner, given, "method 'cover'")
+        return CoverLearner(Gaussian(**ranges), epsilon, **more, **shared)
+    if shared["unit"] is Unit.ITEM:
+        given.setdefault("records_per_user", 1)
+    if "records_per_user" not in given:
+        raise ParameterError("family 'gaussian' needs records_per_user: how many records every user is publicly promised to have")
+    if wide and "variance" in given:
+        given["min_variance"] = given.pop("variance")
+    kind: Any = CoarseToFineGaussian if wide else CoarseToFineMean
+    return kind(epsilon, **_given(kind, given, "family 'gaussian'" + (" with max_variance" if wide else "")), **shared)  # type: ignore[no-any-return]
+
+
+def equal_bins(domain: Domain | None, count: int, ends: tuple[Any, Any] | None = None) -> tuple[Fraction, ...]:
+    """Edges of ``count`` equal bins between the declared ends, by default those of a bounded domain of numbers.
+
+    >>> from privpac.data import Integers
+    >>> [int(edge) for edge in equal_bins(Integers(0, 23), 4)]
+    [0, 6, 12, 18, 24]
+    """
+    positive_int(count, "bins", maximum=MAX_BINS)
+    if ends is not None:
+        low, high = rational(ends[0], "the lower end of the range"), rational(ends[1], "the upper end of the range")
+    elif isinstance(domain, Integers):
+        low, high = Fraction(domain.lo), Fraction(domain.hi) + 1
+    elif isinstance(domain, Grid):
+        low, high = rational(domain.lo), rational(domain.hi) + rational(domain.step)
+    else:
+        raise ParameterError("a number of bins needs a column declared with Integers or Grid; give the edges instead")
+    if low >= high:
+        raise ParameterError(f"a range of bins must increase, got {float(low):g} to {float(high):g}")
+    return tuple(low + (high - low) * i / count for i in range(count + 1))
+
+
+def _edges(bins: Any, domains: Mapping[str, Domain | None], features: Any) -> Any:
+    """Bins with numbers of them replaced by edges."""
+    if isinstance(bins, Mapping):
+        return {name: equal_bins(domains.get(name), edges) if _is_count(edges) else edges for name, edges in bins.items()}
+    if not _is_count(bins):
+        return bins
+    named = list(domains) if features is None else [features] if isinstance(features, str) else list(features)
+    return equal_bins(domains.get(named[0]), bins) if len(named) == 1 else {name: equal_bins(domains.get(name), bins) for name in named}
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# What both share
+
+
+def _given(kind: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Options that were given; one that the learner does not have is refused by name."""
+    own = {field.name for field in fields(kind) if field.init} - {"candidates", "family", "epsilon", "candidates_are", "neighbours", "unit"}
+    given = {name: value for name, value in options.items() if value is not None}
+    strange = sorted(set(given) - own)
+    if strange:
+        raise ParameterError(f"{what} has no option {', '.join(strange)}; it has {', '.join(sorted(own))}")
+    return given
+
+
+def _unit(users: Any) -> Unit:
+    if not hasattr(users, "fold") or not hasattr(users, "unit"):
+        raise TypeError(f"users must be a dataset such as UserData.from_frame(...), got {type(users).__name__}")
+    return Unit(users.unit)
+
+
+def release_distribution(
+    learner: DistributionLearner, users: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None
+) -> Released:
+    """Release; without a user column that is said loudly, and in the result."""
+    if users.unit != Unit.ITEM:
+        return release_rule(learner, users, ledger=ledger, not_before=not_before)
+    warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=3)
+    released = release_rule(learner, users, ledger=ledger, not_before=not_before)
+    return replace(released, warnings=(ITEM_LEVEL, *released.warnings))

@@ -1,0 +1,278 @@
+"""``privpac select`` and ``privpac distribution``: a table in, a private distribution out."""
+
+from __future__ import annotations
+
+import json as json_format
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from privpac.api import load
+from privpac.api_distributions import FAMILIES, distribution_learner, release_distribution, selector_for
+from privpac.cli.app import FAILED, NOTHING, app, fail, working
+from privpac.cli.options import Epsilon, Features, Json, NeighboursOption, User, check_targets, features_of, open_ledger
+from privpac.data import Domain, UserData
+from privpac.distributions.results import HistogramDistribution
+from privpac.errors import ModelFileError, ParameterError, PrivpacError
+from privpac.exact import rational
+from privpac.guarantee import Unit
+from privpac.released import Released
+
+__all__ = ["distribution", "select"]
+
+Table = Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")]
+Bins = Annotated[
+    list[str] | None,
+    typer.Option("--bins", help="A number of equal bins, edges a,b,c or lo:hi:step; with several features name=... for each. Repeat."),
+]
+RecordsPerUser = Annotated[int | None, typer.Option("--records-per-user", "-m", help="Records a person is publicly promised to have.")]
+Tau = Annotated[str | None, typer.Option("--tau", help="Clip of a person's contribution in records, instead of --records-per-user.")]
+MaxRecords = Annotated[int | None, typer.Option("--max-records", help="Public cap on the records read per person.")]
+PublicUsers = Annotated[int | None, typer.Option("--public-n-users", help="A publicly known lower bound on the number of people.")]
+OnInvalid = Annotated[str, typer.Option("--on-invalid", help="raise, drop or clamp values outside their domain.")]
+Ledger = Annotated[Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the released distribution as JSON.")]
+Report = Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report.")]
+_MAX_EDGES = 1 << 16
+_LARGEST = 10**300
+
+
+@app.command()
+def select(
+    table: Table,
+    feature: Features,
+    candidate: Annotated[
+        list[str],
+        typer.Option("--candidate", "-c", help="name=expon:scale=20 (a scipy.stats family) or name=file.json. Repeat for each."),
+    ],
+    epsilon: Epsilon,
+    candidates_are: Annotated[
+        str,
+        typer.Option(help="public (fixed before, or from public data) or dp-released (private results); anything else voids the promise."),
+    ],
+    user: User = None,
+    candidates_epsilon: Annotated[
+        str | None, typer.Option(help="What dp-released candidates cost; read from their files if left out.")
+    ] = None,
+    records_per_user: RecordsPerUser = None,
+    tau: Tau = None,
+    bins: Bins = None,
+    max_records: MaxRecords = None,
+    neighbours: NeighboursOption = "add-remove",
+    public_n_users: PublicUsers = None,
+    on_invalid: OnInvalid = "raise",
+    ledger: Ledger = None,
+    out: Out = None,
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """Select the candidate distribution closest to the people's records.
+
+    privpac select calls.csv -u caller -f wait=0:600 -c short=expon:scale=20 -c long=gamma:a=2,scale=60 -e 1 -m 8 --candidates-are public
+    """
+    # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is anything spent.
+    features = features_of(feature)
+    options: dict[str, Any] = {"epsilon": epsilon, "neighbours": neighbours, "candidates_are": candidates_are, "tau": tau}
+    options |= {"candidates_epsilon": candidates_epsilon, "records_per_user": records_per_user, "bins": _bins(bins, features)}
+    options |= {"max_records": max_records, "public_n_users": public_n_users}
+    candidates = _candidates(candidate, features)
+    selector = selector_for(candidates, unit=Unit.USER if user else Unit.ITEM, **options)
+    selector.check_domains(features)
+    sources = {f"--candidate {text.partition('=')[0]}": text.partition("=")[2] for text in candidate if text.endswith(".json")}
+    check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, **sources})
+    shown = None
+    if report is not None:
+        from privpac.report.distribution import candidates_of
+
+        shown = candidates_of(selector, features)
+    book = None if ledger is None else open_ledger(ledger)
+    with working("reading the table"):
+        data = UserData.read(table, user=user, features=features, on_invalid=on_invalid)
+    with working("comparing the candidates"):
+        released = release_distribution(selector, data, ledger=book)
+    _finish(released, out, report, json, shown)
+
+
+@app.command()
+def distribution(
+    table: Table,
+    feature: Features,
+    epsilon: Epsilon,
+    user: User = None,
+    family: Annotated[str, typer.Option("--family", help=f"{', '.join(FAMILIES)}.")] = "histogram",
+    method: Annotated[str, typer.Option(help="auto; for gaussian also coarse-to-fine or cover.")] = "auto",
+    max_records: MaxRecords = None,
+    records_per_user: RecordsPerUser = None,
+    tau: Tau = None,
+    bins: Bins = None,
+    alpha: Annotated[str | None, typer.Option(help="Total variation aimed at (discrete, product, method cover).")] = None,
+    radius: Annotated[str | None, typer.Option(help="Public bound on the mean's distance from 0 (gaussian).")] = None,
+    variance: Annotated[str | None, typer.Option(help="The known variance, or the smallest possible one (gaussian).")] = None,
+    max_variance: Annotated[str | None, typer.Option(help="The largest possible variance, if it is unknown (gaussian).")] = None,
+    neighbours: NeighboursOption = "add-remove",
+    public_n_users: PublicUsers = None,
+    on_invalid: OnInvalid = "raise",
+    ledger: Ledger = None,
+    out: Out = None,
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """Learn the distribution of one or several columns.
+
+    privpac distribution visits.parquet --user patient --feature hour=0:23 --max-records 50 --epsilon 1
+    """
+    features = features_of(feature)
+    options: dict[str, Any] = {"epsilon": epsilon, "method": method, "neighbours": neighbours, "max_records": max_records, "tau": tau}
+    options |= {"records_per_user": records_per_user, "bins": _bins(bins, features), "alpha": alpha, "radius": radius}
+    options |= {"variance": variance, "max_variance": max_variance, "public_n_users": public_n_users}
+    learner = distribution_learner(family, unit=Unit.USER if user else Unit.ITEM, domains=features, **options)
+    learner.check_domains(features)
+    check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
+    book = None if ledger is None else open_ledger(ledger)
+    with working("reading the table"):
+        data = UserData.read(table, user=user, features=features, on_invalid=on_invalid)
+    with working("learning"):
+        released = release_distribution(learner, data, ledger=book)
+    _finish(released, out, report, json, None)
+
+
+def _finish(released: Released, out: Path | None, report: Path | None, json: bool, candidates: dict[str, Any] | None) -> None:
+    """Write and show: the distribution is paid for, so neither a full disk nor a closed pipe may take it away."""
+    trouble: PrivpacError | None = None
+    try:
+        if out is not None:
+            released.save(out)
+        if report is not None:
+            from privpac.report.distribution import write_distribution_report
+
+            write_distribution_report(released, report, candidates=candidates)
+    except PrivpacError as error:
+        trouble = error
+    if json:
+        typer.echo(released.to_json())
+    else:
+        console = Console(highlight=False, soft_wrap=True, markup=False)
+        name = released.parameters.get("name")
+        console.print(f"{name}\n{released}" if name else str(released))
+        for what, path in (("distribution", out), ("report", report)):
+            if path is not None and trouble is None:
+                console.print(f"{what} written to {path}")
+    if trouble is not None:
+        raise fail(f"the distribution was released and is shown above, but {trouble}", FAILED)
+    if not released:
+        raise typer.Exit(NOTHING)
+
+
+# Options
+
+
+def _bins(texts: list[str] | None, features: dict[str, Domain]) -> Any:
+    """Parsed ``--bins`` options: one for all, or one for each named feature."""
+    if not texts:
+        return None
+    named = {name: body for name, equals, body in (text.partition("=") for text in texts) if equals}
+    if len(named) < len(texts):
+        if len(texts) > 1:
+            raise ParameterError("several --bins must each name their feature: --bins age=0:100:10, and no feature twice")
+        return _edges(texts[0])
+    strange = [name for name in named if name not in features]
+    if strange:
+        raise ParameterError(f"--bins names {strange[0][:40]!r}, which is not among the features {list(features)}")
+    return {name: _edges(body) for name, body in named.items()}
+
+
+def _edges(text: str) -> int | list[Fraction]:
+    if text.strip().isdecimal():
+        return int(text[:20])
+    if text.count(":") == 2:
+        low, high, step = (rational(part.strip(), "--bins") for part in text.split(":"))
+        if step <= 0 or low >= high or (high - low) / step > _MAX_EDGES:
+            raise ParameterError(f"--bins lo:hi:step needs lo < hi and at most {_MAX_EDGES} steps, got {text[:60]!r}")
+        return [low + step * i for i in range(math.floor((high - low) / step) + 1)]
+    if "," not in text:
+        raise ParameterError(f"--bins takes a number of bins, edges a,b,c or lo:hi:step, got {text[:60]!r}")
+    return [rational(part.strip(), "--bins") for part in text.split(",")]
+
+
+def _candidates(texts: list[str], features: dict[str, Domain]) -> dict[str, Any]:
+    """Parsed ``--candidate`` options by name."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, body = text.partition("=")
+        if not name.strip() or not equals or not body.strip():
+            raise ParameterError(f"a candidate is written name=family:parameter=value or name=file.json, got {text[:60]!r}")
+        if name.strip() in found:
+            raise ParameterError(f"two candidates are named {name.strip()[:40]!r}; give each a name of its own")
+        found[name.strip()] = _file(body, next(iter(features))) if body.endswith(".json") else _family(body.strip())
+    return found
+
+
+def _family(text: str) -> Any:
+    """``expon:scale=20`` as a frozen ``scipy.stats`` law."""
+    from scipy import stats
+
+    name, _, body = text.partition(":")
+    kind = getattr(stats, name, None) if name.isidentifier() else None
+    if not isinstance(kind, (stats.rv_continuous, stats.rv_discrete)):
+        raise ParameterError(
+            f"scipy.stats has no distribution named {name[:40]!r}; write name=expon:scale=20, or name=file.json for a file"
+        )
+    known = [shape.strip() for shape in (kind.shapes or "").split(",") if shape.strip()]
+    optional = ["loc", "scale"] if isinstance(kind, stats.rv_continuous) else ["loc"]
+    given: dict[str, float] = {}
+    for part in filter(None, body.split(",")):
+        parameter, _, value = (word.strip() for word in part.partition("="))
+        if parameter not in (*known, *optional) or parameter in given:
+            raise ParameterError(f"{name} takes each of {', '.join([*known, *optional])} once, as in scale=20, got {part[:40]!r}")
+        given[parameter] = float(rational(value, f"{parameter} of {name}", minimum=-_LARGEST, maximum=_LARGEST))
+    missing = [shape for shape in known if shape not in given]
+    if missing:
+        raise ParameterError(f"{name} needs {', '.join(missing)}, as in {name}:{missing[0]}=2")
+    law = kind(**given)
+    if not math.isfinite(float(law.ppf(0.5))):
+        raise ParameterError(f"{text[:60]!r} has invalid parameters for {name}")
+    return law
+
+
+def _file(path: str, feature: str) -> Any:
+    """A saved result, or ``{"edges": [...], "weights": [...]}``, ``{"values": [...], "weights": [...]}`` or a list of weights."""
+    try:
+        body = json_format.loads(Path(path).read_text(encoding="utf-8"), parse_float=str)  # decimals are read exactly
+    except OSError as error:
+        raise ModelFileError(f"cannot read {path!r}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise ModelFileError(f"{path!r} is not a candidate: it is not JSON") from None
+    if isinstance(body, dict) and "format" in body:
+        return load(path)
+    try:
+        found = _listed(body, feature)
+    except (TypeError, ParameterError) as error:
+        raise ModelFileError(f"{path!r} is not a candidate: {error}") from None
+    if found is None:
+        raise ModelFileError(
+            f'{path!r} is not a candidate: write {{"edges": [...], "weights": [...]}}, a list of weights, or a saved result'
+        )
+    return found
+
+
+def _listed(body: Any, feature: str) -> Any:
+    """Weights of positions, values or bins; None if it is none of them."""
+    weights = body.get("weights") if isinstance(body, dict) else body
+    if not isinstance(weights, list):
+        return None
+    exact = [rational(weight, "a weight", minimum=0) for weight in weights]
+    if isinstance(body, list):
+        return exact
+    if body.keys() == {"edges", "weights"}:
+        unit = math.lcm(*(weight.denominator for weight in exact))
+        return HistogramDistribution(feature, tuple(body["edges"]), tuple(int(weight * unit) for weight in exact))
+    values = body.get("values")
+    if body.keys() != {"values", "weights"} or not isinstance(values, list) or len(values) != len(exact):
+        return None
+    if not all(isinstance(value, (str, int)) for value in values) or len(set(values)) < len(values):
+        raise ParameterError("its values must be different texts or whole numbers")
+    return dict(zip(values, exact))

@@ -1,0 +1,265 @@
+"""One self-contained HTML file about one released distribution, and its picture.
+
+Everything in it is a function of the release, the declared candidates and public parameters: no record, count, range, score
+or path of the table.  The window of the picture comes from the distributions drawn, never from data.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.data import Domain
+from privpac.distributions.results import (
+    DiscreteDistribution,
+    Distribution,
+    FamilyDistribution,
+    GaussianDistribution,
+    HistogramDistribution,
+    NamedCandidate,
+    ProductDistribution,
+)
+from privpac.distributions.selector import HypothesisSelector
+from privpac.errors import ParameterError
+from privpac.released import Released
+from privpac.report.html import _STYLE, _WORDS, _promise, _table
+from privpac.report.plots import INK, LINES, NO, YES, _figure, _plain, _svg
+
+__all__ = ["BEHIND", "candidates_of", "distribution_html", "distribution_picture", "draw_distribution", "write_distribution_report"]
+
+Floats64 = NDArray[np.float64]
+BEHIND = tuple(color for color in LINES if color != YES)
+_MOST_NAMES = 24
+_MOST_PANELS = 12
+_POINTS = 400
+_WORDS_HERE = _WORDS | {
+    "size": "members of the cover",
+    "tau": "clip of a user's contribution, in records",
+    "name": "selected",
+    "candidate": "its place in the list",
+    "candidates": "number of candidates",
+    "candidates_are": "candidates are",
+    "candidates_epsilon": "epsilon spent on the candidates before",
+    "records_per_user": "records per user, as declared",
+    "cover_radius": "radius of the cover, in total variation",
+    "alpha": "total variation aimed at",
+    "resolution": "steps of a probability",
+    "stages": "stages of noisy counts",
+}
+
+
+# What there is to draw: one shape for each column
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """Heights over a column: bars with ``names``, steps between ``x`` edges, or a curve at ``x``."""
+
+    column: str
+    kind: str
+    x: Floats64
+    height: Floats64
+    names: tuple[str, ...] = ()
+    measured: str = "density"
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """The part of the axis that holds nearly all of the mass."""
+        if self.kind != "steps":
+            return float(self.x[0]), float(self.x[-1])
+        mass = np.cumsum(self.height * np.diff(self.x))
+        first, last = np.searchsorted(mass, [0.002 * mass[-1], 0.99 * mass[-1]])
+        return float(self.x[first]), float(self.x[min(last + 1, len(self.x) - 1)])
+
+
+def _shapes(found: Any) -> list[Shape]:
+    if isinstance(found, ProductDistribution):
+        return [shape for part in found.parts for shape in _shapes(part)]
+    if isinstance(found, GaussianDistribution):
+        return [_bell(name, found.mean[i], found.covariance[i][i]) for i, name in enumerate(found.names)]
+    if isinstance(found, HistogramDistribution):
+        edges = np.array([float(edge) for edge in found.edges])
+        return [Shape(found.feature, "steps", edges, found.probabilities / np.diff(edges))]
+    if isinstance(found, FamilyDistribution):
+        return [_family(found)]
+    return [_masses(found.feature, found.domain, found.probabilities)] if isinstance(found, DiscreteDistribution) else []
+
+
+def _bell(name: str, mean: float, variance: float) -> Shape:
+    x = np.linspace(mean - 3.5 * variance**0.5, mean + 3.5 * variance**0.5, _POINTS)
+    return Shape(name, "curve", x, np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance))
+
+
+def _family(found: FamilyDistribution) -> Shape:
+    low, high = found._frozen.ppf([0.002, 0.99])
+    if found.is_discrete:
+        values = np.arange(low, min(high, low + 4096) + 1)
+        return Shape(found.feature, "steps", np.append(values, values[-1] + 1) - 0.5, found.pmf(values))
+    x = np.linspace(low, high, _POINTS)
+    height = found.pdf(x)
+    return Shape(found.feature, "curve", x, np.where(np.isfinite(height), height, np.nan))
+
+
+def _masses(feature: str, domain: Domain, masses: Floats64) -> Shape:
+    if domain.kind in ("integers", "grid") and len(masses) > 1:
+        values = np.array([float(domain.value(code)) for code in range(domain.size)])
+        step = (values[-1] - values[0]) / (len(values) - 1)
+        return Shape(
+            feature,
+            "steps",
+            np.append(values - step / 2, values[-1] + step / 2),
+            masses / step,
+            measured="probability" if step == 1 else "density",
+        )
+    order = np.arange(len(masses)) if domain.kind != "categories" or len(masses) <= _MOST_NAMES else np.argsort(-masses, kind="stable")
+    kept = order[:_MOST_NAMES] if domain.kind == "categories" else order
+    return Shape(feature, "bars", np.arange(float(len(kept))), masses[kept], tuple(domain.text(int(code)) for code in kept))
+
+
+# Drawing
+
+
+def draw_distribution(axes: Any, found: Distribution, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = "") -> None:
+    """Draw one column of a distribution on matplotlib axes, other candidates as thin lines behind it."""
+    shape = _shapes(found)[column]
+    behind = [(label, _shapes(other)[column]) for label, other in (others or {}).items() if len(_shapes(other)) > column]
+    if shape.kind == "bars":
+        _bars(axes, shape)
+        return
+    for i, (label, other) in enumerate(behind):
+        _line(axes, other, color=BEHIND[i % len(BEHIND)], linewidth=1.2, label=label)
+    if shape.kind == "steps":
+        axes.stairs(shape.height, shape.x, fill=True, color=YES, alpha=0.25, linewidth=0)
+    _line(axes, shape, color=YES, linewidth=2.2, label=f"{name} (selected)" if others else name or None)
+    windows = [each.window for each in (shape, *(other for _, other in behind))]
+    axes.set_xlim(min(low for low, _ in windows), max(high for _, high in windows))
+    # A density may be infinite at an end; the picture is cut where the others have long been drawn.
+    tops = [
+        float(np.nanquantile(each.height, 0.98) if each.kind == "curve" else each.height.max()) for each in (shape, *(s for _, s in behind))
+    ]
+    axes.set_ylim(0, 1.1 * max(tops) or 1)
+    _finish(axes, shape.column, shape.measured)
+    if others:
+        axes.legend(fontsize=9, frameon=False)
+
+
+def _line(axes: Any, shape: Shape, **style: Any) -> None:
+    if shape.kind == "curve":
+        axes.plot(shape.x, shape.height, **style)
+    else:
+        axes.stairs(shape.height, shape.x, baseline=0, **style)
+
+
+def _bars(axes: Any, shape: Shape) -> None:
+    axes.bar(shape.x, shape.height, color=YES, width=0.75)
+    count = len(shape.names)
+    chosen = [i * (count - 1) // max(1, min(count, 12) - 1) for i in range(min(count, 12))]
+    axes.set_xticks(
+        chosen, [_plain(shape.names[i][:14]) for i in chosen], rotation=0 if count <= 5 else 45, ha="center" if count <= 5 else "right"
+    )
+    _finish(axes, shape.column, "probability")
+
+
+def _finish(axes: Any, column: str, height: str) -> None:
+    axes.set_xlabel(_plain(column))
+    axes.set_ylabel(height)
+    axes.tick_params(colors=INK)
+    axes.grid(axis="y", color=NO, linewidth=0.7)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def distribution_picture(found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = "") -> str:
+    """SVG text of one column; empty for a candidate that is a function, which has no saved form."""
+    shapes = _shapes(found)
+    if column >= len(shapes):
+        return ""
+    figure, axes = _figure(2.7)
+    draw_distribution(axes, found, others, column=column, name=name)
+    return _svg(figure, f"the released distribution of {shapes[column].column}")
+
+
+# The page
+
+
+def candidates_of(selector: HypothesisSelector, domains: Mapping[str, Domain]) -> dict[str, Any]:
+    """The declared candidates by name, as they would be published; public."""
+    return {candidate.name: candidate.publish(domains, i) for i, candidate in enumerate(selector.candidates)}
+
+
+def distribution_html(released: Released, candidates: Mapping[str, Any] | None = None) -> str:
+    """The report as one HTML text; ``candidates`` are those of a selection, see :func:`candidates_of`."""
+    found, listed = released.hypothesis, dict(candidates or {})
+    selected = str(released.parameters.get("name", ""))
+    others = {name: other for name, other in listed.items() if name != selected}
+    shapes = _shapes(found)
+    pictures = [distribution_picture(found, others, column=i, name=selected) for i in range(min(len(shapes), _MOST_PANELS))]
+    parts = [
+        _head(released, selected),
+        *([f"<section><h2>The released distribution</h2>{''.join(pictures)}</section>"] if pictures else []),
+    ]
+    if listed:
+        parts.append(_listed(listed, selected))
+    if released.guarantee is not None:
+        parts.append(_promise(released.guarantee))
+    parts.append(_public(released, shapes))
+    parts.append(
+        "<p class='quiet'>Nothing on this page depends on the table except the released distribution and the released numbers named above. "
+        "Samples and densities computed from it cost no further budget.</p>"
+    )
+    title = html.escape(selected or ", ".join(shape.column for shape in shapes) or str(found))
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
+        f"<title>{title}</title><style>{_STYLE}</style></head><body><main>{chr(10).join(parts)}</main></body></html>\n"
+    )
+
+
+def _head(released: Released, selected: str) -> str:
+    guarantee = released.guarantee
+    promise = html.escape(guarantee.summary) if guarantee else "INSECURE RANDOMNESS: no guarantee" if released.insecure else "no guarantee"
+    title = "A distribution selected" if selected else "A distribution learned"
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in str(released.hypothesis).splitlines()[:_MOST_PANELS])
+    big = f"<div class='rule'>{html.escape(selected)}</div>{lines}" if selected else f"<div>{lines}</div>"
+    said = "".join(f"<p class='warn'>{html.escape(line)}</p>" for line in released.warnings)
+    badge = f"<span class='promise{'' if guarantee else ' bad'}'>{promise}</span>"
+    return f"<section><h1>{title} with differential privacy</h1>{big}{badge}{said}</section>"
+
+
+def _listed(candidates: Mapping[str, Any], selected: str) -> str:
+    rows = ""
+    for name, found in candidates.items():
+        said = "a function" if isinstance(found, NamedCandidate) else str(found)
+        mark = " class='yes'" if name == selected else ""
+        rows += f"<tr><td{mark}>{html.escape(name)}{' (selected)' if mark else ''}</td><td>{html.escape(said)}</td></tr>"
+    return f"<section><h2>The candidates, declared before</h2><div class='scroll'><table>{rows}</table></div></section>"
+
+
+def _public(released: Released, shapes: Sequence[Shape]) -> str:
+    rows: list[tuple[str, Any]] = [("method", released.learner), ("outcome", released.outcome)]
+    rows += [(_WORDS_HERE.get(name, name), value) for name, value in released.parameters.items()]
+    rows += [("columns", ", ".join(shape.column for shape in shapes))] if shapes else []
+    return f"<section><h2>What was public, and what was released besides</h2>{_table(rows)}</section>"
+
+
+def write_distribution_report(released: Released, path: str | os.PathLike[str], *, candidates: Mapping[str, Any] | None = None) -> Path:
+    """Write the report to ``path``, whole or not at all."""
+    target, text = Path(path), distribution_html(released, candidates)
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, target)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise ParameterError(f"cannot write {str(path)!r}: {error.strerror}; choose a writable place") from None
+    return target

@@ -3,11 +3,11 @@
     python benchmarks/tables.py [--rows 100000 1000000 10000000] [--rounds 3] [--peers .venv-peers/bin/python]
 
 One table of shuffled rows, ten records per user: a user id, five 64-bit features, one 10-bit feature, a label.  Every task runs in
-a process of its own that times itself and reports its own peak memory; the best of all rounds is shown.  Loops are compiled and
-every library is warmed up on a small table before the clock starts.  Tasks other than "read" get the columns they need in memory;
-``learn`` starts from the data frame, so grouping by user, encoding and checking are inside its time.  diffprivlib's decision tree
-(depth 1, bounds and classes given) protects single *records*, not users; it reads the same columns from ``.npy`` files because its
-environment has no Parquet reader.
+a process of its own that times itself and reports its own peak memory: three repeats a round, the same for every task and peer,
+and the best is shown.  Loops are compiled and every library is warmed up on a small table before the clock starts.  Tasks other
+than "read" get the columns they need in memory; ``learn`` starts from the data frame, so grouping by user, encoding and checking
+are inside its time.  diffprivlib's decision tree (depth 1, bounds and classes given) protects single *records*, not users; it
+reads the same columns from ``.npy`` files because its environment has no Parquet reader.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from common import Grid, forget_peak, measured, peak_mib
 from rich.console import Console
 
 HERE = Path(__file__).parent
-PER_USER, FEATURES, WARM_ROWS = 10, 5, 200_000
+PER_USER, FEATURES, WARM_ROWS, REPEATS = 10, 5, 200_000, 3
 COLUMNS_BYTES = 8 + 8 + 1
 """User id, feature and label of one row."""
 
@@ -127,7 +127,7 @@ def worker(task: str, folder: Path, repeats: int) -> None:
 
 def command(task: str, folder: Path, repeats: int, peers: Path) -> list[str]:
     if task == "diffprivlib":
-        return [str(peers), str(HERE / "peers" / "tables_peers.py"), str(folder), "1"]
+        return [str(peers), str(HERE / "peers" / "tables_peers.py"), str(folder), str(repeats)]
     return [sys.executable, __file__, "--worker", task, str(folder), str(repeats)]
 
 
@@ -138,10 +138,10 @@ def measure(rows: int, rounds: int, peers: Path | None, console: Console) -> dic
         measured([sys.executable, __file__, "--write", str(rows), name])
         for round_ in range(rounds):
             for task in TASKS:
-                if task == "diffprivlib" and (peers is None or round_):
+                if task == "diffprivlib" and peers is None:
                     continue
                 with console.status(f"{rows:,} rows, round {round_ + 1} of {rounds}: {TASKS[task]}"):
-                    result = measured(command(task, folder, 3, peers or Path()))
+                    result = measured(command(task, folder, REPEATS, peers or Path()))
                 if task not in best or result["seconds"] < best[task]["seconds"]:
                     best[task] = result
     return best

@@ -219,7 +219,7 @@ def test_every_covariance_is_near_a_grid_matrix() -> None:
 def test_covariance_covers_select_the_right_shape() -> None:
     rng = np.random.default_rng(7)
     domains = {"a": Floats(), "b": Floats()}
-    cover = covariance_cover(domains, R(1, 5), R(1), R(14, 5), R(3, 10), 64)
+    cover = covariance_cover(domains, R(1, 5), R(1), R(14, 5), R(9, 20), 64)
     assert 2 < cover.size <= 256
     true = np.array([[2.0, 0.7], [0.7, 1.9]])
     x = rng.multivariate_normal([0, 0], true, 400 * 20)
@@ -231,9 +231,8 @@ def test_covariance_covers_select_the_right_shape() -> None:
     users = [[tuple(row) for row in rng.normal(0, 1.5, (m, 2)).tolist()] for m in (0, 1, 4)]
     comparison = cover.comparison
     laws = [stats.multivariate_normal(m.mean, m.covariance) for m in cover.members]
-    expected = scores(
-        users, cover.size, lambda p, r, z: bool(laws[p].logpdf(z) > laws[r].logpdf(z)), lambda p, r: int(comparison.q[p, r]), 64, 50
-    )
+    logs = {z: [float(law.logpdf(z)) for law in laws] for user in users for z in user}
+    expected = scores(users, cover.size, lambda p, r, z: logs[tuple(z)][p] > logs[tuple(z)][r], lambda p, r: int(comparison.q[p, r]), 64, 50)
     assert cover.scores(users_of(users, **domains), 50).tolist() == expected
 
 

@@ -16,7 +16,7 @@ from privpac.api_distributions import FAMILIES, distribution_learner, release_di
 from privpac.cli.app import FAILED, NOTHING, app, fail, working
 from privpac.cli.options import Epsilon, Features, Json, NeighboursOption, User, check_targets, features_of, open_ledger
 from privpac.data import Domain, UserData
-from privpac.distributions.results import HistogramDistribution
+from privpac.distributions.results import Distribution, HistogramDistribution
 from privpac.errors import ModelFileError, ParameterError, PrivpacError
 from privpac.exact import rational
 from privpac.guarantee import Unit
@@ -247,7 +247,10 @@ def _file(path: str, feature: str) -> Any:
     except (ValueError, RecursionError):
         raise ModelFileError(f"{path!r} is not a candidate: it is not JSON") from None
     if isinstance(body, dict) and "format" in body:
-        return load(path)
+        released = load(path)
+        if not isinstance(released.hypothesis, Distribution):
+            raise ModelFileError(f"{path!r} is not a candidate: no distribution was released in it")
+        return released
     try:
         found = _listed(body, feature)
     except (TypeError, ParameterError) as error:

@@ -2,8 +2,7 @@
 
 from privpac.mechanisms.choosing import ChoosingKind, ChoosingMechanism, choosing_law, choosing_sample
 from privpac.mechanisms.exponential import ExponentialMechanism
-from privpac.mechanisms.interior_plan import plan_interior_point
-from privpac.mechanisms.interior_point import InteriorPoint
+from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
 from privpac.mechanisms.laplace import Laplace, discrete_laplace
 from privpac.mechanisms.noisy_min import NoisyMin
 from privpac.mechanisms.parameters import range_sensitivity

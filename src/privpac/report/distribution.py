@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +41,7 @@ BEHIND = tuple(color for color in LINES if color != YES)
 _MOST_NAMES = 24
 _MOST_PANELS = 12
 _POINTS = 400
+_MOST = (0.002, 0.97)
 _WORDS_HERE = _WORDS | {
     "size": "members of the cover",
     "tau": "clip of a user's contribution, in records",
@@ -70,14 +71,15 @@ class Shape:
     height: Floats64
     names: tuple[str, ...] = ()
     measured: str = "density"
+    curve: Callable[[Floats64], Floats64] | None = None
 
     @property
     def window(self) -> tuple[float, float]:
-        """The part of the axis that holds nearly all of the mass."""
+        """The part of the axis that holds most of the mass: long tails would hide the rest."""
         if self.kind != "steps":
             return float(self.x[0]), float(self.x[-1])
         mass = np.cumsum(self.height * np.diff(self.x))
-        first, last = np.searchsorted(mass, [0.002 * mass[-1], 0.99 * mass[-1]])
+        first, last = np.searchsorted(mass, np.array(_MOST) * mass[-1])
         return float(self.x[first]), float(self.x[min(last + 1, len(self.x) - 1)])
 
 
@@ -95,18 +97,29 @@ def _shapes(found: Any) -> list[Shape]:
 
 
 def _bell(name: str, mean: float, variance: float) -> Shape:
-    x = np.linspace(mean - 3.5 * variance**0.5, mean + 3.5 * variance**0.5, _POINTS)
-    return Shape(name, "curve", x, np.exp(-((x - mean) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance))
+    deviation = variance**0.5
+
+    def height(x: Floats64) -> Floats64:
+        return np.asarray(np.exp(-(((x - mean) / deviation) ** 2) / 2) / (deviation * np.sqrt(2 * np.pi)))
+
+    return _curve(name, height, mean - 3.5 * deviation, mean + 3.5 * deviation)
 
 
 def _family(found: FamilyDistribution) -> Shape:
-    low, high = found._frozen.ppf([0.002, 0.99])
+    low, high = found._frozen.ppf(_MOST)
     if found.is_discrete:
         values = np.arange(low, min(high, low + 4096) + 1)
-        return Shape(found.feature, "steps", np.append(values, values[-1] + 1) - 0.5, found.pmf(values))
+        return Shape(found.feature, "steps", np.append(values, values[-1] + 1) - 0.5, found.pmf(values), measured="probability")
+    return _curve(found.feature, found.pdf, low, high)
+
+
+def _curve(name: str, height: Callable[[Floats64], Floats64], low: float, high: float) -> Shape:
+    def finite(x: Floats64) -> Floats64:
+        y = height(x)
+        return np.where(np.isfinite(y), y, np.nan)
+
     x = np.linspace(low, high, _POINTS)
-    height = found.pdf(x)
-    return Shape(found.feature, "curve", x, np.where(np.isfinite(height), height, np.nan))
+    return Shape(name, "curve", x, finite(x), curve=finite)
 
 
 def _masses(feature: str, domain: Domain, masses: Floats64) -> Shape:
@@ -135,13 +148,14 @@ def draw_distribution(axes: Any, found: Distribution, others: Mapping[str, Any] 
     if shape.kind == "bars":
         _bars(axes, shape)
         return
+    windows = [each.window for each in (shape, *(other for _, other in behind))]
+    ends = min(low for low, _ in windows), max(high for _, high in windows)
     for i, (label, other) in enumerate(behind):
-        _line(axes, other, color=BEHIND[i % len(BEHIND)], linewidth=1.2, label=label)
+        _line(axes, other, ends, color=BEHIND[i % len(BEHIND)], linewidth=1.2, label=label)
     if shape.kind == "steps":
         axes.stairs(shape.height, shape.x, fill=True, color=YES, alpha=0.25, linewidth=0)
-    _line(axes, shape, color=YES, linewidth=2.2, label=f"{name} (selected)" if others else name or None)
-    windows = [each.window for each in (shape, *(other for _, other in behind))]
-    axes.set_xlim(min(low for low, _ in windows), max(high for _, high in windows))
+    _line(axes, shape, ends, color=YES, linewidth=2.2, label=f"{name} (selected)" if others else name or None)
+    axes.set_xlim(*ends)
     # A density may be infinite at an end; the picture is cut where the others have long been drawn.
     tops = [
         float(np.nanquantile(each.height, 0.98) if each.kind == "curve" else each.height.max()) for each in (shape, *(s for _, s in behind))
@@ -152,9 +166,10 @@ def draw_distribution(axes: Any, found: Distribution, others: Mapping[str, Any] 
         axes.legend(fontsize=9, frameon=False)
 
 
-def _line(axes: Any, shape: Shape, **style: Any) -> None:
-    if shape.kind == "curve":
-        axes.plot(shape.x, shape.height, **style)
+def _line(axes: Any, shape: Shape, ends: tuple[float, float], **style: Any) -> None:
+    if shape.curve is not None:
+        x = np.linspace(*ends, _POINTS)
+        axes.plot(x, shape.curve(x), **style)
     else:
         axes.stairs(shape.height, shape.x, baseline=0, **style)
 

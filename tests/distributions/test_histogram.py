@@ -164,3 +164,10 @@ def test_wrong_parameters_are_refused() -> None:
         ClippedHistogram(1, max_records=3).bind(users_of([[0.5]], x=Floats()))
     with pytest.raises(ParameterError, match="numbers"):
         ClippedHistogram(1, max_records=3, bins=[0, 1]).bind(users_of([["a"]], x=Categories(["a"])))
+
+
+def test_a_tiny_epsilon_overflows_nowhere_after_the_spend() -> None:
+    data = users_of([[("a",)] * 3, [("b",)]], x=Categories(["a", "b"]))
+    for epsilon in ("1e-400", "1e-20", 1):
+        released = ClippedHistogram(epsilon, max_records=300, stages=2).learn(data)
+        assert released.outcome == "released"

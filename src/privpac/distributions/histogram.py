@@ -208,7 +208,8 @@ class ClippedHistogram(DistributionLearner):
         """``tau_j = ceil(A0 (sqrt(2 M (phat_j + dl) l) + l/3 + M dl))`` from the first stage's output; any would be private."""
         assert self.cap is not None
         m = float(self.cap)
-        dl = 2 * self.factor * m / (float(epsilon) * total)
+        # Beyond 2**40 every clip is at its limit; as a rational nothing overflows, whatever epsilon is.
+        dl = float(min(Fraction(2 * self.factor * self.cap) / (epsilon * total), Fraction(1 << 40)))
         likely = np.array([count / total for count in kept])
         spread = np.sqrt(2 * m * (likely + dl) * LUCK) + LUCK / 3 + m * dl
         # |A0 c - m a| never exceeds A0 M, so a larger clip would only add noise.

@@ -38,7 +38,7 @@ SPEAKING = {"cli", "report"}
 
 
 def room_of(top: str) -> str:
-    """The room of a top-level name; ground may be split over helpers such as ``ledger_file``, the package itself and ``api_*`` are the front."""
+    """The room of a top-level name; ground may be split (``ledger_file``), the package itself and ``api_*`` are the front."""
     if top in {"__init__", "__main__"} or top.startswith("api_"):
         return "api"
     return "ground" if top.split("_")[0] in GROUND else top

@@ -232,7 +232,8 @@ def test_covariance_covers_select_the_right_shape() -> None:
     comparison = cover.comparison
     laws = [stats.multivariate_normal(m.mean, m.covariance) for m in cover.members]
     logs = {z: [float(law.logpdf(z)) for law in laws] for user in users for z in user}
-    expected = scores(users, cover.size, lambda p, r, z: logs[tuple(z)][p] > logs[tuple(z)][r], lambda p, r: int(comparison.q[p, r]), 64, 50)
+    larger, share = lambda p, r, z: logs[tuple(z)][p] > logs[tuple(z)][r], lambda p, r: int(comparison.q[p, r])
+    expected = scores(users, cover.size, larger, share, 64, 50)
     assert cover.scores(users_of(users, **domains), 50).tolist() == expected
 
 

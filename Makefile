@@ -47,6 +47,7 @@ docs: venv  ## the documentation site in site/
 bench: venv .venv-peers/.installed  ## benchmarks against peers and against the physical limit
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/tables.py
+	$(BIN)/python benchmarks/agnostic.py
 
 clean:  ## remove what the targets built
 	rm -rf .venv .venv-peers site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -42,7 +42,6 @@ from privpac.learners.base import Bound, profile_of
 from privpac.learners.baselines import one_record_per_user
 from privpac.learners.ordered import ordered
 from privpac.learners.regret import RegretSelection
-from privpac.learners.search import ThresholdSearch
 from privpac.learners.thresholds import ThresholdLearner
 from privpac.rng import secret_rng
 
@@ -141,7 +140,6 @@ def selected(model: Model, learner: RegretSelection, bound: Bound, n: int) -> Fl
 def searched(model: Model, data: UserData, m: int, draws: int) -> Floats:
     """Where the search ended, over runs with the system's randomness."""
     learner = ThresholdLearner(model.concept, EPSILON, max_records=m, method="search").search
-    assert isinstance(learner, ThresholdSearch)
     bound, rng = learner.bind(data), secret_rng()
     law = learner.estimate_learner.law_of(bound) if learner.estimates else None
     bound, counts = ordered(bound), np.zeros(len(costs(model)))
@@ -361,10 +359,7 @@ def picture(path: Path, found: dict[str, dict[int, dict[str, Pooled]]], bounds: 
         axes.set_xlabel("records per user")
     for axes in panels[:, 0]:
         axes.set_ylabel("excess error, 95 % quantile")
-    lines, labels = panels[0, 0].get_legend_handles_labels()
-    known = dict(zip(labels, lines))
-    for axes in panels.flat:
-        known |= {label: line for line, label in zip(*axes.get_legend_handles_labels()) if label not in known}
+    known = {label: line for axes in panels.flat for line, label in zip(*axes.get_legend_handles_labels())}
     figure.suptitle(f"{N} users, epsilon 1 per user: measured (solid), certified (dashed), out of reach on some law (dotted)", fontsize=11)
     figure.tight_layout(rect=(0, 0.1, 1, 1))
     figure.legend(known.values(), known.keys(), loc="lower center", ncols=4, fontsize=8, frameon=False)

@@ -380,11 +380,10 @@ def main() -> None:
     found: dict[str, dict[int, dict[str, Pooled]]] = {}
     bounds: dict[str, dict[int, dict[str, float | None]]] = {}
     for name in PANELS:
-        model = MODELS[name]
         found[name] = {m: measure(name, m, datasets, draws) for m in RECORDS}
         noise = ONE_LAW.get(name)
-        upper = {m: {} if noise is None else certified(model, m, noise) for m in RECORDS}
-        bounds[name] = {m: upper[m] | {"any": impossible(model, m)} for m in RECORDS}
+        upper = {m: {} if noise is None else certified(MODELS[name], m, noise) for m in RECORDS}
+        bounds[name] = {m: upper[m] | {"any": impossible(MODELS[name], m)} for m in RECORDS}
         for grid in tables(name, found[name], bounds[name]):
             grid.show(console, markdown=options.markdown)
         console.print(f"{time.perf_counter() - start:.0f} s")

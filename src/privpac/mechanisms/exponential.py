@@ -11,17 +11,17 @@ of ``e**(eta (s_g - s'_g))``, so the ratio is at most ``e**(eta R)``.  Ratios of
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from privpac.exact import Rational, as_arb, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, positive_int
 from privpac.law.base import Law
 from privpac.law.blocks import BlockLaw
-from privpac.mechanisms.parameters import ceil_log, read_epsilon
+from privpac.mechanisms.parameters import ScoreMechanism, ceil_log
 from privpac.rng import Rng
 
 __all__ = ["ExponentialMechanism", "candidate_blocks", "interval_blocks"]
@@ -44,7 +44,7 @@ def interval_blocks(lo: Any, hi: Any, score: Any, eta: Fraction, domain: tuple[i
 
 
 @dataclass(frozen=True)
-class ExponentialMechanism:
+class ExponentialMechanism(ScoreMechanism):
     """Exponential mechanism on integer scores, which are minimised.
 
     >>> em = ExponentialMechanism(1, 2, unit="user", neighbours="replace")
@@ -59,23 +59,6 @@ class ExponentialMechanism:
     scores of any gap           exact; a gap of 4000 at ``eta = 1`` keeps its positive mass
     ==========================  ===========================================================
     """
-
-    epsilon: Rational
-    range_sensitivity: int
-    unit: Unit | str = field(kw_only=True)
-    neighbours: Neighbours | str = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
-        put(self, "range_sensitivity", positive_int(self.range_sensitivity, "range_sensitivity"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-
-    @property
-    def eta(self) -> Fraction:
-        """The rate: weights are ``e**(-eta * score)``."""
-        return rational(self.epsilon) / self.range_sensitivity
 
     @property
     def guarantee(self) -> Guarantee:

@@ -14,16 +14,15 @@ selection; the exponential mechanism when many selections are composed by zCDP.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any
 
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.exact import rational
+from privpac.guarantee import Guarantee
 from privpac.law.blocks import BlockLaw
 from privpac.law.finite import FiniteLaw
 from privpac.mechanisms.exponential import candidate_blocks, interval_blocks
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.mechanisms.parameters import ScoreMechanism
 from privpac.mechanisms.race import race_block
 from privpac.mechanisms.race_law import race_law
 from privpac.rng import Rng
@@ -32,7 +31,7 @@ __all__ = ["NoisyMin"]
 
 
 @dataclass(frozen=True)
-class NoisyMin:
+class NoisyMin(ScoreMechanism):
     """Report the candidate of least noisy score (scores are integers and minimised).
 
     >>> choice = NoisyMin("1/2", 1, unit="user", neighbours="add-remove")
@@ -44,23 +43,6 @@ class NoisyMin:
     Up to 64 candidates with few distinct sums of scores have exact laws, on which privacy is *decided*; larger ones have
     enclosures of any precision, on which a comparison may end in ``Undecided``.  Draws are exact at any size.
     """
-
-    epsilon: Rational
-    range_sensitivity: int
-    unit: Unit | str = field(kw_only=True)
-    neighbours: Neighbours | str = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
-        put(self, "range_sensitivity", positive_int(self.range_sensitivity, "range_sensitivity"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-
-    @property
-    def eta(self) -> Fraction:
-        """The rate at which the chance of a candidate falls with its score."""
-        return rational(self.epsilon) / self.range_sensitivity
 
     @property
     def guarantee(self) -> Guarantee:

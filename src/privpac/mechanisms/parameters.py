@@ -7,18 +7,19 @@ over neighbouring inputs, of the *difference* of two candidates' scores.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from flint import arb
 
 from privpac.errors import ParameterError, Undecided
-from privpac.exact import MAX_PRECISION, Ball, as_arb, ball_of, precision, rational
-from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.exact import MAX_PRECISION, Ball, Rational, as_arb, ball_of, precision, rational
+from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.law.base import PROB_BITS
 from privpac.law.numbers import Number
 
-__all__ = ["MAX_EPSILON", "ceil_log", "enclose", "least_int", "range_sensitivity", "read_epsilon"]
+__all__ = ["MAX_EPSILON", "ScoreMechanism", "ceil_log", "enclose", "least_int", "range_sensitivity", "read_epsilon"]
 
 MAX_EPSILON = 10_000
 """Above this an epsilon promises nothing, and numbers such as ``e**epsilon`` would fill the memory."""
@@ -95,3 +96,25 @@ def enclose(number: Number) -> Ball:
         if value < tiny:
             return Ball(Fraction(0), Fraction(1, 1 << _TINY_BITS))
         return ball_of(value, floor=Fraction(0), ceiling=Fraction(1))
+
+
+@dataclass(frozen=True)
+class ScoreMechanism:
+    """What mechanisms on integer scores share: epsilon, the range sensitivity of the scores, unit and relation."""
+
+    epsilon: Rational
+    range_sensitivity: int
+    unit: Unit | str = field(kw_only=True)
+    neighbours: Neighbours | str = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
+        put(self, "range_sensitivity", positive_int(self.range_sensitivity, "range_sensitivity"))
+        put(self, "unit", one_of(Unit, self.unit, "unit"))
+        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+
+    @property
+    def eta(self) -> Fraction:
+        """The rate at which the chance of a candidate falls with its score."""
+        return rational(self.epsilon) / self.range_sensitivity

@@ -7,31 +7,28 @@ score is itself a release.  Use data-free steps before it, and score on public d
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
 
-from privpac.api import learner_for, release_rule
+from privpac.api import learner_for
 from privpac.concepts.named import rule_class
-from privpac.data import Domain, Floats, UserData
-from privpac.data.columns import column
-from privpac.errors import ItemLevelWarning, ParameterError, SchemaError
-from privpac.guarantee import Guarantee, Unit
-from privpac.ledger import BudgetLedger
+from privpac.data import Domain
+from privpac.errors import ParameterError, SchemaError
+from privpac.guarantee import Unit
+from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateRuleClassifier"]
 
 
-class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learn one readable rule with ``epsilon``-differential privacy per person.
 
     Parameters
@@ -102,41 +99,15 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             max_records=self.max_records,
             public_n_users=self.public_n_users,
         )
-        if groups is None:
-            warnings.warn("fit without groups protects single rows, not people; pass groups=person_ids", ItemLevelWarning, stacklevel=2)
-        frame = pl.DataFrame({name: column(values, name) for name, values in columns.items()})
-        data = UserData.from_arrays(frame, target, groups, features=features, on_invalid=self.on_invalid)
-        if self.ledger is None:
-            released = release_rule(learner, data)
-        else:
-            with BudgetLedger.open(self.ledger) as book:
-                released = release_rule(learner, data, ledger=book)
+        released = self._release(learner, columns, target, groups, features)
         self.released_ = replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
         return self
-
-    @property
-    def guarantee_(self) -> Guarantee:
-        """What the last ``fit`` promises, and for whom."""
-        check_is_fitted(self, "released_")
-        assert self.released_.guarantee is not None  # fit draws from the system
-        return self.released_.guarantee
 
     @property
     def rule_(self) -> Any:
         """The released rule; ``str(rule_)`` reads it in the table's units."""
         check_is_fitted(self, "released_")
         return self.released_.hypothesis
-
-    def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
-        """Columns by name; without domains numbers, as scikit-learn checks them; declared categories and dates stay as they are."""
-        if self.domains is not None and hasattr(X, "columns"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            if reset and X.shape[0] < 1:
-                raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required by PrivateRuleClassifier.")
-            return {str(name): X[name] for name in X.columns}
-        array = validate_data(self, X, reset=reset, dtype="numeric" if self.domains is None else None, ensure_min_samples=1)
-        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
-        return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
 
     def _labels(self, y: Any, n_rows: int) -> NDArray[np.uint8]:
         if y is None:
@@ -161,23 +132,6 @@ class PrivateRuleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             return "1"
         last = str(self.classes_[-1])
         return str(getattr(y, "name", None) or "1") if last in ("1", "1.0", "True") else last
-
-    def _domains(self, names: list[str]) -> dict[str, Domain]:
-        if self.domains is None:
-            return {name: Floats() for name in names}
-        if not isinstance(self.domains, Mapping):
-            if len(self.domains) != len(names):
-                raise ParameterError(f"{len(names)} columns but {len(self.domains)} domains")
-            return dict(zip(names, self.domains))
-        places: dict[Any, str] = dict(enumerate(names)) | {name: name for name in names}
-        strange = [key for key in self.domains if key not in places]
-        if strange:
-            raise ParameterError(f"domains name columns that X does not have: {strange}; it has {names}")
-        by_name = {places[key]: domain for key, domain in self.domains.items()}
-        missing = [name for name in names if name not in by_name]
-        if missing:
-            raise ParameterError(f"columns {missing} have no domain; declare one for each, e.g. Integers(0, 100) or Floats()")
-        return {name: by_name[name] for name in names}
 
     # Using
 

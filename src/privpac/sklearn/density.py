@@ -6,29 +6,24 @@ table is outside, and every fit spends again.  ``sample`` and ``score_samples`` 
 
 from __future__ import annotations
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from privpac.api import release_rule
 from privpac.api_distributions import distribution_learner, equal_bins
-from privpac.data import Domain, Floats, UserData
-from privpac.data.columns import column
+from privpac.data import Domain, Floats
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.cells import is_numeric
-from privpac.errors import ItemLevelWarning, ParameterError
-from privpac.guarantee import Guarantee, Unit, positive_int
-from privpac.ledger import BudgetLedger
+from privpac.errors import ParameterError
+from privpac.guarantee import Unit, positive_int
 from privpac.rng import PublicCoins
-from privpac.sklearn.classifier import PrivateRuleClassifier
+from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateGaussian", "PrivateHistogram"]
 
@@ -37,14 +32,11 @@ STANDARD = (-4, 4)
 """The range of bins for a column without declared ends: that of a standardised quantity.  Never the range of the data."""
 
 
-class PrivateDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateDensity(PrivateEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]
     """What the density estimators share; concrete ones say which learner they run."""
 
     epsilon: Any
-    domains: Mapping[Any, Domain] | Sequence[Domain] | None
     neighbours: str
-    on_invalid: str
-    ledger: str | Path | None
 
     @abstractmethod
     def _learner(self, features: dict[str, Domain], unit: Unit) -> DistributionLearner:
@@ -55,39 +47,13 @@ class PrivateDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Learn the distribution of the rows; ``groups`` names the person of each row, ``y`` is ignored."""
         columns = self._columns(X, reset=True)
-        features = PrivateRuleClassifier._domains(self, list(columns))
+        features = self._domains(list(columns))
         learner = self._learner(features, Unit.ITEM if groups is None else Unit.USER)
         learner.check_domains(features)
-        if groups is None:
-            warnings.warn("fit without groups protects single rows, not people; pass groups=person_ids", ItemLevelWarning, stacklevel=2)
-        frame = pl.DataFrame({name: column(values, name) for name, values in columns.items()})
-        data = UserData.from_arrays(frame, None, groups, features=features, on_invalid=self.on_invalid)
-        if self.ledger is None:
-            self.released_ = release_rule(learner, data)
-        else:
-            with BudgetLedger.open(self.ledger) as book:
-                self.released_ = release_rule(learner, data, ledger=book)
+        self.released_ = self._release(learner, columns, None, groups, features)
         return self
 
-    def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
-        """Columns by name; numbers as scikit-learn checks them, declared categories as they are."""
-        if self.domains is not None and hasattr(X, "columns"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            if reset and X.shape[0] < 1:
-                raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}.")
-            return {str(name): X[name] for name in X.columns}
-        array = validate_data(self, X, reset=reset, dtype="numeric" if self.domains is None else None, ensure_min_samples=1)
-        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
-        return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
-
     # Using
-
-    @property
-    def guarantee_(self) -> Guarantee:
-        """What the last ``fit`` promises, and for whom."""
-        check_is_fitted(self, "released_")
-        assert self.released_.guarantee is not None  # fit draws from the system
-        return self.released_.guarantee
 
     @property
     def distribution_(self) -> Any:

@@ -1,0 +1,78 @@
+"""What the estimators share: reading columns as scikit-learn does, domains by name or position, one release per fit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from privpac.api import release_rule
+from privpac.data import Domain, Floats, UserData
+from privpac.data.columns import column
+from privpac.errors import ItemLevelWarning, ParameterError
+from privpac.guarantee import Guarantee
+from privpac.learners.base import Learner
+from privpac.ledger import BudgetLedger
+from privpac.released import Released
+
+__all__ = ["PrivateEstimator"]
+
+
+class PrivateEstimator:
+    """Mixin of the private estimators."""
+
+    domains: Mapping[Any, Domain] | Sequence[Domain] | None
+    on_invalid: str
+    ledger: str | Path | None
+    released_: Released
+
+    @property
+    def guarantee_(self) -> Guarantee:
+        """What the last ``fit`` promises, and for whom."""
+        check_is_fitted(self, "released_")
+        assert self.released_.guarantee is not None  # fit draws from the system
+        return self.released_.guarantee
+
+    def _release(self, learner: Learner, columns: Mapping[str, Any], target: Any, groups: Any, features: dict[str, Domain]) -> Released:
+        """Bind, spend, draw; called by ``fit`` once everything public is checked."""
+        if groups is None:
+            warnings.warn("fit without groups protects single rows, not people; pass groups=person_ids", ItemLevelWarning, stacklevel=3)
+        frame = pl.DataFrame({name: column(values, name) for name, values in columns.items()})
+        data = UserData.from_arrays(frame, target, groups, features=features, on_invalid=self.on_invalid)
+        if self.ledger is None:
+            return release_rule(learner, data)
+        with BudgetLedger.open(self.ledger) as book:
+            return release_rule(learner, data, ledger=book)
+
+    def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
+        """Columns by name; numbers as scikit-learn checks them, declared categories as they are."""
+        if self.domains is not None and hasattr(X, "columns"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if reset and X.shape[0] < 1:
+                raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}.")
+            return {str(name): X[name] for name in X.columns}
+        array = validate_data(self, X, reset=reset, dtype="numeric" if self.domains is None else None, ensure_min_samples=1)
+        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
+        return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
+
+    def _domains(self, names: list[str]) -> dict[str, Domain]:
+        if self.domains is None:
+            return {name: Floats() for name in names}
+        if not isinstance(self.domains, Mapping):
+            if len(self.domains) != len(names):
+                raise ParameterError(f"{len(names)} columns but {len(self.domains)} domains")
+            return dict(zip(names, self.domains))
+        places: dict[Any, str] = dict(enumerate(names)) | {name: name for name in names}
+        strange = [key for key in self.domains if key not in places]
+        if strange:
+            raise ParameterError(f"domains name columns that X does not have: {strange}; it has {names}")
+        by_name = {places[key]: domain for key, domain in self.domains.items()}
+        missing = [name for name in names if name not in by_name]
+        if missing:
+            raise ParameterError(f"columns {missing} have no domain; declare one for each, e.g. Integers(0, 100) or Floats()")
+        return {name: by_name[name] for name in names}

@@ -32,14 +32,18 @@ def read_scores(score: Any, *, copy: bool = True) -> Ints:
     array = np.asarray(score)
     if array.ndim != 1 or array.size == 0:
         raise LawError(f"scores must be a non-empty one-dimensional array, got shape {array.shape}")
-    if array.size > MAX_BLOCKS:
-        raise TooLargeError(f"{array.size} blocks are more than {MAX_BLOCKS}; merge blocks of equal score")
     if array.dtype.kind not in "iu" and not (array.dtype == object and all(_is_int(s) for s in array)):
         raise LawError(f"scores must be integers (scale rational scores, and the sensitivity with them), got {array.dtype}")
-    low, high = int(array.min()), int(array.max())
+    _check_blocks(array.size, int(array.min()), int(array.max()))
+    return array.astype(np.int64, copy=copy)
+
+
+def _check_blocks(n: int, low: int, high: int) -> None:
+    """The number of blocks and the range of their scores."""
+    if n > MAX_BLOCKS:
+        raise TooLargeError(f"{n} blocks are more than {MAX_BLOCKS}; merge blocks of equal score")
     if high - low >= 1 << 62 or high >= 1 << 63 or low < -(1 << 63):
         raise LawError("scores must be 64-bit integers that span less than 2**62")
-    return array.astype(np.int64, copy=copy)
 
 
 def _is_int(value: object) -> bool:
@@ -150,39 +154,41 @@ def _read_ints(values: Any, n: int, name: str) -> Lows:
 
 def step_law(steps: Iterable[tuple[int, Any, int, Any]], eta: Rational | None, base: Rational | None) -> BlockLaw:
     rate = read_rate(eta, base)
-    lows: list[Uints] = []
-    spans: list[Uints] = []
-    scores: list[Ints] = []
+    parts = [(int(offset), int(end), *_read_step(offset, starts, end, values)) for offset, starts, end, values in steps]
+    if not parts:
+        raise LawError("a law needs at least one block")
+    sizes = [len(score) if first is None else int(np.count_nonzero(first)) for *_, score, first in parts]
+    _check_blocks(sum(sizes), min(int(score.min()) for *_, score, _ in parts), max(int(score.max()) for *_, score, _ in parts))
+    # Written once into arrays of the final size: with millions of blocks every further copy would show.
+    lows, span, scores = np.empty(sum(sizes), np.uint64), np.empty(sum(sizes), np.uint64), np.empty(sum(sizes), np.int64)
     big: dict[int, int] = {}
     segments: list[tuple[int, int]] = []
     n, after = 0, None
-    for offset, starts, end, values in steps:
-        low, score = _read_step(offset, starts, end, values)
+    for (offset, end, low, score, first), size in zip(parts, sizes):
         if after is not None and offset + int(low[0]) <= after:
             raise LawError("step functions must follow one another without overlap")
         after = offset + end
+        here = slice(n, n + size)
+        if first is None:
+            lows[here], scores[here] = low, score
+        else:
+            np.compress(first, low, out=lows[here])
+            np.compress(first, score, out=scores[here])
+        part, gaps = lows[here], span[here]
+        np.subtract(part[1:], part[:-1], out=gaps[:-1])
+        gaps[:-1] -= np.uint64(1)
         # The last block may hold more than 2**64 values; all others end before the next start.
-        last = end - int(low[-1])
+        last = end - int(part[-1])
         if last >= 1 << 64:
-            big[n + len(low) - 1] = last + 1
-        span = np.empty(len(low), dtype=np.uint64)
-        np.subtract(low[1:], low[:-1], out=span[:-1])
-        span[:-1] -= np.uint64(1)
-        span[-1] = 0 if last >= 1 << 64 else last
-        lows.append(low)
-        spans.append(span)
-        scores.append(score)
-        segments.append((n, int(offset)))
-        n += len(low)
-    if not segments:
-        raise LawError("a law needs at least one block")
-    if len(segments) == 1:
-        return BlockLaw(lows[0], spans[0], big, scores[0], rate, tuple(segments))
-    return BlockLaw(np.concatenate(lows), np.concatenate(spans), big, read_scores(np.concatenate(scores)), rate, tuple(segments))
+            big[n + size - 1] = last + 1
+        gaps[-1] = 0 if last >= 1 << 64 else last
+        segments.append((n, offset))
+        n += size
+    return BlockLaw(lows, span, big, scores, rate, tuple(segments))
 
 
-def _read_step(offset: Any, starts: Any, end: Any, values: Any) -> tuple[Uints, Ints]:
-    """Starts and scores of one step function, neighbours of equal score merged."""
+def _read_step(offset: Any, starts: Any, end: Any, values: Any) -> tuple[Uints, Ints, NDArray[np.bool_] | None]:
+    """Starts and scores of one step function, and where a block begins if neighbours of equal score are to be merged."""
     score = read_scores(values, copy=False)
     read = _read_ints(starts, len(score), "starts")
     if read.dtype != np.uint64:
@@ -192,6 +198,5 @@ def _read_step(offset: Any, starts: Any, end: Any, values: Any) -> tuple[Uints, 
         raise LawError(f"offset and end must be integers, got {type(offset).__name__} and {type(end).__name__}")
     if not (low[1:] > low[:-1]).all() or end < int(low[-1]):
         raise LawError("a step function needs increasing starts, one score each, and end >= the last start")
-    # Boolean indexing copies, so the law owns its arrays.
     first = np.append(True, score[1:] != score[:-1])
-    return low[first], score[first]
+    return low, score, None if first.all() else first

@@ -8,7 +8,7 @@ same columns: by user, by value, by both.  A learner's time is one whole ``learn
 user (``UserData.from_arrays``) is timed on its own, because it is done once for many releases.
 
 Every task runs in a process of its own, on data built there, and reports the best of some rounds in processor and wall time (polars
-uses every core, the learners one) and the peak memory beyond what the table takes.
+may use every core, the learners use one) and the peak memory beyond what the table takes.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def compared(table: str, scale: float, rounds: int) -> list[list[str]]:
     for task, got in found.items():
         ratios = [f"{got['cpu'] / found[base]['cpu']:.2f}" for base in COUNTS]
         times = [f"{got['cpu']:.3f} s", f"{got['wall']:.3f} s"]
-        rows.append([f"{n:,} × {k:,}", task, *times, *ratios, f"{got['peak'] - got['table']:.0f} MiB", f"{got['peak']:.0f} MiB"])
+        rows.append([f"{n:,} × {k:,}", task, *times, *ratios, f"{max(0, got['peak'] - got['table']):.0f} MiB", f"{got['peak']:.0f} MiB"])
     return rows
 
 

@@ -19,6 +19,7 @@ from privpac.bounds import (
     certify_regret_agnostic,
     certify_regret_bounded_noise,
     lower_agnostic_vc,
+    plan_pairwise,
     plan_realizable,
     plan_user_agnostic,
     regret_split,
@@ -146,6 +147,7 @@ def plan(
             rows.append(_row("regret selection, bounded noise", task.regret_noise, sizes, task.declared))
         rows.append(_row("per-user mean", task.mean, sizes))
         rows.append(_row("user agnostic selection", task.user_agnostic, sizes))
+        rows.append(_row("pairwise selection", task.pairwise, sizes))
         rows.append(_row("any private agnostic learner", task.lower, sizes, kind="lower bound"))
     target = {"epsilon": str(epsilon), "alpha": str(alpha), "beta": str(beta), "neighbours": str(relation)}
     if noise is not None:
@@ -255,6 +257,16 @@ class _Task:
             neighbours=self.neighbours,
             truncate=True,
             **self._common,
+        )
+
+    def pairwise(self, m: int) -> Certificate:
+        return plan_pairwise(
+            log_size=self.concept.log_size,
+            epsilon=self.epsilon,
+            alpha1=self.alpha,
+            beta=self.beta,
+            records_per_user=m,
+            neighbours=self.neighbours,
         )
 
     def lower(self, m: int) -> Certificate:

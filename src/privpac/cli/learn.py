@@ -43,7 +43,7 @@ def learn(
     user: User = None,
     rule: Rule = "threshold",
     setting: Annotated[str, typer.Option(help="agnostic (labels may be wrong) or realizable (some rule is right).")] = "agnostic",
-    method: Annotated[str, typer.Option(help="auto, regret, mean or realizable.")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, regret, mean, realizable, agnostic, direct, search or surrogate.")] = "auto",
     neighbours: NeighboursOption = "add-remove",
     max_records: Annotated[int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")] = None,
     public_n_users: Annotated[int | None, typer.Option(help="A rough, publicly known number of people; saves 1/16 of epsilon.")] = None,

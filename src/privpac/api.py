@@ -114,10 +114,11 @@ def learn(
     '(1, 0)-DP per user, add-remove'
     """
     unit = getattr(data, "unit", Unit.USER)  # what is no dataset at all is refused by the learner's bind
+    choice = _choose(concept, epsilon, method, setting, neighbours, options)
     learner = learner_for(
         concept,
         epsilon=epsilon,
-        method=method,
+        method=choice.method,
         setting=setting,
         neighbours=neighbours,
         unit=unit,
@@ -128,8 +129,7 @@ def learn(
         warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=2)
     released = release_rule(learner, data, ledger=ledger, not_before=not_before)
     if method == "auto" and {"public_n_users", "records_per_user"} <= {name for name, value in options.items() if value is not None}:
-        why = _choose(concept, epsilon, method, setting, neighbours, options).reason
-        released = replace(released, parameters={**released.parameters, "chosen because": why})
+        released = replace(released, parameters={**released.parameters, "chosen because": choice.reason})
     return released
 
 

@@ -233,7 +233,3 @@ class ConceptClass(ABC):
 def sauer(d: int, n: int) -> int:
     """``sum over i <= d of C(n, i)``."""
     return sum(comb(n, i) for i in range(min(d, n) + 1))
-
-
-def feature_list(names: Sequence[str]) -> str:
-    return ", ".join(names)

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,15 +203,3 @@ class Regret(Statistic):
 
     def cap_of(self, m: int) -> int:
         return read_table(self.tau, m, name="tau", minimum=1)
-
-
-def describe(statistic: Statistic) -> dict[str, Any]:
-    """Public parameters of a statistic, for results."""
-    out: dict[str, Any] = {"statistic": type(statistic).__name__.lower()}
-    if isinstance(statistic, (Mean, Regret)):
-        out["levels"] = statistic.levels
-    if isinstance(statistic, Exceeds) and isinstance(statistic.tolerance, int):
-        out["tolerance"] = statistic.tolerance
-    if isinstance(statistic, Regret) and isinstance(statistic.tau, int):
-        out["tau"] = statistic.tau
-    return out

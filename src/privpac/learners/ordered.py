@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 from privpac.concepts.line import sort_within_users
 from privpac.concepts.thresholds import Thresholds
 from privpac.data.users import SALT, Kernel, UserData
-from privpac.guarantee import Unit
 from privpac.learners.base import Bound
-from privpac.learners.sizes import AdmissibleUsers, fold_pieces
+from privpac.learners.sizes import AdmissibleUsers, UsersView, fold_pieces
 
 if TYPE_CHECKING:
     from privpac.data import Domain, OnInvalid, Users
@@ -25,23 +24,10 @@ P = TypeVar("P")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OrderedUsers:
+class OrderedUsers(UsersView):
     """Groups of bound users, each user's records in increasing order of one column."""
 
-    base: Users
     pieces: tuple[UserData, ...]
-
-    @property
-    def features(self) -> Mapping[str, Domain | None]:
-        return self.base.features
-
-    @property
-    def unit(self) -> Unit:
-        return self.base.unit
-
-    @property
-    def label_name(self) -> str | None:
-        return self.base.label_name
 
     def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> Users:
         return self.base.bind(domains, on_invalid)

@@ -23,7 +23,7 @@ from privpac.learners.base import Bound, Selection
 if TYPE_CHECKING:
     from privpac.data import Domain, OnInvalid, Users
 
-__all__ = ["AdmissibleUsers", "SizedSelection", "fold_pieces", "read_sizes", "size_counts"]
+__all__ = ["AdmissibleUsers", "SizedSelection", "UsersView", "fold_pieces", "read_sizes", "size_counts"]
 
 P = TypeVar("P")
 MAX_SIZES = 1 << 12
@@ -81,11 +81,10 @@ def fold_pieces(pieces: Iterable[UserData], kernel: Kernel[P]) -> P:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AdmissibleUsers:
-    """A view of users in which everyone holds an admissible number of records."""
+class UsersView:
+    """Users seen another way; the schema is that of the base."""
 
     base: Users
-    sizes: tuple[int, ...]
 
     @property
     def features(self) -> Mapping[str, Domain | None]:
@@ -98,6 +97,13 @@ class AdmissibleUsers:
     @property
     def label_name(self) -> str | None:
         return self.base.label_name
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdmissibleUsers(UsersView):
+    """A view of users in which everyone holds an admissible number of records."""
+
+    sizes: tuple[int, ...]
 
     def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> AdmissibleUsers:
         return AdmissibleUsers(self.base.bind(domains, on_invalid), self.sizes)

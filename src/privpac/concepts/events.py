@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privpac.concepts.spread import even, spread
 from privpac.data.jit import jit
 
-__all__ = ["ROOM", "sort_span", "sum_events"]
+__all__ = ["ROOM", "sort_span", "sorted_events", "sum_events"]
 
 Codes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -144,7 +144,7 @@ def _sort_buckets(key: Any, load: Any, ends: Any, a: int, b: int, key_room: Any,
         sort_span(key, load, ends[d], ends[d + 1], key_room, load_room, stack)
 
 
-def _sorted_events(at: Codes, load: Loads) -> tuple[Codes, Loads]:
+def sorted_events(at: Codes, load: Loads) -> tuple[Codes, Loads]:
     """The events that change something, in order of place; their places begin at entry 1."""
     parts = [(i, a, b) for i, (a, b) in enumerate(even(len(at), _SMALL))]
     ranges = np.empty((len(parts), 3), dtype=np.uint64)
@@ -242,14 +242,14 @@ def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int, *, s
         return [_dense(at, change[:, c], first[c], places) for c in columns]
     if change.dtype == np.int32 and len(columns) == 2:
         # Two changes travel as one word: one sort serves both columns.
-        key, word = _sorted_events(at, np.ascontiguousarray(change).view(np.int64)[:, 0])
+        key, word = sorted_events(at, np.ascontiguousarray(change).view(np.int64)[:, 0])
         totals = _room(spare, len(key)), np.empty(len(key), dtype=np.int64)
         n = _totals_of_two(key, word.view(np.int32).reshape(-1, 2), first[0], first[1], *totals)
         place, one, two = _used([key, *totals], n, len(at))
         return [(place, one), (place, two)]
     out = []
     for c in columns:
-        key, moved = _sorted_events(at, np.ascontiguousarray(change[:, c]))
+        key, moved = sorted_events(at, np.ascontiguousarray(change[:, c]))
         total = _room(spare if c == columns[-1] else None, len(key))
         place, total = _used([key, total], _totals(key, moved, first[c], total), len(at))
         out.append((place, total))

@@ -15,7 +15,7 @@ number of records; privacy holds for any such functions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
@@ -23,13 +23,15 @@ from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
 from privpac.bounds.binomial import MAX_RECORDS, cross, psi, psi_exact
+from privpac.concepts.least_counts import least_counts
 from privpac.concepts.statistics import Exceeds
+from privpac.concepts.thresholds import Thresholds
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import ExpSum, rational
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.law import Law
 from privpac.learners.base import Bound, profile_of
-from privpac.learners.ordered import ordered
+from privpac.learners.ordered import OrderedUsers, ordered
 from privpac.learners.sizes import MAX_SIZES, SizedSelection, size_counts
 from privpac.released import Released
 from privpac.rng import Rng
@@ -79,6 +81,17 @@ class _Data:
         expected = sum((count * _entry(m, p, q)[1] for m, count in self.counts.items()), Fraction(0))
         # Clamping keeps the step of the difference, and scaled scores within 64 bits whatever the data.
         return max(Fraction(-_LIMIT), min(Fraction(_LIMIT), self._least(p, q) - expected))
+
+    def prepare(self, spans: Sequence[tuple[Fraction, Fraction]]) -> None:
+        """Find the least counts of many comparisons together, where the users are in memory and the class is one of cuts."""
+        if not isinstance(self.bound.users, OrderedUsers) or not isinstance(self.bound.concept, Thresholds):
+            return
+        listed = {tuple(_entry(m, p, q)[0] for m in self.counts): (p, q) for p, q in spans}
+        (column,) = self.bound.concept.declared()
+        assert column is not None
+        tables = [lambda m, p=p, q=q: _entry(m, p, q)[0] for p, q in listed.values()]
+        found = least_counts(self.bound.users.pieces, column, self.bound.concept.directions, tables)
+        self.known.update({} if found is None else zip(listed, found))
 
     def _least(self, p: Fraction, q: Fraction) -> int:
         table = tuple(_entry(m, p, q)[0] for m in self.counts)
@@ -280,7 +293,9 @@ class MinimumError(SizedSelection):
     def _scores(self, data: _Data) -> list[Fraction]:
         if self.cells <= 2:
             return []
-        grid = {j: data.difference(*_span(j * self.cell, self.cell)) for j in range(1, self.cells)}
+        spans = {j: _span(j * self.cell, self.cell) for j in range(1, self.cells)}
+        data.prepare(list(spans.values()))
+        grid = {j: data.difference(p, q) for j, (p, q) in spans.items()}
         return [max(([grid[j + 1]] if j + 1 in grid else []) + ([-grid[j - 1]] if j - 1 in grid else [])) for j in range(self.cells)]
 
     def _oneshot(self, data: _Data) -> Law:

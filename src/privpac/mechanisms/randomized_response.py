@@ -15,14 +15,29 @@ from fractions import Fraction
 from typing import Any
 
 from privpac.errors import ParameterError
-from privpac.exact import Rational, as_arb, rational, up
+from privpac.exact import Rational, as_arb, precision, rational, up
 from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
 from privpac.law.base import Law
 from privpac.mechanisms.parameters import read_epsilon
 from privpac.mechanisms.truncated_laplace import factor_within
 from privpac.rng import Rng
 
-__all__ = ["RandomizedResponse"]
+__all__ = ["RandomizedResponse", "keep_probability"]
+
+
+def keep_probability(epsilon: Rational) -> Fraction:
+    """``floor(2**32 e**eps/(1 + e**eps))/2**32``: a rational chance of telling the truth about one bit that loses at most epsilon.
+
+    >>> float(keep_probability(1))
+    0.7310585784725845
+    """
+    loss = read_epsilon(epsilon)
+    with precision(128 + 2 * int(loss)):
+        x = as_arb(loss).exp()
+        scaled = (x / (1 + x) * (1 << 32)).floor().unique_fmpz()
+    if scaled is None or not 1 << 31 < int(scaled) < 1 << 32:
+        raise ParameterError("epsilon must lie between 2**-30 and 20 for reports of 32 bits")
+    return Fraction(int(scaled), 1 << 32)
 
 
 @dataclass(frozen=True)

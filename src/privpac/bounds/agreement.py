@@ -1,0 +1,211 @@
+"""Learning by agreement: records per user for a stable item, users for a private plurality, and what no protocol can avoid.
+
+**Stability.**  A learner whose item equals a fixed ``h_r`` except with probability ``beta/30`` over seed and user is 0.9-stable for all but
+a third of ``beta`` of the seeds (Markov).  :func:`records_representation` (Algorithm 3), :func:`records_list` (Algorithm 1) and
+:func:`records_queries` (Algorithm 5) turn that into a number of records; most of it is ``(30/beta)**2``, the price of one seed.
+
+**Plurality.**  With every user naming the stable item independently with probability ``share`` (0.9), the selectors fail with
+probability ``beta/3`` at the numbers of users below.  The relation and ``epsilon`` enter through the selector's own public numbers.
+
+**Lower bounds.**  ``p0(n) = e**(-n eps) (1 - beta) - delta (1 - e**(-n eps))/(e**eps - 1)`` is the chance that a learner run on fixed
+reference data answers as it would on any ``n`` users.  If it is positive, ``ceil(ln 4/p0)`` runs form a representation (Algorithm 6), and
+``N`` tasks with disjoint answers force ``N p0 <= 1``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom, nbinom
+
+from privpac.bounds.certificate import Certificate, least, open_unit, positive
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import positive_int
+
+__all__ = [
+    "lower_agreement_packing",
+    "lower_agreement_representation",
+    "records_list",
+    "records_queries",
+    "records_representation",
+    "users_histogram",
+    "users_local",
+    "users_plurality",
+    "users_shuffle",
+]
+
+_SHARE = Fraction(9, 10)
+_MOST = 1 << 21
+_TAIL = 1e-18
+
+
+# Records for a stable item
+
+
+def records_representation(size: int, *, alpha: Rational, beta: Rational) -> tuple[float, int]:
+    """``gamma`` and the records per user of Algorithm 3 on a finite class or representation of this size.
+
+    >>> records_representation(16, alpha="0.2", beta="0.1")[1]
+    735416950
+    """
+    h, a, b = positive_int(size, "size"), open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    gamma = 2 / a * (math.log(6 / b) + math.log(h))
+    return gamma, math.ceil(gamma**2 * (math.log(2) + math.log(h)) / 2 * (30 / b) ** 2)
+
+
+def records_list(size: int, *, eta: Rational, beta: Rational) -> tuple[float, int]:
+    """``gamma`` and the number of sub-samples of Algorithm 1 for a list learner of list size ``size`` and stability ``eta``."""
+    lists, tau = positive_int(size, "size"), float(rational(eta, "eta", above=0, maximum=1)) / 2
+    budget = open_unit(beta, "beta") / 30
+    gamma = math.log(6 * lists / (0.9 * tau * budget)) / (0.9 * tau)
+    spread = math.log(24 * lists / (tau * budget)) / (0.02 * tau**2)
+    return gamma, math.ceil(max(spread, gamma**2 * math.log(2 * lists / (0.9 * tau)) / 2 * (3 / budget) ** 2))
+
+
+def records_queries(queries: int, grid: int, *, beta: Rational, width: Rational = 1) -> int:
+    """Records per user of Algorithm 5: ``(30 q I (w/2)/beta)**2``, all queries on the same records."""
+    q, cells, w = positive_int(queries, "queries"), positive_int(grid, "grid"), rational(width, "width", above=0)
+    return math.ceil((30 * q * cells * w / 2 / rational(beta, "beta", above=0, below=1)) ** 2)
+
+
+# Users for a plurality
+
+
+def _failure(beta: Rational) -> float:
+    return open_unit(beta, "beta") / 3
+
+
+def _first(fails: Callable[[NDArray[np.int64]], NDArray[np.float64]], limit: float, step: int = 256) -> int | None:
+    """The least ``n`` whose failure is small enough; failures are not quite monotone (parity), so every ``n`` is looked at."""
+    for start in range(1, _MOST, step):
+        n = np.arange(start, start + step, dtype=np.int64)
+        good = np.flatnonzero(fails(n) <= limit)
+        if len(good):
+            return int(n[good[0]])
+    return None
+
+
+def users_histogram(K: int, *, beta: Rational, share: Rational = _SHARE) -> Certificate:
+    """:class:`~privpac.mechanisms.votes.StableHistogram` with noise on ``-K..K``: ``Pr[2 Bin(n, share) - n < 2 K + 1] <= beta/3``.
+
+    >>> users_histogram(14, beta="0.1").n_users
+    45
+    """
+    k, p = positive_int(K, "K"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
+    n = _first(lambda n: binom.cdf((n + 2 * k + 2) // 2 - 1, n, p), _failure(beta))
+    return Certificate.upper(n, "stable histogram", f"a share of {p:g} names one item", K=k)
+
+
+def users_plurality(base: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE) -> Certificate:
+    """:class:`~privpac.mechanisms.votes.PureSelection`: ``E min(1, (U - 1 + B**(n-c))/B**c) <= beta/3``, ``c ~ Bin(n, share)``."""
+    log_b = math.log(rational(base, "base", above=1))
+    size, p = positive_int(universe, "universe"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
+    others = math.log(size - 1) if size > 1 else -math.inf
+
+    def fails(ns: NDArray[np.int64]) -> NDArray[np.float64]:
+        out = []
+        for n in ns.tolist():
+            c = np.arange(n + 1)
+            wrong = np.logaddexp(others, (n - c) * log_b) - c * log_b
+            out.append(float(binom.pmf(c, n, p) @ np.exp(np.minimum(wrong, 0))))
+        return np.array(out)
+
+    return Certificate.upper(_first(fails, _failure(beta), 8), "pure plurality", f"a share of {p:g} names one item", universe=size)
+
+
+def users_local(keep: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE) -> Certificate:
+    """:class:`HadamardSelection`, keep probability ``keep``: every estimate within ``c sqrt(2 n ln(12 U/beta))`` and a clear majority.
+
+    The two tails are ``beta/6`` each; the votes' tail is Hoeffding's.
+    """
+    p, size = rational(keep, "keep", above=Fraction(1, 2), below=1), positive_int(universe, "universe")
+    c, b, q = 1 / float(2 * p - 1), open_unit(beta, "beta"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
+    log = math.log(12 / b) + math.log(size)
+
+    def fails(n: NDArray[np.int64]) -> NDArray[np.float64]:
+        needed = np.floor((n + 2 * c * np.sqrt(2 * n * log)) / 2) + 1
+        gap = q - (needed - 1) / n
+        return np.where(gap > 0, np.exp(-2 * n * np.maximum(gap, 0) ** 2), 1.0)
+
+    n = _first(fails, b / 6, 1 << 14)
+    return Certificate.upper(n, "local plurality", f"a share of {q:g} names one item", universe=size)
+
+
+def users_shuffle(r: Rational, p: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE) -> Certificate:
+    """:class:`ShuffleSelection`, noise ``NB(r, p)`` in each of ``universe`` buckets:
+    ``E min(1, Pr[Y - Y' >= 2c - n] + U Pr[Y - Y' >= c]) <= beta/3``."""
+    size, s = positive_int(universe, "universe"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
+    tail = _difference_tail(positive(r, "r"), open_unit(p, "p"))
+    last = len(tail) // 2
+
+    def at_least(k: NDArray[np.int64]) -> NDArray[np.float64]:
+        return tail[np.clip(k, -last, last) + last]
+
+    def fails(ns: NDArray[np.int64]) -> NDArray[np.float64]:
+        out = []
+        for n in ns.tolist():
+            c = np.arange(n + 1)
+            out.append(float(binom.pmf(c, n, s) @ np.minimum(1, at_least(2 * c - n) + size * at_least(c))))
+        return np.array(out)
+
+    return Certificate.upper(_first(fails, _failure(beta), 8), "shuffled plurality", f"a share of {s:g} names one item", universe=size)
+
+
+def _difference_tail(r: float, p: float) -> NDArray[np.float64]:
+    """``Pr[Y - Y' >= k]`` for ``k = -N..N``, ``Y, Y' ~ NB(r, p)`` independent; the mass beyond ``N`` is added to every entry."""
+    last = int(nbinom.isf(_TAIL, r, 1 - p)) + 1
+    if last > 1 << 15:
+        raise TooLargeError("the noise spreads over more than 2**15 counts; raise epsilon or delta")
+    mass = nbinom.pmf(np.arange(last + 1), r, 1 - p)
+    difference = np.convolve(mass, mass[::-1])
+    tail: NDArray[np.float64] = np.minimum(1, np.cumsum(difference[::-1])[::-1] + 2 * _TAIL)
+    return tail
+
+
+# Lower bounds
+
+
+def _chance(n: int, epsilon: float, delta: float, beta: float) -> float:
+    kept = math.exp(-n * epsilon)
+    return kept * (1 - beta) - delta * (1 - kept) / math.expm1(epsilon)
+
+
+def _read(epsilon: Rational, delta: Rational, beta: Rational) -> tuple[float, float, float]:
+    return positive(epsilon, "epsilon"), float(rational(delta, "delta", minimum=0, below=1)), open_unit(beta, "beta")
+
+
+def _least(allowed: Callable[[float], bool], numbers: tuple[float, float, float]) -> int | None:
+    """Under either relation ``n`` steps lead to the reference data, so the numbers are those of both."""
+
+    def holds(n: int) -> bool:
+        chance = _chance(n, *numbers)
+        return chance <= 0 or allowed(chance)
+
+    return least(holds, start=0)
+
+
+def lower_agreement_representation(dimension: Rational, *, epsilon: Rational, delta: Rational = 0, beta: Rational = "1/4") -> Certificate:
+    """Users below which a learner would make too small a representation: ``log2 ceil(ln 4/p0(n)) >= dimension`` is necessary.
+
+    ``dimension`` is the class's probabilistic representation dimension in bits at the accuracy wanted and failure 1/4.
+
+    >>> lower_agreement_representation(10, epsilon=1, delta="1e-6").n_users
+    7
+    """
+    bits, numbers = float(rational(dimension, "dimension", minimum=0)), _read(epsilon, delta, beta)
+    n = _least(lambda chance: math.log2(math.ceil(math.log(4) / chance)) >= bits, numbers)
+    return Certificate.lower(n, "representation", f"a class that needs {bits:g} bits to represent")
+
+
+def lower_agreement_packing(tasks: int, *, epsilon: Rational, delta: Rational = 0, beta: Rational = "1/4") -> Certificate:
+    """Users below which ``tasks`` targets with disjoint good answers cannot all be learned: ``tasks * p0(n) <= 1`` is necessary."""
+    count = positive_int(tasks, "tasks")
+    if count.bit_length() > 1000:
+        raise ParameterError("tasks must be below 2**1000")
+    n = _least(lambda chance: math.log(count) + math.log(chance) <= 0, _read(epsilon, delta, beta))
+    return Certificate.lower(n, "packing", f"{count} tasks with disjoint answers")

@@ -1,0 +1,297 @@
+"""Private plurality: every person names one item or none, and the item named most often is released.
+
+Items come from any universe; only items that were named are touched.  Noise ``N`` lives on ``-K..K`` with weights ``q**|k|``,
+``q`` rational, ``d(k) = Pr[N = k]``.
+
+:class:`StableHistogram` releases the item with the largest ``count + N``, if that is at least ``K + 1``.  An item nobody named could
+never reach ``K + 1``, so this is noise on the whole universe without listing it.  **Guarantee.**  Add-remove: one bin moves by one, the
+ratio is at most ``1/q`` except at the end that falls out: ``(ln 1/q, d(K))``.  Replace: two independent bins,
+``(2 ln 1/q, 2 d(K) - d(K)**2)``: an outcome impossible on the other side has probability at most ``1 - (1 - d(K))**2``, elsewhere the
+losses add.  Threshold and maximum are post-processing.
+
+:class:`GapSelection` releases the first item iff ``gap + N >= K + s + 1``, ``gap`` the lead over the second and ``s`` how far one person
+moves it: 1 (add-remove) or 2 (replace).  If the first item differs between neighbours both gaps are at most ``s`` and nothing is
+released.  **Guarantee.**  ``(ln 1/q, d(K))`` and, the gap moving by two, ``(2 ln 1/q, d(K) + d(K-1))``.
+
+:class:`PureSelection` draws an item with probability proportional to ``B**count`` over a declared universe, ``B = 1/q``.  **Guarantee.**
+Pure: add-remove moves one weight by ``B``, replace two, so ``epsilon = ln B`` and ``2 ln B``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import Rational, as_arb, precision, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.law.base import BOTTOM, Law
+from privpac.mechanisms.parameters import least_int, read_epsilon
+from privpac.mechanisms.truncated_laplace import TruncatedLaplace
+from privpac.mechanisms.votes_cast import by_count
+from privpac.rng import Rng, secret_rng
+
+__all__ = ["GapSelection", "PureSelection", "StableHistogram", "gap_law", "histogram_law", "plurality_law", "vote_decay"]
+
+MAX_K = 10**6
+_LAW_WORK = 1 << 22
+
+
+# Laws
+
+
+class _Noise:
+    """Integer weights of ``N + K`` on ``0..2K``: ``a**|k| b**(K - |k|)`` for ``q = a/b``."""
+
+    def __init__(self, q: Rational, K: int) -> None:
+        ratio, self.K = rational(q, "q", above=0, below=1), positive_int(K, "K", maximum=MAX_K)
+        a, b = ratio.numerator, ratio.denominator
+        side = [a**k * b ** (self.K - k) for k in range(self.K + 1)]
+        self.weights = [*reversed(side[1:]), *side]
+        self.below = [0, *accumulate(self.weights)]
+        self.total = self.below[-1]
+
+    def at(self, k: int) -> int:
+        """The weight of ``N = k``."""
+        return self.weights[k + self.K] if -self.K <= k <= self.K else 0
+
+    def most(self, k: int) -> int:
+        """The weight of ``N <= k``."""
+        weight: int = self.below[min(max(k + self.K + 1, 0), 2 * self.K + 1)]
+        return weight
+
+
+def _items(votes: Any) -> list[tuple[Any, int]]:
+    """Items named, in their own order, with their counts."""
+    return sorted((item, count) for count, held in by_count(votes).items() for item in held)
+
+
+def histogram_law(votes: Any, q: Rational, K: int) -> Law:
+    """The law of :class:`StableHistogram`; of equal noisy counts the smaller item wins.
+
+    >>> histogram_law({"c": 2}, "4/5", 2).prob_exact("c")
+    Fraction(36, 97)
+    """
+    noise, items = _Noise(q, K), _items(votes)
+    top = max((count for _, count in items), default=0) + noise.K
+    if len(items) ** 2 * (top + 1) > _LAW_WORK:
+        raise TooLargeError(f"the law of {len(items)} items has too many terms to be written out; draw with sample()")
+    weights = dict.fromkeys((item for item, _ in items), 0)
+    for v in range(noise.K + 1, top + 1):
+        # Smaller items must stay below v, larger ones may tie.
+        before = list(accumulate((noise.most(v - 1 - count) for _, count in items), lambda a, b: a * b, initial=1))
+        after = list(accumulate((noise.most(v - count) for _, count in reversed(items)), lambda a, b: a * b, initial=1))[::-1]
+        for i, (item, count) in enumerate(items):
+            weights[item] += noise.at(v - count) * before[i] * after[i + 1]
+    total = noise.total ** len(items)
+    return _law(weights, total)
+
+
+def gap_law(votes: Any, q: Rational, K: int, neighbours: Neighbours | str) -> Law:
+    """The law of :class:`GapSelection`."""
+    noise, step = _Noise(q, K), _step(one_of(Neighbours, neighbours, "neighbours"))
+    first, gap = _lead(votes)
+    return _law({} if first is BOTTOM else {first: noise.total - noise.most(noise.K + step - gap)}, noise.total)
+
+
+def plurality_law(votes: Any, base: Rational, universe: int) -> Law:
+    """``Pr[item]`` proportional to ``base**count`` over the items ``0..universe - 1``."""
+    size = positive_int(universe, "universe")
+    items = _items(votes)
+    if any(not isinstance(item, int) or not 0 <= item < size for item, _ in items):
+        raise ParameterError("items must be integers below the size of the universe")
+    blocks: list[tuple[int, int, int]] = []
+    free = 0
+    for item, count in items:
+        blocks += [(free, item - 1, 0)] if item > free else []
+        blocks.append((item, item, -count))
+        free = item + 1
+    blocks += [(free, size - 1, 0)] if free < size else []
+    lo, hi, score = zip(*blocks)
+    return Law.from_blocks(lo, hi, score, base=rational(base, "base", above=1))
+
+
+def _law(weights: Mapping[Any, int], total: int) -> Law:
+    listed: list[tuple[Any, int]] = [*weights.items(), (BOTTOM, total - sum(weights.values()))]
+    return Law.from_weights([(item, Fraction(weight, total)) for item, weight in listed if weight])
+
+
+def _lead(votes: Any) -> tuple[Any, int]:
+    """The item named most often (the smallest of several) and its lead."""
+    groups = by_count(votes)
+    if not groups:
+        return BOTTOM, 0
+    counts = list(groups)
+    held: list[Any] = list(groups[counts[0]])
+    second = counts[0] if len(held) > 1 else counts[1] if len(counts) > 1 else 0
+    return min(held), counts[0] - second
+
+
+def _step(neighbours: Neighbours) -> int:
+    return 2 if neighbours is Neighbours.REPLACE else 1
+
+
+# Mechanisms
+
+
+def vote_decay(epsilon: Rational, neighbours: Neighbours | str) -> Fraction:
+    """``q = ceil(2**32 e**-e)/2**32`` with ``e`` all of epsilon under add-remove, half of it under replace: rounding up loses less."""
+    share = read_epsilon(epsilon) / _step(one_of(Neighbours, neighbours, "neighbours"))
+    with precision(256):
+        scaled = ((-as_arb(share)).exp() * (1 << 32)).ceil().unique_fmpz()
+    if scaled is None or int(scaled) >= 1 << 32:
+        raise ParameterError("epsilon is too small for weights of 32 bits; take at least 2**-31")
+    return Fraction(int(scaled), 1 << 32)
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """What the selectors share."""
+
+    epsilon: Rational
+    unit: Unit | str = field(kw_only=True, default=Unit.USER)
+    neighbours: Neighbours | str = field(kw_only=True, default=Neighbours.ADD_REMOVE)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", read_epsilon(self.epsilon))
+        put(self, "unit", one_of(Unit, self.unit, "unit"))
+        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+        vote_decay(self.epsilon, self.neighbours)
+
+    @cached_property
+    def q(self) -> Fraction:
+        return vote_decay(self.epsilon, self.neighbours)
+
+
+@dataclass(frozen=True)
+class _Bounded(_Selection, ABC):
+    delta: Rational = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "delta", rational(self.delta, "delta", above=0, below=1))
+        if not self._enough(MAX_K):
+            raise ParameterError(f"epsilon and delta need noise wider than {MAX_K}; raise one of them")
+
+    @abstractmethod
+    def _enough(self, K: int) -> bool:
+        """Whether the ends of noise of this half width weigh little enough."""
+
+    @cached_property
+    def K(self) -> int:
+        """The least half width of the noise whose ends weigh little enough."""
+        return least_int(self._enough, 1)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(rational(self.epsilon), rational(self.delta), unit=self.unit, neighbours=self.neighbours)
+
+    @cached_property
+    def _noise(self) -> TruncatedLaplace:
+        # Any delta with which this K passes; the guarantee is the selector's own.
+        edge = _edge(self.q, self.K)
+        return TruncatedLaplace(None, edge, base=1 / self.q, kappa=self.K, unit=self.unit, neighbours=self.neighbours)
+
+    def _draw(self, rng: Rng) -> int:
+        return self._noise.sample(0, rng) - self.K
+
+
+def _edge(q: Fraction, K: int) -> Fraction:
+    """``d(K) = q**K (1 - q)/(1 + q - 2 q**(K+1))``."""
+    return q**K * (1 - q) / (1 + q - 2 * q ** (K + 1))
+
+
+def _edge_within(q: Fraction, K: int, limit: Fraction, second: bool = False) -> bool:
+    """``d(K) <= limit`` (with ``second``: ``d(K) + d(K-1) <= limit``): balls first, the large rationals only where they cannot tell."""
+    more = 1 + 1 / q if second else Fraction(1)
+    for bits in (128, 1024):
+        with precision(bits):
+            x = as_arb(q)
+            edge = as_arb(more) * x**K * (1 - x) / (1 + x - 2 * x ** (K + 1))
+            if edge > as_arb(limit) or edge < as_arb(limit):
+                return bool(edge < as_arb(limit))
+    return more * _edge(q, K) <= limit
+
+
+@dataclass(frozen=True)
+class StableHistogram(_Bounded):
+    """Release the item named most often, or ``BOTTOM``.
+
+    >>> select = StableHistogram(1, delta="1e-6")
+    >>> select.K, select.majority_needed(45)
+    (14, 37)
+    """
+
+    def _enough(self, K: int) -> bool:
+        return _edge_within(self.q, K, rational(self.delta) / _step(Neighbours(self.neighbours)))
+
+    def law(self, votes: Any) -> Law:
+        """The law over the items named and ``BOTTOM``."""
+        return histogram_law(votes, self.q, self.K)
+
+    def sample(self, votes: Any, rng: Rng | None = None) -> Any:
+        """One exact draw from :meth:`law`."""
+        return self.noisy(votes, rng)[0]
+
+    def noisy(self, votes: Any, rng: Rng | None = None) -> tuple[Any, int]:
+        """A draw with its noisy count, covered by the same guarantee: the item was named at least that count minus ``K`` times."""
+        source = secret_rng(rng)
+        best, most = BOTTOM, self.K
+        for item, count in _items(votes):
+            seen = count + self._draw(source)
+            if seen > most:
+                best, most = item, seen
+        return (best, most) if best is not BOTTOM else (BOTTOM, 0)
+
+    def majority_needed(self, users: int) -> int:
+        """Votes with which an item surely wins among so many users: ``2 c - n >= 2 K + 1``."""
+        return (positive_int(users, "users") + 2 * self.K + 2) // 2
+
+
+@dataclass(frozen=True)
+class GapSelection(_Bounded):
+    """Release the first item if its lead is clear, or ``BOTTOM``."""
+
+    def _enough(self, K: int) -> bool:
+        return _edge_within(self.q, K, rational(self.delta), second=self.neighbours is Neighbours.REPLACE)
+
+    def law(self, votes: Any) -> Law:
+        return gap_law(votes, self.q, self.K, self.neighbours)
+
+    def sample(self, votes: Any, rng: Rng | None = None) -> Any:
+        """One exact draw from :meth:`law`."""
+        first, gap = _lead(votes)
+        drawn = gap + self._draw(secret_rng(rng))
+        return first if drawn >= self.K + _step(Neighbours(self.neighbours)) + 1 else BOTTOM
+
+
+@dataclass(frozen=True)
+class PureSelection(_Selection):
+    """Draw an item of ``0..universe - 1`` that many have named; the universe may be 2**64 or far larger.
+
+    >>> PureSelection(1, universe=2**64).law({7: 60}).mode
+    7
+    """
+
+    universe: int = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive_int(self.universe, "universe")
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours)
+
+    def law(self, votes: Any) -> Law:
+        return plurality_law(votes, 1 / self.q, self.universe)
+
+    def sample(self, votes: Any, rng: Rng | None = None) -> int:
+        """One exact draw from :meth:`law`."""
+        return int(self.law(votes).sample(secret_rng(rng)))

@@ -1,0 +1,1 @@
+"""Protocols: manifests, wire format, devices, shuffler and analyzers for data that stay with the people."""

@@ -1,0 +1,106 @@
+"""Bytes on the wire: canonical manifests, ``run_id``, and messages of fixed length.
+
+    message = "PPM1" || kind || run_id[0:8] || payload          (little-endian)
+    kind 1, central item:  u16 length || canonical bytes
+    kind 2, local report:  u16 chunk || u32 j || u8 bit          (bit 1 means sign +1)
+    kind 3, shuffled:      u32 bucket
+
+A manifest is a JSON object of strings and integers (lists and objects of them), keys sorted, no spaces, ASCII; floats, booleans and nulls
+are refused, so that equal manifests have equal bytes on every machine.  Parsing never raises on what a stranger sent: a message is read, or
+it is nothing.  Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+from privpac.errors import ManifestError, ParameterError
+
+__all__ = ["CENTRAL", "LOCAL", "SHUFFLE", "canonical", "pack_item", "pack_report", "pack_shuffled", "parse", "run_id"]
+
+CENTRAL: Final = 1
+LOCAL: Final = 2
+SHUFFLE: Final = 3
+_MAGIC = b"PPM1"
+_HEAD = len(_MAGIC) + 1 + 8
+_LOCAL, _SHUFFLE, _LENGTH = struct.Struct("<HIB"), struct.Struct("<I"), struct.Struct("<H")
+
+
+# Manifests
+
+
+def canonical(manifest: Mapping[str, Any]) -> bytes:
+    """The bytes that stand for a manifest.
+
+    >>> canonical({"v": 1, "b": 8, "class": "thresholds"})
+    b'{"b":8,"class":"thresholds","v":1}'
+    """
+    _check(manifest, "the manifest")
+    return json.dumps(manifest, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+
+
+def _check(value: Any, where: str, depth: int = 0) -> None:
+    if depth > 8:
+        raise ManifestError(f"{where} is nested too deeply")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise ManifestError(f"keys of {where} must be strings, got {type(key).__name__}")
+            _check(inner, repr(key[:40]), depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            _check(inner, where, depth + 1)
+    elif isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ManifestError(f"{where} must hold strings and integers only, got {type(value).__name__}; write rationals as 'a/b'")
+
+
+def run_id(manifest: Mapping[str, Any]) -> bytes:
+    """``BLAKE2b-256`` of the canonical bytes: names the run and everything that was fixed before it."""
+    return hashlib.blake2b(canonical(manifest), digest_size=32).digest()
+
+
+# Messages
+
+
+def _head(kind: int, run: bytes) -> bytes:
+    if not isinstance(run, bytes) or len(run) != 32:
+        raise ParameterError("a run id has 32 bytes")
+    return _MAGIC + bytes([kind]) + run[:8]
+
+
+def pack_item(run: bytes, item: bytes) -> bytes:
+    """An item for the curator, over an authenticated channel."""
+    if len(item) >= 1 << 16:
+        raise ParameterError("an item has fewer than 65536 bytes")
+    return _head(CENTRAL, run) + _LENGTH.pack(len(item)) + item
+
+
+def pack_report(run: bytes, chunk: int, j: int, bit: int) -> bytes:
+    """A local report; ``bit`` 1 means sign +1."""
+    return _head(LOCAL, run) + _LOCAL.pack(chunk, j, bit)
+
+
+def pack_shuffled(run: bytes, bucket: int) -> bytes:
+    """One message for the shuffler."""
+    return _head(SHUFFLE, run) + _SHUFFLE.pack(bucket)
+
+
+def parse(run: bytes, message: Any, kind: int) -> tuple[Any, ...] | None:
+    """The fields of a message of this kind for this run, or ``None`` for anything else."""
+    if not isinstance(message, (bytes, bytearray, memoryview)):
+        return None
+    data = bytes(message)
+    if len(data) < _HEAD or data[:_HEAD] != _head(kind, run):
+        return None
+    payload = data[_HEAD:]
+    if kind == LOCAL:
+        return _LOCAL.unpack(payload) if len(payload) == _LOCAL.size and payload[-1] <= 1 else None
+    if kind == SHUFFLE:
+        return _SHUFFLE.unpack(payload) if len(payload) == _SHUFFLE.size else None
+    if len(payload) < _LENGTH.size or len(payload) - _LENGTH.size != _LENGTH.unpack(payload[: _LENGTH.size])[0]:
+        return None
+    return (payload[_LENGTH.size :],)

@@ -66,7 +66,14 @@ class DimensionLimit(TooLargeError):
 
 
 class NotVC1Error(ParameterError):
-    """The class shatters two points, so it is not of VC dimension 1."""
+    """The class shatters two points, so it is not of VC dimension 1.
+
+    ``points`` are the two points and ``rows`` four concepts that show the patterns 00, 01, 10, 11 on them, where they are known.
+    """
+
+    def __init__(self, message: str, points: tuple[int, int] | None = None, rows: tuple[int, int, int, int] | None = None) -> None:
+        self.points, self.rows = points, rows
+        super().__init__(message)
 
 
 # Data, laws, guarantees

@@ -7,6 +7,7 @@ between a dataset, wherever it lives, and a learner.
 from privpac.data.declare import parse_domain, parse_feature
 from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
 from privpac.data.schema import OnInvalid
+from privpac.data.texts import Texts
 from privpac.data.users import Kernel, UserData, Users
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Integers",
     "Kernel",
     "OnInvalid",
+    "Texts",
     "UserData",
     "Users",
     "parse_domain",

@@ -19,6 +19,7 @@ from privpac.data.domains import Categories, Domain
 from privpac.data.group import Groups, Offsets, Rows, as_ids, group, item_offsets, take
 from privpac.data.readers import read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Verdict, Words, accept, wrong_type
+from privpac.data.texts import read_column
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import one_of
 
@@ -56,6 +57,7 @@ class Parts(NamedTuple):
     raw: dict[str, pl.Series]
     ids: pl.Series | None
     keep: Bools | None
+    vocabularies: dict[str, pl.Series]
 
 
 def declare(
@@ -107,20 +109,23 @@ def assemble(table: dict[str, pl.Series], declared: Declared, *, offsets: Offset
         groups = Groups(item_offsets(rows) if offsets is None else offsets, None)
     codes: dict[str, Words] = {}
     raw: dict[str, pl.Series] = {}
+    vocabularies: dict[str, pl.Series] = {}
     keep: Bools | None = None
     for name, domain in declared.features.items():
         if domain is None:
             raw[name] = _own(table[name], groups.order)
             continue
-        found, verdicts = domain.read(table[name], declared.name(name))
+        (found, verdicts), vocabulary = read_column(domain, table[name], declared.name(name))
         keep = _both(keep, domain.accept(verdicts, declared.on_invalid, declared.name(name)))
         codes[name] = _move(found, groups.order)
+        if vocabulary is not None:
+            vocabularies[name] = vocabulary
         del found, verdicts
     labels = None
     if declared.label is not None:
         found_labels, good = _labels(table[declared.label], declared, plain_text)
         keep, labels = _both(keep, good), _move(found_labels, groups.order)
-    return Parts(groups.offsets, codes, labels, raw, ids, None if keep is None else _move(keep, groups.order))
+    return Parts(groups.offsets, codes, labels, raw, ids, None if keep is None else _move(keep, groups.order), vocabularies)
 
 
 def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str, pl.Series], pl.Series]:

@@ -8,6 +8,7 @@ text              domain
 ``x=35:42:0.1``   ``Grid(35, 42, "0.1")``
 ``x={a,b,c}``     ``Categories(["a", "b", "c"])``
 ``x=D:E``         ``Dates(D, E)``, for ISO dates
+``x=text``        ``Texts()``, an open vocabulary
 ================  ==============================
 """
 
@@ -16,17 +17,18 @@ from __future__ import annotations
 import re
 
 from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
+from privpac.data.texts import Texts
 from privpac.errors import ParameterError
 
 __all__ = ["parse_domain", "parse_feature"]
 
-_FORMS = "lo:hi (whole numbers or dates), lo:hi:step or {a,b,c}"
+_FORMS = "lo:hi (whole numbers or dates), lo:hi:step, {a,b,c} or text"
 _WHOLE = re.compile(r"[+-]?\d+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def parse_domain(declared: str) -> Domain:
-    """Read ``lo:hi``, ``lo:hi:step``, ``{a,b,c}``; an empty text is ``Floats()``.
+    """Read ``lo:hi``, ``lo:hi:step``, ``{a,b,c}``, ``text``; an empty text is ``Floats()``.
 
     >>> parse_domain("40:400"), parse_domain("0:1:0.25").size, parse_domain("{no,yes}").value(1)
     (Integers(lo=40, hi=400), 5, 'yes')
@@ -36,6 +38,8 @@ def parse_domain(declared: str) -> Domain:
     body = declared.strip()
     if not body:
         return Floats()
+    if body == "text":
+        return Texts()
     if body.startswith("{") and body.endswith("}"):
         names = [name.strip() for name in body[1:-1].split(",")]
         if not all(names):

@@ -98,7 +98,9 @@ class Domain(ABC):
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Domain:
         """Rebuild a domain from :meth:`to_dict`."""
-        kinds: dict[str, type[Domain]] = {c.kind: c for c in (Integers, Grid, Floats, Dates, Categories)}
+        from privpac.data.texts import Texts
+
+        kinds: dict[str, type[Domain]] = {c.kind: c for c in (Integers, Grid, Floats, Dates, Categories, Texts)}
         kind, fields = values.get("kind"), {k: v for k, v in values.items() if k != "kind"}
         try:
             return kinds[kind](**fields)  # type: ignore[index]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
@@ -28,6 +28,7 @@ from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
 from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Words
+from privpac.data.texts import read_column
 from privpac.data.truncate import hash_ids, keep_first, keep_hash
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import Unit, one_of, positive_int
@@ -96,11 +97,12 @@ class UserData:
     _raw: Mapping[str, pl.Series]
     _ids: pl.Series | None
     label_name: str | None = None
+    _vocabularies: Mapping[str, pl.Series] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for array in (self.offsets, *self.codes.values(), *(() if self.labels is None else (self.labels,))):
             array.setflags(write=False)
-        for name in ("codes", "features", "_raw"):
+        for name in ("codes", "features", "_raw", "_vocabularies"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     # Constructors
@@ -182,7 +184,8 @@ class UserData:
         unbound = dict.fromkeys(declared.features)
         data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
         name = None if declared.label is None or declared.label.startswith("\0") else declared.label
-        data = replace(data, label_name=name, features=unbound | {n: declared.features[n] for n in parts.codes}, codes=parts.codes)
+        bound = unbound | {n: declared.features[n] for n in parts.codes}
+        data = replace(data, label_name=name, features=bound, codes=parts.codes, _vocabularies=parts.vocabularies)
         return data if parts.keep is None else data._filter(parts.keep)
 
     # Schema
@@ -210,14 +213,16 @@ class UserData:
             bound = self.features[self.feature(name)]
             if bound is not None and bound != domain:
                 raise ParameterError(f"column {name!r} is declared twice: as {bound!r} and as {domain!r}; keep one")
-        codes, keep = dict(self.codes), None
+        codes, vocabularies, keep = dict(self.codes), dict(self._vocabularies), None
         for name, domain in domains.items():
             if self.features[name] is None:
-                codes[name], verdicts = domain.read(self._raw[name], name)
+                (codes[name], verdicts), vocabulary = read_column(domain, self._raw[name], name)
+                if vocabulary is not None:
+                    vocabularies[name] = vocabulary
                 good = domain.accept(verdicts, rule, name)
                 keep = good if keep is None else keep if good is None else keep & good
         raw = {name: series for name, series in self._raw.items() if name not in domains}
-        data = replace(self, codes=codes, features=dict(self.features) | dict(domains), _raw=raw)
+        data = replace(self, codes=codes, features=dict(self.features) | dict(domains), _raw=raw, _vocabularies=vocabularies)
         return data if keep is None else data._filter(keep)
 
     # Counts: private under add-remove, for kernels and never for messages
@@ -234,6 +239,10 @@ class UserData:
     def sizes(self) -> NDArray[np.int64]:
         """Records of each user."""
         return np.diff(self.offsets)
+
+    def vocabulary(self, name: str) -> pl.Series | None:
+        """The texts that the codes of an open column index, ``None`` for a declared domain."""
+        return self._vocabularies.get(name)
 
     # Subsets of users and records
 
@@ -259,9 +268,14 @@ class UserData:
             raise ParameterError("rule 'hash' needs user ids, and these data have none; use rule='first'")
         ids = self._ids
         labels = np.full(self.n_records, 2, np.uint8) if self.labels is None else self.labels
-        words: list[NDArray[Any]] = [*(self.codes[name] for name in sorted(self.codes)), labels]
+        words: list[NDArray[Any]] = [*(self._words(name) for name in sorted(self.codes)), labels]
         bound = replace(self, features={n: d for n, d in self.features.items() if n in self.codes}, _raw={})
         return bound._filter(keep_hash(self.offsets, cap, hash_ids(ids), words, salt))
+
+    def _words(self, name: str) -> Words:
+        """What the hash reads of a column: its codes; of an open vocabulary, whose codes depend on all users, the texts' own hashes."""
+        vocabulary = self._vocabularies.get(name)
+        return self.codes[name] if vocabulary is None else take(hash_ids(vocabulary), self.codes[name])
 
     def take(self, users: Any) -> UserData:
         """The users at these positions, or where a mask is true."""

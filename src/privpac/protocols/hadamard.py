@@ -21,26 +21,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.agreement.scores import walsh_hadamard
 from privpac.errors import ParameterError, TooLargeError
 from privpac.rng import Rng
 
-__all__ = ["ChunkedHadamard", "HadamardSelection", "walsh_hadamard"]
+__all__ = ["ChunkedHadamard", "HadamardSelection"]
 
 MAX_WIDTH = 22
 Report = tuple[int, int, int]
-
-
-def walsh_hadamard(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``out[u] = sum over j of values[j] (-1)**<j, u>`` for an array of ``2**w`` entries, in ``w`` passes."""
-    out = np.array(values, dtype=np.int64)
-    half = 1
-    while half < len(out):
-        pairs = out.reshape(-1, 2, half)
-        low, high = pairs[:, 0].copy(), pairs[:, 1].copy()
-        np.add(low, high, out=pairs[:, 0])
-        np.subtract(low, high, out=pairs[:, 1])
-        half *= 2
-    return out
 
 
 def _check(keep: Fraction, bits: int, width: int) -> None:

@@ -19,7 +19,7 @@ from fractions import Fraction
 from privpac.errors import ParameterError
 from privpac.rng import Rng
 
-__all__ = ["sample_noise", "sample_total"]
+__all__ = ["Mass", "exp_minus", "sample_noise", "sample_total"]
 
 _STEP = 64
 _MOST_BITS = 1 << 16
@@ -56,7 +56,7 @@ def _log(value: Fraction, bits: int) -> tuple[int, int]:
     return 2 * low + shift * 2 * two_low, 2 * high + shift * 2 * two_high
 
 
-def _exp_minus(low: int, high: int, bits: int) -> tuple[int, int]:
+def exp_minus(low: int, high: int, bits: int) -> tuple[int, int]:
     """``2**bits * e**(-t)`` for ``t`` in ``[low, high]/2**bits``."""
     return _exp_below(high, bits), _exp_below(low, bits, upper=True)
 
@@ -84,7 +84,7 @@ def _exp_below(t: int, bits: int, *, upper: bool = False) -> int:
     return out + 1 if upper else out
 
 
-class _Mass:
+class Mass:
     """Enclosures of ``f(0), f(1), ...`` and of their sums, over ``2**bits``."""
 
     def __init__(self, x: Fraction, p: Fraction, bits: int) -> None:
@@ -92,7 +92,7 @@ class _Mass:
         guard = 64 + (x.numerator // x.denominator).bit_length()
         low, high = _log(1 / (1 - p), bits + guard)
         scaled = (low * x.numerator // x.denominator, -(-high * x.numerator // x.denominator))
-        first = _exp_minus(*scaled, bits + guard)
+        first = exp_minus(*scaled, bits + guard)
         self.f = first[0] >> guard, -(-first[1] >> guard)
         self.sum = self.f
 
@@ -129,7 +129,7 @@ def sample_total(x: Fraction, p: Fraction, rng: Rng) -> int:
 
 def _invert(x: Fraction, p: Fraction, u: int, bits: int) -> int | None:
     """The ``k`` with ``F(k-1) <= U < F(k)`` for every ``U`` in ``[u, u + 1)/2**bits``, if the enclosures decide it."""
-    mass, k = _Mass(x, p, bits), 0
+    mass, k = Mass(x, p, bits), 0
     while True:
         if u + 1 <= mass.sum[0]:
             return k

@@ -1,0 +1,178 @@
+"""Internet addresses: networks in CIDR notation as a binary tree, one bit a level."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network, IPv6Network
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.trees.base import register_tree
+from privpac.concepts.trees.columns import Column
+from privpac.concepts.trees.parsing import read_networks
+from privpac.concepts.trees.parts import Ints, Places, lay_out
+from privpac.concepts.trees.prefix import Region
+from privpac.data import Domain, Texts
+from privpac.data.jit import jit
+from privpac.errors import ParameterError
+from privpac.guarantee import positive_int
+
+__all__ = ["AddressTree"]
+
+Network = tuple[int, int]
+
+
+@register_tree
+@dataclass(frozen=True)
+class AddressTree(Region):
+    """Networks such as ``10.0.0.0/8`` and addresses (networks of one), IPv4 or IPv6; levels are bits.
+
+    Bits beyond the prefix are cleared (``10.1.2.3/8`` is ``10.0.0.0/8``), and networks smaller than ``max_depth`` bits count
+    as the one that holds them there.  Nodes are (first address as a number, prefix length).
+
+    >>> tree = AddressTree(4)
+    >>> tree.node("10.1.2.3/8"), tree.describe(tree.node("10.1.2.3")), tree.node("10.1.2"), tree.level_width(8)
+    ((167772160, 8), '10.1.2.3/32', None, 256)
+    """
+
+    kind: ClassVar[str] = "addresses"
+    version: int = 4
+    max_depth: int | None = None
+    feature: str | None = None
+    domain: Domain = field(default_factory=Texts)
+
+    def __post_init__(self) -> None:
+        if self.version not in (4, 6):
+            raise ParameterError(f"version must be 4 or 6, got {self.version!r}")
+        depth = self.bits if self.max_depth is None else self.max_depth
+        object.__setattr__(self, "max_depth", positive_int(depth, "max_depth", minimum=0, maximum=self.bits))
+
+    @property
+    def bits(self) -> int:
+        return 32 if self.version == 4 else 128
+
+    # Shape
+
+    @property
+    def height(self) -> int:
+        assert self.max_depth is not None
+        return self.max_depth
+
+    @property
+    def root(self) -> Network:
+        return (0, 0)
+
+    def node(self, x: Any) -> Network | None:
+        if isinstance(x, (IPv4Network, IPv6Network)):
+            x = str(x)
+        return self._parse(x) if isinstance(x, str) else None
+
+    def _parse(self, shown: str) -> Network | None:
+        address, slash, length = shown.partition("/")
+        try:
+            number = int.from_bytes(socket.inet_pton(socket.AF_INET if self.version == 4 else socket.AF_INET6, address), "big")
+        except (OSError, ValueError):
+            return None
+        size = self.bits
+        if slash:
+            if not (length.isascii() and length.isdigit() and len(length) <= 3 and int(length) <= size):
+                return None
+            size = int(length)
+        return self._cut(number, min(size, self.height))
+
+    def _cut(self, number: int, size: int) -> Network:
+        spare = self.bits - size
+        return number >> spare << spare, size
+
+    def depth(self, v: Network) -> int:
+        return v[1]
+
+    def ancestor(self, v: Network, z: int) -> Network:
+        if not 0 <= z <= v[1]:
+            raise ParameterError(f"a network of {v[1]} bits has no ancestor of {z} bits")
+        return self._cut(v[0], z)
+
+    def is_ancestor(self, a: Network, v: Network) -> bool:
+        return a[1] <= v[1] and self._cut(v[0], a[1]) == a
+
+    def level_width(self, z: int) -> int:
+        return 1 << self._level(z)
+
+    def order_key(self, v: Network) -> Network:
+        return v
+
+    def describe(self, v: Network) -> str:
+        return str((IPv4Network if self.version == 4 else IPv6Network)(v))
+
+    # Parts
+
+    def places(self, columns: Mapping[str, Column]) -> Places:
+        (column,) = columns.values()
+        codes, words = column.texts()
+        high, low, size = read_networks(words, self.bits)
+        known = np.flatnonzero(size >= 0)
+        size = np.minimum(size[known], self.height)
+        high, low = high[known] & _mask(size), low[known] & _mask(size - 64)
+        order = np.lexsort((size, low, high))
+        depth, shared = size[order], _common_bits(high[order], low[order], size[order])
+        node, firsts, depth, shared = lay_out(order, depth, shared)
+        at = np.full(len(words), -1, dtype=np.int64)
+        at[known] = node
+
+        def name(i: int) -> Network:
+            value = firsts[i]
+            return ((int(high[value]) << 64 | int(low[value])) >> 128 - self.bits, int(depth[i])) if i else (0, 0)
+
+        return Places(at[codes], (at == 0).astype(np.uint8)[codes], depth, shared, name)
+
+    # Storage
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {"version": self.version, "max_depth": self.max_depth}
+        return {"kind": self.kind, **own, "feature": self.feature, "domain": self.domain.to_dict()}
+
+    @classmethod
+    def _from_dict(cls, values: Mapping[str, Any]) -> AddressTree:
+        return cls(values["version"], values["max_depth"], values["feature"], Domain.from_dict(values["domain"]))
+
+    def pack(self, v: Network) -> str:
+        number, length = v
+        if not (0 <= length <= self.height and number >> self.bits == 0 and self._cut(number, length) == v):
+            raise ParameterError("no network of this tree has that number and length")
+        return self.describe(v)
+
+    def unpack(self, packed: Any) -> Network:
+        v = self.node(packed)
+        if v is None or self.describe(v) != packed:
+            raise ParameterError("no network of this tree has that name")
+        return v
+
+
+def _mask(bits: Ints) -> NDArray[np.uint64]:
+    """Words whose first bits are set."""
+    kept = np.clip(bits, 0, 64)
+    ones = np.uint64(0xFFFFFFFFFFFFFFFF)
+    return np.where(kept == 0, np.uint64(0), ones << (64 - np.maximum(kept, 1)).astype(np.uint64))
+
+
+@jit
+def _common_bits(high: NDArray[np.uint64], low: NDArray[np.uint64], size: Ints) -> Ints:
+    """Leading bits that each network shares with the one before, at most the shorter of the two."""
+    out = np.zeros(len(size), dtype=np.int64)
+    for i in range(1, len(size)):
+        same = 0
+        for a, b in ((high[i], high[i - 1]), (low[i], low[i - 1])):
+            differing = a ^ b
+            if differing == 0:
+                same += 64
+                continue
+            while differing >> np.uint64(63) == 0:
+                differing <<= np.uint64(1)
+                same += 1
+            break
+        out[i] = min(same, size[i], size[i - 1])
+    return out

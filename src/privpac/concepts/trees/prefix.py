@@ -1,0 +1,188 @@
+"""Prefix trees: regions named by how they are reached.
+
+* :class:`PrefixTree` with a separator: ``usr/lib/python3`` lies in ``usr/lib``, which lies in ``usr``;
+* with cuts: ``E119`` lies in ``E11`` lies in ``E`` for the cuts (1, 3, 4); geohashes and phone prefixes have a cut per character;
+* :class:`AddressTree`: networks in CIDR notation, one bit a level.
+
+A record is (region, "does it contain the target?").  The concept of node ``v`` says 1 on ``v`` and on everything that
+contains it.  The root, the region of everything, contains every target: its base label is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.trees.columns import Column, as_text
+from privpac.concepts.trees.parts import Places, lay_out
+from privpac.concepts.trees.strings import cut_depths, cut_texts, path_depths, path_texts, split
+from privpac.data import Domain, Texts
+from privpac.errors import ParameterError
+from privpac.guarantee import positive_int
+
+__all__ = ["PrefixTree", "Region"]
+
+Path = tuple[str, ...]
+
+
+class Region(VC1Tree):
+    """What prefix trees share: a column of texts, and a root that contains everything."""
+
+    feature: str | None
+    domain: Domain
+
+    def base_label(self, x: Any) -> int:
+        return int(self.node(x) == self.root)
+
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        return {self.feature: self.domain}
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> VC1Tree:
+        ((feature, domain),) = columns.items()
+        return replace(self, feature=feature, domain=domain)  # type: ignore[type-var]
+
+
+@register_tree
+@dataclass(frozen=True)
+class PrefixTree(Region):
+    """Paths split at ``separator``, or codes cut after the given numbers of characters.
+
+    ``max_depth`` caps the height; deeper regions count as their ancestor there.  Empty components are left out
+    (``/usr//lib/`` is ``usr/lib``), and a code that ends between two cuts counts as its longest cut prefix.  Characters in
+    ``ignore`` are removed from codes first (the dot of ``E11.9``).  Nodes are tuples of components.
+
+    >>> tree = PrefixTree(8)
+    >>> tree.node("/usr/lib/python3"), tree.describe(("usr", "lib")), str(tree.rule(("usr", "lib")))
+    (('usr', 'lib', 'python3'), 'usr/lib', '1 when x is usr/lib or contains it')
+    >>> PrefixTree(cuts=(1, 3, 4), ignore=".").node("E11.9")
+    ('E', '11', '9')
+    """
+
+    kind: ClassVar[str] = "prefix"
+    max_depth: int | None = None
+    separator: str = "/"
+    cuts: tuple[int, ...] | None = None
+    ignore: str = ""
+    feature: str | None = None
+    domain: Domain = field(default_factory=Texts)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.separator, str) or not isinstance(self.ignore, str):
+            raise TypeError("separator and ignore must be texts")
+        if not self.separator or set(self.separator) & {"\0", "\1"}:
+            raise ParameterError("separator must be a text that is not empty and has no control characters 0 and 1")
+        if self.cuts is None:
+            if self.max_depth is None:
+                raise ParameterError("a tree of paths needs max_depth, the public cap on its height: PrefixTree(32)")
+            if self.ignore:
+                raise ParameterError("ignore goes with cuts; paths keep every character")
+        else:
+            cuts = tuple(positive_int(cut, "cut") for cut in self.cuts)
+            if not cuts or any(a >= b for a, b in pairwise(cuts)):
+                raise ParameterError("cuts must be increasing positive numbers of characters, such as (1, 3, 4)")
+            object.__setattr__(self, "cuts", cuts)
+            if self.max_depth is None:
+                object.__setattr__(self, "max_depth", len(cuts))
+        object.__setattr__(self, "max_depth", positive_int(self.max_depth, "max_depth", minimum=0, maximum=1 << 31))
+
+    @property
+    def _cuts(self) -> tuple[int, ...]:
+        return (self.cuts or ())[: self.max_depth]
+
+    # Shape
+
+    @property
+    def height(self) -> int:
+        assert self.max_depth is not None
+        return self.max_depth if self.cuts is None else len(self._cuts)
+
+    @property
+    def root(self) -> Path:
+        return ()
+
+    def node(self, x: Any) -> Path | None:
+        """The node of a text, or of a tuple of components."""
+        if isinstance(x, tuple) and self.cuts is None:
+            components = [as_text(c) for c in x]
+            if any(c is None or self.separator in c for c in components):
+                return None
+            return tuple(c for c in components if c)[: self.max_depth]
+        shown = as_text(x)
+        if shown is None:
+            return None
+        if self.cuts is None:
+            return tuple([c for c in shown.split(self.separator) if c][: self.max_depth])
+        for character in self.ignore:
+            shown = shown.replace(character, "")
+        return self._pieces(shown)
+
+    def _pieces(self, code: str) -> Path:
+        return tuple(code[a:b] for a, b in zip((0, *self._cuts), self._cuts) if b <= len(code))
+
+    def depth(self, v: Path) -> int:
+        return len(v)
+
+    def ancestor(self, v: Path, z: int) -> Path:
+        if not 0 <= z <= len(v):
+            raise ParameterError(f"a node of depth {len(v)} has no ancestor at depth {z}")
+        return v[:z]
+
+    def is_ancestor(self, a: Path, v: Path) -> bool:
+        return v[: len(a)] == a
+
+    def level_width(self, z: int) -> int | None:
+        return 1 if self._level(z) == 0 else None
+
+    def order_key(self, v: Path) -> Path:
+        return v
+
+    def describe(self, v: Path) -> str:
+        return (self.separator if self.cuts is None else "").join(v) if v else "everything"
+
+    # Parts
+
+    def places(self, columns: Mapping[str, Column]) -> Places:
+        (column,) = columns.values()
+        codes, words = column.texts()
+        cuts = np.array(self._cuts, dtype=np.int64)
+        paths = path_texts(words, self.separator, self.height) if self.cuts is None else cut_texts(words, cuts, self.ignore)
+        order = paths.arg_sort().to_numpy().astype(np.int64)
+        ordered = paths.gather(pl.Series(order))
+        depth, shared = path_depths(ordered) if self.cuts is None else cut_depths(ordered, cuts)
+        at, firsts, depth, shared = lay_out(order, depth, shared)
+
+        def name(i: int) -> Path:
+            if i == 0:
+                return ()
+            return split(paths[int(firsts[i])]) if self.cuts is None else self._pieces(paths[int(firsts[i])])
+
+        return Places(at[codes], (at == 0).astype(np.uint8)[codes], depth, shared, name)
+
+    # Storage
+
+    def to_dict(self) -> dict[str, Any]:
+        cuts = None if self.cuts is None else list(self.cuts)
+        own = {"max_depth": self.max_depth, "separator": self.separator, "cuts": cuts, "ignore": self.ignore}
+        return {"kind": self.kind, **own, "feature": self.feature, "domain": self.domain.to_dict()}
+
+    @classmethod
+    def _from_dict(cls, values: Mapping[str, Any]) -> PrefixTree:
+        cuts = None if values["cuts"] is None else tuple(values["cuts"])
+        domain = Domain.from_dict(values["domain"])
+        return cls(values["max_depth"], values["separator"], cuts, values["ignore"], values["feature"], domain)
+
+    def pack(self, v: Path) -> list[str]:
+        return list(v)
+
+    def unpack(self, packed: Any) -> Path:
+        v = tuple(packed)
+        whole = all(isinstance(c, str) and c for c in v) and len(v) <= self.height
+        if not whole or (self.node(v) if self.cuts is None else self._pieces("".join(v))) != v:
+            raise ParameterError("no region of this tree has that name")
+        return v

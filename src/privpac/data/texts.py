@@ -1,0 +1,79 @@
+"""An open vocabulary: any text, nothing declared.
+
+A column bound to :class:`Texts` is dictionary-encoded.  Its codes index a *vocabulary*, the distinct texts of the data set,
+which the data set keeps to itself: which texts occur is as private as the records.  So the codes mean nothing outside their
+data set, the domain has no size and no order, and ``value`` and ``text`` refuse.  Classes that count their rules need a
+declared domain (``Categories``); trees of VC dimension 1 do not, and are what this domain is for.
+
+Values are compared as texts: ``7`` is ``"7"``, whole floats are integers, booleans are ``true`` and ``false``.  The empty
+text is a text; a missing value is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+import polars as pl
+
+from privpac.data.columns import holds_text, text
+from privpac.data.domains import Domain
+from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, wrong_type
+from privpac.errors import ParameterError
+
+__all__ = ["Texts", "read_column"]
+
+
+@dataclass(frozen=True)
+class Texts(Domain):
+    """Every text; nothing to declare, no size.
+
+    >>> Texts().describe(), Texts() == Texts()
+    ('any text', True)
+    """
+
+    kind: ClassVar[str] = "texts"
+
+    @property
+    def size(self) -> int:
+        self._open("has no size")
+
+    def describe(self) -> str:
+        return "any text"
+
+    def value(self, code: int) -> NoReturn:
+        self._open("keeps its values inside the data set")
+
+    def value_range(self) -> NoReturn:
+        self._open("has no first and last value")
+
+    def encode(self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values") -> tuple[Words, Bools]:
+        self._open("has codes inside one data set only")
+
+    def _open(self, what: str) -> NoReturn:
+        raise ParameterError(f"an open vocabulary {what}; declare Categories([...]), or use a class of trees such as StarTree")
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    def read(self, series: pl.Series, name: str) -> Encoded:
+        return self.dictionary(series, name)[0]
+
+    def dictionary(self, series: pl.Series, name: str) -> tuple[Encoded, pl.Series]:
+        """Codes with their verdicts, and the vocabulary they index."""
+        dtype = series.dtype
+        if not (holds_text(dtype) or dtype.is_numeric() or dtype in (pl.Boolean, pl.Date)):
+            raise wrong_type(name, dtype, "texts, integers or booleans are") from None
+        shown = text(series)
+        encoded = shown.to_arrow().dictionary_encode()
+        vocabulary = pl.Series("", encoded.dictionary, dtype=pl.String)
+        codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+        if not shown.null_count():
+            return Encoded(codes, None), vocabulary
+        return Encoded(codes, shown.is_null().to_numpy().astype(np.uint8) * np.uint8(Verdict.MISSING)), vocabulary
+
+
+def read_column(domain: Domain, series: pl.Series, name: str) -> tuple[Encoded, pl.Series | None]:
+    """Codes with their verdicts, and the vocabulary if the domain is open."""
+    return domain.dictionary(series, name) if isinstance(domain, Texts) else (domain.read(series, name), None)

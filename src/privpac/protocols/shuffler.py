@@ -1,0 +1,84 @@
+"""The shuffler: takes each client's messages once, mixes all of them, and releases nothing below ``n_min`` clients.
+
+It sees who sent how many messages, and must not collude with the analyzer.  Clients are told apart by an authenticated name; the first
+submission of a name counts, later ones are dropped (an honest client sends the same bytes again).  A submission over the public cap, or
+beyond ``n_max`` clients, is dropped whole; a message that is not of this run is dropped by itself.  Nothing a client sends raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from privpac.errors import ParameterError
+from privpac.protocols.manifest import Manifest
+from privpac.protocols.wire import SHUFFLE, parse
+from privpac.rng import Rng, secret_rng
+
+__all__ = ["Dropped", "Shuffler"]
+
+
+@dataclass
+class Dropped:
+    """What was left out; all of it is public knowledge of the collector."""
+
+    malformed: int = 0
+    repeated: int = 0
+    over_cap: int = 0
+    too_many_clients: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.malformed + self.repeated + self.over_cap + self.too_many_clients
+
+
+@dataclass
+class Shuffler:
+    """Collects for one run."""
+
+    manifest: Manifest
+    dropped: Dropped = field(default_factory=Dropped)
+    _seen: set[Hashable] = field(default_factory=set, repr=False)
+    _messages: list[int] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.manifest.protocol != "shuffle":
+            raise ParameterError(f"this run is {self.manifest.protocol}, nothing to shuffle")
+
+    @property
+    def clients(self) -> int:
+        """Distinct clients whose submission was taken: public."""
+        return len(self._seen)
+
+    def submit(self, client: Hashable, messages: Iterable[object]) -> bool:
+        """Take one client's messages; whether they were taken."""
+        select = self.manifest.shuffle
+        listed: list[object] = []
+        for message in messages:
+            if len(listed) > select.cap:
+                break
+            listed.append(message)
+        if client in self._seen:
+            self.dropped.repeated += 1
+            return False
+        if len(listed) > select.cap:
+            self.dropped.over_cap += 1
+            return False
+        if len(self._seen) >= self.manifest.n_max:
+            self.dropped.too_many_clients += 1
+            return False
+        good = [read[0] for read in (parse(self.manifest.run, message, SHUFFLE) for message in listed) if read and read[0] < select.buckets]
+        self.dropped.malformed += len(listed) - len(good)
+        self._seen.add(client)
+        self._messages += good
+        return True
+
+    def release(self, rng: Rng | None = None) -> list[int] | None:
+        """The buckets of all messages in random order, once; ``None`` if fewer than ``n_min`` clients took part."""
+        if self.clients < self.manifest.shuffle.n_min:
+            return None
+        source, out = secret_rng(rng), list(self._messages)
+        for i in range(len(out) - 1, 0, -1):
+            j = source.below(i + 1)
+            out[i], out[j] = out[j], out[i]
+        return out

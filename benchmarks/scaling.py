@@ -7,6 +7,7 @@ For every sweep: the measured error, the slope of a straight line through it on 
 the library certifies for that many users (failure 1/20; least on a grid of 2 %), and the error below which a lower bound says that no
 private method succeeds with probability 2/3.  Rates are orders, without constants and logarithms: only slopes can be compared.
 
+Comparisons of pairs need a clip; both the root of m and the planner's clip for the least error certified with that many users are measured.
 Selections are measured by the law of their output, nothing is sampled; the others are run with the system's randomness.  Data sets are
 seeded; +- is the standard error over data sets.
 """
@@ -17,7 +18,6 @@ import argparse
 import math
 import time
 import warnings
-from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -26,30 +26,47 @@ import numpy as np
 from common import Grid, dense
 from numpy.typing import NDArray
 from rich.console import Console
-from scipy.special import ndtr, ndtri
-from sweeps import Sweep, least_certified, least_possible
+from scaling_normal import (
+    COARSE,
+    FINE,
+    NEAR,
+    REACH,
+    gaussian,
+    gaussian_certified,
+    gaussian_clip,
+    gaussian_cover,
+    gaussian_lower,
+    spread,
+    spread_certified,
+    spread_clip,
+    spread_cover,
+)
+from sweeps import (
+    BETA,
+    Sweep,
+    cover,
+    cover_clip,
+    least_certified,
+    least_possible,
+    lower_users,
+    pairwise_users,
+    people,
+    selected,
+    weights_of,
+)
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.lower import lower_agnostic_vc, lower_discrete, lower_gauss_mean, lower_littlestone
+from privpac.bounds.lower import lower_agnostic_vc, lower_discrete, lower_littlestone
 from privpac.bounds.pairwise import plan_pairwise
 from privpac.bounds.realizable import plan_realizable
+from privpac.bounds.scheffe import plan_scheffe
 from privpac.concepts import Exceeds, FiniteClass, Thresholds
-from privpac.data import Floats, Integers, UserData
-from privpac.distributions import ClippedHistogram, CoarseToFineMean, CoverLearner, Gaussian
+from privpac.data import Integers, UserData
+from privpac.distributions import ClippedHistogram
 from privpac.learners.pairwise import PairwiseSelection
 from privpac.learners.realizable import RealizableSelection
 
 Reals = NDArray[np.float64]
-BETA = Fraction(1, 20)
-
-
-def weights_of(scores: NDArray[np.int64], rate: float) -> Reals:
-    law = np.exp(-rate * (scores - scores.min()))
-    return np.asarray(law / law.sum())
-
-
-def people(x: NDArray[Any], m: int, features: dict[str, Any], y: Any = None) -> UserData:
-    return UserData.from_arrays(x, y, np.arange(len(x)) // m, features=features)
 
 
 # Rules
@@ -95,35 +112,43 @@ def realizable_certified(n: int, m: int) -> float | None:
 
 
 def realizable_lower(n: int, m: int) -> float | None:
-    return least_possible(lambda a: _users(lower_littlestone, 16, a, m), n)
-
-
-def _users(bound: Callable[..., Certificate], size: int, alpha: Fraction, m: int) -> int | None:
-    return bound(size, alpha=alpha, epsilon=1, records_per_user=m, neighbours="add-remove").n_users
+    return least_possible(lambda a: lower_users(lower_littlestone, 16, a, m), n)
 
 
 BIASES = [2.0**-j for j in range(9)]
 
 
-def agnostic(d: int, n: int, m: int, seed: int) -> list[float]:
+def agnostic(d: int, n: int, m: int, seed: int, clip: Fraction | None) -> list[float]:
     """All 2**d labellings of d points, labels biased by a: the mean excess over the law, for several biases."""
     rng = np.random.default_rng(seed)
     x, coin = rng.integers(0, d, n * m), rng.random(n * m)
     rules = np.arange(1 << d)[:, None] >> np.arange(d) & 1
     concept = FiniteClass(rules, Integers(0, d - 1), feature="x")
     wrong = (rules == 0).mean(axis=1)
-    clip = math.isqrt(m)
-    learner = PairwiseSelection(concept, Fraction(1), tau=clip)
+    tau = math.isqrt(m) if clip is None else int(clip)
+    learner = PairwiseSelection(concept, Fraction(1), tau=tau)
     found = []
     for bias in BIASES:
         data = people(x, m, {"x": Integers(0, d - 1)}, (coin < (1 + bias) / 2).astype(int))
-        found.append(bias * float(weights_of(dense(learner.profile(data)), 1 / learner.range_sensitivity(clip)) @ wrong))
+        found.append(bias * float(weights_of(dense(learner.profile(data)), 1 / learner.range_sensitivity(tau)) @ wrong))
     return found
 
 
+def agnostic_plan(d: int, m: int, alpha: Any) -> Certificate:
+    return plan_pairwise(alpha1=alpha, log_size=d * math.log(2), epsilon=1, beta=BETA, records_per_user=m)
+
+
 def agnostic_certified(d: int, n: int, m: int) -> float | None:
-    given: dict[str, Any] = {"log_size": d * math.log(2), "epsilon": 1, "beta": BETA, "records_per_user": m}
-    return least_certified(lambda a: plan_pairwise(alpha1=a, **given).n_users, n)
+    return least_certified(lambda a: agnostic_plan(d, m, a).n_users, n)
+
+
+def agnostic_clip(d: int, n: int, m: int) -> Fraction | None:
+    alpha = agnostic_certified(d, n, m)
+    return None if alpha is None else Fraction(agnostic_plan(d, m, alpha)["tau"])
+
+
+def agnostic_lower(d: int, n: int, m: int) -> float | None:
+    return least_possible(lambda a: lower_users(lower_agnostic_vc, d, a, m), n)
 
 
 # Mass functions
@@ -135,24 +160,13 @@ def masses(k: int) -> Reals:
     return np.asarray(p / p.sum())
 
 
-def discrete_cover(k: int, n: int, m: int, seed: int) -> float:
+def discrete_cover(k: int, n: int, m: int, seed: int, clip: Fraction | None) -> float:
     """Mean total variation over the law on a cover of radius 1/200."""
     rng = np.random.default_rng(seed)
     p = masses(k)
-    domain = {"x": Integers(0, k - 1)}
-    clip = math.isqrt(m)
     members = cover("discrete", k)
-    top = members.unit * clip
-    scores = members.scores(people(rng.choice(k, n * m, p=p), m, domain), top)
-    law = weights_of(scores, 1 / members.range(top, None, "add-remove"))
+    law = selected(members, people(rng.choice(k, n * m, p=p), m, {"x": Integers(0, k - 1)}), m, clip)
     return float(law @ (np.abs(compositions(k, members.units) / members.units - p).sum(axis=1) / 2))
-
-
-@cache
-def cover(family: Any, values: int) -> Any:
-    """A cover of radius 1/200 of mass functions on so many values, or of normal laws."""
-    domain = Integers(0, values - 1) if values else Floats()
-    return CoverLearner(family, 1, alpha=Fraction(1, 5), cover_radius=Fraction(1, 200), tau=1).cover({"x": domain})
 
 
 @cache
@@ -173,13 +187,12 @@ def discrete_certified(k: int, n: int, m: int) -> float | None:
     return least_certified(users, n)
 
 
-def pairwise_users(log_size: float, alpha: Fraction, m: int) -> int | None:
-    given: dict[str, Any] = {"epsilon": 1, "beta": BETA, "records_per_user": m, "width": 1, "clip_step": Fraction(1, 4)}
-    return plan_pairwise(log_size=log_size, alpha0=alpha / 10, alpha1=alpha * Fraction(4, 5), **given).n_users
+def discrete_clip(k: int, n: int, m: int) -> Fraction | None:
+    return cover_clip(cover("discrete", k), "discrete", n, m)
 
 
 def discrete_lower(k: int, n: int, m: int) -> float | None:
-    return least_possible(lambda a: _users(lower_discrete, k, a, m), n)
+    return least_possible(lambda a: lower_users(lower_discrete, k, a, m), n)
 
 
 def histogram(k: int, n: int, m: int, stages: int, seed: int, draws: int = 4) -> float:
@@ -215,58 +228,37 @@ def product_certified(d: int, n: int, m: int) -> float | None:
     return least_certified(users, n)
 
 
-# Normal means
+# Users certified for selection among known candidates
 
 
-RADIUS = 10
+def known_candidates() -> Grid:
+    """100 candidates whose sets may have any probability: what clipping takes bounded (C2), and computed from binomial laws."""
+    heads = ["100 candidates", *(f"m = {m}" for m in PLANNED)]
+    rows = []
+    for alpha in (Fraction(1, 5), Fraction(1, 10)):
+        given: dict[str, Any] = {"log_size": math.log(100), "epsilon": 1, "alpha1": alpha, "beta": BETA, "clip_step": Fraction(1, 4)}
+        plans = [
+            (plan_pairwise(width=1, records_per_user=m, **given), plan_scheffe(probabilities=EVERY, records_per_user=m, **given))
+            for m in PLANNED
+        ]
+        for name, at in (("bounded", 0), ("computed", 1)):
+            rows.append([f"error {float(alpha):g}, {name}", *(f"{pair[at].n_users} (clip {float(pair[at]['tau']):g})" for pair in plans)])
+    return Grid("Users certified, hypothesis selection", heads, rows)
 
 
-def gaussian(d: int, n: int, m: int, seed: int, draws: int = 8) -> float:
-    """Mean total variation of N(mean, I); coarse to fine."""
-    rng = np.random.default_rng(seed)
-    true = rng.uniform(-3, 3, d)
-    data = people(rng.normal(true, 1, (n * m, d)), m, {f"x{j}": Floats() for j in range(d)})
-    learner = CoarseToFineMean(1, radius=RADIUS, records_per_user=m)
-    means = np.array([learner.learn(data).hypothesis.mean for _ in range(draws)])
-    return float(np.mean(2 * ndtr(np.linalg.norm(means - true, axis=1) / 2) - 1))
-
-
-def gaussian_cover(n: int, m: int, seed: int) -> float:
-    """Mean total variation over the law on a cover of radius 1/200, one column."""
-    rng = np.random.default_rng(seed)
-    true = rng.uniform(-3, 3)
-    domain = {"x": Floats()}
-    clip = math.isqrt(m)
-    members = cover(Gaussian(radius=RADIUS), 0)
-    top = members.unit * clip
-    law = weights_of(members.scores(people(rng.normal(true, 1, n * m), m, domain), top), 1 / members.range(top, None, "add-remove"))
-    means = float(members.start) + float(members.step) * np.arange(members.size)
-    return float(law @ (2 * ndtr(np.abs(means - true) / 2) - 1))
-
-
-def gaussian_certified(d: int, n: int, m: int) -> float | None:
-    def users(alpha: Fraction) -> int | None:
-        spacing = 2 * float(ndtri((1 + float(alpha) / 10) / 2))
-        return pairwise_users(d * math.log(math.ceil(RADIUS * math.sqrt(d) / spacing)), alpha, m)
-
-    return least_certified(users, n)
-
-
-def gaussian_lower(d: int, n: int, m: int) -> float | None:
-    return least_possible(lambda a: _users(lower_gauss_mean, d, a, m), n)
-
-
-def agnostic_lower(d: int, n: int, m: int) -> float | None:
-    return least_possible(lambda a: _users(lower_agnostic_vc, d, a, m), n)
+PLANNED = (1, 4, 16, 64, 256)
+EVERY = [Fraction(k, 256) for k in range(1, 257)]
 
 
 # The table
 
 
 USERS, RECORDS = (100, 200, 400, 800), (1, 4, 16, 64)
-ONCE, HALF, FALL, RISE = (-1.0, -1.0), (-0.5, -0.5), (-1.0, -0.5), (0.5, 1.0)
+ONCE, HALF, FALL, RISE, SQUARE = (-1.0, -1.0), (-0.5, -0.5), (-1.0, -0.5), (0.5, 1.0), (1.0, 2.0)
 PAC, AGN, DISC, PROD, NORMAL = "realizable PAC", "agnostic PAC", "discrete distribution", "product distribution", "Gaussian mean"
+SPREAD = "Gaussian, covariance unknown"
 ONE = "one stage gains nothing from more records"
+ROUGH = "the cover is as coarse as the errors"
 TWO = "own order k^1.5: a factor sqrt k above the rate"
 
 
@@ -279,18 +271,22 @@ def sweeps() -> list[Sweep]:
               lambda v: realizable_certified(200, v), lambda v: realizable_lower(200, v)),
         Sweep(PAC, "users for error 1/20 among 2^d cuts, m = 1", "d", (8, 16, 32, 64), users_needed, (1, 1),
               "a constant per d; ln(1/failure) adds to it", needed_certified),
-        Sweep(AGN, "16 labellings, m = 16", "n", USERS, lambda v, s: agnostic(4, v, 16, s), FALL, "",
-              lambda v: agnostic_certified(4, v, 16), lambda v: agnostic_lower(4, v, 16), times=5),
-        Sweep(AGN, "16 labellings, n = 200", "m", RECORDS, lambda v, s: agnostic(4, 200, v, s), HALF, "",
-              lambda v: agnostic_certified(4, 200, v), lambda v: agnostic_lower(4, 200, v), times=5),
-        Sweep(AGN, "2^d labellings, n = 200, m = 16", "d", (2, 4, 6, 8), lambda v, s: agnostic(v, 200, 16, s), RISE, "",
-              lambda v: agnostic_certified(v, 200, 16), lambda v: agnostic_lower(v, 200, 16), times=5),
-        Sweep(DISC, "cover, k = 3, m = 16", "n", USERS, lambda v, s: discrete_cover(3, v, 16, s), FALL, "",
-              lambda v: discrete_certified(3, v, 16), lambda v: discrete_lower(3, v, 16)),
-        Sweep(DISC, "cover, k = 3, n = 100", "m", RECORDS, lambda v, s: discrete_cover(3, 100, v, s), HALF, "",
-              lambda v: discrete_certified(3, 100, v), lambda v: discrete_lower(3, 100, v)),
-        Sweep(DISC, "cover, n = 100, m = 16", "k", (2, 3, 4), lambda v, s: discrete_cover(v, 100, 16, s), RISE, "the order counts k - 1",
-              lambda v: discrete_certified(v, 100, 16), lambda v: discrete_lower(v, 100, 16)),
+        Sweep(AGN, "16 labellings, m = 16", "n", USERS, lambda v, s, c: agnostic(4, v, 16, s, c), FALL, "",
+              lambda v: agnostic_certified(4, v, 16), lambda v: agnostic_lower(4, v, 16), times=5,
+              clip=lambda v: agnostic_clip(4, v, 16)),
+        Sweep(AGN, "16 labellings, n = 200", "m", RECORDS, lambda v, s, c: agnostic(4, 200, v, s, c), HALF, "",
+              lambda v: agnostic_certified(4, 200, v), lambda v: agnostic_lower(4, 200, v), times=5,
+              clip=lambda v: agnostic_clip(4, 200, v)),
+        Sweep(AGN, "2^d labellings, n = 200, m = 16", "d", (2, 4, 6, 8), lambda v, s, c: agnostic(v, 200, 16, s, c), RISE, "",
+              lambda v: agnostic_certified(v, 200, 16), lambda v: agnostic_lower(v, 200, 16), times=5,
+              clip=lambda v: agnostic_clip(v, 200, 16)),
+        Sweep(DISC, "cover, k = 3, m = 16", "n", USERS, lambda v, s, c: discrete_cover(3, v, 16, s, c), FALL, "",
+              lambda v: discrete_certified(3, v, 16), lambda v: discrete_lower(3, v, 16), clip=lambda v: discrete_clip(3, v, 16)),
+        Sweep(DISC, "cover, k = 3, n = 100", "m", RECORDS, lambda v, s, c: discrete_cover(3, 100, v, s, c), HALF, "",
+              lambda v: discrete_certified(3, 100, v), lambda v: discrete_lower(3, 100, v), clip=lambda v: discrete_clip(3, 100, v)),
+        Sweep(DISC, "cover, n = 100, m = 16", "k", (2, 3, 4), lambda v, s, c: discrete_cover(v, 100, 16, s, c), RISE,
+              "the order counts k - 1", lambda v: discrete_certified(v, 100, 16), lambda v: discrete_lower(v, 100, 16),
+              clip=lambda v: discrete_clip(v, 100, 16)),
         Sweep(DISC, "one stage, k = 16, m = 16", "n", USERS, lambda v, s: histogram(16, v, 16, 1, s), FALL),
         Sweep(DISC, "one stage, k = 16, n = 200", "m", (16, 64, 256, 1024), lambda v, s: histogram(16, 200, v, 1, s), HALF, ONE),
         Sweep(DISC, "one stage, n = 800, m = 64", "k", (4, 16, 64, 256), lambda v, s: histogram(v, 800, 64, 1, s), RISE, "",
@@ -304,8 +300,8 @@ def sweeps() -> list[Sweep]:
               lambda v: product_certified(4, 200, v), proper=False),
         Sweep(PROD, "2 values, n = 800, m = 64", "d", (1, 2, 4, 8), lambda v, s: product(v, 800, 64, s), RISE,
               "columns share epsilon: own order d^1.5", lambda v: product_certified(v, 800, 64), proper=False),
-        Sweep(NORMAL, "cover, d = 1, m = 4", "n", USERS, lambda v, s: gaussian_cover(v, 4, s), FALL, "",
-              lambda v: gaussian_certified(1, v, 4), lambda v: gaussian_lower(1, v, 4)),
+        Sweep(NORMAL, "cover, d = 1, m = 4", "n", USERS, lambda v, s, c: gaussian_cover(v, 4, s, c), FALL, "",
+              lambda v: gaussian_certified(1, v, 4), lambda v: gaussian_lower(1, v, 4), clip=lambda v: gaussian_clip(v, 4)),
         Sweep(NORMAL, "coarse to fine, d = 1, m = 16", "n", USERS, lambda v, s: gaussian(1, v, 16, s), FALL, "",
               lambda v: gaussian_certified(1, v, 16), lambda v: gaussian_lower(1, v, 16), proper=False),
         Sweep(NORMAL, "coarse to fine, d = 1, n = 200", "m", RECORDS, lambda v, s: gaussian(1, 200, v, s), HALF, "",
@@ -313,6 +309,22 @@ def sweeps() -> list[Sweep]:
         Sweep(NORMAL, "coarse to fine, n = 1600, m = 16", "d", (1, 2, 4, 8, 16), lambda v, s: gaussian(v, 1600, 16, s), RISE,
               "columns share epsilon: own order d^1.5", lambda v: gaussian_certified(v, 1600, 16),
               lambda v: gaussian_lower(v, 1600, 16), proper=False),
+        Sweep(SPREAD, "cover, d = 1, m = 4", "n", USERS, lambda v, s, c: spread_cover(1, v, 4, FINE, REACH, s, c), FALL, "",
+              lambda v: spread_certified(1, v, 4), lambda v: gaussian_lower(1, v, 4),
+              clip=lambda v: spread_clip(1, v, 4, FINE, REACH)),
+        Sweep(SPREAD, "cover, d = 1, n = 100", "m", RECORDS, lambda v, s, c: spread_cover(1, 100, v, FINE, REACH, s, c), HALF, "",
+              lambda v: spread_certified(1, 100, v), lambda v: gaussian_lower(1, 100, v),
+              clip=lambda v: spread_clip(1, 100, v, FINE, REACH)),
+        Sweep(SPREAD, "cover of radius 1/5, d = 2, m = 4", "n", (25, 50, 100, 200, 400),
+              lambda v, s: spread_cover(2, v, 4, COARSE, NEAR, s, None), FALL, ROUGH,
+              lambda v: spread_certified(2, v, 4, NEAR), lambda v: gaussian_lower(2, v, 4), proper=False),
+        Sweep(SPREAD, "coarse to fine, d = 2, m = 16", "n", (400, 800, 1600, 3200), lambda v, s: spread(2, v, 16, s), FALL, "",
+              lambda v: spread_certified(2, v, 16), lambda v: gaussian_lower(2, v, 16), proper=False),
+        Sweep(SPREAD, "coarse to fine, d = 2, n = 800", "m", (4, 16, 64, 256), lambda v, s: spread(2, 800, v, s), HALF, "",
+              lambda v: spread_certified(2, 800, v), lambda v: gaussian_lower(2, 800, v), proper=False),
+        Sweep(SPREAD, "coarse to fine, n = 6400, m = 16", "d", (1, 2, 4, 8), lambda v, s: spread(v, 6400, 16, s, 2), SQUARE,
+              "entries share epsilon: own order d^3", lambda v: spread_certified(v, 6400, 16),
+              lambda v: gaussian_lower(v, 6400, 16), proper=False),
     ]
 # fmt: on
 
@@ -328,11 +340,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for sweep in (s for s in sweeps() if options.only in f"{s.row}: {s.about}"):
         start = time.process_time()
-        grid, line = sweep.table(max(2, options.sets))
+        grid, lines = sweep.table(max(2, options.sets))
         grid.show(console, markdown=options.markdown)
-        found.append(line)
+        found.extend(lines)
         if options.time:
             console.print(f"{time.process_time() - start:.1f} s")
+    if options.only in "hypothesis selection":
+        known_candidates().show(console, markdown=options.markdown)
     heads = ["row of the table", "instance", "varied", "measured slope", "slope of the rate", "remark"]
     Grid("Slopes on log axes", heads, found).show(console, markdown=options.markdown)
 

@@ -25,12 +25,13 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.trees.base import VC1Tree
 from privpac.data import Users
-from privpac.errors import ItemLevelWarning, LedgerError, ParameterError
+from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Learner
@@ -41,9 +42,14 @@ from privpac.released import Released
 
 __all__ = ["METHODS", "Released", "learn", "learner_for", "load", "release_rule"]
 
+UNCERTIFIED = (
+    "the node of fewest mistakes (mode 'erm'): private whatever the labels, but accuracy is certified only if some node is right for "
+    "every record (setting='realizable')"
+)
+
 
 def learner_for(
-    concept: ConceptClass,
+    concept: ConceptClass | VC1Tree,
     *,
     epsilon: Rational,
     method: str = "auto",
@@ -58,8 +64,14 @@ def learner_for(
         raise ParameterError(f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}")
     given = {name: value for name, value in options.items() if value is not None}
     chosen = _choose(concept, epsilon, method, setting, neighbours, given).method
+    if isinstance(concept, VC1Tree):
+        if chosen != "tree":
+            raise ParameterError(f"a tree is learned by the method 'tree' (or 'auto'), got {method!r}")
+        given.setdefault("mode", "erm" if setting == "agnostic" else "closure")
+    elif chosen == "tree":
+        raise ParameterError(f"the method 'tree' learns trees such as PrefixTree(8) or PathTree(100), not {type(concept).__name__}")
     common = {
-        "concept": concept,
+        "tree" if chosen == "tree" else "concept": concept,
         "epsilon": rational(epsilon, "epsilon", above=0),
         "neighbours": one_of(Neighbours, neighbours, "neighbours"),
         "unit": one_of(Unit, unit, "unit"),
@@ -69,18 +81,20 @@ def learner_for(
 
 
 def _choose(
-    concept: ConceptClass, epsilon: Rational, method: str, setting: str, neighbours: Neighbours | str, options: Mapping[str, Any]
+    concept: ConceptClass | VC1Tree, epsilon: Rational, method: str, setting: str, neighbours: Neighbours | str, options: Mapping[str, Any]
 ) -> Choice:
     """The method named, or the one predicted best from what was declared."""
     if method != "auto":
         return Choice(method, "asked for")
-    facts = {name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)}
+    facts: dict[str, Any] = {name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)}
+    if isinstance(concept, VC1Tree):
+        facts["delta"] = options.get("delta") or 0
     return choose_method(concept, epsilon=epsilon, neighbours=neighbours, setting=setting, **facts)
 
 
 def learn(
     data: Users,
-    concept: ConceptClass,
+    concept: ConceptClass | VC1Tree,
     *,
     epsilon: Rational,
     method: str = "auto",
@@ -97,9 +111,13 @@ def learn(
     known to be right, ``"agnostic"`` (default) for real, noisy labels.  ``public_n_users=`` declares a rough number of users,
     ``method=`` names a method, further options are those of its learner.  With a ``ledger`` the result says what is left.
 
-    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation (per record, with an ``ItemLevelWarning``, when the data
-    have no user column).  Schema errors are raised before anything is spent; afterwards nothing data-dependent is
-    raised, warned or logged.
+    ``concept`` may be a tree (``PrefixTree``, ``Taxonomy``, ...): one node of it is learned by ``TreeLearner``, with ``delta=`` for an
+    open vocabulary.  A realizable setting reduces each user to the deepest positive node (``mode="closure"``), an agnostic one to the
+    node of fewest mistakes (``"erm"``), which is private but has no certificate of accuracy.
+
+    **Guarantees.** ``(epsilon, 0)``-DP (trees: ``(epsilon, delta)``) per user for the chosen relation (per record, with an
+    ``ItemLevelWarning``, when the data have no user column).  Schema errors are raised before anything is spent; afterwards
+    nothing data-dependent is raised, warned or logged.
 
     | case | behaviour |
     |---|---|
@@ -128,16 +146,21 @@ def learn(
     if unit == Unit.ITEM:
         warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=2)
     released = release_rule(learner, data, ledger=ledger, not_before=not_before)
-    if method == "auto" and {"public_n_users", "records_per_user"} <= {name for name, value in options.items() if value is not None}:
+    declared = {"public_n_users", "records_per_user"} <= {name for name, value in options.items() if value is not None}
+    if method == "auto" and (declared or choice.method == "tree"):
         released = replace(released, parameters={**released.parameters, "chosen because": choice.reason})
     return released
 
 
 def release_rule(learner: Learner, data: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None) -> Released:
     """Release, and say what is left of the ledger's budget: a function of its earlier, public spends."""
-    concept = getattr(learner, "concept", None)
+    concept = getattr(learner, "concept", getattr(learner, "tree", None))
     label = type(learner).__name__ + ("" if concept is None else f" of {type(concept).__name__}")
+    noted = (UNCERTIFIED,) if isinstance(concept, VC1Tree) and getattr(learner, "mode", None) == "erm" else ()
+    for line in noted:
+        warnings.warn(line, AccuracyWarning, stacklevel=3)
     released = release(learner, data, ledger=ledger, label=label, not_before=not_before)
+    released = replace(released, warnings=(*released.warnings, *noted))
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
             left = f"{ledger.remaining()} of {Balance(ledger.budget.epsilon, ledger.budget.delta)}"
@@ -148,6 +171,6 @@ def release_rule(learner: Learner, data: Users, *, ledger: BudgetLedger | None =
 def load(path: str | Path) -> Released:
     """Read a saved result."""
     for room in ("privpac.concepts", "privpac.distributions"):  # importing a module registers its kinds of rules
-        for module in iter_modules(import_module(room).__path__, f"{room}."):
+        for module in walk_packages(import_module(room).__path__, f"{room}."):
             import_module(module.name)
     return Released.load(path)

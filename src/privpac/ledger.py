@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import fields, replace
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, NoReturn, Protocol
+from typing import Any, Protocol
 
 from privpac.composition import zcdp_budget
 from privpac.errors import (
@@ -39,7 +39,8 @@ from privpac.errors import (
 )
 from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee, Neighbours, one_of
-from privpac.ledger_file import Balance, LedgerFile, Spend, genesis, make_file, now, plain_text, read_number, seconds
+from privpac.ledger_file import Balance, LedgerFile, Receipt, Spend, genesis, make_file, now, plain_text, read_number, seconds
+from privpac.ledger_queries import QueryLog
 from privpac.released import Released
 from privpac.rng import Rng, _insecure, secret_rng
 
@@ -55,41 +56,6 @@ class Rule(StrEnum):
 
     BASIC = "basic"
     ZCDP = "zcdp"
-
-
-class Receipt:
-    """Proof of one payment: good for one release, in the process that paid."""
-
-    def __init__(self, spend: Spend, guarantee: Guarantee) -> None:
-        self._spend, self._guarantee = spend, guarantee
-        self._pid, self._unused = os.getpid(), [True]
-
-    @property
-    def spend_id(self) -> str:
-        return self._spend.spend_id
-
-    @property
-    def spend(self) -> Spend:
-        return self._spend
-
-    @property
-    def guarantee(self) -> Guarantee:
-        return self._guarantee
-
-    def use(self) -> None:
-        """Turn the payment into one release; ``DuplicateSpend`` the second time or in another process."""
-        if self._pid != os.getpid():
-            raise DuplicateSpend("this receipt belongs to another process, which may have used it; spend again here")
-        try:
-            self._unused.pop()  # one atomic step: of two threads only one gets through
-        except IndexError:
-            raise DuplicateSpend("this receipt was used: one payment covers one release; spend again") from None
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("a receipt cannot be copied or pickled: the copy would be a second release on one payment")
-
-    def __repr__(self) -> str:
-        return f"<Receipt {self.spend_id}: {self._guarantee.summary}, {'unused' if self._unused else 'used'}>"
 
 
 class BudgetLedger:
@@ -170,6 +136,11 @@ class BudgetLedger:
     @property
     def dataset(self) -> str:
         return self._meta["dataset"]
+
+    @property
+    def queries(self) -> QueryLog:
+        """What the ledger's prediction sessions have answered."""
+        return QueryLog(self._file, self._genesis)
 
     def __repr__(self) -> str:
         return f"<BudgetLedger {self.dataset!r}: {self._budget.summary}, {self._rule} rule>"
@@ -261,9 +232,9 @@ class BudgetLedger:
         return last.hash if last else self._genesis
 
     def verify(self, published: str | None = None) -> str:
-        """Check file, schema, settings, chain and sums (``LedgerCorrupt``) and return the head hash.
+        """Check file, schema, settings, chains and sums (``LedgerCorrupt``) and return the head hash.
 
-        With a ``published`` head, also check that this history extends it.
+        With a ``published`` head, of the spends or of a session's answers, also check that this history extends it.
         """
         with self._file.transaction() as db:
             if db.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
@@ -271,14 +242,14 @@ class BudgetLedger:
             self._file.check_schema(db)
             if self._file.settings(db) != self._meta:
                 raise LedgerCorrupt(f"the settings of {self._file.name} were changed; do not use this ledger")
-            rows = self._file.spends(db)
+            rows, answered = self._file.spends(db), self.queries.verify(db)
         last: Spend | None = None
         for row in rows:
             priced = (row.rho is not None) == (self._rule is Rule.ZCDP) and (row.rho is None or row.rho <= row.eps**2 / 2)
             if not priced or row != self._next(last, row.spend_id, row.label, row.eps, row.delta, row.rho, row.at) or not self._within(row):
                 raise LedgerCorrupt(f"the chain or the sums of {self._file.name} break at row {row.seq}; do not use this ledger")
             last = row
-        if published is not None and published not in {self._genesis, *(row.hash for row in rows)}:
+        if published is not None and published not in {self._genesis, *(row.hash for row in rows), *answered}:
             raise LedgerCorrupt(f"{self._file.name} does not extend the published head: an old or another copy; do not use this ledger")
         return last.hash if last else self._genesis
 

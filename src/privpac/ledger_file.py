@@ -25,12 +25,13 @@ from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable, ParameterError
+from privpac.errors import DuplicateSpend, LedgerBusy, LedgerCorrupt, LedgerUnavailable, ParameterError
+from privpac.guarantee import Guarantee
 from privpac.released import sync_directory
 
-__all__ = ["Balance", "LedgerFile", "Spend", "chain_hash", "genesis", "make_file", "now", "plain_text", "read_number", "seconds"]
+__all__ = ["Balance", "LedgerFile", "Receipt", "Spend", "chain_hash", "genesis", "make_file", "now", "plain_text", "read_number", "seconds"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,41 @@ class Balance:
     def __str__(self) -> str:
         zcdp = "" if self.rho is None else f", rho {_floor(self.rho)}"
         return f"({_floor(self.epsilon)}, {_floor(self.delta)}){zcdp}"
+
+
+class Receipt:
+    """Proof of one payment: good for one release, in the process that paid."""
+
+    def __init__(self, spend: Spend, guarantee: Guarantee) -> None:
+        self._spend, self._guarantee = spend, guarantee
+        self._pid, self._unused = os.getpid(), [True]
+
+    @property
+    def spend_id(self) -> str:
+        return self._spend.spend_id
+
+    @property
+    def spend(self) -> Spend:
+        return self._spend
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self._guarantee
+
+    def use(self) -> None:
+        """Turn the payment into one release; ``DuplicateSpend`` the second time or in another process."""
+        if self._pid != os.getpid():
+            raise DuplicateSpend("this receipt belongs to another process, which may have used it; spend again here")
+        try:
+            self._unused.pop()  # one atomic step: of two threads only one gets through
+        except IndexError:
+            raise DuplicateSpend("this receipt was used: one payment covers one release; spend again") from None
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a receipt cannot be copied or pickled: the copy would be a second release on one payment")
+
+    def __repr__(self) -> str:
+        return f"<Receipt {self.spend_id}: {self._guarantee.summary}, {'unused' if self._unused else 'used'}>"
 
 
 COLUMNS = [f.name for f in fields(Spend)]

@@ -60,7 +60,7 @@ def halved(learner: HypothesisSelector) -> Callable[[UserData], Law]:
 
     def law(data: UserData) -> Law:
         bound = learner.bind(data)
-        scores = bound.plan.scores(bound.users, learner.top)
+        scores = bound.plan.scores(bound.users, learner.top_for(bound.plan))
         rate = 2 * learner.epsilon / learner.range_of(bound.plan)  # type: ignore[operator]
         return Law.from_blocks(np.arange(len(scores)), np.arange(len(scores)), scores, rate)
 
@@ -71,7 +71,10 @@ TYPES = user_universe([0, 1], 2)
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("changes", [{}, {"max_records": 1, "tau": 1, "resolution": 4}, {"tau": 2, "resolution": 3}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"max_records": 1, "tau": 1, "resolution": 4}, {"tau": 2, "resolution": 3}, {"tau": None, "records_per_user": 2, "resolution": 8}],
+)
 def test_selection_is_private_on_every_neighbouring_pair(neighbours: str, changes: dict[str, Any]) -> None:
     learner = selector(neighbours, **changes)
     audit = audit_exact(learner, list(piled(TYPES)), build=build(Integers(0, 1)))

@@ -5,22 +5,14 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from privpac.errors import ParameterError, TooLargeError
 from privpac.mechanisms.randomized_response import keep_probability
-from privpac.protocols.hadamard import ChunkedHadamard, HadamardSelection, walsh_hadamard
+from privpac.protocols.hadamard import ChunkedHadamard, HadamardSelection
 from privpac.testing import SeededRng, WordRng, insecure_randomness
-
-
-@given(st.integers(0, 6), st.data())
-def test_transform_is_the_definition(w: int, data: st.DataObject) -> None:
-    values = data.draw(st.lists(st.integers(-99, 99), min_size=1 << w, max_size=1 << w))
-    direct = [sum(v * (-1) ** (j & u).bit_count() for j, v in enumerate(values)) for u in range(1 << w)]
-    assert walsh_hadamard(np.array(values)).tolist() == direct
 
 
 def _report_law(select: ChunkedHadamard, item: int | None) -> dict[tuple[int, int, int], Fraction]:

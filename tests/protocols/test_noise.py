@@ -14,7 +14,7 @@ from scipy.stats import nbinom
 from privpac.errors import ParameterError
 from privpac.exact import as_arb, precision
 from privpac.protocols.calibrate import calibrate, delta_one, delta_two, noise_mass
-from privpac.protocols.negative_binomial import _Mass, sample_noise, sample_total
+from privpac.protocols.negative_binomial import Mass, sample_noise, sample_total
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 
 SHAPES = [
@@ -31,7 +31,7 @@ def test_enclosures_hold_the_mass_and_are_narrow(shape: tuple[Fraction, Fraction
     with precision(2000):
         f = ((1 - as_arb(p)).log() * as_arb(x)).exp()
         for bits in (900, 1200):
-            mass, value, total = _Mass(x, p, bits), f, f
+            mass, value, total = Mass(x, p, bits), f, f
             for k in range(60):
                 scaled = value * arb(2) ** bits
                 assert arb(mass.f[0]) <= scaled <= arb(mass.f[1])

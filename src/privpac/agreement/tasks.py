@@ -123,6 +123,17 @@ class Task:
         object.__setattr__(self, "parameters", tuple(sorted(given.items())))
         _ = self.learner
 
+    @property
+    def default(self) -> bytes:
+        """The public item that stands in when nothing is clear: "never", where the class has it, else its first rule."""
+        universe = self.learner.universe
+        never = {"threshold": universe.size - 1, "stump": min(self.sizes[0] + 1, 1 << 64) - 1}
+        if self.kind == "conjunction":
+            return ((1 << 2 * len(self.sizes)) - 1).to_bytes(-(-2 * len(self.sizes) // 8), "little")
+        if self.kind == "decision-list":
+            return b"\0"
+        return universe.item(never.get(self.kind, 0))
+
     @cached_property
     def learner(self) -> StableLearner:
         build = _BUILDERS[self.kind][0]

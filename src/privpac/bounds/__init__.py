@@ -11,6 +11,17 @@ from importlib import import_module
 from typing import Any
 
 _ROOMS = {
+    "agreement": (
+        "lower_agreement_packing",
+        "lower_agreement_representation",
+        "records_list",
+        "records_queries",
+        "records_representation",
+        "users_histogram",
+        "users_local",
+        "users_plurality",
+        "users_shuffle",
+    ),
     "agnostic": ("plan_item_proper", "plan_item_surrogate", "plan_threshold_search", "plan_user_agnostic"),
     "binomial": ("cross", "gap", "psi", "psi_exact", "robust_gap", "robust_t"),
     "certificate": ("Certificate",),
@@ -38,6 +49,9 @@ _ROOMS = {
     ),
     "pairwise": ("certify_pairwise", "pairwise_closed_form", "plan_pairwise"),
     "realizable": ("certify_realizable", "plan_realizable", "realizable_closed_form"),
+    "reduction": ("empirical_size", "inner_budget", "largest_rate", "solve_b", "theorem_a", "theorem_b", "theorem_c"),
+    "reduction_plan": ("ReductionPlan", "plan_reduction"),
+    "reduction_utility": ("certify_reduction", "reduction_excess", "selection_error"),
     "regret": (
         "RegretSplit",
         "amplification",
@@ -49,8 +63,25 @@ _ROOMS = {
         "regret_bias_bound",
         "regret_split",
     ),
+    "regret_bias": ("certify_regret_charged", "certify_regret_coin", "coin_bias"),
     "regret_noise": ("certify_regret_bounded_noise", "certify_regret_regular"),
+    "transform": (
+        "amplify",
+        "deamplify",
+        "group_budget",
+        "group_privacy",
+        "lddp_approx",
+        "lddp_pure",
+        "spg_pure",
+        "subsample_size",
+        "triangle",
+        "user_complexity",
+        "width_iid",
+    ),
     "representation": ("BoostedSize", "PointsSize", "boosting_size", "points_representation"),
+    "scheffe": ("certify_scheffe", "clipped_mean", "plan_scheffe"),
+    "tree_plan": ("certified_alpha", "plan_tree"),
+    "trees": ("TreeBudget", "generic_tree", "lower_tree", "spread_failure", "text_tree", "tree_failure"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}
 

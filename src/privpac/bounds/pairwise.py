@@ -3,9 +3,9 @@
 **Certificate C2.**  One record's comparison lies in a sub-interval of [-1, 1] of width ``width`` containing 0 (2 for agnostic learning,
 1 for Scheffé comparisons of distributions), every user has ``m`` records, some candidate has score at most ``a0`` and the output shall
 have score below ``a1``; ``gam = a1 - a0``, ``sig = width sqrt(m) / 2``, ``Q`` the normal upper tail.  Clipping costs at most
-``B+ = sig sqrt(2 pi) Q((tau - a1 m)/sig)`` and ``B- = sig sqrt(2 pi) Q((tau + a0 m)/sig)`` per user, so the margin is
-``Gam = gam m - B+ - B-`` (``B = 0`` when ``tau >= m``: nothing is cut off).  With ``lam = epsilon / rho``, failure is at most ``beta``
-if ``Gam > 0`` and
+``B+ = sig sqrt(2 pi) Q((tau - a1 m)/sig)`` (``a1 m - tau + sig sqrt(pi/2)`` for clips below the mean ``a1 m``) and
+``B- = sig sqrt(2 pi) Q((tau + a0 m)/sig)`` per user, so the margin is ``Gam = gam m - B+ - B-`` (``B = 0`` when ``tau >= m``: nothing is
+cut off).  With ``lam = epsilon / rho``, failure is at most ``beta`` if ``Gam > 0`` and
 
 * *split*: ``n Gam >= b sqrt n + c``, ``b = 2 width sqrt(m ln(4|H|/beta)/2)``, ``c = ln(2|H|/beta)/lam``; or
 * *chernoff*: ``n >= ln(|H|**2/beta) / (th Gam - th**2 m width**2 / 2)``, ``th = min(lam, Gam/(m width**2))``.
@@ -92,7 +92,7 @@ def pairwise_closed_form(
     add-remove.
     """
     m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
-    log_h, eps, a0, a1, w, b = _read(log_size, epsilon, alpha0, alpha1, width, beta)
+    log_h, eps, a0, a1, w, b = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
     margin, root = a1 - a0, math.sqrt(m)
     tau = math.ceil(a1 * m + w * root / 2 * math.sqrt(2 * max(0.0, math.log(2.51 * w / (margin * root)))))
     factor = 8 if relation(neighbours) is Neighbours.ADD_REMOVE else 16
@@ -116,19 +116,26 @@ def _best(
     width: Rational,
     neighbours: Neighbours | str,
 ) -> Certificate:
-    log_h, eps, a0, a1, w, b = _read(log_size, epsilon, alpha0, alpha1, width, beta)
+    log_h, eps, a0, a1, w, b = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
     tau = np.array([float(clip) for clip in clips])
     margin = (a1 - a0) * m - np.where(tau < m, _cut_off(tau, m, a0, a1, w), 0.0) - SLACK * m
     # The pairwise score of one rule moves by the whole interval [-tau, tau] of one user, twice that under replace.
-    lam = eps / (tau * (2 if relation(neighbours) is Neighbours.ADD_REMOVE else 4))
-    users = np.stack([_split(margin, lam, m, w, log_h, b), _chernoff(margin, lam, m, w, log_h, b)], axis=1)
+    rate = eps / (tau * (2 if relation(neighbours) is Neighbours.ADD_REMOVE else 4))
+    return least_users(clips, margin, rate, m, w, log_h, b, "pairwise selection", _ASSUMES.format(alpha0=alpha0))
+
+
+def least_users(
+    clips: list[Fraction], margin: Array, rate: Array, m: int, w: float, log_h: float, beta: float, method: str, assumption: str
+) -> Certificate:
+    """The clip and the bound with the fewest users, given the margin and the rate ``epsilon / rho`` of every clip."""
+    users = np.stack([_split(margin, rate, m, w, log_h, beta), _chernoff(margin, rate, m, w, log_h, beta)], axis=1)
     row, column = np.unravel_index(int(np.argmin(users)), users.shape)
     found = float(users[row, column])
     chosen = clips[int(row)]
     return Certificate.upper(
         int(found) if found < LIMIT else None,
-        "pairwise selection",
-        _ASSUMES.format(alpha0=alpha0),
+        method,
+        assumption,
         tau=chosen.numerator if chosen.denominator == 1 else chosen,
         bound=("split", "chernoff")[int(column)],
         records_per_user=m,
@@ -136,9 +143,12 @@ def _best(
 
 
 def _cut_off(tau: Array, m: int, a0: float, a1: float, w: float) -> Array:
-    """``B+ + B-``: sub-Gaussian bounds on what clipping takes from the mean of one user's sum."""
-    sigma = w * math.sqrt(m) / 2
-    return np.asarray(sigma * math.sqrt(2 * math.pi) * (ndtr((a1 * m - tau) / sigma) + ndtr(-(tau + a0 * m) / sigma)))
+    """``B+ + B-``: sub-Gaussian bounds on what clipping takes from the mean of one user's sum.
+
+    ``B+`` is the integral of ``Pr[S > s]`` beyond ``tau``; below the mean ``a1 m`` the tail bound says nothing, so 1 is integrated there.
+    """
+    sigma, short = w * math.sqrt(m) / 2, np.maximum(0.0, a1 * m - tau)
+    return np.asarray(short + sigma * math.sqrt(2 * math.pi) * (ndtr((a1 * m - tau - short) / sigma) + ndtr(-(tau + a0 * m) / sigma)))
 
 
 def _split(margin: Array, lam: Array, m: int, w: float, log_h: float, beta: float) -> Array:
@@ -158,7 +168,7 @@ def _users(n: Array, margin: Array) -> Array:
     return np.where(margin > 0, np.maximum(1.0, np.ceil(n * (1 + SLACK))), np.inf)
 
 
-def _read(
+def read_target(
     log_size: Rational, epsilon: Rational, alpha0: Rational, alpha1: Rational, width: Rational, beta: Rational
 ) -> tuple[float, float, float, float, float, float]:
     w = float(rational(width, "width", above=0, maximum=2))

@@ -4,4 +4,5 @@ import privpac.cli.distribution
 import privpac.cli.learn
 import privpac.cli.ledger
 import privpac.cli.plan
-import privpac.cli.predict  # noqa: F401
+import privpac.cli.predict
+import privpac.cli.serve  # noqa: F401

@@ -12,19 +12,24 @@ from privpac.api import learn as learn_rule
 from privpac.api import learner_for
 from privpac.cli.app import FAILED, NOTHING, app, fail, working
 from privpac.cli.options import (
+    Delta,
     Epsilon,
     Features,
     Json,
     Label,
     NeighboursOption,
-    Rule,
+    TreeText,
     User,
     check_targets,
     features_of,
     label_map_of,
     open_ledger,
+    tree_of,
+    wants_tree,
 )
-from privpac.concepts.named import rule_class
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.named import RULES, rule_class
+from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
 from privpac.errors import PrivpacError
 from privpac.guarantee import Unit
@@ -41,9 +46,13 @@ def learn(
     feature: Features,
     epsilon: Epsilon,
     user: User = None,
-    rule: Rule = "threshold",
+    rule: Annotated[
+        str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}; branch for --tree. Default: threshold.", show_default=False)
+    ] = None,
+    tree: TreeText = None,
+    delta: Delta = None,
     setting: Annotated[str, typer.Option(help="agnostic (labels may be wrong) or realizable (some rule is right).")] = "agnostic",
-    method: Annotated[str, typer.Option(help="auto, regret, mean, realizable, agnostic, direct, search or surrogate.")] = "auto",
+    method: Annotated[str, typer.Option(help="auto, regret, mean, realizable, agnostic, direct, search, surrogate or tree.")] = "auto",
     neighbours: NeighboursOption = "add-remove",
     max_records: Annotated[int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")] = None,
     public_n_users: Annotated[int | None, typer.Option(help="A rough, publicly known number of people; saves 1/16 of epsilon.")] = None,
@@ -57,12 +66,19 @@ def learn(
     """Learn one rule with differential privacy per person.
 
     privpac learn visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 1
+
+    privpac learn answers.csv --user who --label inside --feature path --tree path:/ --epsilon 1 --delta 1e-6
     """
     # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is anything spent.
-    features = features_of(feature)
-    concept = rule_class(rule, features)
+    concept: ConceptClass | VC1Tree
+    if wants_tree(rule, tree):
+        concept = tree_of(tree or "", feature)
+        features = concept.columns
+    else:
+        features = features_of(feature)
+        concept = rule_class(rule or "threshold", features)
     options: dict[str, Any] = {"setting": setting, "method": method, "neighbours": neighbours, "max_records": max_records}
-    options["public_n_users"] = public_n_users
+    options |= {"public_n_users": public_n_users, "delta": delta}
     learner = learner_for(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
     labels = label_map_of(label_map)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})

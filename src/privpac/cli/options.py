@@ -6,29 +6,39 @@ import glob
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from privpac.concepts.named import RULES
-from privpac.data import Domain, parse_feature
+from privpac.concepts.trees import BranchThresholds, VC1Tree, parse_tree
+from privpac.data import Domain, Texts, parse_feature
 from privpac.errors import ParameterError
 from privpac.ledger import BudgetLedger
 
 __all__ = [
+    "TREE_RULES",
+    "Delta",
     "Epsilon",
     "Features",
     "Json",
     "Label",
     "NeighboursOption",
     "Rule",
+    "TreeText",
     "User",
     "check_targets",
     "features_of",
     "label_map_of",
     "open_ledger",
+    "tree_of",
+    "wants_tree",
 ]
+
+TREE_RULES = ("branch", "tree")
+"""Names of the rule that a tree has."""
 
 Features = Annotated[
     list[str],
@@ -43,6 +53,18 @@ Label = Annotated[str, typer.Option("--label", "-y", help="Column with the 0/1 l
 Epsilon = Annotated[str, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")]
 NeighboursOption = Annotated[str, typer.Option("--neighbours", help="add-remove (the number of people stays private) or replace.")]
 Rule = Annotated[str, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}.")]
+Delta = Annotated[
+    str | None,
+    typer.Option("--delta", "-d", help="For --tree: the promise may fail with this probability, e.g. 1e-6. An open vocabulary needs it."),
+]
+TreeText = Annotated[
+    str | None,
+    typer.Option(
+        "--tree",
+        "-t",
+        help="A hierarchy: path:/ or path:/:16, prefix:1,3,4, chars:6, ip, ip6, points, thresholds:lo:hi, branch:lo:hi, taxonomy:file.csv.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 
@@ -55,6 +77,35 @@ def features_of(texts: list[str]) -> dict[str, Domain]:
     if len(set(names)) != len(names):
         raise ParameterError("a feature is named twice")
     return dict(parsed)
+
+
+def wants_tree(rule: str | None, tree: str | None) -> bool:
+    """Whether ``--rule`` and ``--tree`` ask for a node of a tree; they must agree."""
+    if tree is None and rule in TREE_RULES:
+        raise ParameterError(f"--rule {rule} needs --tree, such as --tree path:/ or --tree ip")
+    if tree is not None and rule not in (None, *TREE_RULES):
+        raise ParameterError(f"--tree goes with --rule branch, got --rule {rule}")
+    return tree is not None
+
+
+def tree_of(text: str, features: list[str]) -> VC1Tree:
+    """The tree of ``--tree`` on the columns of ``--feature``; a column named alone has the tree's own domain."""
+    tree = parse_tree(text)
+    own = list(tree.declared().values())
+    named = [(*parse_feature(feature), "=" in feature) for feature in features]
+    names = [name for name, _, _ in named]
+    if len(named) != len(own) or len(set(names)) != len(names):
+        raise ParameterError(
+            f"this tree reads {'one column' if len(own) == 1 else f'{len(own)} columns'}: give as many --feature, each once"
+        )
+    columns: dict[str, Domain] = {}
+    for (name, domain, declared), fixed in zip(named, own):
+        if declared and not isinstance(fixed, Texts) and domain != fixed:
+            raise ParameterError(f"--tree and --feature declare different domains for {name!r}; write --feature {name}")
+        columns[name] = domain if declared or fixed is None else fixed
+    if isinstance(tree, BranchThresholds):
+        tree = replace(tree, features=(names[0], names[1]))
+    return tree.with_columns(columns)
 
 
 def label_map_of(texts: list[str] | None) -> dict[str, int] | None:

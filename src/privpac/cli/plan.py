@@ -9,10 +9,12 @@ import typer
 from rich.console import Console
 
 from privpac.cli.app import app, working
-from privpac.cli.options import Epsilon, Json, NeighboursOption, features_of
+from privpac.cli.options import TREE_RULES, Delta, Epsilon, Json, NeighboursOption, TreeText, features_of, wants_tree
 from privpac.concepts.named import RULES, rule_class
+from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
+from privpac.planning import Plan, plan_of_tree
 from privpac.planning import plan as plan_users
 
 __all__ = ["plan"]
@@ -32,7 +34,7 @@ def _size(text: str) -> int:
 
 @app.command()
 def plan(
-    rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}.")],
+    rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}, or tree with --tree.")],
     epsilon: Epsilon,
     domain: Annotated[str | None, typer.Option(help="Number of values of the one feature, e.g. 1441 or 2^64.")] = None,
     feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")] = None,
@@ -41,6 +43,8 @@ def plan(
     ] = None,
     alpha: Annotated[str, typer.Option(help="Excess error wanted.")] = "0.05",
     beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = "0.05",
+    tree: TreeText = None,
+    delta: Delta = None,
     noise: Annotated[str | None, typer.Option(help="Each label is wrong with at most this probability (thresholds).")] = None,
     neighbours: NeighboursOption = "add-remove",
     setting: Annotated[str | None, typer.Option(help="Only realizable or only agnostic methods.")] = None,
@@ -49,21 +53,32 @@ def plan(
     """Certified numbers of users for each method, from public numbers only.
 
     privpac plan threshold --domain 2^64 --records-per-user 16 --epsilon 1 --alpha 0.05
+
+    privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
     """
-    if (domain is None) == (not feature):
-        raise ParameterError("give either --domain (a number of values) or one or more --feature")
-    features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}
-    with working("planning"):
-        result = plan_users(
-            rule_class(rule if rule in RULES else rule.removesuffix("s"), features),
-            epsilon=epsilon,
-            alpha=alpha,
-            beta=beta,
-            records_per_user=records_per_user or None,
-            neighbours=neighbours,
-            noise=noise,
-            setting=setting,
-        )
+    if wants_tree(rule if rule in TREE_RULES or tree is not None else None, tree):
+        if domain or feature or noise or setting == "agnostic":
+            raise ParameterError(
+                "a tree brings its own domain and is planned for labels without noise: leave out --domain, --feature, --noise"
+            )
+        result = _plan_tree(tree or "", delta, epsilon, alpha, beta, records_per_user, neighbours)
+    else:
+        if (domain is None) == (not feature):
+            raise ParameterError("give either --domain (a number of values) or one or more --feature")
+        if delta is not None:
+            raise ParameterError("--delta goes with --tree; the other methods need none")
+        features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}
+        with working("planning"):
+            result = plan_users(
+                rule_class(rule if rule in RULES else rule.removesuffix("s"), features),
+                epsilon=epsilon,
+                alpha=alpha,
+                beta=beta,
+                records_per_user=records_per_user or None,
+                neighbours=neighbours,
+                noise=noise,
+                setting=setting,
+            )
     if json:
         typer.echo(json_format.dumps(result.to_dict(), indent=2))
     else:
@@ -71,3 +86,12 @@ def plan(
         console.print(result.table())
         for row in result.rows:
             console.print(row.words(), markup=False, soft_wrap=True)
+
+
+def _plan_tree(
+    text: str, delta: str | None, epsilon: str, alpha: str, beta: str, records_per_user: list[int] | None, neighbours: str
+) -> Plan:
+    """The same for a node of a tree."""
+    goal = {"epsilon": epsilon, "delta": delta or 0, "alpha": alpha, "beta": beta}
+    with working("planning"):
+        return plan_of_tree(parse_tree(text), records_per_user=records_per_user or None, neighbours=neighbours, **goal)

@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
+    "AddressTree": "trees",
+    "BranchThresholds": "trees",
     "ConceptClass": "base",
     "Conjunctions": "boolean",
     "DecisionLists": "lists",
@@ -17,15 +19,26 @@ _HOME = {
     "FiniteClass": "finite",
     "Halfspaces": "halfspaces",
     "Intervals": "intervals",
+    "Labellings": "labellings",
     "Mean": "statistics",
     "Parities": "parities",
+    "PathTree": "trees",
     "Points": "points",
+    "PrefixTree": "trees",
     "Profile": "profile",
     "Rectangles": "rectangles",
     "Regret": "statistics",
     "Rule": "base",
+    "StarTree": "trees",
     "Stumps": "stumps",
+    "Taxonomy": "trees",
     "Thresholds": "thresholds",
+    "TreeRule": "trees",
+    "VC1Tree": "trees",
+    "glue": "trees",
+    "graft": "trees",
+    "parse_tree": "trees",
+    "part_node": "trees",
 }
 
 __all__ = list(_HOME)

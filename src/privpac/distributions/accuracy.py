@@ -1,5 +1,7 @@
 """The clip of pairwise selection and what it certifies, from public numbers only (certificate C2).
 
+Where the probabilities ``P(W)`` of all pairs are known, what clipping takes is computed from binomial laws, else bounded.
+
 The clip ``tau`` is given, or planned from the declared records per user; it is never inferred from the data: a clip taken from the
 largest number of records in the data is not private, because one user then changes everybody's contribution.
 """
@@ -11,19 +13,25 @@ from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log2
 
+import numpy as np
+from numpy.typing import NDArray
+
 from privpac.bounds.certificate import Certificate
 from privpac.bounds.pairwise import certify_pairwise, plan_pairwise
+from privpac.bounds.scheffe import certify_scheffe, plan_scheffe
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 
-__all__ = ["ClipPlan", "default_resolution", "read_top"]
+__all__ = ["ClipPlan", "KnownPairs", "default_resolution", "read_top"]
 
 MAX_TOP = 1 << 28
 """With at most 2**32 users scores then span less than 2**62."""
 
 MAX_RESOLUTION = 1 << 24
 _MAX_CLIPS = 1 << 14
+_MAX_MEANS = 1 << 20
+"""Probabilities times records, and times clips, up to which means are computed exactly."""
 
 
 def default_resolution(alpha: Fraction) -> int:
@@ -40,8 +48,24 @@ def read_top(unit: int, tau: Fraction) -> int:
 
 
 @dataclass(frozen=True)
+class KnownPairs:
+    """The probabilities ``q / unit`` of all pairs' sets, right up to ``rounding``, and the public cap on a user's records."""
+
+    likely: tuple[int, ...]
+    unit: int
+    rounding: Fraction
+    cap: int | None
+
+    @staticmethod
+    def of(q: NDArray[np.int64], unit: int, rounding: Fraction, cap: int | None) -> KnownPairs | None:
+        """None where the probabilities are too many for exact means."""
+        distinct = np.unique(q)
+        return KnownPairs(tuple(distinct.tolist()), unit, rounding, cap) if len(distinct) <= _MAX_CLIPS else None
+
+
+@dataclass(frozen=True)
 class ClipPlan:
-    """What C2 needs to know; ``tau`` is the declared clip or None."""
+    """What C2 needs to know; ``tau`` is the declared clip or None, ``pairs`` is None where ``P(W)`` is not known well enough."""
 
     log_size: float
     epsilon: Fraction
@@ -51,6 +75,7 @@ class ClipPlan:
     records_per_user: int | None
     tau: Fraction | None
     neighbours: Neighbours
+    pairs: KnownPairs | None = None
 
     @property
     def certificate(self) -> Certificate | None:
@@ -112,13 +137,22 @@ def _certificate(plan: ClipPlan) -> Certificate | None:
         "alpha1": plan.alpha1,
         "beta": plan.beta,
         "records_per_user": m,
-        "width": 1,
         "neighbours": plan.neighbours,
     }
+    pairs = plan.pairs
+    if pairs is None or len(pairs.likely) * m > _MAX_MEANS:
+        if plan.tau is not None:
+            return certify_pairwise(**shared, width=1, tau=plan.tau)  # type: ignore[arg-type]
+        return plan_pairwise(**shared, width=1, clip_step=_step(m, _MAX_CLIPS))  # type: ignore[arg-type]
+    shared |= {"probabilities": np.array(pairs.likely) / pairs.unit, "rounding": pairs.rounding, "max_records": pairs.cap}
     if plan.tau is not None:
-        return certify_pairwise(**shared, tau=plan.tau)  # type: ignore[arg-type]
-    step = Fraction(max(1, -(-4 * m // _MAX_CLIPS)), 4)
-    return plan_pairwise(**shared, clip_step=min(step, Fraction(m)))  # type: ignore[arg-type]
+        return certify_scheffe(**shared, tau=plan.tau)  # type: ignore[arg-type]
+    return plan_scheffe(**shared, clip_step=_step(m, min(_MAX_CLIPS, _MAX_MEANS // max(1, len(pairs.likely)))))  # type: ignore[arg-type]
+
+
+def _step(m: int, clips: int) -> Fraction:
+    """Quarters of a record, or coarser if these are too many clips."""
+    return min(Fraction(max(1, -(-4 * m // clips)), 4), Fraction(m))
 
 
 def read_plan(
@@ -130,15 +164,19 @@ def read_plan(
     records_per_user: int | None,
     tau: Rational | None,
     neighbours: Neighbours,
+    cap: int | None,
+    pairs: KnownPairs | None = None,
 ) -> ClipPlan:
-    """Check the public numbers of a plan."""
+    """Check the public numbers of a plan; records beyond the cap are never read, so they count for nothing."""
+    m = None if records_per_user is None else positive_int(records_per_user, "records_per_user", maximum=1 << 31)
     return ClipPlan(
         log_size,
         epsilon,
         alpha0,
         alpha1,
         rational(beta, "beta", above=0, below=1),
-        None if records_per_user is None else positive_int(records_per_user, "records_per_user", maximum=1 << 31),
+        m if m is None or cap is None else min(m, cap),
         None if tau is None else rational(tau, "tau", above=0),
         neighbours,
+        pairs,
     )

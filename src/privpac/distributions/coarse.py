@@ -52,8 +52,13 @@ class Axis:
         return floor(floor(self.lo / self.unit + 0.5) / self.cell), floor(floor(self.hi / self.unit + 0.5) / self.cell)
 
     def steps(self, values: Floats64) -> Ints:
-        """Integers ``round(clamp(v) / unit)``, one for each number; a NaN, which no public domain holds, counts as the lower end."""
-        clamped = np.clip(np.nan_to_num(values, nan=self.lo, posinf=self.hi, neginf=self.lo), self.lo, self.hi)
+        """Integers ``round(clamp(v) / unit)``, one for each number; a NaN, which no public domain holds, counts as the lower end.
+
+        A user's number scatters around a mean in ``[lo, hi]``; cut off at these ends, numbers around a mean near one of them would be
+        pulled inwards.  The clamp is so far out that ``clip(y - center, -TAU, TAU)`` is what it would be without it.
+        """
+        beyond = (TAU + self.cell) * self.unit
+        clamped = np.clip(np.where(np.isnan(values), self.lo, values), self.lo - beyond, self.hi + beyond)
         return np.floor(clamped / self.unit + 0.5).astype(np.int64)
 
 

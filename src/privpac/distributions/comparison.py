@@ -57,6 +57,16 @@ class Comparison(ABC):
     def size(self) -> int:
         return len(self.q)
 
+    @property
+    def known(self) -> bool:
+        """Whether ``q / unit`` is ``P(W)`` up to rounding, not an estimate from samples."""
+        return True
+
+    @property
+    def pairs(self) -> Ints:
+        """``q`` of all pairs of different candidates."""
+        return np.asarray(self.q[~np.eye(self.size, dtype=bool)])
+
     @abstractmethod
     def chunk(self, users: UserData, top: int) -> Ints:
         """``sum over users of clip(m q - unit c, -top, top)`` for every pair."""

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from privpac.data import Domain
 from privpac.distributions.base import BoundUsers, share
 from privpac.distributions.coarse import STEPS, Axis, estimate
-from privpac.distributions.means import CoarseToFineMean, CoarseToFineVariance, Collect, TwoSteps, check_pairs, checked_axis, moment_of
+from privpac.distributions.means import CoarseToFineMean, CoarseToFineVariance, Collect, PairedSteps, checked_axis, moment_of
 from privpac.distributions.results import GaussianDistribution
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit
+from privpac.guarantee import Guarantee, Neighbours
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -44,25 +44,14 @@ def project_eigenvalues(matrix: Floats64, lo: float, hi: float) -> Floats64:
 
 
 @dataclass(frozen=True)
-class CoarseToFineCovariance(TwoSteps):
+class CoarseToFineCovariance(PairedSteps):
     """The covariance matrix of several columns, eigenvalues known to lie between ``min_variance`` and ``max_variance``.
 
     Releases the matrix as a tuple of rows; at least 4 records per user are promised.
     """
 
-    epsilon: Rational
-    max_variance: Rational = field(kw_only=True)
-    records_per_user: int = field(kw_only=True)
-    min_variance: Rational = field(default=Fraction(1), kw_only=True)
-    shares: Any = field(default=None, kw_only=True)
-    features: Any = field(default=None, kw_only=True)
-    max_records: int | None = field(default=None, kw_only=True)
-    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
-    unit: Unit | str = field(default=Unit.USER, kw_only=True)
-
     def __post_init__(self) -> None:
-        self._check_steps()
-        check_pairs(self)
+        super().__post_init__()
         self.axis  # noqa: B018
 
     @property
@@ -73,8 +62,7 @@ class CoarseToFineCovariance(TwoSteps):
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         matrix, shown = self._matrix(bound, rational(self.epsilon), rng)
-        shown = {"min_variance": self.min_variance, "max_variance": self.max_variance, "records_per_user": self.records_per_user} | shown
-        return Released(tuple(map(tuple, matrix.tolist())), self.guarantee, shown, learner="coarse-to-fine covariance")
+        return Released(tuple(map(tuple, matrix.tolist())), self.guarantee, self._public | shown, learner="coarse-to-fine covariance")
 
     def _matrix(self, bound: BoundUsers, epsilon: Fraction, rng: Rng) -> tuple[Floats64, dict[str, Any]]:
         names = list(bound.features)
@@ -90,28 +78,18 @@ class CoarseToFineCovariance(TwoSteps):
 
 
 @dataclass(frozen=True)
-class CoarseToFineGaussian(TwoSteps):
+class CoarseToFineGaussian(PairedSteps):
     """A normal law with unknown mean (coordinates within ``radius``) and unknown variance or covariance.
 
     The spread is released first, with ``spread_share`` of the budget; its released values are the units of the mean (adaptive
     composition).
     """
 
-    epsilon: Rational
     radius: Rational = field(kw_only=True)
-    max_variance: Rational = field(kw_only=True)
-    records_per_user: int = field(kw_only=True)
-    min_variance: Rational = field(default=Fraction(1), kw_only=True)
     spread_share: Rational = field(default=Fraction(1, 2), kw_only=True)
-    shares: Any = field(default=None, kw_only=True)
-    features: Any = field(default=None, kw_only=True)
-    max_records: int | None = field(default=None, kw_only=True)
-    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
-    unit: Unit | str = field(default=Unit.USER, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._check_steps()
-        check_pairs(self)
+        super().__post_init__()
         put = object.__setattr__
         put(self, "radius", rational(self.radius, "radius", above=0))
         put(self, "spread_share", share(self.spread_share, "spread_share"))

@@ -19,7 +19,7 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 from privpac.data import Domain
-from privpac.distributions.accuracy import ClipPlan, default_resolution, read_plan, read_top
+from privpac.distributions.accuracy import ClipPlan, KnownPairs, default_resolution, read_plan, read_top
 from privpac.distributions.base import BoundUsers, DistributionLearner, warn_accuracy
 from privpac.distributions.cells import is_numeric
 from privpac.distributions.covers import Cover, DiscreteCover, ProductCover
@@ -117,8 +117,9 @@ class CoverLearner(DistributionLearner):
     def plan(self, cover: Cover) -> ClipPlan:
         """The numbers of the accuracy certificate for a cover."""
         radius, m = rational(self.cover_radius or 0), 1 if self.unit is Unit.ITEM else self.records_per_user
-        accuracy = rational(self.alpha) - 2 * radius
-        return read_plan(log(cover.size), self.epsilon, radius, accuracy, self.beta, m, self.tau, Neighbours(self.neighbours))  # type: ignore[arg-type]
+        accuracy, relation = rational(self.alpha) - 2 * radius, Neighbours(self.neighbours)
+        pairs = None if cover.rounding is None or cover.size == 1 else KnownPairs.of(cover.likely(), cover.unit, cover.rounding, self.cap)
+        return read_plan(log(cover.size), rational(self.epsilon), radius, accuracy, self.beta, m, self.tau, relation, self.cap, pairs)
 
     def certificate_for(self, domains: Mapping[str, Domain]) -> Certificate | None:
         """How many users make the output ``alpha``-close except with probability ``beta``."""

@@ -68,6 +68,11 @@ class Cover(ABC):
         """Every ``q`` that a pair of different members may have."""
         return np.arange(1, self.unit + 1)
 
+    @property
+    def rounding(self) -> Fraction | None:
+        """How far ``q / unit`` may be from ``P(W)``; None where that is not known, or listing ``q`` costs too much for a plan."""
+        return None
+
     def range(self, top: int, cap: int | None, neighbours: Neighbours | str) -> int:
         """The range sensitivity of the scores."""
         return 1 if self.size == 1 else scheffe_range(self.likely(), self.unit, top, cap, neighbours)
@@ -217,6 +222,10 @@ class DiscreteCover(Cover):
     def radius(self) -> Fraction:  # type: ignore[override]
         return Fraction(self.domain.size, 4 * self.units)
 
+    @property
+    def rounding(self) -> Fraction:
+        return Fraction(0)
+
     def composition(self, index: int) -> tuple[int, ...]:
         """The counts of a member."""
         out, left, cells = [], self.units, self.domain.size
@@ -273,6 +282,10 @@ class ProductCover(Cover):
     @property
     def radius(self) -> Fraction:  # type: ignore[override]
         return sum((part.radius for part in self.parts), Fraction(0))
+
+    @property
+    def rounding(self) -> Fraction:
+        return Fraction(0)
 
     @cached_property
     def weights(self) -> Ints:

@@ -61,6 +61,10 @@ class LocationCover(Cover):
     def likely(self) -> Ints:
         return self.q_by_distance[1:]
 
+    @property
+    def rounding(self) -> Fraction:
+        return Fraction(1, 2 * self.unit)
+
     def member(self, index: int) -> Distribution:
         mean = float(self.start + self.step * index)
         return GaussianDistribution((self.feature,), (mean,), ((float(self.deviation**2),),))

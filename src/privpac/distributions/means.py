@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from privpac.law import Law
     from privpac.rng import Rng
 
-__all__ = ["CoarseToFineMean", "CoarseToFineVariance", "TwoSteps"]
+__all__ = ["CoarseToFineMean", "CoarseToFineVariance", "PairedSteps", "TwoSteps"]
 
 Ints = NDArray[np.int64]
 Floats64 = NDArray[np.float64]
@@ -124,13 +124,19 @@ def log_variance_of(name: str, domain: Domain) -> Callable[[UserData], Floats64]
     return compute
 
 
+@dataclass(frozen=True)
 class TwoSteps(DistributionLearner):
     """What the coarse-to-fine learners share: the split of the budget and the number to divide by."""
 
-    shares: Any
-    records_per_user: Any
+    epsilon: Rational
+    records_per_user: int = field(kw_only=True)
+    shares: Any = field(default=None, kw_only=True)
+    features: Any = field(default=None, kw_only=True)
+    max_records: int | None = field(default=None, kw_only=True)
+    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
+    unit: Unit | str = field(default=Unit.USER, kw_only=True)
 
-    def _check_steps(self) -> None:
+    def __post_init__(self) -> None:
         self._check_shared()
         object.__setattr__(self, "records_per_user", positive_int(self.records_per_user, "records_per_user", maximum=1 << 31))
         private = self.neighbours is Neighbours.ADD_REMOVE
@@ -188,18 +194,11 @@ class CoarseToFineMean(TwoSteps):
     7
     """
 
-    epsilon: Rational
     radius: Rational = field(kw_only=True)
-    records_per_user: int = field(kw_only=True)
     variance: Rational = field(default=Fraction(1), kw_only=True)
-    shares: Any = field(default=None, kw_only=True)
-    features: Any = field(default=None, kw_only=True)
-    max_records: int | None = field(default=None, kw_only=True)
-    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
-    unit: Unit | str = field(default=Unit.USER, kw_only=True)
 
     def __post_init__(self) -> None:
-        self._check_steps()
+        super().__post_init__()
         object.__setattr__(self, "radius", rational(self.radius, "radius", above=0))
         object.__setattr__(self, "variance", rational(self.variance, "variance", above=0))
         self.axis  # noqa: B018  # a range of too many steps is refused here
@@ -236,25 +235,36 @@ class CoarseToFineMean(TwoSteps):
 
 
 @dataclass(frozen=True)
-class CoarseToFineVariance(TwoSteps):
+class PairedSteps(TwoSteps):
+    """Learners of spread, known to lie between ``min_variance`` and ``max_variance``, from pairs of a user's records."""
+
+    max_variance: Rational = field(kw_only=True)
+    min_variance: Rational = field(default=Fraction(1), kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        put = object.__setattr__
+        put(self, "min_variance", rational(self.min_variance, "min_variance", above=0))
+        put(self, "max_variance", rational(self.max_variance, "max_variance"))
+        if rational(self.max_variance) <= rational(self.min_variance):
+            raise ParameterError(f"max_variance must exceed min_variance = {self.min_variance}, got {self.max_variance}")
+        if self.records_per_user < 4:
+            raise ParameterError(f"records_per_user must be at least 4 to see a user's own spread, got {self.records_per_user}")
+
+    @property
+    def _public(self) -> dict[str, Any]:
+        return {"min_variance": self.min_variance, "max_variance": self.max_variance, "records_per_user": self.records_per_user}
+
+
+@dataclass(frozen=True)
+class CoarseToFineVariance(PairedSteps):
     """The variance of each column, known to lie between ``min_variance`` and ``max_variance``; at least 4 records per user are promised.
 
     Releases one number, or one for each column.
     """
 
-    epsilon: Rational
-    max_variance: Rational = field(kw_only=True)
-    records_per_user: int = field(kw_only=True)
-    min_variance: Rational = field(default=Fraction(1), kw_only=True)
-    shares: Any = field(default=None, kw_only=True)
-    features: Any = field(default=None, kw_only=True)
-    max_records: int | None = field(default=None, kw_only=True)
-    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
-    unit: Unit | str = field(default=Unit.USER, kw_only=True)
-
     def __post_init__(self) -> None:
-        self._check_steps()
-        check_pairs(self)
+        super().__post_init__()
         self.axis  # noqa: B018
 
     @property
@@ -265,8 +275,9 @@ class CoarseToFineVariance(TwoSteps):
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         found, shown = self._variances(bound, rational(self.epsilon), rng)
-        shown = {"min_variance": self.min_variance, "max_variance": self.max_variance, "records_per_user": self.records_per_user} | shown
-        return Released(found[0] if len(found) == 1 else tuple(found), self.guarantee, shown, learner="coarse-to-fine variance")
+        return Released(
+            found[0] if len(found) == 1 else tuple(found), self.guarantee, self._public | shown, learner="coarse-to-fine variance"
+        )
 
     def _variances(self, bound: BoundUsers, epsilon: Fraction, rng: Rng) -> tuple[list[float], dict[str, Any]]:
         folded = [bound.users.fold(Collect(log_variance_of(name, domain), self.axis)) for name, domain in bound.features.items()]
@@ -274,14 +285,3 @@ class CoarseToFineVariance(TwoSteps):
         budgets = self._split(epsilon, len(folded))
         relation = Neighbours(self.neighbours)
         return [math.exp(estimate(data, self.axis, count, budgets, relation, rng)) for data in folded], shown
-
-
-def check_pairs(learner: Any) -> None:
-    """A range of variances, and enough records for two pairs per user."""
-    put = object.__setattr__
-    put(learner, "min_variance", rational(learner.min_variance, "min_variance", above=0))
-    put(learner, "max_variance", rational(learner.max_variance, "max_variance"))
-    if learner.max_variance <= learner.min_variance:
-        raise ParameterError(f"max_variance must exceed min_variance = {learner.min_variance}, got {learner.max_variance}")
-    if learner.records_per_user < 4:
-        raise ParameterError(f"records_per_user must be at least 4 to see a user's own spread, got {learner.records_per_user}")

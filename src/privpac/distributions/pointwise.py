@@ -9,7 +9,7 @@ probability ``eta``, costs accuracy, never privacy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,6 +58,10 @@ class DensityComparison(Comparison):
     candidates: tuple[Candidate, ...]
     domains: Mapping[str, Domain]
 
+    @property
+    def known(self) -> bool:
+        return _one_covariance(self.candidates) is not None
+
     def chunk(self, users: UserData, top: int) -> NDArray[np.int64]:
         out = np.zeros(self.q.shape, np.int64)
         if not users.n_records:
@@ -74,14 +78,23 @@ class DensityComparison(Comparison):
 
     def log_density(self, points: Floats64) -> Floats64:
         """One column for each candidate; every row depends on that row alone."""
-        normals = [candidate for candidate in self.candidates if isinstance(candidate, Normal)]
-        if len(normals) == self.size:
-            forms = [candidate.quadratic for candidate in normals]
-            means = np.stack([candidate.mean for candidate in normals])
-            return _quadratic(points, means, np.stack([form for form, _ in forms]), np.array([constant for _, constant in forms]))
+        normals = _normals(self.candidates)
+        if normals is not None:
+            return normals(points)
         distinct, places = np.unique(points, axis=0, return_inverse=True)
         rows = [[float(candidate.log_density(row[None, :])[0]) for candidate in self.candidates] for row in distinct]
         return np.asarray(np.array(rows)[places.reshape(-1)])
+
+
+def _normals(candidates: Sequence[Candidate]) -> Callable[[Floats64], Floats64] | None:
+    """Log densities of all candidates at once if they are normal laws."""
+    normals = [candidate for candidate in candidates if isinstance(candidate, Normal)]
+    if len(normals) < len(candidates):
+        return None
+    forms = [candidate.quadratic for candidate in normals]
+    means, inverses = np.stack([candidate.mean for candidate in normals]), np.stack([form for form, _ in forms])
+    constants = np.array([constant for _, constant in forms])
+    return lambda points: np.asarray(_quadratic(points, means, inverses, constants))
 
 
 # The probabilities of the sets
@@ -95,11 +108,15 @@ def monte_carlo(candidates: Sequence[Candidate], dimension: int, samples: int, p
     coins = PublicCoins(public_seed, "P(W)")
     u = uniforms(samples * dimension, coins).reshape(samples, dimension)
     seed = int.from_bytes(derive(public_seed, "P(W) samples")[:4], "little")
-    out = np.zeros((len(candidates), len(candidates)))
+    out, normals = np.zeros((len(candidates), len(candidates))), _normals(candidates)
     for p, candidate in enumerate(candidates):
         drawn = _drawn(candidate, u, seed)
         for start in range(0, samples, _BLOCK):
-            rows = drawn[start : start + _BLOCK]
+            rows = np.ascontiguousarray(drawn[start : start + _BLOCK])
+            if normals is not None:
+                density = normals(rows)
+                out[p] += np.count_nonzero(density[:, p : p + 1] > density, axis=0)
+                continue
             own = candidate.log_density(rows)
             for r, other in enumerate(candidates):
                 if r != p:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privpac.data import Domain
-from privpac.distributions.accuracy import MAX_RESOLUTION, ClipPlan, default_resolution, read_plan, read_top
+from privpac.distributions.accuracy import MAX_RESOLUTION, ClipPlan, KnownPairs, default_resolution, read_plan, read_top
 from privpac.distributions.base import BoundUsers, DistributionLearner, warn_accuracy
 from privpac.distributions.candidates import Candidate, read_candidates
 from privpac.distributions.comparison import Comparison, scheffe_range
@@ -117,22 +117,39 @@ class HypothesisSelector(DistributionLearner):
 
     @property
     def plan(self) -> ClipPlan:
-        """The numbers of the accuracy certificate: ``alpha0 = opt``, ``alpha1 = alpha - 2 opt``."""
-        opt = rational(self.opt)
+        """The numbers of the accuracy certificate for any candidates: ``alpha0 = opt``, ``alpha1 = alpha - 2 opt``."""
+        return self._plan(None)
+
+    def plan_for(self, comparison: Comparison) -> ClipPlan:
+        """The same for these candidates on these columns: where ``P(W)`` is known a smaller clip may do, and fewer users."""
+        if not comparison.known:
+            return self.plan
+        return self._plan(KnownPairs.of(comparison.pairs, comparison.unit, Fraction(1, 2 * comparison.unit), self.cap))
+
+    def _plan(self, pairs: KnownPairs | None) -> ClipPlan:
+        opt, size, relation = rational(self.opt), log(len(self.candidates)), Neighbours(self.neighbours)
         m = 1 if self.unit is Unit.ITEM else self.records_per_user
-        size = log(len(self.candidates))
-        return read_plan(size, self.epsilon, opt, rational(self.alpha) - 2 * opt, self.beta, m, self.tau, self.neighbours)  # type: ignore[arg-type]
+        accuracy = rational(self.alpha) - 2 * opt
+        return read_plan(size, rational(self.epsilon), opt, accuracy, self.beta, m, self.tau, relation, self.cap, pairs)
 
     @property
     def certificate(self) -> Certificate | None:
-        """How many users make the output ``alpha``-close (given ``opt``) except with probability ``beta``."""
+        """How many users make the output ``alpha``-close (given ``opt``) except with probability ``beta``, whatever the columns."""
         return self.plan.certificate
+
+    def certificate_for(self, domains: Mapping[str, Domain]) -> Certificate | None:
+        """The same on these columns, where the candidates' probabilities are known."""
+        return self.plan_for(self.comparison(domains)).certificate
 
     @property
     def top(self) -> int:
-        """The integer clip ``T = resolution * tau``."""
+        """The integer clip ``T = resolution * tau`` as far as it is known without columns."""
         assert self.resolution is not None
         return read_top(self.resolution, self.plan.clip)
+
+    def top_for(self, comparison: Comparison) -> int:
+        """The integer clip in use."""
+        return read_top(comparison.unit, self.plan_for(comparison).clip)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -162,8 +179,7 @@ class HypothesisSelector(DistributionLearner):
 
     def range_of(self, comparison: Comparison) -> int:
         """The range sensitivity of the scores."""
-        off = ~np.eye(comparison.size, dtype=bool)
-        return scheffe_range(comparison.q[off], comparison.unit, self.top, self.cap, Neighbours(self.neighbours))
+        return scheffe_range(comparison.pairs, comparison.unit, self.top_for(comparison), self.cap, Neighbours(self.neighbours))
 
     def bind(self, data: Users) -> BoundUsers:
         users, domains = self.bind_users(data)
@@ -174,7 +190,7 @@ class HypothesisSelector(DistributionLearner):
             names = ", ".join(f"{self.candidates[i].name} = {self.candidates[j].name}" for i, j in same[:3].tolist())
             notes.append(warn_accuracy(f"some candidates cannot be told apart at this resolution: {names}"))
         n_users = self.public_users(users, self.public_n_users)
-        short = None if n_users is None else self.plan.shortfall(n_users)
+        short = None if n_users is None else self.plan_for(comparison).shortfall(n_users)
         if short:
             notes.append(warn_accuracy(short))
         return BoundUsers(users, domains, tuple(notes), comparison)
@@ -186,7 +202,7 @@ class HypothesisSelector(DistributionLearner):
     def _law(self, bound: BoundUsers) -> Law:
         comparison: Comparison = bound.plan
         select = ExponentialMechanism(self.epsilon, self.range_of(comparison), unit=self.unit, neighbours=self.neighbours)
-        return select.law(comparison.scores(bound.users, self.top))
+        return select.law(comparison.scores(bound.users, self.top_for(comparison)))
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         index = int(self._law(bound).sample(rng))
@@ -196,7 +212,7 @@ class HypothesisSelector(DistributionLearner):
             "name": chosen.name,
             "candidates": len(self.candidates),
             "candidates_are": self.candidates_are,
-            "tau": self.plan.clip,
+            "tau": self.plan_for(bound.plan).clip,
             "resolution": self.resolution,
         }
         if self.candidates_epsilon is not None:

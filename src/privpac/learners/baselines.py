@@ -1,27 +1,34 @@
 """What one would do without user-level learning: two honest baselines for any learner.
 
-*One record per user*: each user keeps one record, chosen by a public rule that looks at that user's records only; then a
-user is a record.  Costs nothing in privacy and throws the other records away.
+*One record per user*: each user keeps one record, chosen by a public rule that looks at that user's records only, or drawn
+uniformly with secret coins (``record="random"``); then a user is a record.  Costs nothing in privacy and throws the other records away.
 
 *Group privacy*: each user keeps at most ``max_records`` records M, every record counts as a user of its own, and the learner
-runs with ``epsilon / M``.  A user's whole contribution is then worth M records.
+runs with ``epsilon / M`` (and a delta small enough that M steps add up to the one promised).  A user's whole contribution is then
+worth M records.
 
-**Guarantees.**  Both are ``(epsilon, 0)`` per user when the learner is.  One record: a function of each user's own records comes
-first, which no guarantee per user notices.  Group privacy: under add-remove a user comes or goes with at most M records,
+**Guarantees.**  Both have the learner's ``(epsilon, delta)`` per user.  One record: a function of each user's own records, or coins
+of their own, come first, which no guarantee per user notices.  Group privacy: under add-remove a user comes or goes with at most M records,
 so M steps of an item-level learner lead from one dataset to the other.  Under replace every user gets exactly M slots, some
 of them empty, so the number of slots is public and replacing a user replaces at most M slots.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
+from fractions import Fraction
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privpac.data import UserData
-from privpac.errors import IncompatibleGuarantees, TooLargeError
+from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
+from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.learners.base import Learner, count_users
@@ -38,6 +45,9 @@ P = TypeVar("P")
 
 MAX_SLOTS = 1 << 28
 """The most slots (users times ``max_records``) under replace; both numbers are public there."""
+
+MAX_CHOICES = 1 << 12
+"""The most choices of records that a law averages over."""
 
 
 # Records as users
@@ -129,25 +139,63 @@ def _with(learner: Learner, **changes: Any) -> Any:
 
 @dataclass(frozen=True)
 class OneRecordPerUser(Learner):
-    """``inner`` on one record of each user."""
+    """``inner`` on one record of each user: by the data's public rule, or with ``record="random"`` a secret uniform one.
+
+    Users without records stay as they are: learners here say what such a user contributes.
+    """
 
     inner: Learner
+    record: str = "public"
 
     def __post_init__(self) -> None:
         _require(self.inner, Unit.USER)
+        if self.record not in ("public", "random"):
+            raise ParameterError(f"record must be 'public' or 'random', got {self.record!r}")
 
     @property
     def guarantee(self) -> Guarantee:
         return self.inner.guarantee
 
+    def _bound_users(self, data: Users) -> UserData:
+        """The users with the columns the learner reads, for a draw of records."""
+        concept = getattr(self.inner, "concept", None)
+        users = data if concept is None else concept.bind(data)[1]
+        if not isinstance(users, UserData):
+            raise TypeError("record='random' draws from users in memory: pass UserData, or use record='public'")
+        return users
+
     def bind(self, data: Users) -> Any:
-        return self.inner.bind(_capped(self.inner, data, 1))
+        if self.record == "public":
+            return self.inner.bind(_capped(self.inner, data, 1))
+        self.inner.bind(data)  # schema and public numbers are checked before any spend
+        return self._bound_users(data)
 
     def law(self, data: Users) -> Law:
-        return self.inner.law(_capped(self.inner, data, 1))  # type: ignore[attr-defined,no-any-return]
+        if self.record == "public":
+            return self.inner.law(_capped(self.inner, data, 1))  # type: ignore[attr-defined,no-any-return]
+        users = self._bound_users(data)
+        choices = prod(max(int(m), 1) for m in users.sizes)
+        if choices > MAX_CHOICES:
+            raise TooLargeError(f"the law averages over {choices} choices of records, at most {MAX_CHOICES}; use record='public'")
+        picks = product(*(range(max(int(m), 1)) for m in users.sizes))
+        parts = [self.inner.law(_pick(users, np.array(pick, dtype=np.int64))) for pick in picks]  # type: ignore[attr-defined]
+        return Law.mixture([(Fraction(1, choices), part) for part in parts])
 
     def draw(self, bound: Any, rng: Rng) -> Released:
+        if self.record == "random":
+            pick = np.array([rng.below(max(int(m), 1)) for m in bound.sizes], dtype=np.int64)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they were given when the learner was bound before the spend
+                bound = self.inner.bind(_pick(bound, pick))
         return _renamed(self.inner.draw(bound, rng), self.guarantee, "one record per user", {})
+
+
+def _pick(users: UserData, pick: NDArray[np.int64]) -> UserData:
+    """One record of every user who has any."""
+    keep = np.zeros(users.n_records, dtype=bool)
+    filled = users.sizes > 0
+    keep[users.offsets[:-1][filled] + pick[filled]] = True
+    return users._filter(keep)
 
 
 @dataclass(frozen=True)
@@ -200,7 +248,7 @@ def _renamed(released: Released, guarantee: Guarantee, method: str, more: dict[s
     )
 
 
-def one_record_per_user(learner: Learner) -> OneRecordPerUser:
+def one_record_per_user(learner: Learner, record: str = "public") -> OneRecordPerUser:
     """The same learner on one record of each user; the guarantee stays.
 
     >>> from privpac.concepts import Thresholds
@@ -209,7 +257,7 @@ def one_record_per_user(learner: Learner) -> OneRecordPerUser:
     '(1, 0)-DP per user, add-remove'
     """
     _require(learner, Unit.USER)
-    return OneRecordPerUser(_with(learner))
+    return OneRecordPerUser(_with(learner), record)
 
 
 def group_privacy(learner: Learner, max_records: int) -> GroupPrivacy:
@@ -223,4 +271,16 @@ def group_privacy(learner: Learner, max_records: int) -> GroupPrivacy:
     """
     _require(learner, Unit.USER)
     cap = positive_int(max_records, "max_records")
-    return GroupPrivacy(_with(learner, epsilon=learner.guarantee.epsilon / cap, unit=Unit.ITEM, max_records=1), cap)
+    changes: dict[str, Any] = {"epsilon": learner.guarantee.epsilon / cap, "unit": Unit.ITEM, "max_records": 1}
+    if learner.guarantee.delta > 0:
+        # M steps add up to delta' (1 + e**epsilon' + ...), so delta' is delta over that, rounded down.
+        small = changes["epsilon"]
+        chain = up(lambda: as_arb(cap * small).expm1() / as_arb(small).expm1()) if small else Fraction(cap)
+        changes["delta"] = _shortened(learner.guarantee.delta / chain)
+    return GroupPrivacy(_with(learner, **changes), cap)
+
+
+def _shortened(x: Fraction) -> Fraction:
+    """At most x, with 64 significant bits."""
+    shift = 64 + x.denominator.bit_length() - x.numerator.bit_length()
+    return Fraction(int(x * (1 << shift)) - 1, 1 << shift)

@@ -1,5 +1,6 @@
 """Mechanisms: from integer scores to an exact law, with a guarantee known before any data are seen."""
 
+from privpac.mechanisms.certificate import ReleaseTest, pass_curve, smallest_K
 from privpac.mechanisms.choosing import ChoosingKind, ChoosingMechanism, choosing_law, choosing_sample
 from privpac.mechanisms.exponential import ExponentialMechanism
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
@@ -21,12 +22,15 @@ __all__ = [
     "PrefixInteriorPoint",
     "RandomizedResponse",
     "RankMechanism",
+    "ReleaseTest",
     "TruncatedLaplace",
     "choosing_law",
     "choosing_sample",
     "discrete_laplace",
+    "pass_curve",
     "plan_interior_point",
     "range_sensitivity",
     "rank_law",
     "rank_window",
+    "smallest_K",
 ]

@@ -2,5 +2,6 @@
 
 from privpac.planning.choose import Choice, choose_method
 from privpac.planning.plan import Plan, PlanRow, plan
+from privpac.planning.trees import plan_of_tree
 
-__all__ = ["Choice", "Plan", "PlanRow", "choose_method", "plan"]
+__all__ = ["Choice", "Plan", "PlanRow", "choose_method", "plan", "plan_of_tree"]

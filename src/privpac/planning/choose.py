@@ -14,11 +14,13 @@ from typing import Any
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.thresholds import Thresholds
+from privpac.concepts.trees.base import VC1Tree
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.learners.regret import RegretSelection
 from privpac.planning.plan import plan
 from privpac.planning.predict import predict_excess
+from privpac.planning.trees import tree_reason
 
 __all__ = ["Choice", "choose_method"]
 
@@ -39,9 +41,10 @@ class Choice:
 
 
 def choose_method(
-    concept: ConceptClass,
+    concept: ConceptClass | VC1Tree,
     *,
     epsilon: Rational,
+    delta: Rational = 0,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     setting: str = "agnostic",
     public_n_users: int | None = None,
@@ -53,7 +56,12 @@ def choose_method(
     >>> import privpac as pp
     >>> choose_method(pp.Thresholds(pp.Integers(0, 99)), epsilon=1).method
     'regret'
+    >>> print(choose_method(pp.PrefixTree(8), epsilon=1, delta="1e-6"))
+    tree: the vocabulary is open: the rules cannot be listed, and people vote for what they hold
     """
+    if isinstance(concept, VC1Tree):
+        relation = one_of(Neighbours, neighbours, "neighbours")
+        return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
     if setting == "realizable":
         return Choice("realizable", "some rule is declared to be right")
     relation, eps = one_of(Neighbours, neighbours, "neighbours"), rational(epsilon, "epsilon", above=0)

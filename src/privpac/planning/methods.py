@@ -39,6 +39,7 @@ METHODS: dict[str, Method] = {
     "search": Method("thresholds", "ThresholdLearner", "private binary search for a cut-off", {"method": "search"}),
     "surrogate": Method("surrogate", "SurrogateSelection", "a small public set of stand-ins for a large class"),
     "pairwise": Method("pairwise", "PairwiseSelection", "worst clipped comparison with any other rule; needs records_per_user or tau"),
+    "tree": Method("tree", "TreeLearner", "private votes for one node of a hierarchy; for trees such as PrefixTree(8), and only for them"),
 }
 
 
@@ -48,7 +49,7 @@ def build_learner(method: str, common: Mapping[str, Any], options: Mapping[str, 
         raise ParameterError(f"method must be 'auto' or one of {', '.join(sorted(METHODS))}; got {method!r}")
     chosen = METHODS[method]
     learner = chosen.load()
-    own = [f.name for f in fields(learner) if f.name not in common and f.name not in chosen.preset]
+    own = [f.name for f in fields(learner) if f.init and f.name not in common and f.name not in chosen.preset]
     given = {name: value for name, value in options.items() if name in own or name not in PUBLIC_FACTS}
     strange = sorted(set(given) - set(own))
     if strange:

@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 
 from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.trees import Taxonomy, TreeRule, VC1Tree
+from privpac.concepts.trees.prefix import Region
 from privpac.errors import ParameterError, TooLargeError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee
-from privpac.planning import Plan, plan
+from privpac.planning import Plan, plan, plan_of_tree
 from privpac.released import Released
 from privpac.report.plots import NO, YES, plan_picture, rule_picture
 
@@ -59,11 +61,17 @@ _WORDS = {
     "max_records": "records read per user, at most",
     "tau": "clip of a user's regret, in records",
     "tolerance": "mistakes forgiven per user",
+    "mode": "how a user's records name a node",
+    "hi": "users at least as deep as the node, at least",
+    "K": "users deeper than the node, at most",
+    "epsilon1": "epsilon spent on the depth",
+    "epsilon2": "epsilon spent on the node",
 }
 _CELLS = 16
+_LEVELS = 12
 
 
-def report_html(released: Released, concept: ConceptClass | None = None, *, planned: Plan | None = None) -> str:
+def report_html(released: Released, concept: ConceptClass | VC1Tree | None = None, *, planned: Plan | None = None) -> str:
     """The report as one HTML text.
 
     ``planned`` defaults to a plan for standard numbers of records per user, if the class of rules is given.
@@ -84,15 +92,18 @@ def report_html(released: Released, concept: ConceptClass | None = None, *, plan
     )
 
 
-def plan_for_report(concept: ConceptClass, guarantee: Guarantee) -> Plan | None:
+def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee) -> Plan | None:
     """The plan that a report shows, None where there is nothing to plan (epsilon beyond all use, a class without domains)."""
     try:
+        if isinstance(concept, VC1Tree):
+            spent = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "neighbours": guarantee.neighbours}
+            return plan_of_tree(concept, simple=False, **spent)  # type: ignore[arg-type]
         return plan(concept, epsilon=guarantee.epsilon, neighbours=guarantee.neighbours)
     except (ParameterError, TooLargeError):
         return None
 
 
-def _bound(concept: ConceptClass, rule: Any) -> ConceptClass:
+def _bound(concept: ConceptClass | VC1Tree, rule: Any) -> ConceptClass | VC1Tree:
     """The class with the columns and domains of its rule, if they were left to the data."""
     if not isinstance(rule, Rule) or all(name is not None and domain is not None for name, domain in concept.declared().items()):
         return concept
@@ -115,6 +126,8 @@ def _head(released: Released) -> str:
 
 
 def _picture(rule: Rule) -> list[str]:
+    if isinstance(rule, TreeRule):
+        return _path(rule)
     drawn = _truth_table(rule) or rule_picture(rule)
     if not drawn:
         return []
@@ -126,6 +139,26 @@ def _picture(rule: Rule) -> list[str]:
         else ""
     )
     return [f"<section><h2>The rule over its declared domain</h2>{drawn}{key}</section>"]
+
+
+def _path(rule: TreeRule) -> list[str]:
+    """The regions a rule says 1 on, from the whole down to its node."""
+    tree, node = rule.tree, rule.node
+    depth = tree.depth(node)
+    if not isinstance(tree, (Region, Taxonomy)) or depth == 0:
+        return []
+    shown = range(depth + 1) if depth < _LEVELS else [*range(4), *range(depth - _LEVELS + 5, depth + 1)]
+    rows, last = "", -1
+    for z in shown:
+        if z != last + 1:
+            rows += "<tr><td></td><td class='quiet'>…</td><td></td></tr>"
+        region = html.escape(tree.describe(tree.ancestor(node, z)))
+        rows += f"<tr><td class='n'>{z}</td><td>{f'<b>{region}</b>' if z == depth else region}</td><td class='yes'>1</td></tr>"
+        last = z
+    said = "the rule says" if rule.label == "1" else html.escape(rule.label)
+    head = f"<tr><th class='n'>depth</th><th>{html.escape(next(iter(rule.features)))}</th><th>{said}</th></tr>"
+    rest = "<tr><td></td><td class='quiet'>everything else, also what lies inside the last one</td><td>0</td></tr>"
+    return [f"<section><h2>The rule on the hierarchy</h2><div class='scroll'><table>{head}{rows}{rest}</table></div></section>"]
 
 
 def _truth_table(rule: Rule) -> str:
@@ -188,7 +221,9 @@ def _planned(planned: Plan) -> str:
     )
 
 
-def write_report(released: Released, concept: ConceptClass | None, path: str | os.PathLike[str], *, planned: Plan | None = None) -> Path:
+def write_report(
+    released: Released, concept: ConceptClass | VC1Tree | None, path: str | os.PathLike[str], *, planned: Plan | None = None
+) -> Path:
     """Write the report to ``path``, whole or not at all."""
     target, text = Path(path), report_html(released, concept, planned=planned)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")

@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
 from privpac.api import learner_for
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import rule_class
+from privpac.concepts.trees import BranchThresholds, VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import Unit
@@ -33,13 +35,15 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     Parameters
     ----------
-    rule : name of the class of rules: "stump" (default), "threshold", "interval", "rectangle", "conjunction", ...
+    rule : name of the class of rules: "stump" (default), "threshold", "interval", "rectangle", "conjunction", ..., "tree".
     epsilon : privacy loss of one ``fit``.
     domains : public domain of each column, by name or by position; None means every finite number.
     method, setting, neighbours, max_records, public_n_users : as for ``privpac.learn``.
     classes : the two label values, if public; None reads them off ``y`` and treats them as public schema.
     on_invalid : "raise", "drop" or "clamp" values outside their domain.
     ledger : path of a budget ledger to spend from; every ``fit`` spends again.
+    tree : for ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text such as "path:/"; columns may then hold texts.
+    delta : for ``rule="tree"``: the probability with which the promise may fail; an open vocabulary needs one above 0.
 
     ``fit`` takes ``groups``, the person each row belongs to.  Without it single rows are protected, not people: an
     ``ItemLevelWarning`` says so, and ``guarantee_`` is "per item".
@@ -69,6 +73,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         classes: Sequence[Any] | None = None,
         on_invalid: str = "raise",
         ledger: str | Path | None = None,
+        tree: VC1Tree | str | None = None,
+        delta: Any = 0,
     ) -> None:
         self.rule = rule
         self.epsilon = epsilon
@@ -81,16 +87,19 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.classes = classes
         self.on_invalid = on_invalid
         self.ledger = ledger
+        self.tree = tree
+        self.delta = delta
 
     # Fitting
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateRuleClassifier:
         """Learn the rule; ``groups`` names the person of each row."""
+        self._check_tree()
         columns = self._columns(X, reset=True)
         target = self._labels(y, len(next(iter(columns.values()))))
-        features = self._domains(list(columns))
+        concept, features = self._concept(list(columns))
         learner = learner_for(
-            rule_class(self.rule, features),
+            concept,
             epsilon=self.epsilon,
             method=self.method,
             setting=self.setting,
@@ -98,10 +107,54 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             unit=Unit.ITEM if groups is None else Unit.USER,
             max_records=self.max_records,
             public_n_users=self.public_n_users,
+            delta=None if self.tree is None else self.delta,
         )
         released = self._release(learner, columns, target, groups, features)
         self.released_ = replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
         return self
+
+    def _check_tree(self) -> None:
+        """The rule "tree" and a tree come together; a delta has no other use."""
+        wanted = self.rule in ("tree", "branch")
+        if wanted and self.tree is None:
+            raise ParameterError("rule='tree' needs tree=, such as PrefixTree(8) or 'path:/'")
+        if self.tree is not None and not wanted:
+            raise ParameterError(f"tree= goes with rule='tree', got rule={self.rule!r}")
+        if not wanted and self.delta != 0:
+            raise ParameterError(f"delta= goes with rule='tree'; the rule {self.rule!r} needs none")
+
+    def _concept(self, names: list[str]) -> tuple[ConceptClass | VC1Tree, dict[str, Domain]]:
+        """The class of rules on the columns of X, with their domains."""
+        if self.tree is None:
+            features = self._domains(names)
+            return rule_class(self.rule, features), features
+        tree = parse_tree(self.tree) if isinstance(self.tree, str) else self.tree
+        if not isinstance(tree, VC1Tree):
+            raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), or its text, got {type(tree).__name__}")
+        own = list(tree.declared().values())
+        if len(own) != len(names):
+            raise ParameterError(f"this tree reads {len(own)} columns, X has {len(names)}")
+        if self.domains is None:
+            features = {name: domain for name, domain in zip(names, own) if domain is not None}
+        else:
+            features = self._domains(names)
+        if len(features) < len(names):
+            raise ParameterError("this tree has no domain yet: declare domains=, or one in the tree")
+        if isinstance(tree, BranchThresholds):
+            tree = replace(tree, features=(names[0], names[1]))
+        return tree.with_columns(features), features
+
+    def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
+        """Columns by name; those of a tree are taken as they are, for they may be texts."""
+        if self.tree is None:
+            return super()._columns(X, reset=reset)
+        if hasattr(X, "columns"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            if reset and X.shape[0] < 1:
+                raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}.")
+            return {str(name): X[name] for name in X.columns}
+        array = validate_data(self, X, reset=reset, dtype=None, ensure_min_samples=1)
+        return {f"x{i}": np.ascontiguousarray(array[:, i]) for i in range(array.shape[1])}
 
     @property
     def rule_(self) -> Any:

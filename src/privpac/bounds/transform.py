@@ -1,0 +1,271 @@
+"""From item level to user level: what the literal transformation costs, and the tools around it.
+
+*Sample perfect generalisation* (``spg_pure``): two independent samples of N records give a pure item-level algorithm laws that are
+``(s, delta)``-close, except with probability ``beta``.  With ``v = N eps'**2 / 8`` and ``s >= 2v``,
+``E[d_s(A(x) || A(x'))] <= exp(v - (s - 2v)**2 / (8v))``, because ``ln f`` has bounded differences ``eps'``; Markov in both directions.
+*Local-deletion privacy* (``lddp_*``): the same for every pair of deletions of ``t`` users out of ``n``, by a union bound.
+*User complexity*: how many users the transformation then needs (Theorem 10; Theorem 11 with subsampling).
+
+These numbers are certified for the **literal transformation**.  They are not what this library needs: at ordinary sizes the naive
+exponential mechanism needs far fewer users.
+
+Small tools: group privacy, the triangle inequality, amplification by sampling and its inverse, and ``width_iid``, the spread
+that order statistics of independent users keep.  Values are doubles; guarantees in code are computed exactly elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import betainc, gammaln
+
+from privpac.bounds.certificate import Certificate, least, open_unit, positive
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import positive_int
+
+__all__ = [
+    "amplify",
+    "deamplify",
+    "group_budget",
+    "group_privacy",
+    "lddp_approx",
+    "lddp_pure",
+    "spg_pure",
+    "subsample_size",
+    "triangle",
+    "user_complexity",
+    "width_iid",
+]
+
+_VACUOUS = 50.0
+_MAX_RECORDS = 1 << 22
+_BISECTIONS = 200
+WIDTH_GRID = tuple(k / 100 for k in range(1, 51))
+"""Error rates at which ``width_iid`` is taken by default; rates above 1/2 give the same widths."""
+
+
+# Group privacy, triangle inequality, sampling
+
+
+def group_privacy(epsilon: Rational, delta: Rational, k: int) -> tuple[float, float]:
+    """``(k eps, delta (e**(k eps) - 1) / (e**eps - 1))``, delta at most 1.
+
+    >>> group_privacy(1, 0, 20)
+    (20.0, 0.0)
+    """
+    eps, d = _loss(epsilon, "epsilon"), _small(delta, "delta")
+    size = positive_int(k, "k")
+    return size * eps, min(1.0, d * _chain(eps, size))
+
+
+def group_budget(epsilon: Rational, delta: Rational, k: int) -> tuple[float, float]:
+    """The inverse: what each of ``k`` steps may lose so that the group loses ``(epsilon, delta)``."""
+    eps, d = _loss(epsilon, "epsilon"), _small(delta, "delta")
+    size = positive_int(k, "k")
+    return eps / size, d / _chain(eps / size, size)
+
+
+def _chain(eps: float, k: int) -> float:
+    """``1 + e**eps + ... + e**((k-1) eps)``."""
+    if eps == 0:
+        return float(k)
+    return math.expm1(k * eps) / math.expm1(eps) if k * eps < 700 else math.inf
+
+
+def triangle(e1: Rational, d1: Rational, e2: Rational, d2: Rational) -> tuple[float, float]:
+    """P and R, when P is ``(e1, d1)``-close to Q and Q ``(e2, d2)``-close to R: ``(e1 + e2, max(d1 + e**e1 d2, d2 + e**e2 d1))``."""
+    first, second = _loss(e1, "e1"), _loss(e2, "e2")
+    p, q = _small(d1, "d1"), _small(d2, "d2")
+    return first + second, max(p + math.exp(min(first, 700)) * q, q + math.exp(min(second, 700)) * p)
+
+
+def amplify(epsilon: Rational, delta: Rational, k: int, n: int) -> tuple[float, float]:
+    """``(ln(1 + q (e**eps - 1)), q delta)`` for a secret sample of ``k`` out of ``n`` units, ``q = k / n``.
+
+    Fixed size without replacement goes with replace neighbours and a public n, Poisson sampling with add-remove.  The unit that is
+    sampled is the unit protected: sampling records amplifies item-level promises only.
+    """
+    eps, d, q = _loss(epsilon, "epsilon"), _small(delta, "delta"), _rate(k, n)
+    if eps > 30:  # the same number without a power that overflows
+        return eps + math.log(q + (1 - q) * math.exp(-eps)), q * d
+    return math.log1p(q * math.expm1(eps)), q * d
+
+
+def deamplify(epsilon: Rational, delta: Rational, k: int, n: int) -> tuple[float, float]:
+    """What may be spent on a sample so that the whole costs ``(epsilon, delta)``: the inverse of :func:`amplify`."""
+    eps, d, q = _loss(epsilon, "epsilon"), _small(delta, "delta"), _rate(k, n)
+    if eps > 30:
+        return eps + math.log((1 - math.exp(-eps)) / q + math.exp(-eps)), d / q
+    return math.log1p(math.expm1(eps) / q), d / q
+
+
+def subsample_size(epsilon_base: Rational, n_base: int, epsilon_target: Rational) -> int:
+    """Records from which a sample of ``n_base`` turns an ``epsilon_base`` algorithm into an ``epsilon_target`` one.
+
+    ``max(n, ceil(n (e**eps - 1) / (e**eps' - 1)))``.
+
+    >>> subsample_size(1, 301, 0.23962035228479353)
+    1911
+    """
+    base, target = positive(epsilon_base, "epsilon_base"), positive(epsilon_target, "epsilon_target")
+    n = positive_int(n_base, "n_base")
+    if base > 700:
+        raise ParameterError(f"epsilon_base must be at most 700, got {base:g}")
+    return max(n, math.ceil(n * math.expm1(base) / math.expm1(min(target, base))))
+
+
+# Closeness of a pure or approximate item-level algorithm on deletions
+
+
+def spg_pure(epsilon_item: Rational, records: int, delta: Rational, beta: Rational) -> float:
+    """``s`` such that laws on two independent samples are ``(s, delta)``-close except with probability ``beta``."""
+    e, n = positive(epsilon_item, "epsilon_item"), positive_int(records, "records")
+    return _generalisation(e, n, math.log(2 / (open_unit(delta, "delta") * open_unit(beta, "beta"))))
+
+
+def lddp_pure(epsilon_item: Rational, n: int, m: int, t: int, delta: Rational, beta: Rational) -> float:
+    """The same for all pairs of deletions of ``t`` out of ``n`` users with ``m`` records each."""
+    e, (users, records, deleted) = positive(epsilon_item, "epsilon_item"), _sizes(n, m, t)
+    tail = -math.log(open_unit(delta, "delta") * open_unit(beta, "beta")) + 2 * _log_choose(users, deleted)
+    return _generalisation(e, deleted * records, tail)
+
+
+def _generalisation(e: float, n: int, tail: float) -> float:
+    v = n * e * e
+    return min(v / 4 + math.sqrt(v * (tail + v / 8)), n * e)
+
+
+def lddp_approx(epsilon_item: Rational, delta_item: Rational, n: int, m: int, t: int, beta: Rational) -> tuple[float, float]:
+    """``(eps_S, delta_S)`` for an ``(eps', delta')`` item-level algorithm; often vacuous, then group privacy is returned."""
+    e, d = positive(epsilon_item, "epsilon_item"), open_unit(delta_item, "delta_item")
+    users, records, deleted = _sizes(n, m, t)
+    size = deleted * records
+    plain = size * e, min(1.0, d * _chain(e, size))
+    if size * d >= 1:
+        return plain
+    a = 2 * e
+    s = size * a * a + 2 * a * math.sqrt(size * math.log(1 / (size * d)))
+    tail = math.log(1 / open_unit(beta, "beta")) + 2 * _log_choose(users, deleted)
+    steps = math.ceil(math.sqrt(size) * (math.sqrt(math.log(2)) + math.sqrt(tail)))
+    eps = s + steps * e
+    if s >= _VACUOUS or eps >= _VACUOUS or eps >= plain[0]:
+        return plain
+    lost = 4 * (size * d + (1 + math.exp(s)) * (1 + math.exp(-e)) * size * d)
+    walked = min(1.0, d * _chain(e, steps))
+    return eps, walked + math.exp(steps * e) * lost + math.exp(eps) * walked
+
+
+def user_complexity(
+    n1: Callable[[float], float],
+    *,
+    epsilon: Rational,
+    delta: Rational,
+    records_per_user: int,
+    ladder: int,
+    beta: Rational = 0.05,
+    subsample: bool = False,
+) -> Certificate:
+    """Users that the *literal transformation* of a pure item-level algorithm needs; ``n1(eps')`` is how many records it needs.
+
+    ``eps_R = eps_S = eps/3``, ``delta_R = delta/2``, ``t = 2 * ladder``, where ``ladder`` is
+    ``mechanisms.smallest_K(dyadic_base(eps_R), delta_R)``; the largest ``eps'`` with ``lddp_pure(eps') <= eps_S``; the least n with
+    ``(n - t) m >= n1(eps')``.  With ``subsample`` (Theorem 11) the base runs at epsilon on a sample and
+    ``subsample_size(epsilon, n1(epsilon), eps')`` records are needed.
+    """
+    eps, d = positive(epsilon, "epsilon"), open_unit(delta, "delta")
+    m, k = positive_int(records_per_user, "records_per_user"), positive_int(ladder, "ladder", minimum=0)
+    if not callable(n1):
+        raise TypeError(f"n1 must be a function of epsilon, got {type(n1).__name__}")
+    near, t = eps / 3, max(1, 2 * k)
+    close = d / (2 * (1 + math.exp(near)))
+
+    def item_budget(n: int) -> float:
+        low, high = 0.0, max(near, 1.0)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            low, high = (middle, high) if middle > 0 and lddp_pure(middle, n, m, t, close, beta) <= near else (low, middle)
+            if high - low <= 1e-13 * high:
+                break
+        return low
+
+    def enough(n: int) -> bool:
+        if n <= t:
+            return False
+        item = item_budget(n)
+        need = subsample_size(eps, math.ceil(n1(eps)), min(item, eps)) if subsample else n1(item)
+        return (n - t) * m >= need
+
+    found = least(enough, start=t + 1)
+    details: dict[str, Any] = {"deleted": t, "ladder": k}
+    if found is not None:
+        details |= {"item_epsilon": item_budget(found), "lower_bound": math.ceil(math.ceil(n1(eps)) / m)}
+    which = "Theorem 11, subsampled" if subsample else "Theorem 10"
+    return Certificate.upper(found, f"literal transformation ({which})", "a pure item-level algorithm and independent users", **details)
+
+
+# Widths
+
+
+def width_iid(n: int, m: int, t: int, K: int, H: int, beta: Rational, ps: Sequence[Rational] = WIDTH_GRID, *, C: int | None = None) -> int:
+    """A width that ``W_K`` keeps with probability ``1 - beta`` for n independent users with m records and H rules.
+
+    The largest ``U_p - L_p`` over error rates p: ``U_p`` is the least U with ``Pr[Bin(n, Pr[Bin(m, p) > U]) >= t - K] <= beta / (2H)``, and
+    ``L_p`` its mirror image.  Between the points of the grid this is a heuristic; one point alone is not safe.  ``C``: contributions
+    scaled from ``0..m`` to ``0..C``.
+
+    >>> width_iid(456, 10, 54, 36, 33, 0.05, [0.1, 0.2, 0.3, 0.4, 0.5])
+    6
+    """
+    users, records = positive_int(n, "n"), positive_int(m, "m")
+    if records > _MAX_RECORDS:
+        raise TooLargeError(f"widths are computed for at most {_MAX_RECORDS} records per user, got {records}; declare max_records")
+    trim, ladder = positive_int(t, "t", minimum=1), positive_int(K, "K", minimum=0)
+    if trim <= ladder:
+        raise ParameterError(f"t must exceed K, got t = {trim}, K = {ladder}")
+    outliers = trim - ladder
+    limit = open_unit(beta, "beta") / (2 * positive_int(H, "H"))
+    rates = [float(rational(p, "p", minimum=0, maximum=1)) for p in ps]
+    if not rates:
+        raise ParameterError("ps must hold at least one rate")
+    width = max(_reach(users, records, outliers, p, limit) - (records - _reach(users, records, outliers, 1 - p, limit)) for p in rates)
+    scale = records if C is None else positive_int(C, "C")
+    return width if scale == records else -(-width * scale // records) + 1
+
+
+def _reach(n: int, m: int, outliers: int, p: float, limit: float) -> int:
+    """The least U in 0..m such that ``outliers`` of n users exceed it with probability at most ``limit``."""
+    if outliers > n:
+        return 0
+    u = np.arange(m)
+    above = np.append(betainc(u + 1.0, (m - u).astype(float), p), 0.0)  # Pr[Bin(m, p) > u], 0 at u = m
+    many = betainc(float(outliers), float(n - outliers + 1), above)  # Pr[Bin(n, above) >= outliers]
+    return int(np.argmax(many <= limit))
+
+
+# Reading
+
+
+def _loss(value: Any, name: str) -> float:
+    return float(rational(value, name, minimum=0, maximum=10**6))
+
+
+def _small(value: Any, name: str) -> float:
+    return float(rational(value, name, minimum=0, maximum=1))
+
+
+def _rate(k: int, n: int) -> float:
+    pool = positive_int(n, "n")
+    return positive_int(k, "k", maximum=pool) / pool
+
+
+def _sizes(n: int, m: int, t: int) -> tuple[int, int, int]:
+    users = positive_int(n, "n")
+    return users, positive_int(m, "m"), positive_int(t, "t", maximum=users)
+
+
+def _log_choose(n: int, t: int) -> float:
+    return float(gammaln(n + 1) - gammaln(t + 1) - gammaln(n - t + 1))

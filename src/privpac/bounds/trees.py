@@ -1,0 +1,320 @@
+"""Users that the private tree learner needs for a class of VC dimension 1, and what given parameters certify.
+
+The learner reduces each of ``t`` parts (groups of users) to one node of a public tree, picks a depth by the rank law with public
+ranks ``hi <= K + 1`` and base ``r1``, and a node at that depth by votes with base ``r2``.  Labels are those of one concept, records are
+i.i.d., each part holds at least ``m0`` records; ``p = (1 - alpha)**m0``, ``d`` is the height, ``OPT = floor((K + 1 - hi)/2)`` and
+``fail(v)`` bounds the chance that ``v`` unanimous votes are not followed.  Then ``Pr[error > alpha]`` is at most
+
+* *simple*: ``Pr[Bin(t, 1-p) <= K] + d r1**-(OPT+1) + fail(hi)``;
+* *tight*: ``E[min(1, d r1**(K - G - u(G)))] + max over v < hi of min(1, d r1**(v - hi - OPT)) fail(v) + fail(hi)`` with
+  ``G ~ Bin(t, 1-p)``, ``u(G) = min(OPT, G - hi)``, the first term 1 where ``G < hi``; 1 if ``t < OPT + hi``.
+
+*Proof.*  Let ``j`` be the least depth such that at most ``alpha`` of the mass lies deeper on the concept's path.  A part misses the mass
+at ``j`` and below with probability at most ``p``; otherwise its node has depth ``>= j``, and every node of the path from ``j`` on has
+error at most ``alpha``.  ``G`` counts the parts that do not miss.  Depths ``z < j`` score at most ``K - G``, some depth ``>= j`` scores at
+least ``u(G)``.  At a depth ``>= j`` all votes fall on the path; with ``v < hi`` of them it scores at most ``v - hi``, so it is drawn
+rarely, and missed then with probability ``fail(v)``; else missed with probability at most ``fail(hi)``.  At most ``d`` depths are
+of either kind.
+
+``fail``: 0 where every level is one node (then ``hi = 1`` and all of epsilon goes to the rank), ``1/(1 + w(v))`` for the choosing law
+(``delta > 0``, any width), ``(W-1)/(W-1 + r2**v)`` for the exponential mechanism over a level of at most ``W`` nodes (``delta = 0``).
+
+Under add-remove ``t`` parts fixed in advance are filled by independent assignment (:func:`spread_failure`): a part is bad with
+probability at most ``(1 - g/t)**n``, ``g = 1 - (1-alpha)**m``; the indicators are negatively associated, so the binomial tail of the
+simple form is replaced by the Chernoff bound ``exp(-t KL((t-K)/t || p))``.
+
+Utility only: floats, rounded outward.  Privacy never rests on anything here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincc
+from scipy.stats import binom
+
+from privpac.bounds.certificate import SLACK, Certificate, least, open_unit, positive, relation
+from privpac.errors import InfeasibleError, ParameterError
+from privpac.exact import Rational, dyadic_base, rational
+from privpac.guarantee import Neighbours, positive_int
+
+__all__ = ["TreeBudget", "generic_tree", "lower_tree", "spread_failure", "text_tree", "tree_failure"]
+
+ASSUMES = "labels of one rule of the tree, i.i.d. records, at least the declared number for each user"
+
+
+def log_base(exponent: Rational) -> float:
+    """The logarithm of the base that is really used, a dyadic rational just below ``e**exponent``."""
+    base = dyadic_base(exponent)
+    return math.log1p(float(base - 1)) if base < 2 else math.log(base.numerator) - math.log(base.denominator)
+
+
+def log_expm1(x: float) -> float:
+    return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x)) if x > 0 else -math.inf
+
+
+def odds(x: float) -> float:
+    """``1/(1 + e**x)``."""
+    return math.exp(-x) / (1 + math.exp(-x)) if x > 0 else 1 / (1 + math.exp(x))
+
+
+@dataclass(frozen=True)
+class TreeBudget:
+    """What one run spends on a public tree: rates of the two laws, and how sure each of them is.
+
+    ``width`` is the number of nodes of the widest level (``None``: open vocabulary); 1 means that naming a depth names the node.
+    """
+
+    height: int
+    width: int | None
+    epsilon1: Rational
+    epsilon2: Rational = 0
+    delta: Rational = 0
+    add_remove: bool = False
+    """Votes move one way only (add-remove, one user per part), so they are weighed by all of ``epsilon2`` instead of half."""
+    window: float | None = None
+    """For a depth found in the window of ranks ``hi..K+1`` by other means than the rank law: its failure.  Simple form only."""
+
+    def __post_init__(self) -> None:
+        positive_int(self.height, "height", minimum=0)
+        positive(self.epsilon1, "epsilon1")
+        if self.width is not None:
+            positive_int(self.width, "width")
+        delta = rational(self.delta, "delta", minimum=0, below=1)
+        if self.width == 1:
+            return
+        positive(self.epsilon2, "epsilon2")
+        if delta == 0 and self.width is None:
+            raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6, or a tree whose levels are finite")
+        if delta > 0 and self.log_delta0 > log_expm1(self.rate2):
+            raise InfeasibleError("delta too large for epsilon: delta/(1 - delta) must be at most base - 1; use a smaller delta")
+
+    @cached_property
+    def rate1(self) -> float:
+        return log_base(rational(self.epsilon1) / 2)
+
+    @cached_property
+    def rate2(self) -> float:
+        return log_base(rational(self.epsilon2) / (1 if self.add_remove else 2))
+
+    @cached_property
+    def log_height(self) -> float:
+        return math.log(self.height) if self.height else -math.inf
+
+    @cached_property
+    def log_delta0(self) -> float:
+        delta = float(rational(self.delta))
+        return math.log(delta) - math.log1p(-delta)
+
+    def missed(self, votes: int) -> float:
+        """``fail(v)``: the chance that ``votes`` votes, all for one node, do not decide."""
+        if votes < 0 or (votes == 0 and (self.width == 1 or rational(self.delta) > 0)):
+            return 1.0
+        if self.width == 1:
+            return 0.0
+        if rational(self.delta) > 0:
+            return odds(self.log_delta0 + log_expm1(self.rate2 * votes) - log_expm1(self.rate2))
+        assert self.width is not None
+        return odds(self.rate2 * votes - math.log(self.width - 1))
+
+    def votes(self, beta: float) -> int:
+        """The least ``hi`` with ``fail(hi) <= beta``."""
+        if self.width == 1:
+            return 1
+        if rational(self.delta) > 0:
+            goal = math.log1p(-beta) - math.log(beta) - self.log_delta0 + log_expm1(self.rate2)
+            goal = max(goal, 0.0) + math.log1p(math.exp(-abs(goal)))
+        else:
+            assert self.width is not None
+            goal = math.log(self.width - 1) + math.log1p(-beta) - math.log(beta)
+        return max(1, math.ceil(goal / self.rate2 * (1 + SLACK)))
+
+    def missed_rank(self, opt: int) -> float:
+        """``d r1**-(opt + 1)``."""
+        return self.window if self.window is not None else math.exp(min(0.0, self.log_height - self.rate1 * (opt + 1)))
+
+    def steps(self, beta: float) -> int:
+        """The least ``OPT`` with ``d r1**-(OPT+1) <= beta``."""
+        return max(0, math.ceil((self.log_height - math.log(beta)) / self.rate1 * (1 + SLACK)) - 1) if self.height else 0
+
+    def _log_missed(self, hi: int) -> NDArray[np.float64]:
+        """``ln fail(v)`` for ``v = 0..hi-1``, in logarithms throughout: ``r2**v`` may not fit in a float."""
+        votes = np.arange(hi, dtype=float)
+        if self.width == 1:
+            return np.where(votes == 0, 0.0, -np.inf)
+        if rational(self.delta) == 0:
+            assert self.width is not None
+            return -np.logaddexp(0.0, self.rate2 * votes - math.log(self.width - 1))
+        with np.errstate(divide="ignore"):
+            weight = self.log_delta0 + self.rate2 * votes + np.log(-np.expm1(-self.rate2 * votes)) - log_expm1(self.rate2)
+        return -np.logaddexp(0.0, weight)
+
+    def missed_deep(self, hi: int, opt: int) -> float:
+        """``max over 0 <= v < hi of min(1, d r1**(v - hi - opt)) fail(v)``."""
+        drawn = np.minimum(0.0, self.log_height + self.rate1 * (np.arange(hi) - hi - opt))
+        return float(np.exp(np.max(drawn + self._log_missed(hi))))
+
+    def deep_steps(self, hi: int, beta: float) -> int:
+        """The least ``OPT`` with ``missed_deep(hi, OPT) <= beta``: each ``v`` with ``fail(v) > beta`` must be drawn rarely enough."""
+        missed, goal = self._log_missed(hi), math.log(beta)
+        needed = np.arange(hi) - hi + (self.log_height + missed - goal) / self.rate1 * (1 + SLACK)
+        return max(0, math.ceil(float(np.max(needed[missed > goal], initial=0.0))))
+
+
+# Certificates
+
+
+def tree_failure(budget: TreeBudget, *, parts: int, hi: int, K: int, records_per_part: int, alpha: Rational) -> tuple[float, float]:
+    """The simple and the tight bound on ``Pr[error > alpha]``, each at most 1; either is a certificate.
+
+    >>> budget = TreeBudget(8, 1, "0.6")
+    >>> [round(x, 6) for x in tree_failure(budget, parts=38, hi=1, K=22, records_per_part=20, alpha="0.1")]
+    [0.218593, 0.230413]
+    """
+    t, (first, last) = positive_int(parts, "parts", minimum=0), _ranks(hi, K)
+    good = good_share(alpha, positive_int(records_per_part, "records_per_part", minimum=0))
+    return simple_failure(budget, t, first, last, good), tight_failure(budget, t, first, last, good)
+
+
+def _ranks(hi: Any, K: Any) -> tuple[int, int]:
+    first = positive_int(hi, "hi")
+    return first, positive_int(K, "K", minimum=first - 1)
+
+
+def good_share(alpha: Rational, records: int) -> float:
+    """``1 - (1 - alpha)**records``: how often a part sees the mass that matters."""
+    return -math.expm1(records * math.log1p(-open_unit(alpha, "alpha")))
+
+
+def at_most(k: int, t: int, good: float) -> float:
+    """``Pr[Bin(t, good) <= k]``."""
+    return 1.0 if k >= t else 0.0 if k < 0 else float(betaincc(k + 1.0, float(t - k), good))
+
+
+def simple_failure(budget: TreeBudget, t: int, hi: int, K: int, good: float) -> float:
+    if budget.height == 0:
+        return 0.0
+    tail = at_most(K, t, good)
+    return min(1.0, (tail + budget.missed_rank((K + 1 - hi) // 2) + budget.missed(hi)) * (1 + SLACK))
+
+
+def tight_failure(budget: TreeBudget, t: int, hi: int, K: int, good: float) -> float:
+    opt = (K + 1 - hi) // 2
+    if budget.height == 0:
+        return 0.0
+    if t < opt + hi or budget.window is not None:
+        return 1.0
+    return min(1.0, (_shallow(budget, t, hi, K, good) + budget.missed_deep(hi, opt) + budget.missed(hi)) * (1 + SLACK))
+
+
+def _shallow(budget: TreeBudget, t: int, hi: int, K: int, good: float) -> float:
+    """``E[min(1, d r1**(K - G - u(G)))]``.  For ``G < OPT + hi`` the exponent is not negative, so the term is 1."""
+    opt = (K + 1 - hi) // 2
+    # From `flat` on the terms fall below 1, from `end` on below e**-50.
+    flat = max(opt + hi, K - opt + math.ceil(budget.log_height / budget.rate1))
+    end = min(t, flat + math.ceil(50 / budget.rate1))
+    if flat > t:
+        return 1.0
+    G = np.arange(flat, end + 1)
+    terms = np.exp(np.minimum(0.0, budget.log_height + budget.rate1 * (K - opt - G)))
+    rest = float(terms[-1]) if end < t else 0.0
+    return at_most(flat - 1, t, good) + float(binom.pmf(G, t, good) @ terms) + rest
+
+
+def spread_failure(budget: TreeBudget, *, n_users: int, parts: int, hi: int, K: int, records_per_user: int, alpha: Rational) -> float:
+    """The certificate for ``parts`` fixed in advance and users assigned to them independently (add-remove)."""
+    n, t, (first, last) = positive_int(n_users, "n_users", minimum=0), positive_int(parts, "parts"), _ranks(hi, K)
+    bad = (1 - good_share(alpha, positive_int(records_per_user, "records_per_user", minimum=0)) / t) ** n
+    if budget.height == 0:
+        return 0.0
+    share = (t - last) / t
+    if share <= bad:
+        return 1.0
+    tail = math.exp(-t * _kl(share, bad)) if bad > 0 else 0.0
+    return min(1.0, (tail + budget.missed_rank((last + 1 - first) // 2) + budget.missed(first)) * (1 + SLACK))
+
+
+def _kl(a: float, b: float) -> float:
+    return a * math.log(a / b) + ((1 - a) * math.log((1 - a) / (1 - b)) if a < 1 else 0.0)
+
+
+# For comparison
+
+
+def text_tree(*, height: int, epsilon: Rational, delta: Rational, alpha: Rational, beta: Rational) -> Certificate:
+    """Single records by the constants of the published analysis (seed 003, Theorem 8), with ``epsilon/2``, ``delta/2``, ``beta/(t+2)``.
+
+    ``t/6 >= (16/epsilon) ln(4 t/(beta epsilon delta))`` votes, the exponential mechanism standing in for its median (which comes without a
+    constant), ``m0 = (48/alpha)(10 ln(48 e/alpha) + ln(5/beta))`` records in each of ``t`` parts.  For comparison only.
+
+    >>> round(text_tree(height=8, epsilon=1, delta="1e-6", alpha="0.1", beta="0.05").n_users / 1e8, 1)
+    2.9
+    """
+    e, d, b, a = positive(epsilon, "epsilon") / 2, open_unit(delta, "delta") / 2, open_unit(beta, "beta"), open_unit(alpha, "alpha")
+    top = positive_int(height, "height")
+
+    def holds(t: int) -> bool:
+        share = math.log(b) - math.log(t + 2)
+        choosing = (16 / e) * (math.log(4 * t) - share - math.log(e) - math.log(d))
+        return t / 6 >= choosing and t / 6 >= (math.log(top) - share) / e
+
+    t = least(holds, start=6)
+    if t is None:
+        return Certificate.upper(None, "published constants", ASSUMES)
+    m0 = math.ceil((48 / a) * (10 * math.log(48 * math.e / a) + math.log(5 * (t + 2) / b)))
+    return Certificate.upper(t * m0, "published constants", ASSUMES, parts=t, records_per_part=m0)
+
+
+def generic_tree(*, log_size: Rational, epsilon: Rational, alpha: Rational, beta: Rational) -> Certificate:
+    """Single records for the exponential mechanism over the whole class: ``|C| (1 - alpha (1 - e**(-epsilon/2)))**N <= beta``.
+
+    >>> generic_tree(log_size=64 * math.log(2), epsilon=1, alpha="0.1", beta="0.05").n_users
+    1180
+    """
+    e, a, b = positive(epsilon, "epsilon"), open_unit(alpha, "alpha"), open_unit(beta, "beta")
+    size = float(rational(log_size, "log_size", minimum=0))
+    n = max(1, math.ceil((size - math.log(b)) / -math.log1p(a * math.expm1(-e / 2)) * (1 + SLACK)))
+    return Certificate.upper(n, "exponential mechanism over the class", ASSUMES)
+
+
+def lower_tree(
+    *,
+    epsilon: Rational,
+    delta: Rational = 0,
+    alpha: Rational,
+    beta: Rational,
+    records_per_user: int = 1,
+    neighbours: Neighbours | str = Neighbours.REPLACE,
+) -> Certificate:
+    """Users below which no private learner is accurate, for any class with two concepts that agree on one point and differ on another.
+
+    ``n`` is impossible if for some ``k``:
+    ``Pr[Bin(n, 1-(1-alpha)**m) > k] + e**(epsilon k) beta + delta (e**(epsilon k) - 1)/(e**epsilon - 1) < 1 - beta``.
+
+    *Proof.*  The point where they differ has mass just above ``alpha``, so the two tasks need different answers; but for probability
+    ``Pr[... > k]`` the samples differ in at most ``k`` users (group privacy).  An add-remove learner is a replace learner with
+    ``2 epsilon`` and ``(1 + e**epsilon) delta``.
+
+    >>> lower_tree(epsilon=1, alpha="0.1", beta="0.05").n_users
+    30
+    """
+    e, b = positive(epsilon, "epsilon"), open_unit(beta, "beta")
+    d = float(rational(delta, "delta", minimum=0, below=1))
+    if relation(neighbours) is Neighbours.ADD_REMOVE:
+        e, d = 2 * e, min(1.0, (1 + math.exp(min(e, 700.0))) * d)
+    good = good_share(alpha, positive_int(records_per_user, "records_per_user"))
+    if b >= 0.5:
+        return Certificate.lower(0, "two concepts", "nothing: a coin decides")
+    k = np.arange(math.floor(min(math.log((1 - b) / b) / e, 1e6)) + 1)
+    group = np.exp(e * k)
+    room = 1 - b - (group * b + d * np.expm1(e * k) / math.expm1(e)) * (1 + SLACK)
+
+    def possible(n: int) -> bool:
+        return bool((binom.sf(k, n, good) * (1 + SLACK) >= room).all())
+
+    return Certificate.lower(least(possible, start=0), "two concepts", "two rules that agree on one point and differ on another")

@@ -1,0 +1,227 @@
+"""A prediction session: private voters behind a counter.
+
+The session holds rules that were learned without privacy from disjoint parts of a relabelled secret sample.  They, their votes and the
+margin of an answer are **never shown**; only noisy majorities leave, at most ``queries`` of them, and the guarantee, paid for once and as
+a whole when the session was made, covers all of them together, whoever asks and however the questions depend on earlier answers.
+
+* A query that was asked before is answered from the log, free of charge: repeating an answer is post-processing.  Queries are the same
+  if their encoded values are equal; two different queries on which all voters agree are **not** shared, since that is private.
+* Every new answer is counted, durably when a ledger keeps the count, before it leaves (:mod:`privpac.ledger_queries`).
+* All votes are counted for every query, in every case, so that the work done does not depend on the margin.
+
+Without a ledger the count lives in this process: such a session cannot be saved, copied or used after a fork, because each copy would
+have a budget of its own.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.base import ConceptClass, columns_of
+from privpac.errors import BudgetExhausted, LedgerUnavailable, SchemaError
+from privpac.exact import Rational
+from privpac.guarantee import Guarantee
+from privpac.law import Law
+from privpac.ledger_queries import Answer
+from privpac.rng import secret_rng
+
+if TYPE_CHECKING:
+    from privpac.data import Domain
+    from privpac.ledger import BudgetLedger
+    from privpac.rng import Rng
+
+__all__ = ["PredictionSession", "SessionLog", "vote_law"]
+
+Codes = Mapping[str, NDArray[np.uint64]]
+
+
+def vote_law(ones: int, voters: int, gamma: Rational | None = None, *, base: Rational | None = None) -> Law:
+    """The law of one answer when ``ones`` of the voters say 1: ``Pr[1] = 1/(1 + e**(-gamma (2 ones - voters)))``; ``base = e**gamma``."""
+    lead = 2 * ones - voters
+    return Law.from_blocks(score=np.array([max(lead, 0), max(-lead, 0)], dtype=np.int64), eta=gamma, base=base)
+
+
+# Who counts
+
+
+class SessionLog(Protocol):
+    """Where answers are counted and kept."""
+
+    def answer(
+        self, session_id: str, digests: Sequence[str], draw: Callable[[int, int], str], *, key: str = "", share: int | None = None
+    ) -> list[Answer]: ...
+
+    def used(self, session_id: str, key: str | None = None) -> int: ...
+
+
+class _Memory:
+    """A count for one process; the same rules as the ledger's, without the disk."""
+
+    def __init__(self, queries: int) -> None:
+        self._queries, self._pid, self._lock = queries, os.getpid(), threading.Lock()
+        self._known: dict[str, Answer] = {}
+        self._shares: dict[str, int] = {}
+
+    def _check(self) -> None:
+        if self._pid != os.getpid():
+            raise LedgerUnavailable("this session counts in the process that made it; share it between processes with a ledger")
+
+    def answer(
+        self, session_id: str, digests: Sequence[str], draw: Callable[[int, int], str], *, key: str = "", share: int | None = None
+    ) -> list[Answer]:
+        self._check()
+        with self._lock:
+            new: dict[str, int] = {}
+            for i, digest in enumerate(digests):
+                if digest not in self._known:
+                    new.setdefault(digest, i)
+            number, used = len(self._known), self._shares.get(key, 0)
+            left = min(self._queries - number, self._queries if share is None else share - used)
+            if len(new) > left:
+                raise BudgetExhausted(left, len(new))
+            drawn = {digest: Answer(number + n, draw(i, number + n), True) for n, (digest, i) in enumerate(new.items(), 1)}
+            self._known |= {digest: replace(answer, fresh=False) for digest, answer in drawn.items()}
+            self._shares[key] = used + len(new)
+            return [drawn.get(digest, self._known[digest]) for digest in digests]
+
+    def used(self, session_id: str, key: str | None = None) -> int:
+        self._check()
+        return len(self._known) if key is None else self._shares.get(key, 0)
+
+
+# The session
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PredictionSession:
+    """Answers label queries under one guarantee; private state, not a release.
+
+    ``predict(X)`` takes what a released rule takes (a frame by column names, or an array in declared order; values outside the domain are
+    clamped, missing ones refused) and answers every row or none: ``BudgetExhausted`` when fewer new answers are left than asked for.
+    """
+
+    concept: ConceptClass
+    label: str
+    guarantee: Guarantee | None
+    parameters: Mapping[str, Any]
+    queries: int
+    gamma: Fraction
+    session_id: str
+    insecure: bool = False
+    _voters: tuple[tuple[int, ...], ...] = field(default=(), kw_only=True)
+    _secret: bytes = field(kw_only=True)
+    _log: SessionLog = field(kw_only=True)
+    _rng: Rng | None = field(default=None, kw_only=True)
+
+    @staticmethod
+    def in_memory(queries: int) -> SessionLog:
+        """A count that lives and dies with this process."""
+        return _Memory(queries)
+
+    def on(self, ledger: BudgetLedger) -> PredictionSession:
+        """The same session counted by the ledger that paid for it."""
+        return replace(self, _log=ledger.queries)
+
+    def _named(self, session_id: str) -> PredictionSession:
+        return replace(self, session_id=session_id)
+
+    # What may be shown
+
+    @property
+    def features(self) -> Mapping[str, Domain]:
+        """The columns a query needs, with their domains: public schema."""
+        return {name: domain for name, domain in self.concept.declared().items() if name is not None and domain is not None}
+
+    @property
+    def durable(self) -> bool:
+        """Whether a ledger keeps the count."""
+        return not isinstance(self._log, _Memory)
+
+    def used(self, key: str | None = None) -> int:
+        """New answers given so far, in all or to one key."""
+        return self._log.used(self.session_id, key)
+
+    def remaining(self) -> int:
+        """New answers left."""
+        return max(0, self.queries - self.used())
+
+    def __repr__(self) -> str:
+        promise = "no guarantee: insecure randomness" if self.guarantee is None else self.guarantee.summary
+        columns = ", ".join(f"{name}: {domain!r}" for name, domain in self.features.items())
+        return f"<PredictionSession of {type(self.concept).__name__} on {columns}: {self.queries} answers, {promise}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session cannot be copied or pickled: the copy would have a budget of its own, and plain hypotheses")
+
+    def __copy__(self) -> NoReturn:
+        self.__reduce__()
+
+    def __deepcopy__(self, memo: object) -> NoReturn:
+        self.__reduce__()
+
+    # Answering
+
+    def encode(self, X: Any) -> Codes:
+        """Queries as codes; ``SchemaError`` for missing columns or values, before anything is counted."""
+        codes = {}
+        for name, (domain, values) in columns_of(X, self.features).items():
+            codes[name], valid = domain.encode(values, on_invalid="clamp", name=name)
+            if not bool(np.all(valid)):
+                raise SchemaError(
+                    f"column {name!r}: {int(np.sum(~valid))} missing or unreadable values; a query needs a value in every column"
+                )
+        return codes
+
+    def predict(self, X: Any, *, key: str = "", share: int | None = None) -> NDArray[np.int8]:
+        """One noisy majority for every row; ``key`` names who asks, ``share`` limits the new answers of that key."""
+        return self.predict_codes(self.encode(X), key=key, share=share)
+
+    def predict_codes(self, codes: Codes, *, key: str = "", share: int | None = None) -> NDArray[np.int8]:
+        rows = np.stack([np.ascontiguousarray(codes[name], dtype="<u8") for name in self.features], axis=1)
+        digests = [self._digest(row.tobytes()) for row in rows]
+        counts: dict[int, NDArray[np.int64]] = {0: self._count(0, codes)}
+
+        def draw(i: int, number: int) -> str:
+            epoch = (number - 1) // self._per_epoch
+            if epoch not in counts:
+                counts[epoch] = self._count(epoch, codes)
+            bit = self._laws[int(counts[epoch][i])].sample(secret_rng(self._rng))
+            return str(int(bit) ^ self._mask(digests[i]))
+
+        found = self._log.answer(self.session_id, digests, draw, key=key, share=share)
+        bits = [int(answer.answer) ^ self._mask(digest) for answer, digest in zip(found, digests)]
+        return np.array(bits, dtype=np.int8)
+
+    @property
+    def _per_epoch(self) -> int:
+        return -(-self.queries // len(self._voters))
+
+    @cached_property
+    def _laws(self) -> tuple[Law, ...]:
+        r = len(self._voters[0])
+        return tuple(vote_law(ones, r, self.gamma) for ones in range(r + 1))
+
+    def _count(self, epoch: int, codes: Codes) -> NDArray[np.int64]:
+        """How many voters say 1, row by row: private."""
+        total = np.zeros(len(next(iter(codes.values()))), dtype=np.int64)
+        for voter in self._voters[epoch]:
+            total += self.concept.predictions(codes, voter)
+        return total
+
+    # The ledger alone must tell neither queries nor answers: both are keyed by a secret that only the session holds.
+
+    def _digest(self, query: bytes) -> str:
+        return hmac.digest(self._secret, b"privpac.query" + query, "sha256").hex()
+
+    def _mask(self, digest: str) -> int:
+        return hmac.digest(self._secret, b"privpac.answer" + digest.encode(), "sha256")[0] & 1

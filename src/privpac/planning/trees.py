@@ -1,0 +1,153 @@
+"""Users needed to name one node of a public tree, next to selection from all its rules and to what no method can beat.
+
+Certified numbers for records labelled by one rule of the tree.  The tree learner pays for the logarithm of the height and not for
+the width; selection from the whole class pays for the logarithm of the number of rules.  So the first is the only one for open
+vocabularies, and the second needs fewer users for thresholds and other small classes: the plan says which, for these numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from privpac.bounds.certificate import Certificate
+from privpac.bounds.realizable import plan_realizable
+from privpac.bounds.tree_plan import plan_tree
+from privpac.bounds.trees import lower_tree
+from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.branches import BranchThresholds
+from privpac.concepts.trees.combine import Combined
+from privpac.concepts.trees.explicit import ExplicitTree
+from privpac.concepts.trees.implicit import PathTree, StarTree
+from privpac.errors import ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, one_of
+from privpac.learners.tree_levels import MAX_LEVELS, widest
+from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, _row, _sizes
+
+__all__ = ["plan_of_tree", "rules_of", "selection_instead", "tree_reason"]
+
+LISTED = 1 << 20
+"""Rules that selection goes through one by one at most."""
+
+
+def rules_of(tree: VC1Tree) -> int | None:
+    """How many rules the tree has, ``None`` for an open vocabulary.
+
+    >>> from privpac.concepts import AddressTree, PathTree, PrefixTree
+    >>> rules_of(PathTree(2**64)) == 2**64 + 1, rules_of(AddressTree(4, 8)), rules_of(PrefixTree(8))
+    (True, 511, None)
+    """
+    if isinstance(tree, PathTree):
+        return tree.size + 1
+    if isinstance(tree, ExplicitTree):
+        return int(tree.is_concept.sum())
+    if isinstance(tree, BranchThresholds):
+        width = tree.level_width(1)
+        return None if width is None else 1 + width * tree.height
+    if isinstance(tree, Combined):
+        parts = [rules_of(part) for part in tree.trees]
+        return None if None in parts else 1 + sum(n - 1 for n in parts if n is not None)
+    if tree.height > MAX_LEVELS:
+        return None
+    widths = [tree.level_width(z) for z in range(tree.height + 1)]
+    return None if None in widths else sum(w for w in widths if w is not None)
+
+
+def selection_instead(tree: VC1Tree) -> str:
+    """How to select from all rules of the tree, empty where that cannot run."""
+    if isinstance(tree, PathTree):
+        return f"Thresholds(domain, direction={tree.direction!r}) with setting='realizable'" if tree.size <= 1 << 64 else ""
+    if isinstance(tree, StarTree):
+        return "Points(domain) with setting='realizable'"
+    rules = rules_of(tree)
+    return "FiniteClass of its rules with setting='realizable'" if rules is not None and rules <= LISTED else ""
+
+
+def plan_of_tree(
+    tree: VC1Tree,
+    *,
+    epsilon: Rational,
+    delta: Rational = 0,
+    alpha: Rational = "0.05",
+    beta: Rational = "0.05",
+    records_per_user: int | Iterable[int] | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    simple: bool = True,
+) -> Plan:
+    """How many users are certified to suffice for error at most ``alpha`` with probability ``1 - beta``, if some node is right?
+
+    ``simple=False`` leaves out the row of the closed-form certificate.
+
+    >>> from privpac.concepts import PrefixTree
+    >>> plan = plan_of_tree(PrefixTree(32), epsilon=1, delta="1e-6", alpha="0.1", records_per_user=10, neighbours="replace")
+    >>> plan.row("tree learner").n_users[0] <= 171
+    True
+    """
+    if not isinstance(tree, VC1Tree):
+        raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), got {type(tree).__name__}")
+    relation = one_of(Neighbours, neighbours, "neighbours")
+    eps = rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
+    given, a, b = (
+        rational(delta, "delta", minimum=0, below=1),
+        rational(alpha, "alpha", above=0, below=1),
+        rational(beta, "beta", above=0, below=1),
+    )
+    sizes, width = _sizes(records_per_user), widest(tree)
+    if width is None and given == 0:
+        raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6")
+    goal: dict[str, Any] = {"epsilon": eps, "alpha": a, "beta": b, "neighbours": relation}
+    spent = Fraction(0) if width == 1 else given
+
+    def certified(form: str, m: int) -> Certificate:
+        return plan_tree(height=tree.height, width=width, delta=spent, records_per_user=m, form=form, **goal)
+
+    rows = [_row("tree learner", lambda m: certified("best", m), sizes)]
+    if simple:
+        rows.append(_row("tree learner, simple bound", lambda m: certified("simple", m), sizes))
+    if (rules := rules_of(tree)) is not None:
+        every = _row("selection from all rules", lambda m: plan_realizable(log_size=math.log(rules), records_per_user=m, **goal), sizes)
+        rows.append(replace(every, note=_compared(tree, rows[0], every, sizes)))
+    if tree.height > 0:
+        rows.append(_row("any private learner", lambda m: lower_tree(delta=given, records_per_user=m, **goal), sizes, kind="lower bound"))
+    shown = "open vocabulary" if width is None else "one node per level" if width == 1 else f"at most {_count(width)} nodes per level"
+    target = {"tree": f"{type(tree).__name__} of height {_count(tree.height)}, {shown}", "epsilon": str(epsilon), "delta": f"{float(given):g}"}
+    return Plan(target | {"alpha": str(alpha), "beta": str(beta), "neighbours": str(relation)}, sizes, tuple(rows))
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number.bit_length() <= 32 else f"about 2^{(number - 1).bit_length()}"
+
+
+def _compared(tree: VC1Tree, learner: PlanRow, every: PlanRow, sizes: tuple[int, ...]) -> str:
+    """Where selection from the whole class needs fewer users, said plainly."""
+    pairs = [(m, t, g) for m, t, g in zip(sizes, learner.n_users, every.n_users) if t is not None and g is not None]
+    fewer = [str(m) for m, t, g in pairs if g < t]
+    words = [every.note] if every.note else []
+    words.append(
+        f"needs FEWER users than the tree learner with {', '.join(fewer)} records per user"
+        if fewer
+        else "needs no fewer users than the tree learner"
+    )
+    how = selection_instead(tree)
+    return "; ".join([*words, f"learn it by {how}" if how else "by formula only: there are too many rules to go through"])
+
+
+def tree_reason(tree: VC1Tree, epsilon: Rational, delta: Rational, neighbours: Neighbours, records_per_user: int | None) -> str:
+    """Why a tree is learned by votes, and whether selection from all its rules may need fewer users.  Public numbers only."""
+    rules, how = rules_of(tree), selection_instead(tree)
+    if rules is None:
+        return "the vocabulary is open: the rules cannot be listed, and people vote for what they hold"
+    if tree.height == 0:
+        return "the tree has one rule"
+    if not how:
+        return f"there are about 2^{rules.bit_length() - 1} rules, too many to go through one by one"
+    if records_per_user is None:
+        return f"the class is a tree; with {_count(rules)} rules selection from all of them ({how}) may need fewer users"
+    asked = {"delta": delta, "alpha": "0.1", "records_per_user": records_per_user, "neighbours": neighbours}
+    plan = plan_of_tree(tree, epsilon=epsilon, simple=False, **asked)  # type: ignore[arg-type]
+    users, other = plan.row("tree learner").n_users[0], plan.row("selection from all rules").n_users[0]
+    return f"the class is a tree; certified users for error 0.1: {users}, by selection from all {_count(rules)} rules ({how}): {other}"

@@ -1,0 +1,229 @@
+"""The prediction service as a web application.
+
+``POST /predict`` gives noisy majorities (:mod:`privpac.learners.session`), each of them counted in the ledger, on disk, before the
+response is made; ``GET /budget`` says what is left, ``GET /guarantee`` what is promised and which features a query has, ``GET /healthz``
+whether the ledger can be used.  ``/`` is the operator's console; its addresses under ``/console/api`` need the operator's key.  The API is
+described at ``/openapi.json``; nothing is loaded from elsewhere.
+
+Any number of worker processes may run this on one session file and one ledger: the count is the ledger's.  Responses depend on the private
+data through the answers alone: no vote, margin, confidence or hypothesis is ever part of one, errors have fixed bodies, and the work for
+a query does not depend on how the votes fall.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import Depends, FastAPI, Path
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.staticfiles import StaticFiles
+
+from privpac.errors import BudgetExhausted, LedgerError, ModelFileError, ParameterError, PrivpacError
+from privpac.learners.session import PredictionSession
+from privpac.ledger import BudgetLedger
+from privpac.serve.keys import ApiKey, KeyStore, Role
+from privpac.serve.limits import Wall, problem
+from privpac.serve.schema import (
+    Answers,
+    Budget,
+    Exhausted,
+    Health,
+    History,
+    KeyInfo,
+    KeyList,
+    NewKey,
+    NewKeyMade,
+    Problem,
+    Promise,
+    Queries,
+    Span,
+    columns,
+    promise,
+)
+from privpac.serve.session_file import load_session, operator_secret
+
+__all__ = ["CONFIGURATION", "Configuration", "create_app", "from_environment"]
+
+CONFIGURATION = "PRIVPAC_SERVE"
+_log = logging.getLogger("privpac.serve")
+_STATIC = files("privpac.serve") / "static"
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Where a worker finds its files; passed on through the environment, without secrets."""
+
+    session: str
+    ledger: str
+    keys: str
+    key_file: str | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def from_environment() -> Any:
+    """The application of one worker; named to the server as ``privpac.serve.app:from_environment``."""
+    try:
+        configuration = Configuration(**json.loads(os.environ[CONFIGURATION]))
+    except (KeyError, TypeError, ValueError):
+        raise ParameterError(f"{CONFIGURATION} does not describe a service; start it with: privpac serve run") from None
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    ledger = BudgetLedger.open(configuration.ledger)
+    session = load_session(configuration.session, operator_secret(configuration.key_file), ledger)
+    return create_app(session, ledger, KeyStore(configuration.keys))
+
+
+def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore) -> Any:
+    """An ASGI application around a session that the ledger counts."""
+    if not session.durable:
+        raise ParameterError("a service needs a session that a ledger counts; learn it with ledger=")
+    app = FastAPI(title="privpac prediction service", version="1", docs_url=None, redoc_url=None, debug=False)
+    _add_errors(app)
+    _add_predictions(app, session, keys)
+    _add_console(app, session, ledger, keys)
+    app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
+    return Wall(app)
+
+
+# Errors: fixed bodies, nothing echoed
+
+
+def _add_errors(app: FastAPI) -> None:
+    def respond(status: int, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
+        return JSONResponse(problem(status) | more, status_code=status, headers=headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return respond(422)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        allowed = {name: value for name, value in (error.headers or {}).items() if name.lower() in ("allow", "www-authenticate")}
+        return respond(error.status_code, allowed)
+
+    @app.exception_handler(BudgetExhausted)
+    async def exhausted(request: Request, error: BudgetExhausted) -> Response:
+        return respond(429, remaining=max(0, error.remaining) if isinstance(error.remaining, int) else 0)
+
+    @app.exception_handler(LedgerError)
+    @app.exception_handler(ModelFileError)
+    async def unavailable(request: Request, error: PrivpacError) -> Response:
+        _log.error("unavailable: %s", type(error).__name__)
+        return respond(503)
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": problem(status)["error"]} for status in (400, 401, 413, 422, 503)
+}
+_FORBIDDEN: dict[int | str, dict[str, Any]] = {403: {"model": Problem, "description": problem(403)["error"]}}
+_EXHAUSTED: dict[int | str, dict[str, Any]] = {429: {"model": Exhausted, "description": problem(429)["error"]}}
+_MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": problem(404)["error"]}}
+
+_bearer = HTTPBearer(auto_error=False, description="A key made with: privpac serve keys new")
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+
+
+def _key(keys: KeyStore, credentials: HTTPAuthorizationCredentials | None, role: Role | None = None) -> ApiKey:
+    key = keys.check(None if credentials is None else credentials.credentials)
+    if key is None:
+        raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
+    if role is not None and key.role is not role:
+        raise HTTPException(403)
+    return key
+
+
+# What analysts use
+
+
+def _add_predictions(app: FastAPI, session: PredictionSession, keys: KeyStore) -> None:
+    shown = promise(session)
+
+    @app.post("/predict", responses=_RESPONSES | _EXHAUSTED)
+    def predict(queries: Queries, credentials: Credentials) -> Answers:
+        """Answer up to 1000 queries, all of them or none; queries answered before are free."""
+        key = _key(keys, credentials)
+        try:
+            codes = columns(session, queries.records)
+        except Exception:  # whatever is wrong here is wrong with the query, and looks at nothing else
+            raise HTTPException(422) from None
+        answers = session.predict_codes(codes, key=key.id, share=key.share)
+        return Answers(answers=[int(answer) for answer in np.asarray(answers)], label=session.label)
+
+    @app.get("/budget", responses=_RESPONSES)
+    def budget(credentials: Credentials) -> Budget:
+        """What is left of the session, and of this key's share."""
+        key = _key(keys, credentials)
+        used, mine = session.used(), session.used(key.id)
+        left = max(0, session.queries - used)
+        own = left if key.share is None else max(0, min(left, key.share - mine))
+        return Budget(queries=session.queries, used=used, remaining=left, key=key.name, share=key.share, key_used=mine, key_remaining=own)
+
+    @app.get("/guarantee")
+    def guarantee() -> Promise:
+        """What is promised about all answers together, and what a query looks like."""
+        return shown
+
+    @app.get("/healthz", responses={503: _RESPONSES[503]})
+    def healthz() -> Health:
+        """Whether the ledger can be read."""
+        session.used()
+        return Health(status="ok")
+
+
+# The operator's console
+
+
+def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger, keys: KeyStore) -> None:
+    page = (_STATIC / "console.html").read_text()
+    guarded = _RESPONSES | _FORBIDDEN
+
+    @app.get("/", include_in_schema=False)
+    def console() -> HTMLResponse:
+        return HTMLResponse(page)
+
+    @app.get("/console/api/history", responses=guarded)
+    def history(credentials: Credentials) -> History:
+        """Answers counted, minute by minute."""
+        _key(keys, credentials, Role.OPERATOR)
+        spans = ledger.queries.history(session.session_id)
+        return History(queries=session.queries, answers=[Span(minute=minute, answers=count) for minute, count in spans])
+
+    @app.get("/console/api/keys", responses=guarded)
+    def list_keys(credentials: Credentials) -> KeyList:
+        """All keys, with what each has used; secrets are not kept."""
+        _key(keys, credentials, Role.OPERATOR)
+        return KeyList(keys=[_info(session, key) for key in keys.all()])
+
+    @app.post("/console/api/keys", status_code=201, responses=guarded)
+    def make_key(wanted: NewKey, credentials: Credentials) -> NewKeyMade:
+        """Make a key; its secret is in this response and nowhere else."""
+        _key(keys, credentials, Role.OPERATOR)
+        try:
+            key, token = keys.new(wanted.name, wanted.role, wanted.share)
+        except ParameterError:
+            raise HTTPException(422) from None
+        return NewKeyMade(**_info(session, key).model_dump(), token=token)
+
+    @app.delete("/console/api/keys/{identity}", responses=guarded | _MISSING)
+    def revoke_key(identity: Annotated[str, Path(max_length=40)], credentials: Credentials) -> KeyInfo:
+        """Stop a key from working, for good."""
+        _key(keys, credentials, Role.OPERATOR)
+        try:
+            return _info(session, keys.revoke(identity))
+        except ParameterError:
+            raise HTTPException(404) from None
+
+
+def _info(session: PredictionSession, key: ApiKey) -> KeyInfo:
+    return KeyInfo(**key.public(), used=session.used(key.id))

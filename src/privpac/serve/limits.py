@@ -1,0 +1,124 @@
+"""The outer wall of the service: bounded requests, fixed answers to everything that goes wrong, and a log without content.
+
+Every error has one of a few fixed bodies; nothing a client sent is ever echoed, and no traceback, local variable or library message leaves
+the process or reaches the log.  The log says method, path pattern and status: no bodies, no query strings, no keys, no answers, no times.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+__all__ = ["HEADERS", "MAX_BODY", "PROBLEMS", "Wall", "problem"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MAX_BODY = 1 << 20
+"""Bytes of a request's body."""
+
+PROBLEMS = {
+    400: ("bad request", "The request could not be read."),
+    401: ("unauthorized", "Send a valid key: Authorization: Bearer pp_..."),
+    403: ("forbidden", "This needs the operator's key."),
+    404: ("not found", "There is nothing here; see /openapi.json."),
+    405: ("method not allowed", "This address takes another method; see /openapi.json."),
+    413: ("too large", f"A request may have {MAX_BODY} bytes."),
+    422: (
+        "invalid request",
+        "The body does not fit: every record needs a readable value for every feature; see /guarantee for the features.",
+    ),
+    429: ("budget exhausted", "Fewer new answers are left than asked for; nothing was answered or counted. Repeated queries stay free."),
+    500: ("internal error", "Something failed; nothing more is said about it here."),
+    503: ("unavailable", "The budget ledger cannot be used right now; no answer leaves without being counted."),
+}
+
+HEADERS = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
+
+_log = logging.getLogger("privpac.serve")
+
+
+def problem(status: int) -> dict[str, str]:
+    """The fixed body of a status."""
+    error, detail = PROBLEMS.get(status, PROBLEMS[400 if status < 500 else 500])
+    return {"error": error, "detail": detail}
+
+
+class _TooLarge(Exception):
+    """The body is longer than allowed."""
+
+
+class Wall:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: App, max_body: int = MAX_BODY) -> None:
+        self._app, self._max_body = app, max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        seen, status = 0, 0
+
+        async def bounded() -> MutableMapping[str, Any]:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._max_body:
+                raise _TooLarge
+            return message
+
+        async def marked(message: MutableMapping[str, Any]) -> None:
+            if seen > self._max_body:
+                if message["type"] == "http.response.start":
+                    await _refuse(413, marked_at_once)
+                return  # the application's own answer to a body cut short is dropped
+            await marked_at_once(message)
+
+        async def marked_at_once(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                names = {name for name, _ in message["headers"]}
+                extra = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in names]
+                message = {**message, "headers": [*message["headers"], *extra]}
+            await send(message)
+
+        try:
+            if self._declared(scope) > self._max_body:
+                raise _TooLarge
+            await self._app(scope, bounded, marked)
+        except _TooLarge:
+            if not status:
+                await _refuse(413, marked_at_once)
+        except Exception as error:
+            # The class name is the program's; the message may be the data's.
+            _log.error("internal error: %s", type(error).__name__)
+            if not status:
+                await _refuse(500, marked_at_once)
+        route = scope.get("route")
+        _log.info("%s %s %s", scope["method"], getattr(route, "path", "-"), status)
+
+    @staticmethod
+    def _declared(scope: Scope) -> int:
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                return int(value) if value.isdigit() and len(value) < 20 else 0
+        return 0
+
+
+async def _refuse(status: int, send: Send) -> None:
+    body = json.dumps(problem(status)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

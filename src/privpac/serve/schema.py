@@ -1,0 +1,202 @@
+"""What the service takes and gives, as types; a query is turned into codes here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+from privpac.data import Domain, Floats
+from privpac.errors import SchemaError
+from privpac.learners.session import PredictionSession
+from privpac.serve.keys import Role
+from privpac.serve.session_file import rule_name
+
+__all__ = [
+    "MAX_BATCH",
+    "Answers",
+    "Budget",
+    "Exhausted",
+    "Health",
+    "History",
+    "KeyInfo",
+    "KeyList",
+    "NewKey",
+    "NewKeyMade",
+    "Problem",
+    "Promise",
+    "Queries",
+    "Span",
+    "columns",
+    "promise",
+]
+
+MAX_BATCH = 1000
+"""Queries in one request."""
+
+Scalar = StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=200)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+# In
+
+
+class Queries(_Strict):
+    """Records to label: each an object with one value for every feature."""
+
+    records: Annotated[list[Annotated[dict[str, Scalar], Field(max_length=256)]], Field(min_length=1, max_length=MAX_BATCH)]
+
+
+class NewKey(_Strict):
+    """A key to make; ``share`` is the most new answers it may get."""
+
+    name: Annotated[str, Field(min_length=1, max_length=60)]
+    role: Role = Role.ANALYST
+    share: Annotated[StrictInt, Field(ge=0, le=1 << 40)] | None = None
+
+
+# Out
+
+
+class Problem(BaseModel):
+    """Every error: one of a few fixed bodies."""
+
+    error: str
+    detail: str
+
+
+class Exhausted(Problem):
+    """The budget, or the share of this key, does not reach."""
+
+    remaining: int
+
+
+class Answers(BaseModel):
+    """One 0 or 1 for each record; 1 means ``label``."""
+
+    answers: list[int]
+    label: str
+
+
+class Budget(BaseModel):
+    """New answers: of the session, and of the key that asks."""
+
+    queries: int
+    used: int
+    remaining: int
+    key: str
+    share: int | None
+    key_used: int
+    key_remaining: int
+
+
+class Feature(BaseModel):
+    """One column of a query."""
+
+    name: str
+    domain: str
+
+
+class Promise(BaseModel):
+    """The guarantee of all answers together, rationals as text, and the public schema."""
+
+    summary: str
+    epsilon: str
+    delta: str
+    unit: str
+    neighbours: str
+    model: str
+    explanation: str
+    queries: int
+    rule: str
+    label: str
+    features: list[Feature]
+    parameters: dict[str, str]
+
+
+class Health(BaseModel):
+    status: str
+
+
+class Span(BaseModel):
+    """Answers counted within one minute (UTC)."""
+
+    minute: str
+    answers: int
+
+
+class History(BaseModel):
+    """The budget over time."""
+
+    queries: int
+    answers: list[Span]
+
+
+class KeyInfo(BaseModel):
+    """A key without its secret."""
+
+    id: str
+    name: str
+    role: Role
+    share: int | None
+    created: str
+    revoked: str | None
+    used: int
+
+
+class KeyList(BaseModel):
+    keys: list[KeyInfo]
+
+
+class NewKeyMade(KeyInfo):
+    """A key with its secret, shown once."""
+
+    token: str
+
+
+def promise(session: PredictionSession) -> Promise:
+    """What is public about a session."""
+    guarantee = session.guarantee
+    assert guarantee is not None
+    return Promise(
+        summary=guarantee.summary,
+        epsilon=str(guarantee.epsilon),
+        delta=str(guarantee.delta),
+        unit=str(guarantee.unit),
+        neighbours=str(guarantee.neighbours),
+        model=str(guarantee.model),
+        explanation=guarantee.explain(),
+        queries=session.queries,
+        rule=rule_name(session.concept),
+        label=session.label,
+        features=[Feature(name=name, domain=domain.describe()) for name, domain in session.features.items()],
+        parameters={name: str(value) for name, value in session.parameters.items()},
+    )
+
+
+# From records to codes
+
+
+def columns(session: PredictionSession, records: Sequence[dict[str, Any]]) -> dict[str, NDArray[np.uint64]]:
+    """The records of a request as codes; raises for anything but one readable value per feature."""
+    features = session.features
+    if any(record.keys() != features.keys() for record in records):
+        raise SchemaError("every record needs a value for every feature, and nothing else")
+    return {name: _encode(domain, [record[name] for record in records], name) for name, domain in features.items()}
+
+
+def _encode(domain: Domain, values: list[Any], name: str) -> NDArray[np.uint64]:
+    if isinstance(domain, Floats) and not any(isinstance(value, (bool, str)) for value in values):
+        values = [float(value) for value in values]
+    if len({type(value) for value in values}) > 1:  # as one column they would be read as a common type
+        return np.concatenate([_encode(domain, [value], name) for value in values])
+    codes, valid = domain.encode(values, on_invalid="clamp", name=name)
+    if not bool(np.all(valid)):
+        raise SchemaError(f"column {name!r} has missing or unreadable values")
+    return codes

@@ -1,0 +1,319 @@
+"""Answered queries are counted before they leave: crashes, races, copies and tampering never give one for free."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from privpac.errors import (
+    BudgetExhausted,
+    DuplicateSpend,
+    LedgerCorrupt,
+    LedgerMismatch,
+    ParameterError,
+)
+from privpac.guarantee import Guarantee
+from privpac.ledger import BudgetLedger
+
+PRICE = Guarantee(1, unit="user", neighbours="add-remove")
+SESSION = "s" * 32
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def session_ledger(path: Path, queries: int) -> BudgetLedger:
+    ledger = BudgetLedger.create(path, Guarantee(4, unit="user", neighbours="add-remove"), dataset="queries")
+    ledger.spend(PRICE, "session", SESSION).use()
+    ledger.queries.open(SESSION, queries)
+    return ledger
+
+
+def answer(ledger: BudgetLedger, *texts: str, key: str = "", share: int | None = None, bit: str = "1") -> list[str]:
+    found = ledger.queries.answer(SESSION, [digest(text) for text in texts], lambda i, n: bit, key=key, share=share)
+    return [a.answer for a in found]
+
+
+def test_every_new_query_is_counted_once_and_repeats_are_free(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 3)
+    assert answer(ledger, "x") == ["1"]
+    assert answer(ledger, "x", bit="0") == ["1"]  # the stored answer, not a second draw
+    assert ledger.queries.used(SESSION) == 1
+    assert answer(ledger, "y", "y", "x", bit="0") == ["0", "0", "1"]
+    assert ledger.queries.used(SESSION) == 2
+    assert ledger.queries.limit(SESSION) == 3
+    assert sum(count for _, count in ledger.queries.history(SESSION)) == 2
+    ledger.verify()
+
+
+def test_the_limit_refuses_a_whole_batch_and_repeats_stay_free_after_it(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 2)
+    drawn: list[int] = []
+
+    def draw(i: int, number: int) -> str:
+        drawn.append(number)
+        return "1"
+
+    with pytest.raises(BudgetExhausted) as refused:
+        ledger.queries.answer(SESSION, [digest(t) for t in "abc"], draw)
+    assert (refused.value.remaining, refused.value.requested) == (2, 3)
+    assert drawn == []
+    assert ledger.queries.used(SESSION) == 0
+    answer(ledger, "a", "b")
+    with pytest.raises(BudgetExhausted):
+        answer(ledger, "c")
+    assert answer(ledger, "b", "a") == ["1", "1"]
+    ledger.verify()
+
+
+def test_shares_of_keys_are_kept_apart(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 10)
+    answer(ledger, "a", "b", key="ann", share=2)
+    with pytest.raises(BudgetExhausted, match="share"):
+        answer(ledger, "c", key="ann", share=2)
+    assert answer(ledger, "c", key="bob", share=1) == ["1"]
+    assert answer(ledger, "c", key="ann", share=2) == ["1"]  # bob paid; a repeat is free for everyone
+    assert (ledger.queries.used(SESSION, "ann"), ledger.queries.used(SESSION, "bob"), ledger.queries.used(SESSION)) == (2, 1, 3)
+    with pytest.raises(BudgetExhausted):
+        answer(ledger, "z", key="nobody", share=0)
+    ledger.verify()
+
+
+def test_a_failing_draw_counts_nothing(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 5)
+
+    def fails(i: int, number: int) -> str:
+        if i == 1:
+            raise ZeroDivisionError
+        return "1"
+
+    with pytest.raises(ZeroDivisionError):
+        ledger.queries.answer(SESSION, [digest("a"), digest("b")], fails)
+    assert ledger.queries.used(SESSION) == 0
+
+
+def test_a_session_must_be_paid_for_once_and_in_this_ledger(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 5)
+    with pytest.raises(LedgerMismatch):
+        ledger.queries.open("unpaid", 5)
+    with pytest.raises(DuplicateSpend):
+        ledger.queries.open(SESSION, 500)
+    other = BudgetLedger.create(tmp_path / "other.db", PRICE, dataset="other")
+    with pytest.raises(LedgerMismatch):
+        answer(other, "x")
+    other.spend(PRICE, "something else", SESSION)
+    with pytest.raises(LedgerMismatch):
+        answer(other, "x")
+    other.verify()
+
+
+@pytest.mark.parametrize("queries", [0, -1, 1 << 41])
+def test_bad_limits_are_refused(tmp_path: Path, queries: int) -> None:
+    ledger = BudgetLedger.create(tmp_path / "b.db", PRICE, dataset="x")
+    ledger.spend(PRICE, "session", SESSION)
+    with pytest.raises(ParameterError):
+        ledger.queries.open(SESSION, queries)
+
+
+@pytest.mark.parametrize("bad", ["", "xyz", "A" * 64, digest("x")[:-1]])
+def test_bad_digests_are_refused(tmp_path: Path, bad: str) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 5)
+    with pytest.raises(ParameterError):
+        ledger.queries.answer(SESSION, [bad], lambda i, n: "1")
+    with pytest.raises(TypeError):
+        ledger.queries.answer(SESSION, [7], lambda i, n: "1")  # type: ignore[list-item]
+
+
+# Tampering
+
+
+def raw(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM query",
+        "UPDATE query SET answer = '0'",
+        "UPDATE session SET queries = 1000",
+        "DELETE FROM session",
+        "INSERT OR REPLACE INTO query SELECT * FROM query WHERE number = 1",
+        "INSERT INTO query SELECT session_id, 9, 'd', answer, key, 3, at, 'p', 'h' FROM query WHERE number = 1",
+        "INSERT OR REPLACE INTO session SELECT session_id, spend_id, 1000, at, hash FROM session",
+    ],
+)
+def test_the_tables_refuse_changes_from_other_programs(tmp_path: Path, statement: str) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 3)
+    answer(ledger, "a", "b")
+    with raw(tmp_path / "b.db") as db, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        db.execute(statement)
+
+
+def test_the_triggers_stop_a_row_beyond_the_limit(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 2)
+    answer(ledger, "a", "b")
+    with raw(tmp_path / "b.db") as db, pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        db.execute("INSERT INTO query SELECT session_id, 3, 'd', answer, key, 3, at, 'p', 'h' FROM query WHERE number = 1")
+
+
+def without_triggers(path: Path, change: str) -> None:
+    """Change rows as somebody would who removes the triggers and puts them back."""
+    with raw(path) as db:
+        triggers = [row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute(change)
+        for trigger in triggers:
+            db.execute(trigger)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE query SET answer = '0' WHERE number = 2",
+        "UPDATE query SET key = 'other' WHERE number = 1",
+        "UPDATE query SET key_number = 7 WHERE number = 3",
+        "DELETE FROM query WHERE number = 2",
+        "UPDATE session SET queries = 1000",
+        "UPDATE session SET spend_id = 'gone'",
+        "UPDATE query SET session_id = 'another'",
+    ],
+)
+def test_verify_notices_changed_queries_and_sessions(tmp_path: Path, change: str) -> None:
+    session_ledger(tmp_path / "b.db", 5).close()
+    with BudgetLedger.open(tmp_path / "b.db") as ledger:
+        answer(ledger, "a", "b", "c", key="k")
+        ledger.verify()
+    without_triggers(tmp_path / "b.db", change)
+    with BudgetLedger.open(tmp_path / "b.db") as ledger, pytest.raises(LedgerCorrupt):
+        ledger.verify()
+
+
+def test_a_missing_trigger_is_noticed_before_the_next_answer(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 5)
+    with raw(tmp_path / "b.db") as db:
+        db.execute("DROP TRIGGER query_in_order")
+    with pytest.raises(LedgerCorrupt):
+        answer(ledger, "a")
+
+
+def test_an_old_copy_is_noticed_with_a_published_head(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 5)
+    answer(ledger, "a")
+    ledger.close()
+    shutil.copy(tmp_path / "b.db", tmp_path / "old.db")
+    with BudgetLedger.open(tmp_path / "b.db") as now:
+        answer(now, "b")
+        head = now.queries.head(SESSION)
+        now.verify(head)
+    with BudgetLedger.open(tmp_path / "old.db") as old:
+        old.verify()
+        with pytest.raises(LedgerCorrupt, match="published"):
+            old.verify(head)
+
+
+# Crashes and races
+
+WORKER = """
+import hashlib, os, signal, sys
+from privpac.ledger import BudgetLedger
+from privpac.errors import BudgetExhausted
+path, session, name, die = sys.argv[1:5]
+ledger = BudgetLedger.open(path, timeout=300)
+print("ready", flush=True); sys.stdin.readline()
+given = 0
+try:
+    for i in range(10**6):
+        digest = hashlib.sha256(f"{name}.{i}".encode()).hexdigest()
+        ledger.queries.answer(session, [digest], lambda i, n: "1", key=name)
+        if die and given == int(die):
+            os.kill(os.getpid(), signal.SIGKILL)  # after the commit, before the answer leaves
+        given += 1
+        print(digest, flush=True)
+except BudgetExhausted:
+    pass
+"""
+
+
+def start(path: Path, name: str, die: str = "") -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WORKER, str(path), SESSION, name, die]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def go(worker: subprocess.Popen[str]) -> None:
+    assert worker.stdout is not None
+    assert worker.stdin is not None
+    assert worker.stdout.readline() == "ready\n"
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
+
+
+def test_a_crash_between_count_and_answer_wastes_one_answer_and_the_count_stays(tmp_path: Path) -> None:
+    session_ledger(tmp_path / "b.db", 50).close()
+    worker = start(tmp_path / "b.db", "w", die="4")
+    go(worker)
+    released = worker.communicate()[0].split()
+    assert worker.returncode == -signal.SIGKILL
+    with BudgetLedger.open(tmp_path / "b.db") as ledger:
+        assert (len(released), ledger.queries.used(SESSION)) == (4, 5)
+        # The lost query costs nothing the second time and gets the answer that was drawn.
+        assert answer(ledger, "w.4", bit="0") == ["1"]
+        assert ledger.queries.used(SESSION) == 5
+        ledger.verify()
+
+
+def test_two_processes_that_race_stop_exactly_at_the_limit(tmp_path: Path) -> None:
+    session_ledger(tmp_path / "b.db", 60).close()
+    workers = [start(tmp_path / "b.db", name) for name in "ab"]
+    for worker in workers:
+        go(worker)
+    released = [line for worker in workers for line in worker.communicate()[0].split()]
+    assert [worker.returncode for worker in workers] == [0, 0]
+    assert len(released) == len(set(released)) == 60
+    with BudgetLedger.open(tmp_path / "b.db") as ledger:
+        assert ledger.queries.used(SESSION) == 60
+        assert ledger.queries.used(SESSION, "a") + ledger.queries.used(SESSION, "b") == 60
+        ledger.verify()
+
+
+def test_a_forked_child_shares_the_count(tmp_path: Path, in_fork: Callable[[Callable[[], None]], int]) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 2)
+    answer(ledger, "a")
+
+    def child() -> None:
+        answer(ledger, "b")
+
+    assert in_fork(child) == 0
+    with pytest.raises(BudgetExhausted):
+        answer(ledger, "c")
+
+
+@pytest.fixture
+def in_fork() -> Callable[[Callable[[], None]], int]:
+    def run(action: Callable[[], None]) -> int:
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                action()
+                code = 0
+            finally:
+                os._exit(code)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from fractions import Fraction
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from privpac.concepts import Intervals, Points, Thresholds
 from privpac.concepts.trees import PrefixTree, VC1Tree
 from privpac.data import Floats, Integers, Texts, UserData
-from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
+from privpac.errors import AccuracyWarning, IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
 from privpac.guarantee import Guarantee, Unit
 from privpac.law import Law
 from privpac.learners.chance import below, coins, random_order
@@ -365,3 +366,17 @@ def test_orders_are_drawn_again_when_words_tie() -> None:
         assert random_order(3, WordRng([5, 5, 1, 9, 2, 4])).tolist() == [1, 2, 0]
     assert random_order(0, WordRng([])).tolist() == []
     assert random_order(1, WordRng([])).tolist() == [0]
+
+
+def test_an_accuracy_out_of_reach_is_said_before_any_data() -> None:
+    inner = RealizableSelection(Thresholds(Integers(0, 99)), epsilon="1/2")
+    with pytest.warns(AccuracyWarning, match="users certify it"):
+        learner = AgnosticReduction.for_target(inner, epsilon=1, public_n_users=3000, alpha="1/10")
+    assert any("not certified for 3000 users" in line for line in learner.warnings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quiet = AgnosticReduction.for_target(inner, epsilon=1, public_n_users=10**6, alpha="1/10")
+    assert quiet.note is None
+    drawn = EmpiricalLearner(RealizableSelection(Thresholds(Integers(0, 99)), epsilon="1/2", neighbours="replace"), draws=10, size=10)
+    with pytest.raises(ParameterError, match="inner_error"):
+        AgnosticReduction.for_target(drawn, epsilon=1, public_n_users=3000, alpha="1/10", neighbours="replace")

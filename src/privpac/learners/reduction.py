@@ -16,6 +16,7 @@ small error on a fixed table.  **Guarantee.**  Theorem C, under replace only.
 
 from __future__ import annotations
 
+import warnings as python_warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -28,16 +29,18 @@ import numpy as np
 
 from privpac.bounds.reduction import theorem_c
 from privpac.bounds.reduction_plan import ReductionPlan, plan_reduction
+from privpac.bounds.reduction_utility import InnerError
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.labellings import growth_of
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import UserData
-from privpac.errors import ParameterError, TooLargeError
+from privpac.errors import AccuracyWarning, ParameterError, TooLargeError
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import Law
 from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, Selection
 from privpac.learners.chance import below
+from privpac.learners.reduction_accuracy import accuracy_note
 from privpac.learners.relabel import BoundSplit, Relabelling
 from privpac.released import Released
 from privpac.rng import Rng, secret_rng
@@ -81,6 +84,7 @@ class AgnosticReduction(Learner):
     levels: int = 16
     max_records: int | None = None
     concept: ConceptClass | VC1Tree | None = None
+    note: str | None = None
 
     def __post_init__(self) -> None:
         if not hasattr(self.inner, "guarantee") or not (hasattr(self.inner, "learn") or hasattr(self.inner, "law")):
@@ -106,9 +110,15 @@ class AgnosticReduction(Learner):
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
         split_size: int | None = None,
         least_split: int = 1,
+        alpha: Rational | None = None,
+        beta: Rational = "1/20",
+        inner_error: InnerError | None = None,
         **shape: Any,
     ) -> Self:
         """Constants of least relabelling noise for a target; ``InfeasibleError`` says what would suffice.
+
+        With ``alpha`` an ``AccuracyWarning`` says whether an excess error of ``alpha`` is certified (but for ``beta``) at this number of
+        units, and with how many it would be; ``inner_error`` is the inner learner's own error, known for selections.
 
         ``public_n_users``: a declared number under add-remove, the number of units itself under replace.  ``split_size`` fixes the
         (expected) size of T, ``least_split`` bounds it from below; ``shape`` are the other fields.
@@ -137,7 +147,10 @@ class AgnosticReduction(Learner):
             levels=probe.levels,
             neighbours=relation,
         )
-        return cls(inner, **_constants(plan, relation), **shape)
+        note = None if alpha is None else accuracy_note(inner, concept, alpha, beta, inner_error, epsilon, delta, spent, probe, n)
+        if note is not None:
+            python_warnings.warn(note, AccuracyWarning, stacklevel=2)
+        return cls(inner, **_constants(plan, relation), note=note, **shape)
 
     @cached_property
     def relabelling(self) -> Relabelling:
@@ -198,7 +211,8 @@ class AgnosticReduction(Learner):
     @property
     def warnings(self) -> tuple[str, ...]:
         weak = f"epsilon above {WEAK} promises very little"
-        return (*((ITEM_LEVEL,) if self.unit is Unit.ITEM else ()), *((weak,) if self.guarantee.epsilon > WEAK else ()))
+        item = (ITEM_LEVEL,) if self.unit is Unit.ITEM else ()
+        return (*item, *((weak,) if self.guarantee.epsilon > WEAK else ()), *(() if self.note is None else (self.note,)))
 
     # Laws
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from privpac.bounds import (
     Certificate,
@@ -31,7 +31,10 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 
-__all__ = ["MAX_EPSILON", "STANDARD_RECORDS", "Plan", "PlanRow", "plan"]
+if TYPE_CHECKING:
+    from privpac.planning.inverse import InversePlan
+
+__all__ = ["MAX_EPSILON", "STANDARD_RECORDS", "Plan", "PlanRow", "Target", "plan"]
 
 STANDARD_RECORDS = (1, 4, 16, 64, 256)
 """Numbers of records per user that are planned for when none is declared."""
@@ -106,18 +109,30 @@ class Plan:
         return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())  # type: ignore[attr-defined]
 
 
+@overload
+def plan(concept: ConceptClass, *, n_users: None = None, **more: Any) -> Plan: ...
+
+
+@overload
+def plan(concept: ConceptClass, *, n_users: int, **more: Any) -> InversePlan: ...
+
+
 def plan(
     concept: ConceptClass,
     *,
-    epsilon: Rational,
-    alpha: Rational = "0.05",
+    epsilon: Rational | None = None,
+    alpha: Rational | None = None,
     beta: Rational = "0.05",
     records_per_user: int | Iterable[int] | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
     setting: str | None = None,
-) -> Plan:
-    """How many users are certified to suffice for excess error at most ``alpha`` with probability ``1 - beta``?
+    n_users: int | None = None,
+) -> Plan | InversePlan:
+    """How many users are certified to suffice for excess error at most ``alpha`` (0.05) with probability ``1 - beta``?
+
+    With ``n_users`` the question is turned round: the least ``alpha`` that so many users can be promised at ``epsilon``, or, with ``alpha``
+    given and no ``epsilon``, the least epsilon that it takes (:mod:`privpac.planning.inverse`).
 
     ``noise`` (thresholds): each label is wrong with at most this probability at every x, which certifies far fewer users.
     ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.  Where a method certifies nothing, or its bound is
@@ -131,28 +146,38 @@ def plan(
         raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
     if setting not in (None, "realizable", "agnostic"):
         raise ParameterError(f"setting must be 'realizable' or 'agnostic', got {setting!r}")
+    if n_users is not None:
+        return _turned_round(concept, n_users, epsilon, alpha, beta, records_per_user, neighbours, noise, setting)
+    if epsilon is None:
+        raise ParameterError("give epsilon; or n_users and alpha, to ask which epsilon it takes")
+    alpha = "0.05" if alpha is None else alpha
     relation = one_of(Neighbours, neighbours, "neighbours")
     eps = rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
     a, b = rational(alpha, "alpha", above=0, below=1), rational(beta, "beta", above=0, below=1)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
     sizes = _sizes(records_per_user)
-    task = _Task(concept, eps, a, b, relation, flips)
+    task = Target(concept, eps, a, b, relation, flips)
     concept.size  # noqa: B018  # a class without its domains is refused here, once, and not in every row
-    rows = []
-    if setting != "agnostic":
-        rows.append(_row("realizable selection", task.realizable, sizes))
-    if setting != "realizable":
-        rows.append(_row("regret selection", task.regret, sizes, task.declared))
-        if flips is not None and task.on_a_line:
-            rows.append(_row("regret selection, bounded noise", task.regret_noise, sizes, task.declared))
-        rows.append(_row("per-user mean", task.mean, sizes))
-        rows.append(_row("user agnostic selection", task.user_agnostic, sizes))
-        rows.append(_row("pairwise selection", task.pairwise, sizes))
-        rows.append(_row("any private agnostic learner", task.lower, sizes, kind="lower bound"))
+    rows = [_row(method, certify, sizes, also, kind) for method, certify, also, kind in task.methods(setting)]
     target = {"epsilon": str(epsilon), "alpha": str(alpha), "beta": str(beta), "neighbours": str(relation)}
     if noise is not None:
         target["noise"] = str(noise)
     return Plan(target, sizes, tuple(rows))
+
+
+def _turned_round(
+    concept: ConceptClass, n_users: int, epsilon: Rational | None, alpha: Rational | None, beta: Rational, records: Any, *more: Any
+) -> InversePlan:
+    from privpac.planning.inverse import least_alpha, least_epsilon
+
+    if (epsilon is None) == (alpha is None):
+        raise ParameterError("with n_users give epsilon (which alpha can be promised?) or alpha (which epsilon does it take?), not both")
+    names = ("neighbours", "noise", "setting")
+    common: dict[str, Any] = {"n_users": n_users, "beta": beta, "records_per_user": records, **dict(zip(names, more))}
+    if epsilon is not None:
+        return least_alpha(concept, epsilon=epsilon, **common)
+    assert alpha is not None
+    return least_epsilon(concept, alpha=alpha, **common)
 
 
 def _sizes(records: int | Iterable[int] | None) -> tuple[int, ...]:
@@ -181,13 +206,30 @@ def _row(method: str, certify: Callable[[int], Certificate], sizes: Iterable[int
 
 
 @dataclass(frozen=True)
-class _Task:
+class Target:
+    """What is wanted, as public numbers, and the certificates of every method for it."""
+
     concept: ConceptClass
     epsilon: Fraction
     alpha: Fraction
     beta: Fraction
     neighbours: Neighbours
     noise: Fraction | None
+
+    def methods(self, setting: str | None) -> list[tuple[str, Callable[[int], Certificate], str, str]]:
+        """Name, users certified for a number of records per user, what else is assumed, and the kind of number."""
+        rows: list[tuple[str, Callable[[int], Certificate], str, str]] = []
+        if setting != "agnostic":
+            rows.append(("realizable selection", self.realizable, "", "certified"))
+        if setting != "realizable":
+            rows.append(("regret selection", self.regret, self.declared, "certified"))
+            if self.noise is not None and self.on_a_line:
+                rows.append(("regret selection, bounded noise", self.regret_noise, self.declared, "certified"))
+            rows.append(("per-user mean", self.mean, "", "certified"))
+            rows.append(("user agnostic selection", self.user_agnostic, "", "certified"))
+            rows.append(("pairwise selection", self.pairwise, "", "certified"))
+            rows.append(("any private agnostic learner", self.lower, "", "lower bound"))
+        return rows
 
     @property
     def on_a_line(self) -> bool:

@@ -38,6 +38,7 @@ from privpac.learners.base import ITEM_LEVEL, Learner
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, choose_method
 from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner
+from privpac.planning.trees import as_tree
 from privpac.released import Released
 
 __all__ = ["METHODS", "Released", "learn", "learner_for", "load", "release_rule"]
@@ -64,12 +65,11 @@ def learner_for(
         raise ParameterError(f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}")
     given = {name: value for name, value in options.items() if value is not None}
     chosen = _choose(concept, epsilon, method, setting, neighbours, given).method
-    if isinstance(concept, VC1Tree):
-        if chosen != "tree":
-            raise ParameterError(f"a tree is learned by the method 'tree' (or 'auto'), got {method!r}")
+    if chosen == "tree":
+        concept = as_tree(concept, {})
         given.setdefault("mode", "erm" if setting == "agnostic" else "closure")
-    elif chosen == "tree":
-        raise ParameterError(f"the method 'tree' learns trees such as PrefixTree(8) or PathTree(100), not {type(concept).__name__}")
+    elif isinstance(concept, VC1Tree):
+        raise ParameterError(f"a tree is learned by the method 'tree' (or 'auto'), got {method!r}")
     common = {
         "tree" if chosen == "tree" else "concept": concept,
         "epsilon": rational(epsilon, "epsilon", above=0),
@@ -134,7 +134,7 @@ def learn(
     unit = getattr(data, "unit", Unit.USER)  # what is no dataset at all is refused by the learner's bind
     choice = _choose(concept, epsilon, method, setting, neighbours, options)
     learner = learner_for(
-        concept,
+        as_tree(concept, getattr(data, "features", {})) if choice.method == "tree" else concept,
         epsilon=epsilon,
         method=choice.method,
         setting=setting,
@@ -147,7 +147,7 @@ def learn(
         warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=2)
     released = release_rule(learner, data, ledger=ledger, not_before=not_before)
     declared = {"public_n_users", "records_per_user"} <= {name for name, value in options.items() if value is not None}
-    if method == "auto" and (declared or choice.method == "tree"):
+    if method == "auto" and (declared or isinstance(concept, VC1Tree)):
         released = replace(released, parameters={**released.parameters, "chosen because": choice.reason})
     return released
 

@@ -62,6 +62,17 @@ def test_dyadic_race_is_the_leafwise_race(race: tuple[bytes, Scores, int, int]) 
     assert race_scores(key, scores, m, Gamma) == (min(keys) if keys else None)
 
 
+@given(races())
+def test_blocks_of_any_size_run_like_their_leaves(race: tuple[bytes, Scores, int, int]) -> None:
+    """Sizes that are no power of two: leaves beyond the last one never win, also where the last block is long."""
+    key, scores, m, Gamma = race
+    starts = [i for i, s in enumerate(scores) if i == 0 or s != scores[i - 1]]
+    part = block_component(np.array(starts, dtype=np.uint64), [scores[i] for i in starts], len(scores), m)
+    assert race_dyadic(key, [part], m, Gamma) == race_scores(key, scores, m, Gamma)
+    even = block_component(np.zeros(1, dtype=np.uint64), [0], len(scores), m)
+    assert race_dyadic(key, [even], m, Gamma) == race_scores(key, [0] * len(scores), m, Gamma)
+
+
 @st.composite
 def cut_domains(draw: st.DrawFn) -> tuple[int, list[tuple[int, int, int | None]], int, int, int]:
     bits = draw(st.integers(1, 64))

@@ -135,7 +135,7 @@ def test_every_class_by_name_has_a_realizable_plan() -> None:
         ({"epsilon": "nan"}, ParameterError),
         ({"epsilon": "one"}, ParameterError),
         ({"epsilon": 101}, ParameterError),
-        ({"epsilon": None}, TypeError),
+        ({"epsilon": None}, ParameterError),
         ({"alpha": 0}, ParameterError),
         ({"alpha": 1}, ParameterError),
         ({"beta": 0}, ParameterError),

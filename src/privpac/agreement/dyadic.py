@@ -118,7 +118,8 @@ class Component:
         j = int(np.searchsorted(self.starts, np.uint64(high), side="right"))
         row = self._minima[(j - i).bit_length() - 1]
         step = 1 << ((j - i).bit_length() - 1)
-        return min(int(row[i]), int(row[j - step])), j - i == 1
+        # A node that reaches beyond the last leaf is not inside a block: its first clock may belong to a leaf that does not run.
+        return min(int(row[i]), int(row[j - step])), j - i == 1 and (prefix + 1) << height <= self.size
 
 
 def leaf_component(scores: Sequence[int | None] | NDArray[Any], m: int, number: int = 0) -> Component:

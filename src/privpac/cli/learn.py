@@ -28,12 +28,13 @@ from privpac.cli.options import (
     wants_tree,
 )
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import RULES, rule_class
+from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
 from privpac.errors import PrivpacError
 from privpac.guarantee import Unit
 from privpac.planning import Plan
+from privpac.planning.methods import METHODS, named_class
 from privpac.released import Released
 
 __all__ = ["learn"]
@@ -52,10 +53,13 @@ def learn(
     tree: TreeText = None,
     delta: Delta = None,
     setting: Annotated[str, typer.Option(help="agnostic (labels may be wrong) or realizable (some rule is right).")] = "agnostic",
-    method: Annotated[str, typer.Option(help="auto, regret, mean, realizable, agnostic, direct, search, surrogate or tree.")] = "auto",
+    method: Annotated[str, typer.Option(help=f"auto, {', '.join(METHODS)}.")] = "auto",
     neighbours: NeighboursOption = "add-remove",
     max_records: Annotated[int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")] = None,
     public_n_users: Annotated[int | None, typer.Option(help="A rough, publicly known number of people; saves 1/16 of epsilon.")] = None,
+    records_per_user: Annotated[
+        int | None, typer.Option("--records-per-user", "-m", help="Records each person is publicly known to hold.")
+    ] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
     label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="Budget ledger to spend from (made with: privpac ledger new).")] = None,
@@ -76,9 +80,9 @@ def learn(
         features = concept.columns
     else:
         features = features_of(feature)
-        concept = rule_class(rule or "threshold", features)
+        concept = named_class(rule or "threshold", features, method)
     options: dict[str, Any] = {"setting": setting, "method": method, "neighbours": neighbours, "max_records": max_records}
-    options |= {"public_n_users": public_n_users, "delta": delta}
+    options |= {"public_n_users": public_n_users, "records_per_user": records_per_user, "delta": delta}
     learner = learner_for(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
     labels = label_map_of(label_map)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json as json_format
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from privpac.cli.app import app, working
-from privpac.cli.options import TREE_RULES, Delta, Epsilon, Json, NeighboursOption, TreeText, features_of, wants_tree
+from privpac.cli.options import TREE_RULES, Delta, Json, NeighboursOption, TreeText, features_of, wants_tree
 from privpac.concepts.named import RULES, rule_class
 from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
 from privpac.planning import Plan, plan_of_tree
-from privpac.planning import plan as plan_users
+from privpac.planning import plan as ask
 
 __all__ = ["plan"]
 
@@ -35,13 +35,16 @@ def _size(text: str) -> int:
 @app.command()
 def plan(
     rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}, or tree with --tree.")],
-    epsilon: Epsilon,
+    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")] = None,
+    users: Annotated[
+        int | None, typer.Option("--users", "-n", help="With --epsilon: which alpha can be promised; with --alpha: which epsilon.")
+    ] = None,
     domain: Annotated[str | None, typer.Option(help="Number of values of the one feature, e.g. 1441 or 2^64.")] = None,
     feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")] = None,
     records_per_user: Annotated[
         list[int] | None, typer.Option("--records-per-user", "-m", help="Records each person holds. Repeat.")
     ] = None,
-    alpha: Annotated[str, typer.Option(help="Excess error wanted.")] = "0.05",
+    alpha: Annotated[str | None, typer.Option(help="Excess error wanted (0.05).")] = None,
     beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = "0.05",
     tree: TreeText = None,
     delta: Delta = None,
@@ -54,14 +57,16 @@ def plan(
 
     privpac plan threshold --domain 2^64 --records-per-user 16 --epsilon 1 --alpha 0.05
 
+    privpac plan threshold --domain 1441 --users 500 --epsilon 1     (which error can 500 people be promised?)
+
     privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
     """
     if wants_tree(rule if rule in TREE_RULES or tree is not None else None, tree):
-        if domain or feature or noise or setting == "agnostic":
+        if domain or feature or noise or users or setting == "agnostic":
             raise ParameterError(
-                "a tree brings its own domain and is planned for labels without noise: leave out --domain, --feature, --noise"
+                "a tree brings its own domain and is planned for labels without noise: leave out --domain, --feature, --noise, --users"
             )
-        result = _plan_tree(tree or "", delta, epsilon, alpha, beta, records_per_user, neighbours)
+        result: Any = _plan_tree(tree or "", delta, epsilon, alpha, beta, records_per_user, neighbours)
     else:
         if (domain is None) == (not feature):
             raise ParameterError("give either --domain (a number of values) or one or more --feature")
@@ -69,11 +74,12 @@ def plan(
             raise ParameterError("--delta goes with --tree; the other methods need none")
         features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}
         with working("planning"):
-            result = plan_users(
+            result = ask(
                 rule_class(rule if rule in RULES else rule.removesuffix("s"), features),
                 epsilon=epsilon,
                 alpha=alpha,
                 beta=beta,
+                n_users=users,
                 records_per_user=records_per_user or None,
                 neighbours=neighbours,
                 noise=noise,
@@ -84,14 +90,16 @@ def plan(
     else:
         console = Console(highlight=False)
         console.print(result.table())
-        for row in result.rows:
+        for row in result.rows if isinstance(result, Plan) else ():
             console.print(row.words(), markup=False, soft_wrap=True)
 
 
 def _plan_tree(
-    text: str, delta: str | None, epsilon: str, alpha: str, beta: str, records_per_user: list[int] | None, neighbours: str
+    text: str, delta: str | None, epsilon: str | None, alpha: str | None, beta: str, records_per_user: list[int] | None, neighbours: str
 ) -> Plan:
     """The same for a node of a tree."""
-    goal = {"epsilon": epsilon, "delta": delta or 0, "alpha": alpha, "beta": beta}
+    if epsilon is None:
+        raise ParameterError("give --epsilon")
+    goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta or 0, "alpha": alpha or "0.05", "beta": beta}
     with working("planning"):
         return plan_of_tree(parse_tree(text), records_per_user=records_per_user or None, neighbours=neighbours, **goal)

@@ -18,7 +18,7 @@ from privpac.concepts.trees.base import VC1Tree
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.learners.regret import RegretSelection
-from privpac.planning.plan import plan
+from privpac.planning.plan import plan_users
 from privpac.planning.predict import predict_excess
 from privpac.planning.trees import tree_reason
 
@@ -92,6 +92,6 @@ def _predicted(epsilon: str, neighbours: str, n: int, m: int, noise: float) -> C
 
 
 def _certified(concept: ConceptClass, epsilon: Any, neighbours: Neighbours, m: int) -> Choice:
-    rows = {row.method: row.n_users[0] for row in plan(concept, epsilon=epsilon, neighbours=neighbours, records_per_user=m).rows}
+    rows = {row.method: row.n_users[0] for row in plan_users(concept, epsilon=epsilon, neighbours=neighbours, records_per_user=m).rows}
     regret, mean = rows["regret selection"], rows["per-user mean"]
     return Choice("regret", f"no prediction for this class; certified users: regret {regret}, mean {mean}")

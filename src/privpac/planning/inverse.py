@@ -19,7 +19,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.planning.plan import MAX_EPSILON, STANDARD_RECORDS, Target
+from privpac.planning.plan import MAX_EPSILON, Target, read_records
 
 __all__ = ["InversePlan", "InverseRow", "least_alpha", "least_epsilon"]
 
@@ -111,8 +111,7 @@ def _inverse(
     if not isinstance(concept, ConceptClass):
         raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
     n, relation = positive_int(n_users, "n_users"), one_of(Neighbours, neighbours, "neighbours")
-    given = STANDARD_RECORDS if records_per_user is None else records_per_user
-    sizes = tuple(positive_int(m, "records_per_user") for m in (given if isinstance(given, Iterable) else (given,)))
+    sizes = read_records(records_per_user)
     eps = Fraction(1) if epsilon is None else rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
     a = Fraction(1, 2) if alpha is None else rational(alpha, "alpha", above=0, below=1)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")

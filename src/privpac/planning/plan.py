@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from io import StringIO
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 from privpac.bounds import (
     Certificate,
@@ -31,10 +31,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 
-if TYPE_CHECKING:
-    from privpac.planning.inverse import InversePlan
-
-__all__ = ["MAX_EPSILON", "STANDARD_RECORDS", "Plan", "PlanRow", "Target", "plan"]
+__all__ = ["MAX_EPSILON", "STANDARD_RECORDS", "Plan", "PlanRow", "Target", "plan_row", "plan_users", "read_records"]
 
 STANDARD_RECORDS = (1, 4, 16, 64, 256)
 """Numbers of records per user that are planned for when none is declared."""
@@ -109,78 +106,46 @@ class Plan:
         return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())  # type: ignore[attr-defined]
 
 
-@overload
-def plan(concept: ConceptClass, *, n_users: None = None, **more: Any) -> Plan: ...
-
-
-@overload
-def plan(concept: ConceptClass, *, n_users: int, **more: Any) -> InversePlan: ...
-
-
-def plan(
+def plan_users(
     concept: ConceptClass,
     *,
-    epsilon: Rational | None = None,
-    alpha: Rational | None = None,
+    epsilon: Rational,
+    alpha: Rational = "0.05",
     beta: Rational = "0.05",
     records_per_user: int | Iterable[int] | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
     setting: str | None = None,
-    n_users: int | None = None,
-) -> Plan | InversePlan:
-    """How many users are certified to suffice for excess error at most ``alpha`` (0.05) with probability ``1 - beta``?
-
-    With ``n_users`` the question is turned round: the least ``alpha`` that so many users can be promised at ``epsilon``, or, with ``alpha``
-    given and no ``epsilon``, the least epsilon that it takes (:mod:`privpac.planning.inverse`).
+) -> Plan:
+    """How many users are certified to suffice for excess error at most ``alpha`` with probability ``1 - beta``?
 
     ``noise`` (thresholds): each label is wrong with at most this probability at every x, which certifies far fewer users.
     ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.  Where a method certifies nothing, or its bound is
     out of reach for these numbers, its row says so.
 
     >>> import privpac as pp
-    >>> pp.plan(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=16).row("realizable selection").n_users
+    >>> plan_users(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=16).row("realizable selection").n_users
     (24,)
     """
     if not isinstance(concept, ConceptClass):
         raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
     if setting not in (None, "realizable", "agnostic"):
         raise ParameterError(f"setting must be 'realizable' or 'agnostic', got {setting!r}")
-    if n_users is not None:
-        return _turned_round(concept, n_users, epsilon, alpha, beta, records_per_user, neighbours, noise, setting)
-    if epsilon is None:
-        raise ParameterError("give epsilon; or n_users and alpha, to ask which epsilon it takes")
-    alpha = "0.05" if alpha is None else alpha
     relation = one_of(Neighbours, neighbours, "neighbours")
     eps = rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
     a, b = rational(alpha, "alpha", above=0, below=1), rational(beta, "beta", above=0, below=1)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
-    sizes = _sizes(records_per_user)
+    sizes = read_records(records_per_user)
     task = Target(concept, eps, a, b, relation, flips)
     concept.size  # noqa: B018  # a class without its domains is refused here, once, and not in every row
-    rows = [_row(method, certify, sizes, also, kind) for method, certify, also, kind in task.methods(setting)]
+    rows = [plan_row(method, certify, sizes, also, kind) for method, certify, also, kind in task.methods(setting)]
     target = {"epsilon": str(epsilon), "alpha": str(alpha), "beta": str(beta), "neighbours": str(relation)}
     if noise is not None:
         target["noise"] = str(noise)
     return Plan(target, sizes, tuple(rows))
 
 
-def _turned_round(
-    concept: ConceptClass, n_users: int, epsilon: Rational | None, alpha: Rational | None, beta: Rational, records: Any, *more: Any
-) -> InversePlan:
-    from privpac.planning.inverse import least_alpha, least_epsilon
-
-    if (epsilon is None) == (alpha is None):
-        raise ParameterError("with n_users give epsilon (which alpha can be promised?) or alpha (which epsilon does it take?), not both")
-    names = ("neighbours", "noise", "setting")
-    common: dict[str, Any] = {"n_users": n_users, "beta": beta, "records_per_user": records, **dict(zip(names, more))}
-    if epsilon is not None:
-        return least_alpha(concept, epsilon=epsilon, **common)
-    assert alpha is not None
-    return least_epsilon(concept, alpha=alpha, **common)
-
-
-def _sizes(records: int | Iterable[int] | None) -> tuple[int, ...]:
+def read_records(records: int | Iterable[int] | None) -> tuple[int, ...]:
     if records is None:
         return STANDARD_RECORDS
     given = list(records) if isinstance(records, Iterable) and not isinstance(records, str) else [records]
@@ -189,7 +154,7 @@ def _sizes(records: int | Iterable[int] | None) -> tuple[int, ...]:
     return tuple(positive_int(m, "records_per_user") for m in given)
 
 
-def _row(method: str, certify: Callable[[int], Certificate], sizes: Iterable[int], also: str = "", kind: str = "certified") -> PlanRow:
+def plan_row(method: str, certify: Callable[[int], Certificate], sizes: Iterable[int], also: str = "", kind: str = "certified") -> PlanRow:
     """One method for all sizes; a bound that refuses a size (too many records to scan, epsilon too small) leaves it open and says why."""
     numbers: list[int | None] = []
     assumption = note = ""

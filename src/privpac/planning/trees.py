@@ -8,7 +8,7 @@ vocabularies, and the second needs fewer users for thresholds and other small cl
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -17,21 +17,47 @@ from privpac.bounds.certificate import Certificate
 from privpac.bounds.realizable import plan_realizable
 from privpac.bounds.tree_plan import plan_tree
 from privpac.bounds.trees import lower_tree
+from privpac.concepts.points import Points
+from privpac.concepts.thresholds import Thresholds
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.branches import BranchThresholds
 from privpac.concepts.trees.combine import Combined
 from privpac.concepts.trees.explicit import ExplicitTree
 from privpac.concepts.trees.implicit import PathTree, StarTree
-from privpac.errors import ParameterError
+from privpac.data import Domain
+from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
 from privpac.learners.tree_levels import MAX_LEVELS, widest
-from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, _row, _sizes
+from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, plan_row, read_records
 
-__all__ = ["plan_of_tree", "rules_of", "selection_instead", "tree_reason"]
+__all__ = ["as_tree", "plan_of_tree", "rules_of", "selection_instead", "tree_reason"]
 
 LISTED = 1 << 20
 """Rules that selection goes through one by one at most."""
+
+
+def as_tree(concept: Any, features: Mapping[str, Domain | None]) -> VC1Tree:
+    """A tree as it is; cut-offs in one direction and single values as the path and the star they are.
+
+    ``features``: the declared columns of the data, for a class that leaves its column or domain to them.
+
+    >>> from privpac.data import Integers
+    >>> as_tree(Thresholds(), {"age": Integers(0, 99)}).height
+    100
+    """
+    if isinstance(concept, VC1Tree):
+        return concept
+    if not isinstance(concept, (Thresholds, Points)) or getattr(concept, "direction", "") == "both":
+        raise ParameterError(
+            f"the method 'tree' learns trees such as PrefixTree(8), cut-offs in one direction and points, not {type(concept).__name__}"
+        )
+    name, domain = concept.feature, concept.domain
+    if domain is None:
+        domain = features.get(name) if name is not None else next(iter(features.values()), None) if len(features) == 1 else None
+    if domain is None:
+        raise ParameterError("the method 'tree' needs the domain of the column: declare it, such as Thresholds(Integers(0, 100))")
+    return PathTree(domain, name, concept.direction) if isinstance(concept, Thresholds) else StarTree(domain, name)
 
 
 def rules_of(tree: VC1Tree) -> int | None:
@@ -60,11 +86,11 @@ def rules_of(tree: VC1Tree) -> int | None:
 def selection_instead(tree: VC1Tree) -> str:
     """How to select from all rules of the tree, empty where that cannot run."""
     if isinstance(tree, PathTree):
-        return f"Thresholds(domain, direction={tree.direction!r}) with setting='realizable'" if tree.size <= 1 << 64 else ""
+        return f"Thresholds(domain, direction={tree.direction!r})" if tree.size <= 1 << 64 else ""
     if isinstance(tree, StarTree):
-        return "Points(domain) with setting='realizable'"
+        return "Points(domain)"
     rules = rules_of(tree)
-    return "FiniteClass of its rules with setting='realizable'" if rules is not None and rules <= LISTED else ""
+    return "FiniteClass of its rules" if rules is not None and rules <= LISTED else ""
 
 
 def plan_of_tree(
@@ -96,7 +122,7 @@ def plan_of_tree(
         rational(alpha, "alpha", above=0, below=1),
         rational(beta, "beta", above=0, below=1),
     )
-    sizes, width = _sizes(records_per_user), widest(tree)
+    sizes, width = read_records(records_per_user), widest(tree)
     if width is None and given == 0:
         raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6")
     goal: dict[str, Any] = {"epsilon": eps, "alpha": a, "beta": b, "neighbours": relation}
@@ -105,16 +131,22 @@ def plan_of_tree(
     def certified(form: str, m: int) -> Certificate:
         return plan_tree(height=tree.height, width=width, delta=spent, records_per_user=m, form=form, **goal)
 
-    rows = [_row("tree learner", lambda m: certified("best", m), sizes)]
+    rows = [plan_row("tree learner", lambda m: certified("best", m), sizes)]
     if simple:
-        rows.append(_row("tree learner, simple bound", lambda m: certified("simple", m), sizes))
+        rows.append(plan_row("tree learner, simple bound", lambda m: certified("simple", m), sizes))
     if (rules := rules_of(tree)) is not None:
-        every = _row("selection from all rules", lambda m: plan_realizable(log_size=math.log(rules), records_per_user=m, **goal), sizes)
+        every = plan_row("selection from all rules", lambda m: plan_realizable(log_size=math.log(rules), records_per_user=m, **goal), sizes)
         rows.append(replace(every, note=_compared(tree, rows[0], every, sizes)))
     if tree.height > 0:
-        rows.append(_row("any private learner", lambda m: lower_tree(delta=given, records_per_user=m, **goal), sizes, kind="lower bound"))
+        rows.append(
+            plan_row("any private learner", lambda m: lower_tree(delta=given, records_per_user=m, **goal), sizes, kind="lower bound")
+        )
     shown = "open vocabulary" if width is None else "one node per level" if width == 1 else f"at most {_count(width)} nodes per level"
-    target = {"tree": f"{type(tree).__name__} of height {_count(tree.height)}, {shown}", "epsilon": str(epsilon), "delta": f"{float(given):g}"}
+    target = {
+        "tree": f"{type(tree).__name__} of height {_count(tree.height)}, {shown}",
+        "epsilon": str(epsilon),
+        "delta": f"{float(given):g}",
+    }
     return Plan(target | {"alpha": str(alpha), "beta": str(beta), "neighbours": str(relation)}, sizes, tuple(rows))
 
 
@@ -133,7 +165,9 @@ def _compared(tree: VC1Tree, learner: PlanRow, every: PlanRow, sizes: tuple[int,
         else "needs no fewer users than the tree learner"
     )
     how = selection_instead(tree)
-    return "; ".join([*words, f"learn it by {how}" if how else "by formula only: there are too many rules to go through"])
+    return "; ".join(
+        [*words, f"learn {how} with setting='realizable'" if how else "by formula only: there are too many rules to go through"]
+    )
 
 
 def tree_reason(tree: VC1Tree, epsilon: Rational, delta: Rational, neighbours: Neighbours, records_per_user: int | None) -> str:
@@ -145,9 +179,13 @@ def tree_reason(tree: VC1Tree, epsilon: Rational, delta: Rational, neighbours: N
         return "the tree has one rule"
     if not how:
         return f"there are about 2^{rules.bit_length() - 1} rules, too many to go through one by one"
+    hint = f"the class is a tree; with {_count(rules)} rules selection from all of them ({how}) may need fewer users"
     if records_per_user is None:
-        return f"the class is a tree; with {_count(rules)} rules selection from all of them ({how}) may need fewer users"
-    asked = {"delta": delta, "alpha": "0.1", "records_per_user": records_per_user, "neighbours": neighbours}
-    plan = plan_of_tree(tree, epsilon=epsilon, simple=False, **asked)  # type: ignore[arg-type]
+        return hint
+    asked: dict[str, Any] = {"delta": delta, "alpha": "0.1", "records_per_user": records_per_user, "neighbours": neighbours}
+    try:
+        plan = plan_of_tree(tree, epsilon=epsilon, simple=False, **asked)
+    except (ParameterError, TooLargeError):  # nothing to plan; what is wrong for the learner, the learner says
+        return hint
     users, other = plan.row("tree learner").n_users[0], plan.row("selection from all rules").n_users[0]
     return f"the class is a tree; certified users for error 0.1: {users}, by selection from all {_count(rules)} rules ({how}): {other}"

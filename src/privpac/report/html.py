@@ -24,7 +24,7 @@ from privpac.concepts.trees import Taxonomy, TreeRule, VC1Tree
 from privpac.concepts.trees.prefix import Region
 from privpac.errors import ParameterError, TooLargeError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee
-from privpac.planning import Plan, plan, plan_of_tree
+from privpac.planning import Plan, plan_of_tree, plan_users
 from privpac.released import Released
 from privpac.report.plots import NO, YES, plan_picture, rule_picture
 
@@ -98,7 +98,7 @@ def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee) -> Pl
         if isinstance(concept, VC1Tree):
             spent = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "neighbours": guarantee.neighbours}
             return plan_of_tree(concept, simple=False, **spent)  # type: ignore[arg-type]
-        return plan(concept, epsilon=guarantee.epsilon, neighbours=guarantee.neighbours)
+        return plan_users(concept, epsilon=guarantee.epsilon, neighbours=guarantee.neighbours)
     except (ParameterError, TooLargeError):
         return None
 

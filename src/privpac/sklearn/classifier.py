@@ -20,14 +20,17 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 
 from privpac.api import learner_for
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import rule_class
 from privpac.concepts.trees import BranchThresholds, VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import Unit
+from privpac.planning.methods import named_class
 from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateRuleClassifier"]
+
+APPROXIMATE = ("agreement", "trimmed")
+"""Methods that take a delta."""
 
 
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -75,6 +78,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         ledger: str | Path | None = None,
         tree: VC1Tree | str | None = None,
         delta: Any = 0,
+        records_per_user: int | None = None,
     ) -> None:
         self.rule = rule
         self.epsilon = epsilon
@@ -89,6 +93,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.ledger = ledger
         self.tree = tree
         self.delta = delta
+        self.records_per_user = records_per_user
 
     # Fitting
 
@@ -107,10 +112,12 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             unit=Unit.ITEM if groups is None else Unit.USER,
             max_records=self.max_records,
             public_n_users=self.public_n_users,
-            delta=None if self.tree is None else self.delta,
+            records_per_user=self.records_per_user,
+            delta=self.delta if self.tree is not None or self.method in APPROXIMATE else None,
         )
         released = self._release(learner, columns, target, groups, features)
-        self.released_ = replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
+        # "Nothing" is a covered output: the fit stands, and predict says that there is no rule.
+        self.released_ = replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y))) if released else released
         return self
 
     def _check_tree(self) -> None:
@@ -120,14 +127,14 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             raise ParameterError("rule='tree' needs tree=, such as PrefixTree(8) or 'path:/'")
         if self.tree is not None and not wanted:
             raise ParameterError(f"tree= goes with rule='tree', got rule={self.rule!r}")
-        if not wanted and self.delta != 0:
-            raise ParameterError(f"delta= goes with rule='tree'; the rule {self.rule!r} needs none")
+        if not wanted and self.delta != 0 and self.method not in APPROXIMATE:
+            raise ParameterError(f"delta= goes with rule='tree' or method= one of {', '.join(APPROXIMATE)}; here none is needed")
 
     def _concept(self, names: list[str]) -> tuple[ConceptClass | VC1Tree, dict[str, Domain]]:
         """The class of rules on the columns of X, with their domains."""
         if self.tree is None:
             features = self._domains(names)
-            return rule_class(self.rule, features), features
+            return named_class(self.rule, features, self.method), features
         tree = parse_tree(self.tree) if isinstance(self.tree, str) else self.tree
         if not isinstance(tree, VC1Tree):
             raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), or its text, got {type(tree).__name__}")

@@ -1,0 +1,97 @@
+"""Trimming and agreement through every door, and "nothing was released" as an ordinary result."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import privpac as pp
+from privpac.cli import app as cli
+from privpac.errors import NoReleaseError, ParameterError
+from privpac.learners.agreed_class import AgreedRules
+from privpac.sklearn import PrivateRuleClassifier
+
+RNG = np.random.default_rng(4)
+
+
+def _agreeing(users: int = 80, records: int = 200) -> tuple[pl.DataFrame, np.ndarray]:  # type: ignore[type-arg]
+    n = users * records
+    frame = pl.DataFrame({"a": RNG.integers(0, 2, n), "b": RNG.integers(0, 2, n), "c": RNG.integers(0, 2, n)})
+    frame = frame.with_columns(
+        y=((pl.col("a") == 1) & (pl.col("b") == 0)).cast(pl.Int64), who=pl.Series(np.repeat(np.arange(users), records))
+    )
+    return frame, frame["y"].to_numpy()
+
+
+@pytest.mark.parametrize("rule", ["conjunction", "decision-list", "halfspace", "naive-bayes", "stump"])
+def test_agreement_learns_every_kind_through_the_estimator(rule: str) -> None:
+    frame, y = _agreeing()
+    bits = {name: pp.Integers(0, 1) for name in "abc"}
+    model = PrivateRuleClassifier(rule=rule, method="agreement", epsilon=8, delta="1e-6", domains=bits)
+    model.fit(frame.select("a", "b", "c"), y, groups=frame["who"])
+    assert str(model.guarantee_) == "(8, 1e-06)-DP per user, add-remove"
+    right = float(np.mean(model.predict(frame.select("a", "b", "c")) == y))
+    # A conjunction of two columns: every kind but one cut says it exactly; one cut is right on three quarters.
+    assert model.released_.outcome == "default" or right >= (0.7 if rule == "stump" else 0.95)
+
+
+def test_agreement_by_name_and_its_limits() -> None:
+    frame, _ = _agreeing(20, 50)
+    data = pp.UserData.from_frame(frame, user="who", features={name: pp.Integers(0, 1) for name in "abc"}, label="y")
+    released = pp.learn(data, AgreedRules("naive-bayes", ["a", "b", "c"]), epsilon=4, delta="1e-6", method="agreement")
+    assert pp.Released.from_json(released.to_json()).hypothesis == released.hypothesis
+    with pytest.raises(pp.errors.TooLargeError, match="agreement"):
+        pp.learn(data, AgreedRules("naive-bayes", ["a", "b", "c"]), epsilon=1)
+    with pytest.raises(ParameterError, match="by agreement"):
+        pp.learn(data, pp.Rectangles({name: pp.Integers(0, 1) for name in "abc"}), epsilon=1, method="agreement")
+
+
+def _differing(users: int = 400) -> pl.DataFrame:
+    """Half of the users follow one cut, half another: the trimmed test almost surely refuses."""
+    x = np.tile(np.arange(10), users)
+    who = np.repeat(np.arange(users), 10)
+    return pl.DataFrame({"who": who, "x": x, "y": (x > np.where(who % 2, 1, 8)).astype(int)})
+
+
+def test_nothing_is_an_ordinary_result_of_the_estimator() -> None:
+    frame = _differing()
+    model = PrivateRuleClassifier(
+        rule="threshold", method="trimmed", epsilon=1, delta="1e-9", neighbours="replace", records_per_user=10, domains=[pp.Integers(0, 9)]
+    )
+    model.fit(frame.select("x"), frame["y"], groups=frame["who"])
+    assert model.released_.outcome == "none"
+    with pytest.raises(NoReleaseError):
+        model.predict(frame.select("x"))
+
+
+def run(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> int:
+    monkeypatch.setattr("sys.argv", ["privpac", *words])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    return int(left.value.code or 0)
+
+
+def test_nothing_has_its_exit_code_and_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, report = tmp_path / "t.parquet", tmp_path / "r.html"
+    _differing().write_parquet(table)
+    words = ["learn", str(table), "--user", "who", "--label", "y", "--feature", "x=0:9", "--epsilon", "1", "--method", "trimmed"]
+    words += ["--delta", "1e-9", "--neighbours", "replace", "-m", "10", "--json", "--report", str(report)]
+    assert run(monkeypatch, words) == 3
+    assert json.loads(capsys.readouterr().out)["outcome"] == "none"
+    assert "No rule was released" in report.read_text()
+
+
+def test_a_missing_delta_is_said_before_the_file_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["learn", str(tmp_path / "none.csv"), "--user", "who", "--label", "y", "--feature", "x=0:9", "--epsilon", "1"]
+    assert run(monkeypatch, [*words, "--method", "trimmed", "--neighbours", "replace", "-m", "10"]) == 2
+    assert "needs delta" in capsys.readouterr().err
+    with pytest.raises(ParameterError, match="delta"):
+        PrivateRuleClassifier(delta="1e-6").fit([[1.0], [2.0]], [0, 1], groups=[1, 2])

@@ -4,7 +4,7 @@ BIN := .venv/bin
 PEERS := .venv-peers/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast lint format docs bench clean
+.PHONY: help venv demo test test-fast test-browser test-spark lint format docs bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -31,6 +31,18 @@ test: venv  ## all tests
 
 test-fast: venv  ## tests without the long enumerations
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-browser: venv  ## the service's console in chromium (installed with apt where root may)
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
+		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } || true
+	@if command -v chromium >/dev/null; then \
+		{ $(BIN)/python -c "import playwright" 2>/dev/null || $(BIN)/python -m pip install --quiet --editable ".[browser]"; } \
+		&& $(BIN)/python -m pytest -n 0 -rs tests/browser; \
+	else echo "SKIPPED tests/browser: no chromium here, and apt cannot install it"; fi
+
+test-spark: venv  ## the Spark engine on a local cluster (needs Java 17 or later)
+	$(BIN)/python -m pip install --quiet --editable ".[spark]"
+	$(BIN)/python -m pytest -n 0 tests/engines/test_spark.py
 
 lint: venv  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests examples benchmarks

@@ -26,14 +26,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from privpac.cli import app as cli
-from privpac.data import Floats, Integers, UserData
+from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, UserData
 from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
 from privpac.guarantee import Guarantee
 from privpac.learners.session import PredictionSession
 from privpac.ledger import BudgetLedger
 from privpac.planning.service import plan_service
+from privpac.serve import app as module
 from privpac.serve.app import create_app
 from privpac.serve.keys import KeyStore, Role
+from privpac.serve.schema import _feature
 from privpac.serve.session_file import load_session, new_secret, operator_secret, rule_name, save_session
 
 SECRET = "5e" * 32
@@ -165,12 +167,14 @@ def test_one_and_many_records_are_answered_and_repeats_are_free(site: Site) -> N
 def test_budget_and_guarantee_are_told_and_the_share_is_kept(site: Site) -> None:
     promise = site.call("GET", "/guarantee").json()
     assert (promise["epsilon"], promise["unit"], promise["neighbours"], promise["queries"]) == ("3", "user", "add-remove", 400)
-    assert promise["features"] == [{"name": "x", "domain": "finite 64-bit floats"}]
+    (feature,) = promise["features"]
+    assert (feature["name"], feature["domain"], feature["kind"]) == ("x", "finite 64-bit floats", "floats")
     before = site.call("GET", "/budget", site.analyst).json()
     site.ask(123.25)
     after = site.call("GET", "/budget", site.analyst).json()
     assert (after["used"], after["key_used"], after["share"]) == (before["used"] + 1, before["key_used"] + 1, 300)
     assert after["remaining"] == 400 - after["used"]
+    assert [site.call("GET", "/budget", key).json()["role"] for key in (site.analyst, site.operator)] == ["analyst", "operator"]
 
 
 def test_the_console_lists_makes_and_revokes_keys(site: Site) -> None:
@@ -190,6 +194,7 @@ def test_the_console_lists_makes_and_revokes_keys(site: Site) -> None:
     assert site.call("DELETE", "/console/api/keys/unknown", site.operator).status_code == 404
     history = site.call("GET", "/console/api/history", site.operator).json()
     assert sum(span["answers"] for span in history["answers"]) == site.used()
+    assert history["step"] == "minute"
 
 
 @pytest.mark.parametrize("path", ["/budget", "/console/api/keys", "/console/api/history"])
@@ -211,7 +216,10 @@ def test_the_page_and_the_description_load_nothing_from_elsewhere(site: Site) ->
     for text in (page.text, *(site.call("GET", f"/static/console.{kind}").text for kind in ("js", "css"))):
         assert "http:" not in text
         assert "https:" not in text
-    assert "default-src 'none'" in page.headers["content-security-policy"]
+    policy = page.headers["content-security-policy"]
+    for rule in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"):
+        assert rule in policy
+    assert "unsafe" not in policy
     assert site.call("GET", "/docs").status_code == 404
     described = site.call("GET", "/openapi.json").json()
     assert {"/predict", "/budget", "/guarantee", "/healthz"} <= set(described["paths"])
@@ -334,6 +342,56 @@ def test_a_killed_service_goes_on_where_it_stopped_and_the_log_is_silent(tmp_pat
     assert "Traceback" not in log
     for secret in (site.analyst, site.operator, SECRET, "-7.25"):
         assert secret not in log
+
+
+# Warming up
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_worker_is_warm_before_it_listens_and_nothing_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
+    session, ledger = learned(tmp_path, 6)
+    session = replace(session, _voters=session._voters * epochs)
+    counted: list[int] = []
+    count = PredictionSession._count
+    monkeypatch.setattr(PredictionSession, "_count", lambda self, epoch, codes: counted.append(epoch) or count(self, epoch, codes))
+    before = ledger.queries.head(session.session_id)
+    create_app(session, ledger, KeyStore(tmp_path / "keys"))
+    assert "_laws" in session.__dict__
+    assert set(counted) == set(range(epochs))
+    assert ledger.queries.head(session.session_id) == before
+    assert session.used() == 0
+
+
+def test_long_histories_are_told_by_day(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.ask(555.5)
+    for most, step, width in ((500, "minute", 16), (0, "day", 10)):
+        monkeypatch.setattr(module, "_MAX_SPANS", most)
+        body = site.call("GET", "/console/api/history", site.operator).json()
+        assert body["step"] == step
+        assert {len(span["start"]) for span in body["answers"]} == {width}
+        assert sum(span["answers"] for span in body["answers"]) == site.used()
+
+
+@pytest.mark.parametrize(
+    ("domain", "form"),
+    [
+        (Floats(), ("floats", None, None, None, None)),
+        (Integers(-3, 2**64 - 4), ("integers", "-3", str(2**64 - 4), None, None)),
+        (Grid(0, 1, "0.1"), ("grid", "0", "1", "0.1", None)),
+        (Dates("2020-01-01", "2020-12-31"), ("dates", "2020-01-01", "2020-12-31", None, None)),
+        (Categories(["a", "b"]), ("categories", None, None, None, ["a", "b"])),
+        (Categories([True, 7]), ("categories", None, None, None, ["true", "7"])),
+        (Categories(range(201)), ("categories", None, None, None, None)),
+    ],
+    ids=["floats", "integers", "grid", "dates", "names", "mixed", "many"],
+)
+def test_a_form_learns_the_declared_domain(domain: Domain, form: tuple[object, ...]) -> None:
+    shown = _feature("x", domain)
+    assert (shown.kind, shown.low, shown.high, shown.step, shown.choices) == form
+    for value in (shown.low, shown.high, *(shown.choices or ())):
+        if value is not None:
+            sent = json.loads(value) if shown.kind in ("integers", "grid") else value
+            assert domain.encode([sent])[1].all()
 
 
 # Session files and keys
@@ -462,6 +520,14 @@ def test_the_command_line_fits_a_session_and_spends_only_when_all_is_well(tmp_pa
         (spend,) = ledger.history()
         assert (str(spend.eps), spend.spend_id) == ("1", body["session_id"])
         assert load_session(tmp_path / "s.ppm", operator_secret(tmp_path / "key"), ledger).remaining() == 20
+        load_session(tmp_path / "s.ppm", operator_secret(tmp_path / "key"), ledger).predict([[101.5], [90.25], [101.5]])
+        ledger.spend(Guarantee("1/2", unit="user", neighbours="add-remove"), "a rule")
+    (listed,) = json.loads(run_cli("ledger", "show", "b.db", "--json")[1])["sessions"]
+    head = listed.pop("head")
+    assert listed == {"seq": 1, "session_id": body["session_id"], "answered": 2, "queries": 20}
+    assert run_cli("ledger", "verify", "b.db", "--published", head)[0] == 0
+    assert run_cli("ledger", "verify", "b.db", "--published", "0" * 64)[0] != 0
+    assert "prediction session" in run_cli("ledger", "show", "b.db")[1]
     identity = json.loads(run_cli("serve", "keys", "new", "s.ppm", "--name", "ann", "--share", "5", "--json")[1])["id"]
     assert run_cli("serve", "keys", "revoke", "s.ppm", identity)[0] == 0
     assert json.loads(run_cli("serve", "keys", "list", "s.ppm", "--json")[1])[0]["revoked"] is not None

@@ -44,7 +44,7 @@ from privpac.errors import (
     SchemaError,
 )
 from privpac.guarantee import Guarantee, Neighbours
-from privpac.learners.prediction import PredictionSession, VotePredictor, consistent_rule
+from privpac.learners.prediction import PredictionSession, VotePredictor, consistent_rule, transcript_law
 from privpac.learners.relabel import Relabelling
 from privpac.ledger import BudgetLedger
 from privpac.planning.service import plan_service
@@ -453,3 +453,11 @@ def test_seeded_sessions_carry_no_guarantee_and_no_ledger_pays_for_them(tmp_path
         with pytest.raises(InsecureRandomnessError):
             predictor().learn(people(), rng=SeededRng(5), ledger=ledger)
     assert ledger.history() == ()
+
+
+@pytest.mark.parametrize("rate", [{"gamma": "1/2"}, {"base": 3}], ids=["gamma", "base"])
+@pytest.mark.parametrize("relabel", [{"eta": "1/8"}, {"base": 2}], ids=["eta", "base"])
+def test_transcripts_of_rational_and_exponential_laws_mix(rate: dict[str, Any], relabel: dict[str, Any]) -> None:
+    data = UserData.from_users([[(0, 0)], [(1, 1)], [(1, 0)]], features={"x": Integers(0, 2)})
+    law = transcript_law(Relabelling(Thresholds(), 1, 1, split_rate="1/4", **relabel), data, [0, 2], voters=2, **rate)
+    assert abs(sum(float(law.prob(text)) for text in ("00", "01", "10", "11")) - 1) < 1e-12

@@ -48,6 +48,8 @@ _ROOMS = {
         "walk_failure",
     ),
     "pairwise": ("certify_pairwise", "pairwise_closed_form", "plan_pairwise"),
+    "rate_tables": ("table",),
+    "rates": ("RateTable",),
     "realizable": ("certify_realizable", "plan_realizable", "realizable_closed_form"),
     "reduction": ("empirical_size", "inner_budget", "largest_rate", "solve_b", "theorem_a", "theorem_b", "theorem_c"),
     "reduction_plan": ("ReductionPlan", "plan_reduction"),
@@ -81,6 +83,19 @@ _ROOMS = {
     "representation": ("BoostedSize", "PointsSize", "boosting_size", "points_representation"),
     "scheffe": ("certify_scheffe", "clipped_mean", "plan_scheffe"),
     "tree_plan": ("certified_alpha", "plan_tree"),
+    "votes": (
+        "certified_voters",
+        "fewest_voters",
+        "gamma_for_transcript",
+        "most_queries",
+        "part_size",
+        "service_spend",
+        "transcript_epsilon",
+        "vote_epsilon",
+        "vote_gamma",
+        "vote_rho",
+        "wrong_answer",
+    ),
     "trees": ("TreeBudget", "generic_tree", "lower_tree", "spread_failure", "text_tree", "tree_failure"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

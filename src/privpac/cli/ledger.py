@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from rich.table import Column, Table
 
 from privpac.cli.app import app
 from privpac.cli.options import Json, open_ledger
+from privpac.errors import LedgerMismatch
 from privpac.exact import shown
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger, Rule
@@ -44,8 +46,9 @@ def new(
 def show(path: Where, json: Json = False) -> None:
     """What was spent, and what is left."""
     book = open_ledger(path)
+    sessions = _sessions(book)
     if json:
-        typer.echo(book.export_json())
+        typer.echo(json_format.dumps(json_format.loads(book.export_json()) | {"sessions": sessions}, indent=1))
         return
     console = Console(highlight=False, markup=False)
     zcdp = book.rule is Rule.ZCDP
@@ -57,7 +60,25 @@ def show(path: Where, json: Json = False) -> None:
         console.print(table)
     else:
         console.print("nothing was spent yet")
+    if sessions:
+        answered = Table(
+            "spend", Column("prediction session", overflow="fold"), Column("answered", justify="right"), Column("limit", justify="right")
+        )
+        for session in sessions:
+            answered.add_row(*(str(session[name]) for name in ("seq", "session_id", "answered", "queries")))
+        console.print(answered)
     console.print(f"dataset {book.dataset}: budget {book.budget.summary}; left {book.remaining()}", soft_wrap=True)
+
+
+def _sessions(book: BudgetLedger) -> list[dict[str, int | str]]:
+    """Prediction sessions with what they have answered; a session has the id of the spend that paid for it."""
+    found: list[dict[str, int | str]] = []
+    for entry in book.history():
+        with suppress(LedgerMismatch):  # any other release
+            limit = book.queries.limit(entry.spend_id)
+            counts = {"seq": entry.seq, "answered": book.queries.used(entry.spend_id), "queries": limit}
+            found.append({"session_id": entry.spend_id, **counts, "head": book.queries.head(entry.spend_id)})
+    return found
 
 
 @ledger.command()

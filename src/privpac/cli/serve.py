@@ -217,7 +217,9 @@ def list_keys(session: Session, keys_file: Keys = None, json: Json = False) -> N
         return
     table = Table("id", "name", "role", "share", "made", "revoked")
     for key in found:
-        table.add_row(key.id, key.name, key.role, "no limit" if key.share is None else str(key.share), key.created, key.revoked or "")
+        table.add_row(
+            key.id, key.name, key.role, "no limit" if key.share is None else str(key.share), key.created[:10], (key.revoked or "")[:10]
+        )
     Console(highlight=False, markup=False).print(table if found else "no keys yet")
 
 

@@ -40,6 +40,7 @@ from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError, Too
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, positive_int
 from privpac.law import Law
+from privpac.law.numbers import Quotient
 from privpac.learners.chance import below
 from privpac.learners.relabel import BoundSplit, Relabelling
 from privpac.learners.session import PredictionSession, vote_law
@@ -299,12 +300,13 @@ def transcript_law(
             for places in arrangements:
                 ids = _voters(concept, part, places, voters)
                 votes = tuple(int(v) for v in np.sum([concept.predictions(asked, voter) for voter in ids], axis=0))
-                add = _plain(chance) * (weight / len(arrangements))
-                shares[votes] = shares[votes] + add if votes in shares else add
+                add = _times(_plain(chance), weight / len(arrangements))
+                shares[votes] = _plus(shares[votes], add) if votes in shares else add
     answers: dict[str, Any] = {}
     for votes, share in shares.items():
         for text, chance in _answers(votes, chances):
-            answers[text] = answers[text] + share * chance if text in answers else share * chance
+            add = _times(share, chance)
+            answers[text] = _plus(answers[text], add) if text in answers else add
     return Law.mixture((share, Law.point(text)) for text, share in answers.items())
 
 
@@ -312,6 +314,19 @@ def _plain(number: Any) -> Any:
     """A probability as a rational where it is one."""
     exact = getattr(number, "exact", None)
     return number if exact is None else exact
+
+
+def _plus(a: Any, b: Any) -> Any:
+    """Rationals stay rationals; with anything else they become numbers of a law."""
+    return a + b if isinstance(a, Fraction) and isinstance(b, Fraction) else _number(a) + _number(b)
+
+
+def _times(a: Any, b: Any) -> Any:
+    return a * b if isinstance(a, Fraction) and isinstance(b, Fraction) else _number(a) * _number(b)
+
+
+def _number(value: Any) -> Any:
+    return Quotient.of(value) if isinstance(value, Fraction) else value
 
 
 def _query_codes(concept: ConceptClass, queries: Any) -> Sequence[Any]:
@@ -336,5 +351,5 @@ def _answers(votes: tuple[int, ...], chances: Sequence[Mapping[str, Any]]) -> li
     """Texts of answers with their probabilities, given the votes."""
     parts: list[tuple[str, Any]] = [("", Fraction(1))]
     for ones in votes:
-        parts = [(text + bit, chances[ones][bit] * share) for text, share in parts for bit in "01"]
+        parts = [(text + bit, _times(chances[ones][bit], share)) for text, share in parts for bit in "01"]
     return parts

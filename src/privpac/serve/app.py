@@ -51,12 +51,14 @@ from privpac.serve.schema import (
     promise,
 )
 from privpac.serve.session_file import load_session, operator_secret
+from privpac.serve.warm import warm_up
 
 __all__ = ["CONFIGURATION", "Configuration", "create_app", "from_environment"]
 
 CONFIGURATION = "PRIVPAC_SERVE"
 _log = logging.getLogger("privpac.serve")
 _STATIC = files("privpac.serve") / "static"
+_STEPS, _MAX_SPANS = {"minute": 16, "hour": 13, "day": 10}, 500  # characters of a time that name its span
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore)
     """An ASGI application around a session that the ledger counts."""
     if not session.durable:
         raise ParameterError("a service needs a session that a ledger counts; learn it with ledger=")
+    warm_up(session)  # a worker listens only after this
     app = FastAPI(title="privpac prediction service", version="1", docs_url=None, redoc_url=None, debug=False)
     _add_errors(app)
     _add_predictions(app, session, keys)
@@ -167,7 +170,8 @@ def _add_predictions(app: FastAPI, session: PredictionSession, keys: KeyStore) -
         used, mine = session.used(), session.used(key.id)
         left = max(0, session.queries - used)
         own = left if key.share is None else max(0, min(left, key.share - mine))
-        return Budget(queries=session.queries, used=used, remaining=left, key=key.name, share=key.share, key_used=mine, key_remaining=own)
+        told: dict[str, Any] = {"key": key.name, "role": key.role, "share": key.share, "key_used": mine, "key_remaining": own}
+        return Budget(queries=session.queries, used=used, remaining=left, **told)
 
     @app.get("/guarantee")
     def guarantee() -> Promise:
@@ -194,10 +198,11 @@ def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger,
 
     @app.get("/console/api/history", responses=guarded)
     def history(credentials: Credentials) -> History:
-        """Answers counted, minute by minute."""
+        """Answers counted, by minute; by hour or by day where there would be too many."""
         _key(keys, credentials, Role.OPERATOR)
-        spans = ledger.queries.history(session.session_id)
-        return History(queries=session.queries, answers=[Span(minute=minute, answers=count) for minute, count in spans])
+        read = ((step, ledger.queries.history(session.session_id, width)) for step, width in _STEPS.items())
+        step, spans = next(found for found in read if len(found[1]) <= _MAX_SPANS or found[0] == "day")
+        return History(queries=session.queries, step=step, answers=[Span(start=start, answers=count) for start, count in spans])
 
     @app.get("/console/api/keys", responses=guarded)
     def list_keys(credentials: Credentials) -> KeyList:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -36,6 +37,9 @@ __all__ = [
 
 MAX_BATCH = 1000
 """Queries in one request."""
+
+_ENDS = {"low": "lo", "high": "hi", "step": "step"}
+_MAX_CHOICES = 200
 
 Scalar = StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=200)]
 
@@ -91,16 +95,22 @@ class Budget(BaseModel):
     used: int
     remaining: int
     key: str
+    role: Role
     share: int | None
     key_used: int
     key_remaining: int
 
 
 class Feature(BaseModel):
-    """One column of a query."""
+    """One column of a query: the declared domain in words, and what a form needs of it."""
 
     name: str
     domain: str
+    kind: str
+    low: str | None = None
+    high: str | None = None
+    step: str | None = None
+    choices: list[str] | None = None
 
 
 class Promise(BaseModel):
@@ -125,16 +135,17 @@ class Health(BaseModel):
 
 
 class Span(BaseModel):
-    """Answers counted within one minute (UTC)."""
+    """Answers counted within one span of time, named by its start (UTC)."""
 
-    minute: str
+    start: str
     answers: int
 
 
 class History(BaseModel):
-    """The budget over time."""
+    """The budget over time; ``step`` is the length of a span: minute, hour or day."""
 
     queries: int
+    step: str
     answers: list[Span]
 
 
@@ -175,9 +186,17 @@ def promise(session: PredictionSession) -> Promise:
         queries=session.queries,
         rule=rule_name(session.concept),
         label=session.label,
-        features=[Feature(name=name, domain=domain.describe()) for name, domain in session.features.items()],
+        features=[_feature(name, domain) for name, domain in session.features.items()],
         parameters={name: str(value) for name, value in session.parameters.items()},
     )
+
+
+def _feature(name: str, domain: Domain) -> Feature:
+    declared = domain.to_dict()
+    ends = {field: None if declared.get(key) is None else str(declared[key]) for field, key in _ENDS.items()}
+    listed = declared.get("values")
+    choices = None if listed is None or len(listed) > _MAX_CHOICES else [json.dumps(v) if isinstance(v, bool) else str(v) for v in listed]
+    return Feature(name=name, domain=domain.describe(), kind=str(declared["kind"]), choices=choices, **ends)
 
 
 # From records to codes

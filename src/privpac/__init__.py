@@ -45,13 +45,16 @@ _HOME = {
     "TreeLearner": "learners",
     "UserData": "data",
     "VC1Tree": "concepts",
+    "audit": "",
     "bounds": "",
+    "from_spark": "api_engines",
     "learn": "api",
     "learn_distribution": "api_distributions",
     "load": "api",
     "parse_tree": "concepts",
     "plan": "planning",
     "release": "ledger",
+    "scan": "api_engines",
     "select_distribution": "api_distributions",
 }
 

@@ -378,6 +378,12 @@ def test_bad_parameters_are_refused(bad: dict[str, Any]) -> None:
         compare(SMALL, **({"epsilon": 1, "n_users": 5, "methods": ["mean"]} | bad))
 
 
+def test_a_method_that_does_not_fit_the_class_is_refused_in_its_own_words() -> None:
+    people = people_of([[(1, 0), (4, 1)], [(2, 0)]], pp.Intervals())
+    with pytest.raises(ParameterError, match="search cannot run"):
+        compare(people, epsilon=1, methods=["mean", "search"])
+
+
 def test_more_users_than_the_table_has_and_what_is_no_population_are_refused() -> None:
     with pytest.raises(ParameterError, match="at most"):
         compare(people_of([[(1, 1)]]), epsilon=1, n_users=2, methods=["mean"])

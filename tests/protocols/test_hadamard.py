@@ -36,6 +36,7 @@ def _report_law(select: ChunkedHadamard, item: int | None) -> dict[tuple[int, in
 @pytest.mark.parametrize("select", [HadamardSelection(3, Fraction(3, 4)), ChunkedHadamard(5, Fraction(2, 3), 2)], ids=["one", "chunks"])
 def test_every_pair_of_items_is_protected_and_the_loss_is_attained(select: ChunkedHadamard) -> None:
     laws = [_report_law(select, item) for item in [None, *range(1 << select.bits)]]
+    assert laws == [select.message_law(item) for item in [None, *range(1 << select.bits)]]
     assert all(sum(law.values()) == 1 for law in laws)
     ratios = {p[report] / q[report] for p in laws for q in laws for report in p}
     assert max(ratios) == select.keep / (1 - select.keep)
@@ -79,3 +80,7 @@ def test_bad_shapes() -> None:
         HadamardSelection(3, Fraction(3, 4)).report(8, WordRng([0] * 9))
     with pytest.raises(ParameterError):
         ChunkedHadamard(0, Fraction(3, 4))
+    with pytest.raises(ParameterError):
+        HadamardSelection(3, Fraction(3, 4)).message_law(8)
+    with pytest.raises(TooLargeError, match="width"):
+        HadamardSelection(20, Fraction(3, 4)).message_law(0)

@@ -1,5 +1,38 @@
-"""Is a privacy claim true?  Decided exactly where the outputs are finite."""
+"""Is a privacy claim true?  Decided exactly where the outputs are finite, put to a statistical test elsewhere.
+
+The room itself can be called: ``pp.audit(learner_or_function, ...)`` is :func:`privpac.api_audit.audit`.
+"""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
 
 from privpac.audit.exact import ExactAudit, Universe, audit_exact, datasets, neighbouring, user_universe
+from privpac.audit.report import Audit, Outcome
+from privpac.audit.statistical import StatisticalAudit, audit_statistical, detectable
 
-__all__ = ["ExactAudit", "Universe", "audit_exact", "datasets", "neighbouring", "user_universe"]
+__all__ = [
+    "Audit",
+    "ExactAudit",
+    "Outcome",
+    "StatisticalAudit",
+    "Universe",
+    "audit_exact",
+    "audit_statistical",
+    "datasets",
+    "detectable",
+    "neighbouring",
+    "user_universe",
+]
+
+
+class _Room(ModuleType):
+    """``pp.audit`` is one name for a room and for its front door, whichever was imported first."""
+
+    def __call__(self, *args: Any, **options: Any) -> Audit:
+        made: Audit = import_module("privpac.api_audit").audit(*args, **options)
+        return made
+
+
+sys.modules[__name__].__class__ = _Room

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from rich.console import Console
 
 from privpac.api import learn as learn_rule
 from privpac.api import learner_for
+from privpac.api_engines import choose_engine, read_users
 from privpac.cli.app import FAILED, NOTHING, app, fail, working
 from privpac.cli.options import (
     Delta,
@@ -42,7 +44,7 @@ __all__ = ["learn"]
 
 @app.command()
 def learn(
-    table: Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")],
+    table: Annotated[str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")],
     label: Label,
     feature: Features,
     epsilon: Epsilon,
@@ -62,6 +64,9 @@ def learn(
     ] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
     label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="auto, memory, stream (Parquet larger than memory, also a folder of it) or spark; trees need memory.")
+    ] = "auto",
     ledger: Annotated[Path | None, typer.Option(help="Budget ledger to spend from (made with: privpac ledger new).")] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")] = None,
@@ -87,15 +92,18 @@ def learn(
     labels = label_map_of(label_map)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
-    with working("reading the table"):
-        data = UserData.read(table, user=user, features=features, label=label, on_invalid=on_invalid, label_map=labels)
+    engine = choose_engine(table, engine, in_memory=isinstance(concept, VC1Tree))
+    bar = nullcontext if engine == "stream" else working  # streams show the rows they read
+    with bar("reading the table"):
+        data = read_users(table, engine=engine, user=user, features=features, label=label, on_invalid=on_invalid, label_map=labels)
     planned = None
     if report is not None:
         from privpac.report import plan_for_report
 
         with working("planning"):
             planned = plan_for_report(concept, learner.guarantee)
-    with working(f"learning from {data.n_records:,} records"):  # on a terminal, for the curator
+    records = f" from {data.n_records:,} records" if isinstance(data, UserData) else ""
+    with bar(f"learning{records}"):  # on a terminal, for the curator
         released = learn_rule(data, concept, epsilon=epsilon, ledger=book, **options)
     # From here on the rule is paid for: neither a full disk nor a closed pipe may take it away.
     trouble = _write(released, out, report, planned)

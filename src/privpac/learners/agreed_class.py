@@ -28,7 +28,7 @@ from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain, UserData
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["AgreedRules", "kind_of"]
+__all__ = ["AgreedRules", "kind_of", "own_parameters"]
 
 _KINDS: dict[type[ConceptClass], str] = {
     Conjunctions: "conjunction",
@@ -39,6 +39,12 @@ _KINDS: dict[type[ConceptClass], str] = {
     Points: "point",
     Stumps: "stump",
 }
+_NEEDED: dict[type[ConceptClass], tuple[str, Any]] = {
+    DecisionLists: ("negations", True),
+    Points: ("zero", False),
+    Stumps: ("direction", "both"),
+}
+"""The option with which a class has exactly the rules of its kind."""
 
 
 def kind_of(concept: ConceptClass) -> str:
@@ -53,7 +59,15 @@ def kind_of(concept: ConceptClass) -> str:
             f"{type(concept).__name__} cannot be learned by agreement; use Thresholds in one direction, "
             f"{', '.join(c.__name__ for c in _KINDS)}, or AgreedRules of one of {', '.join(KINDS)}"
         )
+    option, value = _NEEDED.get(type(concept), ("", None))
+    if option and getattr(concept, option) != value:
+        raise ParameterError(f"{type(concept).__name__} can be learned by agreement with {option}={value!r} only")
     return found
+
+
+def own_parameters(concept: ConceptClass) -> dict[str, int | str]:
+    """Parameters of the task that the class itself fixes: a list has at most as many tests as the class allows."""
+    return {"stages": concept.length} if isinstance(concept, DecisionLists) else {}
 
 
 @dataclass(frozen=True)

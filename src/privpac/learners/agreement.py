@@ -32,7 +32,7 @@ from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, positive_int
 from privpac.law import BOTTOM, Law
-from privpac.learners.agreed_class import kind_of
+from privpac.learners.agreed_class import kind_of, own_parameters
 from privpac.learners.agreed_rule import AgreedRule
 from privpac.learners.base import Bound, Selection
 from privpac.mechanisms.votes import PureSelection, StableHistogram
@@ -123,7 +123,7 @@ class AgreementLearner(Selection):
         return {name: domain for name, domain in bound.concept.declared().items() if name is not None and domain is not None}
 
     def _task(self, bound: Bound) -> Task:
-        return task_of(kind_of(bound.concept), self._columns(bound), self.task, self.min_records)
+        return task_of(kind_of(bound.concept), self._columns(bound), {**own_parameters(bound.concept), **self.task}, self.min_records)
 
     def _votes(self, bound: Bound) -> dict[int, int]:
         task = self._task(bound)

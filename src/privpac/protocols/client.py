@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import os
+import secrets
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from privpac.protocols.manifest import Manifest
 from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
 from privpac.rng import Rng, secret_rng
 
-__all__ = ["Client", "bundle", "main", "unbundle"]
+__all__ = ["Client", "bundle", "keep_once", "main", "unbundle"]
 
 Records = Iterable[Mapping[str, Any]]
 
@@ -50,7 +51,10 @@ class Client:
 
     def item(self, records: Records) -> bytes | None:
         """The user's item: a function of these records and of public numbers only.  It must not leave the device as it is."""
-        x, y = encode(self.manifest.columns, self.manifest.label, records)
+        return self.item_of_codes(*encode(self.manifest.columns, self.manifest.label, records))
+
+    def item_of_codes(self, x: Any, y: Any) -> bytes | None:
+        """The same from codes of the columns (one row per record) and labels."""
         return self.manifest.task.learner.item(x, y, self.manifest.seed)
 
     def messages(self, records: Records, *, rng: Rng | None = None, store: Path | None = None) -> list[bytes]:
@@ -58,19 +62,18 @@ class Client:
         place = None if store is None else store / f"{self.manifest.run.hex()}.ppm"
         if place is not None and place.exists():
             return unbundle(place.read_bytes())
-        made = self._draw(records, secret_rng(rng))
-        if place is not None:
-            _write(place, bundle(made))
-        return made
+        made = self.send(self.item(records), rng)
+        return made if place is None else unbundle(keep_once(place, bundle(made)))
 
-    def _draw(self, records: Records, rng: Rng) -> list[bytes]:
-        said, run = self.item(records), self.manifest.run
+    def send(self, said: bytes | None, rng: Rng | None = None) -> list[bytes]:
+        """The messages for an item, or for nothing to say.  Every call is a release of its own."""
+        source, run = secret_rng(rng), self.manifest.run
         if self.manifest.protocol == "central":
             return [] if said is None else [pack_item(run, said)]
         number = None if said is None else self.manifest.task.learner.universe.number(said)
         if self.manifest.protocol == "local":
-            return [pack_report(run, *self.manifest.local.report(number, rng))]
-        return [pack_shuffled(run, bucket) for bucket in self.manifest.shuffle.messages(number, rng)]
+            return [pack_report(run, *self.manifest.local.report(number, source))]
+        return [pack_shuffled(run, bucket) for bucket in self.manifest.shuffle.messages(number, source)]
 
 
 def bundle(messages: Sequence[bytes]) -> bytes:
@@ -91,15 +94,23 @@ def unbundle(data: bytes, limit: int = 1 << 20) -> list[bytes]:
     return out
 
 
-def _write(place: Path, data: bytes) -> None:
-    """On disk before anything is sent, readable by the owner only."""
+def keep_once(place: Path, data: bytes) -> bytes:
+    """On disk before anything is sent, readable by the owner only; of two that draw at once the first wins, and both send its bytes."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = place.with_suffix(".part")
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    fresh = place.with_name(f"{place.stem}.{secrets.token_hex(8)}.part")
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(fresh, place)
+    try:
+        os.link(fresh, place)
+    except FileExistsError:
+        return place.read_bytes()
+    except OSError:  # a file system without links
+        os.replace(fresh, place)
+    finally:
+        fresh.unlink(missing_ok=True)
+    return data
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -110,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         client = Client(Manifest.read(Path(given[0]).read_bytes()))
-        with open(given[1], newline="", encoding="utf-8") as file:
+        with open(given[1], newline="", encoding="utf-8-sig") as file:
             sent = client.messages(list(csv.DictReader(file)), store=Path(given[3]) if len(given) == 4 else None)
         Path(given[2]).write_bytes(bundle(sent))
     except (ManifestError, ParameterError) as error:

@@ -25,9 +25,10 @@ from privpac.agreement.scores import walsh_hadamard
 from privpac.errors import ParameterError, TooLargeError
 from privpac.rng import Rng
 
-__all__ = ["ChunkedHadamard", "HadamardSelection"]
+__all__ = ["ChunkedHadamard", "HadamardSelection", "Report"]
 
 MAX_WIDTH = 22
+_LAW = 1 << 16
 Report = tuple[int, int, int]
 
 
@@ -80,6 +81,23 @@ class ChunkedHadamard:
         sign = 1 - ((j & value).bit_count() & 1)
         return chunk, j, sign if truth else 1 - sign
 
+    def message_law(self, item: int | None) -> dict[Report, Fraction]:
+        """The exact law of :meth:`report`, for short chunks."""
+        if item is not None and not 0 <= item < 1 << self.bits:
+            raise ParameterError(f"the item must have at most {self.bits} bits")
+        if self.chunks << self.width > _LAW:
+            raise TooLargeError(f"a law of more than {_LAW} chunks and values is not written out; take a smaller width")
+        law: dict[Report, Fraction] = {}
+        for chunk in range(self.chunks):
+            width = self.width_of(chunk)
+            value = 0 if item is None else (item >> (chunk * self.width)) & ((1 << width) - 1)
+            for j in range(1 << width):
+                sign = 1 - ((j & value).bit_count() & 1)
+                for bit in (0, 1):
+                    told = Fraction(1, 2) if item is None else self.keep if bit == sign else 1 - self.keep
+                    law[chunk, j, bit] = told / (self.chunks << width)
+        return law
+
     def accepts(self, report: Report) -> bool:
         """Whether a report could come from an honest client."""
         chunk, j, bit = report
@@ -94,16 +112,20 @@ class ChunkedHadamard:
             totals[chunk][j] += 2 * bit - 1
         return totals
 
+    def spectra(self, reports: Iterable[Report]) -> list[NDArray[np.int64]]:
+        """For each chunk, and each of its values ``v``, the sum of ``s_i (-1)**<j_i, v>``: estimates before scaling."""
+        return [walsh_hadamard(total) for total in self.sums(reports)]
+
     def estimates(self, reports: Iterable[Report]) -> list[list[Fraction]]:
         """For each chunk the unbiased estimates of the counts, over the reports of that chunk."""
         scale = 1 / (2 * self.keep - 1)
-        return [[scale * int(v) for v in walsh_hadamard(total)] for total in self.sums(reports)]
+        return [[scale * int(v) for v in spectrum] for spectrum in self.spectra(reports)]
 
     def decode(self, reports: Iterable[Report]) -> int:
         """The item put together from the likeliest value of every chunk; ties go to the smaller value."""
         item = 0
-        for chunk, total in enumerate(self.sums(reports)):
-            item |= int(np.argmax(walsh_hadamard(total))) << (chunk * self.width)
+        for chunk, spectrum in enumerate(self.spectra(reports)):
+            item |= int(np.argmax(spectrum)) << (chunk * self.width)
         return item
 
 

@@ -15,11 +15,11 @@ from functools import cached_property
 from typing import Any
 
 from privpac.agreement.tasks import Task
-from privpac.errors import ManifestError, ParameterError
-from privpac.protocols.columns import Column
+from privpac.errors import ManifestError, ParameterError, PrivpacError
+from privpac.protocols.columns import Column, exact
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.shuffle import ShuffleSelection
-from privpac.protocols.verify import keeps_local, shuffle_delta
+from privpac.protocols.verify import MAX_CAP, keeps_local, shuffle_delta
 from privpac.protocols.wire import canonical, run_id
 
 __all__ = ["VERSION", "Manifest"]
@@ -42,18 +42,20 @@ class Manifest:
 
     def __post_init__(self) -> None:
         try:
+            # A copy of its own: what was checked is what is used.
+            object.__setattr__(self, "values", json.loads(canonical(self.values)))
             self._check()
-        except (ParameterError, TypeError, KeyError, ValueError) as error:
+        except (PrivpacError, TypeError, LookupError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
             if isinstance(error, ManifestError):
                 raise
-            said = error if isinstance(error, ParameterError) else "an entry has a wrong type"
+            said = error if isinstance(error, ParameterError) else "an entry has a wrong type or is too large"
             raise ManifestError(f"the manifest is refused: {said}") from None
 
     @classmethod
     def read(cls, data: bytes | str) -> Manifest:
         """From JSON text."""
         try:
-            values = json.loads(data, parse_float=_refuse, parse_constant=_refuse)
+            values = json.loads(data, parse_float=_refuse, parse_constant=_refuse, object_pairs_hook=_once)
         except (ValueError, RecursionError):
             raise ManifestError("the manifest is not JSON of strings and integers") from None
         if not isinstance(values, dict):
@@ -65,7 +67,6 @@ class Manifest:
         return canonical(self.values)
 
     def _check(self) -> None:
-        canonical(self.values)
         strange, missing = set(self.values) - _KEYS, _KEYS - set(self.values)
         if strange or missing:
             raise ManifestError(
@@ -84,8 +85,8 @@ class Manifest:
         names = [column.name for column in self.columns]
         if len({*names, self.label}) != len(names) + 1:
             raise ManifestError("columns must have different names")
-        if len(self.seed) != 32:
-            raise ManifestError("the seed has 32 bytes")
+        if len(self.values["seed"]) != 64 or self.seed.hex() != self.values["seed"]:
+            raise ManifestError("the seed is 64 hexadecimal digits in small letters")
         if self.default is not None and self.task.learner.decode(self.default) is None:
             raise ManifestError("the default is no rule of this class")
         self._keeps()
@@ -100,10 +101,14 @@ class Manifest:
         elif self.protocol == "shuffle":
             if self._claim["neighbours"] != "replace" or not self.shuffle.n_min <= self.n_max <= 1 << 40:
                 raise ManifestError("a shuffled count is private under replace, for n_min to n_max clients")
+            if self.shuffle.cap > MAX_CAP:
+                raise ManifestError(f"a client sends at most {MAX_CAP} messages")
             if shuffle_delta(self.shuffle, self.n_max, self.epsilon) > self.delta:
                 raise ManifestError("the noise is too small for the guarantee claimed")
         elif self._mechanism["selector"] not in ("histogram", "pure") or self._claim["neighbours"] not in ("add-remove", "replace"):
             raise ManifestError("a central selector is 'histogram' or 'pure'")
+        elif (self.selector == "pure") != (self.delta == 0):
+            raise ManifestError("the selector 'pure' has delta 0, the selector 'histogram' a larger one")
 
     # What it says
 
@@ -126,11 +131,11 @@ class Manifest:
 
     @property
     def epsilon(self) -> Fraction:
-        return _fraction(self._claim["epsilon"])
+        return exact(self._claim["epsilon"])
 
     @property
     def delta(self) -> Fraction:
-        return _fraction(self._claim["delta"])
+        return exact(self._claim["delta"])
 
     @property
     def neighbours(self) -> str:
@@ -167,13 +172,13 @@ class Manifest:
 
     @cached_property
     def local(self) -> ChunkedHadamard:
-        return ChunkedHadamard(self.task.learner.universe.bits, _fraction(self._mechanism["keep"]), _count(self._mechanism["width"]))
+        return ChunkedHadamard(self.task.learner.universe.bits, exact(self._mechanism["keep"]), _count(self._mechanism["width"]))
 
     @cached_property
     def shuffle(self) -> ShuffleSelection:
         m = self._mechanism
         size, width = self.task.learner.universe.size, m["width"] if m["width"] == 0 else _count(m["width"])
-        return ShuffleSelection(size, _fraction(m["r"]), _fraction(m["p"]), _count(m["n_min"]), _count(m["cap"]), width, m["direction"])
+        return ShuffleSelection(size, exact(m["r"]), exact(m["p"]), _count(m["n_min"]), _count(m["cap"]), width, m["direction"])
 
     @property
     def n_max(self) -> int:
@@ -188,19 +193,17 @@ def _refuse(text: str) -> None:
     raise ValueError(text)
 
 
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two readers could take different ones of two equal keys."""
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("a key occurs twice")
+    return dict(pairs)
+
+
 def _object(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ManifestError(f"{name} must be an object")
     return value
-
-
-def _fraction(value: Any) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, (int, str)) or len(str(value)) > 200:
-        raise ManifestError("a rational is written as a text 'a/b'")
-    try:
-        return Fraction(value)
-    except (ValueError, ZeroDivisionError):
-        raise ManifestError("a rational is written as a text 'a/b'") from None
 
 
 def _count(value: Any) -> int:

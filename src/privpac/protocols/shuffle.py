@@ -87,9 +87,14 @@ class ShuffleSelection:
             return self.null
         if not 0 <= number < self.size:
             raise ParameterError("the item is not in the universe")
+        return self.places(number)[chunk]
+
+    def places(self, number: int) -> list[int]:
+        """The buckets that stand for an item, one for each chunk."""
         if self.width == 0:
-            return number
-        return (chunk << self.width) | ((number >> (chunk * self.width)) & ((1 << self.width) - 1))
+            return [number]
+        part = (1 << self.width) - 1
+        return [(chunk << self.width) | ((number >> (chunk * self.width)) & part) for chunk in range(self.chunks)]
 
     def messages(self, number: int | None, rng: Rng) -> list[int]:
         """The buckets of all messages of one client, in random order."""

@@ -3,6 +3,8 @@
 It sees who sent how many messages, and must not collude with the analyzer.  Clients are told apart by an authenticated name; the first
 submission of a name counts, later ones are dropped (an honest client sends the same bytes again).  A submission over the public cap, or
 beyond ``n_max`` clients, is dropped whole; a message that is not of this run is dropped by itself.  Nothing a client sends raises.
+
+A release closes the run: were later messages mixed in and released again, the difference would be those of a few clients.
 """
 
 from __future__ import annotations
@@ -26,10 +28,11 @@ class Dropped:
     repeated: int = 0
     over_cap: int = 0
     too_many_clients: int = 0
+    late: int = 0
 
     @property
     def total(self) -> int:
-        return self.malformed + self.repeated + self.over_cap + self.too_many_clients
+        return self.malformed + self.repeated + self.over_cap + self.too_many_clients + self.late
 
 
 @dataclass
@@ -40,6 +43,7 @@ class Shuffler:
     dropped: Dropped = field(default_factory=Dropped)
     _seen: set[Hashable] = field(default_factory=set, repr=False)
     _messages: list[int] = field(default_factory=list, repr=False)
+    _mixed: list[int] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.manifest.protocol != "shuffle":
@@ -53,6 +57,9 @@ class Shuffler:
     def submit(self, client: Hashable, messages: Iterable[object]) -> bool:
         """Take one client's messages; whether they were taken."""
         select = self.manifest.shuffle
+        if self._mixed is not None:
+            self.dropped.late += 1
+            return False
         listed: list[object] = []
         for message in messages:
             if len(listed) > select.cap:
@@ -69,16 +76,20 @@ class Shuffler:
             return False
         good = [read[0] for read in (parse(self.manifest.run, message, SHUFFLE) for message in listed) if read and read[0] < select.buckets]
         self.dropped.malformed += len(listed) - len(good)
+        if not good:
+            return False  # an honest client sends at least one message; who sends none adds no noise and is not counted
         self._seen.add(client)
         self._messages += good
         return True
 
     def release(self, rng: Rng | None = None) -> list[int] | None:
-        """The buckets of all messages in random order, once; ``None`` if fewer than ``n_min`` clients took part."""
+        """The buckets of all messages in random order, always the same ones; ``None`` while fewer than ``n_min`` clients took part."""
         if self.clients < self.manifest.shuffle.n_min:
             return None
-        source, out = secret_rng(rng), list(self._messages)
-        for i in range(len(out) - 1, 0, -1):
-            j = source.below(i + 1)
-            out[i], out[j] = out[j], out[i]
-        return out
+        if self._mixed is None:
+            source, out = secret_rng(rng), list(self._messages)
+            for i in range(len(out) - 1, 0, -1):
+                j = source.below(i + 1)
+                out[i], out[j] = out[j], out[i]
+            self._mixed = out
+        return list(self._mixed)

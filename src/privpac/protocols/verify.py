@@ -12,10 +12,13 @@ from privpac.errors import ManifestError
 from privpac.protocols.negative_binomial import Mass, exp_minus
 from privpac.protocols.shuffle import ShuffleSelection
 
-__all__ = ["TAIL", "keeps_local", "shuffle_delta"]
+__all__ = ["MAX_CAP", "TAIL", "cap_price", "keeps_local", "least_cap", "shuffle_delta"]
 
 TAIL = Fraction(1, 1 << 40)
 """The chance that one client would send more than the cap."""
+
+MAX_CAP = 1 << 18
+"""No client sends more messages than this."""
 
 _BITS = 256
 _MOST = 1 << 15
@@ -52,10 +55,14 @@ def shuffle_delta(select: ShuffleSelection, n_max: int, epsilon: Fraction) -> Fr
         total += max(Fraction(0), f[1] * noise.tail(first - 1)[1] - before[0] * noise.tail(first)[0] / decay_high)
     else:
         total += noise.beyond
-    real = 1 if select.direction == "over" else select.buckets - 1
-    if _over(select.buckets * select.share, select.p, select.cap - real) > TAIL:
+    if select.cap < least_cap(select):
         raise ManifestError("the cap on messages is too small for the noise")
-    return total + (1 + 1 / decay_low) * n_max * TAIL
+    return total + cap_price(epsilon, n_max)
+
+
+def cap_price(epsilon: Fraction, n_max: int) -> Fraction:
+    """What the cap costs of delta: ``(1 + e**epsilon) n_max TAIL``, rounded up."""
+    return (1 + 1 / _decay(epsilon)[0]) * n_max * TAIL
 
 
 def _boundary(share: Fraction, low: Fraction, high: Fraction, r: Fraction) -> int:
@@ -97,11 +104,21 @@ class _Tails:
         return self._tails[max(k, 0)] if k < len(self._tails) else (Fraction(0), self.beyond)
 
 
-def _over(x: Fraction, p: Fraction, most: int) -> Fraction:
-    """An upper bound on ``Pr[NB(x, p) > most]``."""
-    if most < 0:
-        return Fraction(1)
-    mass = Mass(x, p, 2 * _BITS + 4 * int(x + 1))
-    for k in range(most):
-        mass.step(k)
-    return 1 - Fraction(mass.sum[0], 1 << mass.bits)
+def least_cap(select: ShuffleSelection) -> int:
+    """The least cap that one client's messages exceed with probability at most ``TAIL``; whatever cap ``select`` has."""
+    x, real = select.buckets * select.share, 1 if select.direction == "over" else select.buckets - 1
+    if select.expected_messages > MAX_CAP:
+        raise ManifestError(f"a client would send more than {MAX_CAP} messages; choose fewer buckets, or more clients")
+    # (1 - p)**-x < 2**(x places): enough bits to see f(0).
+    places = (1 / (1 - select.p)).__ceil__().bit_length()
+    bits, most = 2 * _BITS + places * (int(x) + 1), 0
+    if bits > _MOST:
+        raise ManifestError("the noise needs more precision than a device has; choose fewer buckets, or more clients")
+    mass = Mass(x, select.p, bits)
+    enough = (1 << mass.bits) - ((TAIL.numerator << mass.bits) // TAIL.denominator)
+    while mass.sum[0] < enough:
+        mass.step(most)
+        most += 1
+        if most + real > MAX_CAP:
+            raise ManifestError(f"a client might send more than {MAX_CAP} messages; choose fewer buckets, or more clients")
+    return real + most

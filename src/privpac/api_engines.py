@@ -1,0 +1,128 @@
+"""Tables that do not fit into memory: ``scan`` for Parquet on disk, ``from_spark`` for a Spark DataFrame.
+
+Both give users that every learner built on folds takes in place of ``UserData``, with the same result:
+
+>>> import tempfile, polars as pl, privpac as pp
+>>> with tempfile.TemporaryDirectory() as folder:
+...     pl.DataFrame({"who": [2, 1, 2], "x": [3, 5, 8], "y": [0, 0, 1]}).write_parquet(f"{folder}/visits.parquet")
+...     people = pp.scan(folder, user="who", features={"x": pp.Integers(0, 9)}, label="y")
+...     rule = pp.learn(people, pp.Thresholds(), epsilon=1)
+>>> rule.guarantee.summary
+'(1, 0)-DP per user, add-remove'
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from privpac.data.readers import _expand
+from privpac.data.schema import OnInvalid
+from privpac.data.users import Features, UserData, Users
+from privpac.engines.stream import CHUNK_ROWS, StreamedUsers
+from privpac.errors import ParameterError
+
+if TYPE_CHECKING:
+    from privpac.engines.spark import SparkUsers
+
+__all__ = ["ENGINES", "choose_engine", "from_spark", "read_users", "scan"]
+
+ENGINES = ("auto", "memory", "stream", "spark")
+LARGE = 1 << 29
+"""Bytes of Parquet from which on ``engine="auto"`` streams."""
+
+
+def scan(
+    path: str | os.PathLike[str],
+    *,
+    user: str | None,
+    features: Features,
+    label: str | None = None,
+    on_invalid: OnInvalid | str = OnInvalid.RAISE,
+    label_map: Mapping[Any, int] | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+    spill: str | os.PathLike[str] | None = None,
+    progress: bool = True,
+) -> StreamedUsers:
+    """Users of a Parquet file, a glob of files or a folder of them (also ``key=value`` folders), larger than memory.
+
+    About ``chunk_rows`` rows are in memory at a time.  Rows that are not sorted by user are parted on disk first, in a private
+    folder inside ``spill`` (default: the system's folder for temporary files) that is removed with the users.  Declare the domains
+    here rather than in the class: it saves one pass.
+
+    **Guarantees.**  Profiles, laws and schema errors are those of ``UserData.read``; schema errors come from this call or from
+    ``bind``, before anything is spent.
+    """
+    return StreamedUsers.scan(
+        path,
+        user=user,
+        features=features,
+        label=label,
+        on_invalid=on_invalid,
+        label_map=label_map,
+        chunk_rows=chunk_rows,
+        spill=spill,
+        progress=progress,
+    )
+
+
+def from_spark(
+    frame: Any,
+    *,
+    user: str | None,
+    features: Features,
+    label: str | None = None,
+    on_invalid: OnInvalid | str = OnInvalid.RAISE,
+    label_map: Mapping[Any, int] | None = None,
+    partitions: int | None = None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> SparkUsers:
+    """Users of a Spark DataFrame; rows stay on the cluster, the driver receives sums over users.
+
+    ``partitions`` is the number of tasks of a fold (default: Spark's own number of shuffle partitions).  Every worker needs this
+    package.  A frame that is costly to compute is computed once per fold: ``cache`` it.
+
+    **Guarantees.**  Profiles, laws and schema errors are those of ``UserData.from_frame`` on the same rows.  A task that is run
+    again, or twice, counts once.
+    """
+    from privpac.engines.spark import SparkUsers
+
+    return SparkUsers.of(
+        frame,
+        user=user,
+        features=features,
+        label=label,
+        on_invalid=on_invalid,
+        label_map=label_map,
+        partitions=partitions,
+        chunk_rows=chunk_rows,
+    )
+
+
+def choose_engine(path: str | os.PathLike[str], engine: str = "auto", *, in_memory: bool = False) -> str:
+    """The engine named; ``"auto"`` streams folders and large Parquet, and reads the rest, or where the learner needs it, into memory."""
+    if engine not in ENGINES:
+        raise ParameterError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
+    if in_memory and engine not in ("auto", "memory"):
+        raise ParameterError(f"this learner reads all users at once: use engine 'memory', got {engine!r}")
+    if engine == "auto":
+        return "stream" if not in_memory and (os.path.isdir(path) or _large(path)) else "memory"
+    return engine
+
+
+def read_users(path: str | os.PathLike[str], *, engine: str = "auto", **declaration: Any) -> Users:
+    """Users of files by an engine of :data:`ENGINES`."""
+    engine = choose_engine(path, engine)
+    if engine == "stream":
+        return scan(path, **declaration)
+    if engine == "spark":
+        from privpac.engines.spark import read_parquet
+
+        return from_spark(read_parquet(path), **declaration)
+    return UserData.read(path, **declaration)
+
+
+def _large(path: str | os.PathLike[str]) -> bool:
+    files = _expand(path)
+    return all(file.suffix.lower() == ".parquet" for file in files) and sum(file.stat().st_size for file in files) >= LARGE

@@ -1,0 +1,259 @@
+"""Differential privacy put to the test: how large must epsilon be, going by what a mechanism did?
+
+A membership game.  A mechanism runs on two neighbouring datasets; whoever sees the output bets on one event E.  If the mechanism is
+``(epsilon, delta)``-DP then ``Pr[M(x) in E] <= e**epsilon Pr[M(x') in E] + delta`` for every E, so ``epsilon >= ln((p - delta) / q)`` for
+every p below the one probability and q above the other.
+
+*The bound holds with the stated confidence.*  The pair, its order and the event are chosen on the first half of the runs and then fixed;
+fresh runs measure only them.  Given the choice both counts are binomial, Clopper and Pearson's p and q are each wrong with probability
+at most ``(1 - confidence) / 2``, so the bound exceeds the true epsilon with probability at most ``1 - confidence``, however many pairs
+and events were looked at.  Runs must be independent: a mechanism that remembers earlier runs is outside this argument.
+
+*What it cannot show.*  A bound below the claim is no proof of the claim: another pair, another event or more runs might break it.
+``detectable`` is the largest bound that so many runs could ever give.
+
+>>> leak = audit_statistical(sum, [((0, 1), (0, 0))], neighbours="replace", epsilon=1, runs=1000)
+>>> leak.verdict, leak.epsilon_lower > 4
+('violates the claim', True)
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainccinv, betaincinv
+
+from privpac.audit.events import Output, choose, read_output
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.rng import Rng, secret_rng
+
+__all__ = ["CONSISTENT", "MAX_RUNS", "VIOLATES", "StatisticalAudit", "audit_statistical", "clopper_pearson", "detectable", "takes_rng"]
+
+CONSISTENT, VIOLATES = "consistent with the claim", "violates the claim"
+MAX_RUNS = 20_000_000
+"""Runs in all at most."""
+
+_OUTWARD = 1e-9  # far above the error of the inverse beta function
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class StatisticalAudit:
+    """What the measuring half of the runs showed.
+
+    With probability at least ``confidence`` the mechanism needs an epsilon of at least ``epsilon_lower`` at ``delta``.  ``worst`` is the
+    pair measured, in this order; ``hits`` of ``trials`` runs on each of its datasets fell into ``event``; ``cells`` are the measured
+    counts of all outcomes.  ``epsilon`` is the claim, None if there was none.
+    """
+
+    epsilon_lower: float
+    confidence: Fraction
+    epsilon: Fraction | None
+    delta: Fraction
+    neighbours: Neighbours
+    pairs: int
+    runs: int
+    worst: tuple[Any, Any]
+    event: str
+    hits: tuple[int, int]
+    trials: int
+    detectable: float
+    cells: tuple[tuple[str, int, int], ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing speaks against the claim; no proof of it."""
+        return self.epsilon is None or Fraction(self.epsilon_lower) <= self.epsilon
+
+    def __bool__(self) -> bool:
+        return self.holds
+
+    @property
+    def verdict(self) -> str:
+        return CONSISTENT if self.holds else VIOLATES
+
+    def explain(self) -> str:
+        """A few lines for people."""
+        x, y = self.worst
+        said = "is consistent with" if self.holds else "violates"
+        claim = "" if self.epsilon is None else f" This {said} the claim of epsilon {float(self.epsilon):g}."
+        return (
+            f"Epsilon is at least {self.epsilon_lower:.4g} at delta {float(self.delta):g} under {self.neighbours.value}, with confidence "
+            f"{float(self.confidence):.9g}.{claim}\n"
+            f"Measured: {self.event}; {self.hits[0]} of {self.trials} runs on {x!r}, {self.hits[1]} of {self.trials} on {y!r}.\n"
+            f"Chosen on other runs among {self.pairs} pairs in both orders; so many runs cannot show more than {self.detectable:.4g}."
+        )
+
+
+# Exact binomial bounds
+
+
+def clopper_pearson(hits: Any, trials: int, tail: float) -> tuple[Floats, Floats]:
+    """Lower and upper bounds on a probability, each wrong with probability at most ``tail``.
+
+    >>> low, high = clopper_pearson([0, 5, 10], 10, 0.025)
+    >>> [round(float(x), 4) for x in (*low, *high)]
+    [0.0, 0.1871, 0.6915, 0.3085, 0.8129, 1.0]
+    """
+    k = np.asarray(hits, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        low = np.where(k > 0, betaincinv(np.maximum(k, 1), trials - k + 1, tail) * (1 - _OUTWARD), 0.0)
+        high = np.where(k < trials, betainccinv(k + 1, np.maximum(trials - k, 1), tail), 1.0)
+    return low, np.minimum(1.0, high * (1 + _OUTWARD))
+
+
+def _bounds(hits: Any, others: Any, trials: int, tail: float, delta: float) -> Floats:
+    """Lower bounds on epsilon for events with these counts."""
+    low, _ = clopper_pearson(hits, trials, tail)
+    _, high = clopper_pearson(others, trials, tail)
+    over = np.maximum(low - delta * (1 + _OUTWARD), 0.0)
+    with np.errstate(divide="ignore"):
+        return np.maximum(np.where(over > 0, np.log(over / high) - _OUTWARD, 0.0), 0.0)
+
+
+def detectable(trials: int, confidence: Rational, delta: Rational = 0) -> float:
+    """The largest bound that ``trials`` measured runs on each dataset can give: one always answers yes, the other never.
+
+    >>> round(detectable(5000, "0.999"), 2)
+    6.49
+    """
+    tail = _tail(rational(confidence, "confidence", above=0, below=1))
+    n = positive_int(trials, "trials")
+    return float(_bounds([n], [0], n, tail, float(rational(delta, "delta", minimum=0, below=1)))[0])
+
+
+def _tail(confidence: Fraction) -> float:
+    tail = float((1 - confidence) / 2)
+    if tail < 1e-200:
+        raise ParameterError("confidence must leave a failure probability of at least 1e-199; use 0.999 or 0.999999")
+    return tail * (1 - _OUTWARD)
+
+
+# Running
+
+
+def _runner(mechanism: Any, output: Callable[[Any], Any] | None, rng: Rng | None) -> Callable[[Any], Output]:
+    """One run; an exception is an output too, known by its class."""
+    if not callable(mechanism):
+        raise TypeError(f"the mechanism must be a function of a dataset, not {type(mechanism).__name__}")
+    coins = secret_rng(rng)
+    wants_rng = takes_rng(mechanism)
+
+    def run(data: Any) -> Output:
+        try:
+            made = mechanism(data, rng=coins) if wants_rng else mechanism(data)
+        except Exception as error:
+            return _Raised(type(error).__name__, str(error)[:200])
+        return read_output(made if output is None else output(made))
+
+    return run
+
+
+class _Raised(str):
+    """An exception as an outcome; its message is kept for the case that nothing else ever happens."""
+
+    message: str
+
+    def __new__(cls, name: str, message: str) -> _Raised:
+        made = super().__new__(cls, f"raised {name}")
+        made.message = message
+        return made
+
+
+def takes_rng(mechanism: Any) -> bool:
+    """Whether a function has a parameter ``rng``."""
+    try:
+        return "rng" in inspect.signature(mechanism).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _number(pairs: Iterable[tuple[Any, Any]]) -> tuple[list[Any], list[tuple[int, int]]]:
+    """Each dataset once, pairs by their places; datasets that cannot be hashed are told apart by identity."""
+    places: dict[Hashable, int] = {}
+    listed: list[Any] = []
+    numbered: list[tuple[int, int]] = []
+    for pair in pairs:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError("pairs must be pairs of neighbouring datasets: [(x, y), ...]")
+        both = []
+        for data in pair:
+            try:
+                key: Hashable = (True, data)
+                hash(key)
+            except TypeError:
+                key = (False, id(data))
+            if key not in places:
+                places[key] = len(listed)
+                listed.append(data)
+            both.append(places[key])
+        numbered.append((both[0], both[1]))
+    return listed, numbered
+
+
+def audit_statistical(
+    mechanism: Callable[..., Any],
+    pairs: Iterable[tuple[Any, Any]],
+    *,
+    neighbours: Neighbours | str,
+    epsilon: Rational | None = None,
+    delta: Rational = 0,
+    runs: int = 10_000,
+    confidence: Rational = "0.999",
+    output: Callable[[Any], Any] | None = None,
+    rng: Rng | None = None,
+) -> StatisticalAudit:
+    """A lower bound on the epsilon of any function of a dataset, from running it.
+
+    ``mechanism(dataset)``, or ``mechanism(dataset, rng=...)`` if it has a parameter of that name, returns a number, a text or another
+    hashable value (``output`` turns anything else into one).  ``pairs`` are neighbouring datasets, made up or public: they are run and
+    shown.  Half of the ``runs`` on each dataset choose, as many fresh ones measure the chosen pair.
+
+    **Guarantees.** The bound exceeds the true epsilon with probability at most ``1 - confidence``, so "violates the claim" is a false
+    alarm with at most that probability.  Nothing follows from "consistent with the claim".
+    """
+    relation = one_of(Neighbours, neighbours, "neighbours")
+    claim = None if epsilon is None else rational(epsilon, "epsilon", minimum=0)
+    d = rational(delta, "delta", minimum=0, below=1)
+    sure = rational(confidence, "confidence", above=0, below=1)
+    tail, half = _tail(sure), positive_int(runs, "runs", minimum=20, maximum=MAX_RUNS) // 2
+    listed, numbered = _number(pairs)
+    if half * (len(listed) + 2) > MAX_RUNS:
+        raise TooLargeError(
+            f"{len(listed)} datasets with {half} runs each are more than {MAX_RUNS:,} runs; give fewer datasets, such as the one pair "
+            "that you suspect, or fewer runs"
+        )
+    run = _runner(mechanism, output, rng)
+    seen = [Counter(_repeat(run, data, half)) for data in listed]
+    _refuse_failures(seen)
+    chosen = choose(seen, numbered, lambda here, there: _bounds(here, there, half, tail, float(d)))
+    x, y = (listed[i] for i in chosen.pair)
+    here, there = (chosen.view.counts(Counter(_repeat(run, data, half))) for data in (x, y))
+    members = sorted(chosen.cells)
+    hits = int(here[members].sum()), int(there[members].sum())
+    found = float(_bounds([hits[0]], [hits[1]], half, tail, float(d))[0])
+    shown = [(chosen.view.labels(group)[0], sorted(group)) for group in chosen.view.groups()]
+    cells = tuple((name, int(here[group].sum()), int(there[group].sum())) for name, group in shown if (here + there)[group].any())
+    return StatisticalAudit(
+        found, sure, claim, d, relation, len(numbered), runs, (x, y), chosen.words, hits, half, detectable(half, sure, d), cells
+    )
+
+
+def _repeat(run: Callable[[Any], Output], data: Any, times: int) -> Iterator[Output]:
+    return (run(data) for _ in range(times))
+
+
+def _refuse_failures(seen: Sequence[Counter[Output]]) -> None:
+    first = next((value for outputs in seen for value in outputs), None)
+    if isinstance(first, _Raised) and all(isinstance(value, _Raised) for outputs in seen for value in outputs):
+        raise ParameterError(f"the mechanism failed in every run ({first}: {first.message}); see that it runs on one of the datasets first")

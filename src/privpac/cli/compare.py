@@ -1,0 +1,140 @@
+"""``privpac compare``: what the methods cost, on public or generated people."""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from privpac.cli.app import app, working
+from privpac.cli.options import Json, User, check_targets, features_of, label_map_of
+from privpac.concepts.named import RULES, rule_class
+from privpac.data import UserData
+from privpac.errors import ParameterError
+from privpac.planning.compare import STANDARD, named_contenders
+from privpac.planning.compare import compare as compare_methods
+from privpac.planning.contenders import CONTENDERS
+from privpac.planning.population import Population, generated_population, public_population
+
+__all__ = ["compare"]
+
+REFUSED = (
+    "compare shows errors and the best rule of the table itself, which no guarantee covers: say --public if this table is public already, "
+    "or leave the table out and compare on --generated people"
+)
+
+
+@app.command()
+def compare(
+    epsilon: Annotated[list[str], typer.Option("--epsilon", "-e", help="Privacy loss per person, e.g. 1 or 0.5. Repeat.")],
+    table: Annotated[str | None, typer.Argument(help="A public .parquet or .csv file, or a glob of them.", show_default=False)] = None,
+    public: Annotated[bool, typer.Option("--public", help="The table is public: its errors may be shown.")] = False,
+    generated: Annotated[bool, typer.Option("--generated", help="People of the stated model instead of a table.")] = False,
+    user: User = None,
+    label: Annotated[str | None, typer.Option("--label", "-y", help="Column with the 0/1 label.")] = None,
+    feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")] = None,
+    rule: Annotated[str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}. Default: threshold.", show_default=False)] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", help=f"{', '.join(STANDARD)} (all of these by default), {', '.join(CONTENDERS)}. Repeat."),
+    ] = None,
+    n_users: Annotated[list[int] | None, typer.Option("--users", "-n", help="People in a data set; all of a table. Repeat.")] = None,
+    draws: Annotated[int, typer.Option(help="Data sets drawn for each number of people.")] = 5,
+    runs: Annotated[int, typer.Option(help="Runs on each data set of methods without an exact law.")] = 10,
+    delta: Annotated[str, typer.Option("--delta", "-d", help="For dp-sgd alone: its promise may fail with this probability.")] = "1e-6",
+    cap: Annotated[int, typer.Option(help="Records per person under group privacy.")] = 4,
+    noise: Annotated[str | None, typer.Option(help="Generated people: chance that a label is wrong. Default 0.2.")] = None,
+    records_per_user: Annotated[
+        int | None, typer.Option("--records-per-user", "-m", help="Generated people: records of each. Default 16.")
+    ] = None,
+    peers: Annotated[Path | None, typer.Option(help="A Python that has diffprivlib, such as .venv-peers/bin/python.")] = None,
+    on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
+    label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the drawn data sets and of the peers' noise.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report with a picture.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write the picture alone, as .png or .svg.")] = None,
+    json: Json = False,
+) -> None:
+    """Excess error of our methods and of others at the same epsilon per person, on a public table or generated people.
+
+    privpac compare flights.parquet --public --user tailnum --label late --feature dep_delay=-60:300 --epsilon 1
+
+    privpac compare --generated --noise 0.1 --records-per-user 16 --users 50 --users 200 --epsilon 1
+    """
+    if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
+        raise ParameterError(f"--plot writes .png or .svg, got {str(plot)!r}")
+    if peers is not None and not peers.exists():
+        raise ParameterError(f"there is no Python {str(peers)!r}; --peers names one that has diffprivlib")
+    named_contenders(method or STANDARD)  # unknown names are refused before the table is read
+    check_targets({"--report": report, "--plot": plot}, {"the table": table})
+    if generated:
+        if table is not None or public or user or label or feature or rule or label_map:
+            raise ParameterError("--generated people have one column x and a cut: leave out the table and what belongs to it")
+        people = generated_population(
+            "0.2" if noise is None else noise, records_per_user=16 if records_per_user is None else records_per_user
+        )
+        sizes: list[int] | None = n_users or [100]
+    else:
+        if noise is not None or records_per_user is not None:
+            raise ParameterError("--noise and --records-per-user describe --generated people; a table has its own")
+        people, sizes = _people(table, public, user, label, feature, rule, on_invalid, label_map), n_users or None
+    with working("comparing"):
+        found = compare_methods(
+            people,
+            epsilon=epsilon,
+            methods=method or None,
+            n_users=sizes,
+            draws=draws,
+            runs=runs,
+            delta=delta,
+            cap=cap,
+            peers=peers,
+            seed=seed,
+        )
+    if report is not None or plot is not None:
+        from privpac.report.compare import write_comparison, write_comparison_plot
+
+        if report is not None:
+            write_comparison(found, report)
+        if plot is not None:
+            write_comparison_plot(found, plot)
+    if json:
+        typer.echo(json_format.dumps(found.to_dict(), indent=2))
+        return
+    console = Console(highlight=False)
+    console.print(found.headline(), markup=False, soft_wrap=True)
+    for grid in found.tables():
+        console.print(grid)
+    for line in found.notes():
+        console.print(line, markup=False, soft_wrap=True)
+    for name, path in (("report", report), ("picture", plot)):
+        if path is not None:
+            console.print(f"{name} written to {path}", markup=False, soft_wrap=True)
+
+
+def _people(
+    table: str | None,
+    public: bool,
+    user: str | None,
+    label: str | None,
+    feature: list[str] | None,
+    rule: str | None,
+    on_invalid: str,
+    label_map: list[str] | None,
+) -> Population:
+    """The people of a table declared public; nothing of it is read before that is said."""
+    if table is None:
+        raise ParameterError("name a public table (with --public), or compare on --generated people")
+    if not public:
+        raise ParameterError(REFUSED)
+    for given, option in ((user, "--user"), (label, "--label"), (feature, "--feature")):
+        if not given:
+            raise ParameterError(f"{option} is missing: a table needs --user, --label and --feature")
+    features = features_of(feature or [])
+    concept = rule_class(rule or "threshold", features)
+    with working("reading the table"):
+        data = UserData.read(table, user=user, features=features, label=label, on_invalid=on_invalid, label_map=label_map_of(label_map))
+    return public_population(data, concept, name=Path(table).name)

@@ -1,0 +1,84 @@
+"""Cutting a stream of rows between users.
+
+:func:`whole_users` takes batches in which the rows of a user stand together and gives chunks of whole users; with ``ascending`` it
+does not trust the order but checks every row against the one before.  Either way ids that are missing or spoilt belong to nobody
+and are left out (or were refused before).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import polars as pl
+
+from privpac.data.group import as_ids
+from privpac.errors import SchemaError
+
+__all__ = ["Order", "identified", "whole_users"]
+
+
+def identified(frame: pl.DataFrame, user: str) -> tuple[pl.DataFrame, pl.Series]:
+    """The rows that belong to somebody, and their ids as integers or text."""
+    ids, absent, spoilt = as_ids(frame.get_column(user), user)
+    bad = absent if spoilt is None else absent | spoilt
+    if not bad.any():
+        return frame, ids
+    good = pl.Series(~bad)
+    return frame.filter(good), ids.filter(good)
+
+
+class Order:
+    """Whether ids never descend, over any number of batches."""
+
+    def __init__(self) -> None:
+        self._last: object = None
+
+    def holds(self, ids: pl.Series) -> bool:
+        """Look at the next batch."""
+        if not len(ids):
+            return True
+        if self._last is not None and ids[0] < self._last:
+            return False
+        self._last = ids[-1]
+        if ids.dtype == pl.String:
+            return ids.is_sorted()
+        values = ids.to_numpy()
+        return bool((values[1:] >= values[:-1]).all())
+
+
+def whole_users(batches: Iterable[pl.DataFrame], user: str, rows: int, *, ascending: bool) -> Iterator[pl.DataFrame]:
+    """Chunks of about ``rows`` rows, or of one user if that user has more."""
+    waiting: list[tuple[pl.DataFrame, pl.Series]] = []
+    order, count = Order(), 0
+    for batch in batches:
+        frame, ids = identified(batch, user)
+        if not len(frame):
+            continue
+        if ascending and not order.holds(ids):
+            raise SchemaError(
+                f"column {user!r} was sorted when it was checked and is not any more; start again from files that stay as they are"
+            ) from None
+        waiting.append((frame, ids))
+        count += len(frame)
+        if count >= rows:
+            done, waiting = _cut(waiting)
+            if done:
+                yield pl.concat(done)
+            count = sum(len(part) for part, _ in waiting)
+    if waiting:
+        yield pl.concat([part for part, _ in waiting])
+
+
+def _cut(waiting: list[tuple[pl.DataFrame, pl.Series]]) -> tuple[list[pl.DataFrame], list[tuple[pl.DataFrame, pl.Series]]]:
+    """Everything before the last user, and the rows of the last user, who may go on in the next batch."""
+    last = waiting[-1][1][-1]
+    for place in range(len(waiting) - 1, -1, -1):
+        frame, ids = waiting[place]
+        if ids[0] == last:
+            continue  # the last user may begin in an earlier batch
+        start = int(np.flatnonzero((ids != last).to_numpy())[-1]) + 1
+        done = [part for part, _ in waiting[:place]] + [frame[:start]]
+        rest = [(frame[start:], ids[start:])] if start < len(frame) else []
+        return done, rest + waiting[place + 1 :]
+    return [], waiting

@@ -1,0 +1,146 @@
+"""Parquet files as one stream of batches, in the order of their names.
+
+A table is a file, a glob, or a folder with everything below it (names that begin with ``_`` or ``.`` are left out, as Spark and
+Hive write them for themselves).  A column that the files lack but every path names (``year=2024/part-0.parquet``) is read from
+the path, as text.  Sizes and types come from the files' own metadata; rows are decoded a batch at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import polars as pl
+import pyarrow.parquet as pq
+
+from privpac.data.readers import _check_names, _check_size, _expand
+from privpac.data.schema import quietly
+from privpac.errors import ParameterError, SchemaError
+
+__all__ = ["ParquetTable", "clean_types", "open_table"]
+
+CHANGED = "the files changed while they were in use; start again from files that stay as they are"
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+Stamp = tuple[int, int, int]
+
+
+@dataclass(frozen=True, repr=False)
+class _File:
+    path: Path
+    rows: int
+    stamp: Stamp
+    constants: dict[str, str | None]
+
+
+@dataclass(frozen=True, repr=False)
+class ParquetTable:
+    """Files of one schema."""
+
+    files: tuple[_File, ...]
+    schema: dict[str, pl.DataType]
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
+        """Frames of at most ``rows`` rows; files that changed since they were opened are refused before and after reading."""
+        for file in self.files:
+            _check_stamp(file)
+            stored = [name for name in names if name not in file.constants]
+            batches = _batches(file, stored, rows)
+            while (frame := quietly(lambda: next(batches, None), _unreadable(file.path))) is not None:  # noqa: B023
+                yield _typed(frame, file, names, self.schema)
+            _check_stamp(file)
+
+
+def open_table(path: str | os.PathLike[str], wanted: Sequence[str]) -> ParquetTable:
+    """Look at names, sizes and types; no row is read."""
+    root, paths = _find(path)
+    files, schemas = [], []
+    for found in paths:
+        constants = {k: v for k, v in _constants(found, root).items() if k in wanted}
+        rows, schema = _metadata(found, wanted, constants)
+        files.append(_File(found, rows, _stamp(found), constants))
+        schemas.append(schema)
+    if any(schema != schemas[0] for schema in schemas):
+        raise SchemaError("the files disagree on the type of a column; write them with one schema") from None
+    return ParquetTable(tuple(files), schemas[0])
+
+
+def _find(path: str | os.PathLike[str]) -> tuple[Path | None, list[Path]]:
+    root = Path(path) if isinstance(path, (str, os.PathLike)) and os.path.isdir(path) else None
+    if root is None:
+        paths = _expand(path)
+    else:
+        inside = ((found, found.relative_to(root).parts) for found in root.rglob("*.parquet"))
+        paths = sorted(found for found, parts in inside if found.is_file() and not any(part[0] in "._" for part in parts))
+        if not paths:
+            raise ParameterError(f"{os.fspath(path)!r} is a folder without .parquet files; name files, or a folder of them")
+    if any(found.suffix.lower() != ".parquet" for found in paths):
+        raise ParameterError(
+            f"only .parquet files are streamed, got {os.fspath(path)!r}; read CSV files with UserData.read, or convert them"
+        )
+    return root, paths
+
+
+def _constants(path: Path, root: Path | None) -> dict[str, str | None]:
+    """Columns that the path names, below the folder that was asked for (everywhere in the path of a glob)."""
+    parts = path.parts[:-1] if root is None else path.relative_to(root).parts[:-1]
+    pairs = (part.partition("=") for part in parts if "=" in part)
+    return {unquote(name): None if value == _HIVE_NULL else unquote(value) for name, _, value in pairs}
+
+
+def _metadata(path: Path, wanted: Sequence[str], constants: dict[str, str | None]) -> tuple[int, dict[str, pl.DataType]]:
+    where = f"file {path.name!r}"
+    _check_size(path, where)
+    rows, arrow = quietly(lambda: (pq.read_metadata(path).num_rows, pq.read_schema(path)), _unreadable(path))
+    for name in [name for name in constants if name in arrow.names]:
+        del constants[name]  # the file's own column is right
+    _check_names([*arrow.names, *constants], wanted, where)
+    stored = [name for name in wanted if name not in constants]
+    empty = quietly(lambda: pl.DataFrame(arrow.empty_table().select(stored)), _unreadable(path))
+    found = clean_types(empty).schema
+    return rows, {name: pl.String() if name in constants else found[name] for name in wanted}
+
+
+def clean_types(frame: pl.DataFrame) -> pl.DataFrame:
+    """Categories as their texts, so that batches of different dictionaries agree."""
+    kinds = [name for name, dtype in frame.schema.items() if isinstance(dtype, (pl.Categorical, pl.Enum))]
+    return frame.with_columns(pl.col(kinds).cast(pl.String)) if kinds else frame
+
+
+def _batches(file: _File, stored: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
+    if not stored:
+        for start in range(0, file.rows, rows):
+            yield pl.DataFrame({"": pl.repeat(None, min(rows, file.rows - start), eager=True)})
+        return
+    with pq.ParquetFile(file.path, pre_buffer=False) as reader:
+        for batch in reader.iter_batches(batch_size=rows, columns=list(stored)):
+            if batch.num_rows:
+                yield pl.DataFrame(batch.select(list(stored)))
+
+
+def _typed(frame: pl.DataFrame, file: _File, names: Sequence[str], schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    constants = [pl.lit(file.constants[name], dtype=pl.String).alias(name) for name in names if name in file.constants]
+    found = clean_types(frame).with_columns(constants).select(names)
+    if any(found.schema[name] != schema[name] for name in names):
+        raise SchemaError(CHANGED) from None
+    return found
+
+
+def _stamp(path: Path) -> Stamp:
+    found = quietly(lambda: os.stat(path), f"file {path.name!r} cannot be read")
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _check_stamp(file: _File) -> None:
+    if _stamp(file.path) != file.stamp:
+        raise SchemaError(CHANGED) from None
+
+
+def _unreadable(path: Path) -> str:
+    return f"file {path.name!r} is not a readable Parquet file"

@@ -1,0 +1,291 @@
+"""Users of a Spark DataFrame, folded where the rows are.
+
+**How.**  Rows are parted by user id and sorted inside each partition (Spark's own shuffle, which spills by itself).  A task cuts its
+rows into chunks of whole users, folds them and gives back *one* row: the bytes of its partial result (:mod:`privpac.engines.wire`).
+Partial results are merged sixteen at a time on the cluster, and the driver receives the last one.
+
+**Counted once.**  A task is a pure function of its partition and writes nothing anywhere: its result is the row that Spark itself
+keeps of the attempt that succeeded, so attempts that fail, run twice or are speculative add nothing.  A frame must give the same rows
+whenever it is computed (no ``rand()`` in its plan), as for any Spark job.
+
+**Quiet.**  Whatever goes wrong inside a task is replaced by a fixed text before Spark sees it, because Spark writes messages to its
+logs; the driver raises a fixed text too, with nothing chained.  Event logs are not switched on here.  Shuffle files hold rows: they
+are Spark's, on the cluster's disks (``spark.io.encryption.enabled`` encrypts them).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import polars as pl
+import pyarrow as pa
+
+from privpac.data.build import Declared, declare
+from privpac.data.schema import OnInvalid
+from privpac.data.users import Features, Kernel, UserData
+from privpac.engines.chunks import whole_users
+from privpac.engines.faults import Faults, faults_of
+from privpac.engines.files import clean_types
+from privpac.engines.recipe import Recipe, RecipeUsers, Summary, fold_chunks
+from privpac.engines.wire import pack, unpack
+from privpac.errors import ParameterError, PrivpacError, SchemaError
+from privpac.guarantee import positive_int
+
+__all__ = ["ClusterError", "SparkUsers", "read_parquet"]
+
+P = TypeVar("P")
+FAN_IN = 16
+_PARTS = "slot int, part binary"
+TASK_FAILED = "a task of privpac failed; its input is not shown"
+JOB_FAILED = (
+    "the Spark job failed; nothing of the data is shown here. Workers need this package and the driver's version of Python "
+    "(PYSPARK_PYTHON), and memory for chunk_rows rows"
+)
+
+
+class ClusterError(PrivpacError, RuntimeError):
+    """The cluster did not finish a fold; what was spent before stays spent."""
+
+
+# On the workers
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A function of a partition's batches that gives at most one value, made silent."""
+
+    work: Callable[[Iterator[Any]], Iterable[Any]]
+    slots: int
+    stored: bool = False
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: list[bytes] | None = None
+        try:
+            values = (unpack(part) for batch in batches for part in batch.column("part").to_pylist()) if self.stored else _frames(batches)
+            found = [pack(value) for value in self.work(values)]
+        except (Exception, pl.exceptions.PanicException):
+            pass
+        if found is None:
+            raise RuntimeError(TASK_FAILED) from None
+        if found:
+            slot = pa.array([_partition() % self.slots] * len(found), pa.int32())
+            yield pa.RecordBatch.from_arrays([slot, pa.array(found, pa.binary())], names=["slot", "part"])
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
+    return (clean_types(pl.DataFrame(batch)) for batch in batches if batch.num_rows)
+
+
+@dataclass(frozen=True)
+class _Fold:
+    kernel: Kernel[Any]
+    recipe: Recipe
+    chunk_rows: int
+
+    def __call__(self, frames: Iterator[pl.DataFrame]) -> Iterator[Any]:
+        user = self.recipe.declared.user
+        chunks = _joined(frames, self.chunk_rows) if user is None else whole_users(frames, user, self.chunk_rows, ascending=False)
+        found = fold_chunks(self.kernel, self.recipe, chunks)
+        if found:
+            yield found.total()
+
+
+def _joined(frames: Iterator[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
+    waiting: list[pl.DataFrame] = []
+    for frame in frames:
+        waiting.append(frame)
+        if sum(map(len, waiting)) >= rows:
+            yield pl.concat(waiting)
+            waiting = []
+    if waiting:
+        yield pl.concat(waiting)
+
+
+@dataclass(frozen=True)
+class _Check:
+    declared: Declared
+
+    def __call__(self, frames: Iterator[pl.DataFrame]) -> Iterator[Faults]:
+        found = Faults()
+        for frame in frames:
+            found = found.merge(faults_of({name: frame.get_column(name) for name in frame.columns}, self.declared))
+        yield found
+
+
+@dataclass(frozen=True)
+class _Merge:
+    kernel: Kernel[Any]
+
+    def __call__(self, values: Iterator[Any]) -> Iterator[Any]:
+        found = Summary(self.kernel)
+        for value in values:
+            found.add(value)
+        if found:
+            yield found.total()
+
+
+@dataclass(frozen=True)
+class _FaultSum:
+    """Faults add up like anything else."""
+
+    def zero(self) -> Faults:
+        return Faults()
+
+    def chunk(self, users: UserData) -> Faults:
+        return Faults()
+
+    def merge(self, a: Faults, b: Faults) -> Faults:
+        return a.merge(b)
+
+
+# On the driver
+
+
+class SparkUsers(RecipeUsers):
+    """Users of a Spark DataFrame; see the module's docstring.  Made by ``pp.from_spark``."""
+
+    def __init__(self, recipe: Recipe, sample: UserData, frame: Any, partitions: int, chunk_rows: int) -> None:
+        super().__init__(recipe, sample)
+        self._frame, self._partitions, self._chunk_rows = frame, partitions, chunk_rows
+
+    @classmethod
+    def of(
+        cls,
+        frame: Any,
+        *,
+        user: str | None,
+        features: Features,
+        label: str | None,
+        on_invalid: OnInvalid | str,
+        label_map: Mapping[Any, int] | None,
+        partitions: int | None,
+        chunk_rows: int,
+    ) -> SparkUsers:
+        """Check the rows on the cluster; nothing is moved yet."""
+        declared = declare(user, features, label, on_invalid, label_map)
+        if not all(hasattr(frame, name) for name in ("mapInArrow", "repartition", "schema")):
+            raise TypeError(f"a Spark DataFrame is needed, got {type(frame).__name__}; other tables: UserData.from_frame or scan")
+        schema = _schema(frame, declared)
+        if partitions is None:
+            partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
+        partitions = positive_int(partitions, "partitions", maximum=1 << 20)
+        chunk_rows = positive_int(chunk_rows, "chunk_rows", maximum=1 << 40)
+        recipe, sample = cls.start(declared, schema)
+        users = cls(recipe, sample, frame.select(*map(_quoted, declared.wanted)), partitions, chunk_rows)
+        if declared.on_invalid is OnInvalid.RAISE:
+            parts = _quiet(lambda: users._frame.mapInArrow(_Task(_Check(declared), partitions), _PARTS))
+            _reduce(parts, partitions, _FaultSum()).report(declared)
+        return users
+
+    def _with(self, recipe: Recipe, sample: UserData) -> SparkUsers:
+        return SparkUsers(recipe, sample, self._frame, self._partitions, self._chunk_rows)
+
+    def fold(self, kernel: Kernel[P]) -> P:
+        """The kernel's value over all users: parts on the workers, merged there."""
+        task = _Task(_Fold(kernel, self._recipe, self._chunk_rows), self._partitions)
+        parts = _quiet(lambda: self._grouped().mapInArrow(task, _PARTS))
+        return _reduce(parts, self._partitions, kernel)
+
+    def _grouped(self) -> Any:
+        """All rows of a user in one partition, next to each other."""
+        user = self._recipe.declared.user
+        if user is None:
+            return self._frame
+        from pyspark.sql import functions as sql
+
+        named, kind = _quoted(user), dict(self._frame.dtypes)[user]
+        # Equal ids, in our sense, have equal keys: bytes whatever the collation, whole numbers in float columns.  (A plain
+        # cast would fail on NaN and quote it.)  The number of partitions is given, so that Spark does not rearrange them.
+        casts = {"double": "bigint", "float": "bigint"} | ({kind: "binary"} if kind.startswith("string") else {})
+        key = sql.expr(f"try_cast({named} AS {casts[kind]})" if kind in casts else named)
+        present = self._frame.where(sql.expr(f"{named} IS NOT NULL"))
+        return present.repartition(self._partitions, key).sortWithinPartitions(key)
+
+
+def _reduce(parts: Any, count: int, kernel: Kernel[P]) -> P:
+    """Merge the rows of partial results on the cluster, at least once, until one is left."""
+    while True:
+        width = -(-count // FAN_IN)
+        grouped = parts.repartition(width, "slot") if width > 1 else parts.repartition(1)
+        parts, count = grouped.mapInArrow(_Task(_Merge(kernel), width, stored=True), _PARTS), width
+        if width == 1:
+            break
+    rows = _quiet(parts.collect)
+    found = Summary(kernel)
+    for row in rows:
+        found.add(unpack(bytes(row["part"])))
+    return found.total()
+
+
+def _quiet(action: Callable[[], Any]) -> Any:
+    """Spark's messages may quote rows: they are neither shown nor chained."""
+    try:
+        return action()
+    except Exception:
+        pass
+    raise ClusterError(JOB_FAILED) from None
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _schema(frame: Any, declared: Declared) -> dict[str, Any]:
+    names = list(frame.columns)
+    absent = [name for name in declared.wanted if name not in names]
+    if absent:
+        raise SchemaError(
+            f"the table has no column {', '.join(map(repr, absent))}; check the names given for user, features and label"
+        ) from None
+    twice = next((name for name in declared.wanted if names.count(name) > 1), None)
+    if twice is not None:
+        raise SchemaError(f"the table has {names.count(twice)} columns named {twice!r}; names must be unique") from None
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    found = _quiet(lambda: to_arrow_schema(frame.select(*map(_quoted, declared.wanted)).schema))
+    return dict(clean_types(pl.DataFrame(found.empty_table())).schema)
+
+
+# A session of our own, for the command line
+
+
+def read_parquet(path: str | os.PathLike[str]) -> Any:
+    """Parquet as a DataFrame of the active session, or of a new local one that keeps quiet."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise ParameterError("engine 'spark' needs PySpark: install privpac[spark], and Java 17 or later") from None
+    session: Any = SparkSession.getActiveSession()
+    if session is None:
+        session = _start(SparkSession)
+    frame: Any = None
+    with suppress(Exception):
+        frame = session.read.parquet(os.fspath(path))
+    if frame is None:
+        raise ParameterError(f"Spark cannot read {os.fspath(path)!r} as Parquet") from None
+    return frame
+
+
+def _start(spark: Any) -> Any:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session: Any = None
+    with suppress(Exception):
+        session = spark.builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        session.sparkContext.setLogLevel("OFF")
+        if session.sparkContext.master.startswith("local"):  # Spark's default is made for clusters: 200 tasks, however few rows
+            session.conf.set("spark.sql.shuffle.partitions", str(4 * (os.cpu_count() or 1)))
+    if session is None:
+        raise ParameterError("Spark does not start; it needs Java 17 or later (JAVA_HOME, or java on the path)") from None
+    return session

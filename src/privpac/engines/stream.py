@@ -1,0 +1,171 @@
+"""Parquet larger than memory, folded in chunks of whole users.
+
+**How.**  One pass reads the declared columns, counts what breaks the schema, and finds out whether rows ascend by user id.
+
+* They do: nothing is written; every fold reads the files again and cuts between users, checking the order as it goes.
+* They do not: rows are parted by a hash of the id into files on disk (:mod:`privpac.engines.spill`); folds read these.
+* No user column: any cut will do.
+
+A user whose rows are spread over files and row groups is one user in either case.
+
+**Guarantees.**  The fold is the sum over the same users as in memory, so profiles and laws are equal, number by number.  Schema
+errors are raised by ``scan`` and ``bind``, before anything is spent, with column and count only.  At most about ``chunk_rows`` rows
+(or one user's, if they are more), the buffers of one row group, and the profile itself are in memory at a time.
+
+| case | behaviour |
+|---|---|
+| empty files, no rows at all | no users; no error |
+| one user with more than ``chunk_rows`` records | that user's records are one chunk |
+| files change after the scan | ``SchemaError`` with a fixed text (sorted and item-level reading), or no effect (parted rows) |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import polars as pl
+
+from privpac.data.build import Declared, declare
+from privpac.data.schema import OnInvalid
+from privpac.data.users import Features, Kernel, UserData
+from privpac.engines.chunks import Order, identified, whole_users
+from privpac.engines.faults import Faults, faults_of
+from privpac.engines.files import ParquetTable, open_table
+from privpac.engines.progress import tracked
+from privpac.engines.recipe import Recipe, RecipeUsers, fold_chunks
+from privpac.engines.spill import Part, SpillFolder, packed, part_rows, read_parts
+from privpac.guarantee import positive_int
+
+__all__ = ["CHUNK_ROWS", "StreamedUsers"]
+
+P = TypeVar("P")
+CHUNK_ROWS = 1 << 21
+"""Rows of a chunk: a few hundred MiB with a handful of columns."""
+
+
+class _Source(Protocol):
+    """Where whole users come from."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def chunks(self) -> Iterator[pl.DataFrame]: ...
+
+
+@dataclass(frozen=True, repr=False)
+class _Ascending:
+    """Files in which rows ascend by user id, or without a user column."""
+
+    table: ParquetTable
+    declared: Declared
+    chunk_rows: int
+
+    @property
+    def rows(self) -> int:
+        return self.table.rows
+
+    def chunks(self) -> Iterator[pl.DataFrame]:
+        batches = self.table.batches(self.declared.wanted, _batch(self.chunk_rows))
+        if self.declared.user is None:
+            return batches
+        return whole_users(batches, self.declared.user, self.chunk_rows, ascending=True)
+
+
+@dataclass(frozen=True, repr=False)
+class _Parted:
+    """Parts on disk; the folder lives as long as this."""
+
+    folder: SpillFolder
+    parts: tuple[Part, ...]
+    chunk_rows: int
+
+    @property
+    def rows(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def chunks(self) -> Iterator[pl.DataFrame]:
+        return map(read_parts, packed(self.parts, self.chunk_rows))
+
+
+def _batch(chunk_rows: int) -> int:
+    return max(1, chunk_rows // 4)
+
+
+class StreamedUsers(RecipeUsers):
+    """Users of Parquet files; see the module's docstring.  Made by ``pp.scan``."""
+
+    def __init__(self, recipe: Recipe, sample: UserData, source: _Source, progress: bool) -> None:
+        super().__init__(recipe, sample)
+        self._source, self._progress = source, progress
+
+    @classmethod
+    def scan(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        user: str | None,
+        features: Features,
+        label: str | None = None,
+        on_invalid: OnInvalid | str = OnInvalid.RAISE,
+        label_map: Mapping[Any, int] | None = None,
+        chunk_rows: int = CHUNK_ROWS,
+        spill: str | os.PathLike[str] | None = None,
+        progress: bool = True,
+    ) -> StreamedUsers:
+        """Check and, if need be, part the rows of a file, a glob or a folder."""
+        declared = declare(user, features, label, on_invalid, label_map)
+        chunk_rows = positive_int(chunk_rows, "chunk_rows", maximum=1 << 40)
+        table = open_table(path, declared.wanted)
+        recipe, sample = cls.start(declared, table.schema)
+
+        def batches(what: str, names: list[str]) -> Iterator[pl.DataFrame]:
+            return tracked(table.batches(names, _batch(chunk_rows)), table.rows, what, show=progress)
+
+        # Rules that look at one record at a time need no count, so the order of the ids is all there is to read.
+        looked = declared.wanted if declared.on_invalid is OnInvalid.RAISE else [user] if user is not None else []
+        count = _Counting(declared)
+        if not looked or _ascends(count.seen(batches("checking the rows", looked)), user):
+            count.found.report(declared)
+            return cls(recipe, sample, _Ascending(table, declared, chunk_rows), progress)
+        assert user is not None
+        # Not sorted after all: begin again, now writing; the folder goes with any error.
+        folder, count = SpillFolder(spill), _Counting(declared)
+        try:
+            seen = count.seen(batches("parting the rows by user", declared.wanted))
+            parts = part_rows(seen, user, folder, total=table.rows, rows=chunk_rows)
+            count.found.report(declared)
+        except BaseException:
+            folder.remove()
+            raise
+        return cls(recipe, sample, _Parted(folder, tuple(parts), chunk_rows), progress)
+
+    def _with(self, recipe: Recipe, sample: UserData) -> StreamedUsers:
+        return StreamedUsers(recipe, sample, self._source, self._progress)
+
+    def fold(self, kernel: Kernel[P]) -> P:
+        """The kernel's value over all users, chunk by chunk."""
+        chunks = tracked(self._source.chunks(), self._source.rows, "folding users", show=self._progress)
+        return fold_chunks(kernel, self._recipe, chunks).total()
+
+
+class _Counting:
+    """Counts faults in batches that pass by; only the rule that raises needs to know."""
+
+    def __init__(self, declared: Declared) -> None:
+        self.found = Faults()
+        self._declared = declared
+
+    def seen(self, batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        for batch in batches:
+            if self._declared.on_invalid is OnInvalid.RAISE:
+                self.found = self.found.merge(faults_of({name: batch.get_column(name) for name in batch.columns}, self._declared))
+            yield batch
+
+
+def _ascends(batches: Iterator[pl.DataFrame], user: str | None) -> bool:
+    """Whether ids never descend; stops at the first that does.  Without a user column every row stands alone."""
+    order = Order()
+    return all(user is None or order.holds(identified(batch, user)[1]) for batch in batches)

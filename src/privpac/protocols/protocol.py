@@ -1,0 +1,323 @@
+"""A run over data that stay with the people: parameters in, a manifest out, one client for each person, one analysis.
+
+Every person's device turns its own records into one item with a public seed (:mod:`privpac.agreement`) and sends a noisy trace of it; the
+item named most often is found from all traces.
+
+| class | who sees what | guarantee |
+|---|---|---|
+| ``LocalProtocol`` | every message is private by itself | ``epsilon``, one person's report for another |
+| ``ShuffleProtocol`` | a shuffler mixes the messages of all | ``(epsilon, delta)``, replace, ``n_min`` honest clients |
+| ``CentralProtocol`` | the curator sees items, not records | ``(epsilon, delta)`` or ``epsilon``, add-remove or replace |
+
+**Guarantee.**  Known before anything is sent, a function of public numbers only, and recomputed by every client from the manifest.
+``n_min`` is the number of *honest* clients expected at least; ``n_max`` bounds those accepted.  The seed is drawn from the system when the
+parameters have been checked (or given: a public beacon); it needs no secrecy.  Stability, records and labels matter for accuracy only.
+"""
+
+from __future__ import annotations
+
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from privpac.agreement.race import MAX_DENOMINATOR
+from privpac.agreement.tasks import Task
+from privpac.agreement.words import check_seed
+from privpac.concepts.cells import Frozen, named_domains
+from privpac.errors import IncompatibleGuarantees, InfeasibleError, ManifestError, ParameterError
+from privpac.exact import rational
+from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
+from privpac.mechanisms.parameters import read_epsilon
+from privpac.mechanisms.randomized_response import keep_probability
+from privpac.protocols.analyzer import Analysis, Submissions, analyze_central, analyze_local, analyze_shuffled, without_promise
+from privpac.protocols.calibrate import calibrate
+from privpac.protocols.client import Client
+from privpac.protocols.domains import columns_of
+from privpac.protocols.manifest import VERSION, Manifest
+from privpac.protocols.shuffle import ShuffleSelection
+from privpac.protocols.shuffler import Shuffler
+from privpac.protocols.verify import MAX_CAP, cap_price, least_cap
+from privpac.released import Released
+from privpac.rng import Rng, secret_rng
+
+if TYPE_CHECKING:
+    from privpac.data import Domain, UserData
+
+__all__ = ["CentralProtocol", "LocalProtocol", "Protocol", "ShuffleProtocol"]
+
+_GAMMA_ONE = 1586259972792  # the published rate of gamma = 1
+_FEWEST = 20
+
+
+@dataclass(frozen=True)
+class Protocol(ABC):
+    """What the protocols share.
+
+    ``rule`` is a kind of rule (:data:`privpac.agreement.tasks.KINDS`), ``features`` maps columns to their domains, ``task`` holds public
+    parameters of the stable learner (``{"Gamma": rate(60)}``, ``{"grid": 20}``).  A device with fewer than ``min_records`` valid records
+    (20, or gamma if that is larger) has nothing to say; it reads at most ``max_records``.
+    """
+
+    rule: str
+    features: Mapping[str, Domain]
+    epsilon: Fraction
+    label: str = "label"
+    task: Mapping[str, int | str] = field(default_factory=dict, kw_only=True)
+    min_records: int | None = field(default=None, kw_only=True)
+    max_records: int | None = field(default=None, kw_only=True)
+    seed: bytes | None = field(default=None, kw_only=True)
+
+    model: ClassVar[Model]
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", read_epsilon(self.epsilon))
+        put(self, "features", named_domains(self.features, "features"))
+        if any(domain is None for domain in self.features.values()):
+            raise ParameterError("every feature of a protocol needs a domain: nobody sees the data who could find one")
+        put(self, "task", Frozen(tuple(sorted(dict(self.task).items()))))
+        rate = int(getattr(self._task_of(1, MAX_DENOMINATOR).learner, "Gamma", 0))
+        fewest = max(_FEWEST, (rate + _GAMMA_ONE // 2) // _GAMMA_ONE) if self.min_records is None else self.min_records
+        put(self, "min_records", positive_int(fewest, "min_records"))
+        most = MAX_DENOMINATOR if self.max_records is None else self.max_records
+        put(self, "max_records", positive_int(most, "max_records", maximum=MAX_DENOMINATOR))
+        if self.max_records < self.min_records:  # type: ignore[operator]
+            raise ParameterError("max_records must be at least min_records, or nobody could take part")
+        self._check()
+        _ = self._task, self._mechanism
+        # Only now: parameters chosen after the seed could be chosen for it.
+        put(self, "seed", check_seed(secrets.token_bytes(32) if self.seed is None else self.seed))
+        _ = self.manifest
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Parameters of its own."""
+
+    @cached_property
+    @abstractmethod
+    def _mechanism(self) -> dict[str, int | str]:
+        """The mechanism's entry in the manifest."""
+
+    @property
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """What is promised, known before anything is sent."""
+
+    def _task_of(self, fewest: int, most: int) -> Task:
+        sizes = tuple(column.size for column in columns_of(self.features))
+        return Task(self.rule, sizes, tuple(self.task.items()), fewest, most)
+
+    @cached_property
+    def _task(self) -> Task:
+        return self._task_of(self.min_records or 1, self.max_records or MAX_DENOMINATOR)
+
+    # Running
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """Everything that is fixed and published before anyone reads their data."""
+        assert self.seed is not None
+        promised, task = self.guarantee, self._task
+        claim = {"epsilon": str(promised.epsilon), "delta": str(promised.delta), "neighbours": str(promised.neighbours), "unit": "user"}
+        try:
+            return Manifest(
+                {
+                    "v": VERSION,
+                    "protocol": str(self.model),
+                    "rule": task.kind,
+                    # Integers beyond 2**53 travel as text.
+                    "parameters": {name: str(value) if name == "Gamma" else value for name, value in task.parameters},
+                    "features": [column.write() for column in columns_of(self.features)],
+                    "label": self.label,
+                    "seed": self.seed.hex(),
+                    "m_min": task.min_records,
+                    "m_cap": task.max_records,
+                    "default": task.default.hex(),
+                    "mechanism": self._mechanism,
+                    "guarantee": claim,
+                }
+            )
+        except ManifestError as error:
+            raise ParameterError(str(error)) from None
+
+    def client(self) -> Client:
+        """What a person's device runs."""
+        return Client(self.manifest)
+
+    def simulate(self, users: UserData, rng: Rng | None = None) -> Released:
+        """Run every person's client in this process, then the rest of the protocol."""
+        source = secret_rng(rng)
+        analysis = self._run(self._sent(users, source), source)
+        return analysis.released if source.secure else without_promise(analysis.released)
+
+    @abstractmethod
+    def _run(self, sent: Submissions, rng: Rng) -> Analysis:
+        """All that follows the clients."""
+
+    def _sent(self, users: UserData, rng: Rng) -> Iterator[tuple[int, list[bytes]]]:
+        if users.unit is not Unit.USER:
+            raise IncompatibleGuarantees("a protocol protects people, but the data are grouped per item; name the user column")
+        if users.labels is None:
+            raise ParameterError("the users' records need labels")
+        bound = users.bind({name: domain for name, domain in self.features.items() if domain is not None})
+        assert bound.labels is not None
+        x, y = np.stack([bound.codes[name] for name in self.features], axis=1), bound.labels.astype(np.int64)
+        client = self.client()
+        for i, (a, b) in enumerate(pairwise(bound.offsets.tolist())):
+            yield i, client.send(client.item_of_codes(x[a:b], y[a:b]), rng)
+
+
+def _chunk(bits: int, most: int) -> int:
+    """Chunks of at most ``most`` bits, as equal as they come."""
+    return -(-bits // -(-bits // most))
+
+
+@dataclass(frozen=True)
+class LocalProtocol(Protocol):
+    """One report per person, private by itself.
+
+    ``width`` is the number of bits of a chunk: chosen so that one transform does for 2^20 items.
+
+    >>> from privpac.data import Integers
+    >>> run = LocalProtocol("threshold", {"age": Integers(0, 99)}, 1)
+    >>> str(run.guarantee), len(run.client().messages([]))
+    ('(1, 0)-DP per user, replace, local model', 1)
+    """
+
+    width: int | None = field(default=None, kw_only=True)
+
+    model: ClassVar[Model] = Model.LOCAL
+
+    def _check(self) -> None:
+        if self.width is not None:
+            positive_int(self.width, "width")
+
+    @cached_property
+    def _mechanism(self) -> dict[str, int | str]:
+        bits = self._task.learner.universe.bits
+        default = bits if bits <= 20 else _chunk(bits, 16) if bits <= 128 else 8
+        return {"keep": str(keep_probability(self.epsilon)), "width": default if self.width is None else self.width}
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, unit=Unit.USER, neighbours=Neighbours.REPLACE, model=Model.LOCAL)
+
+    def analyze(self, submissions: Submissions) -> Analysis:
+        """From every client's name and messages to a rule."""
+        return analyze_local(self.manifest, submissions)
+
+    def _run(self, sent: Submissions, rng: Rng) -> Analysis:
+        return self.analyze(sent)
+
+
+@dataclass(frozen=True)
+class ShuffleProtocol(Protocol):
+    """Messages mixed by a shuffler: noise shared by at least ``n_min`` honest clients.
+
+    ``width`` 0 has a bucket for every item; larger universes are cut into chunks of that many bits.  ``direction="under"`` never
+    overestimates, for at most 64 buckets.
+
+    >>> from privpac.data import Integers
+    >>> run = ShuffleProtocol("threshold", {"age": Integers(0, 99)}, 1, delta="1e-6", n_min=500, n_max=1000)
+    >>> str(run.guarantee)
+    '(1, 1e-06)-DP per user, replace, shuffle model'
+    """
+
+    delta: Fraction = field(kw_only=True)
+    n_min: int = field(kw_only=True)
+    n_max: int = field(kw_only=True)
+    width: int | None = field(default=None, kw_only=True)
+    direction: str = field(default="over", kw_only=True)
+
+    model: ClassVar[Model] = Model.SHUFFLE
+
+    def _check(self) -> None:
+        put = object.__setattr__
+        put(self, "delta", rational(self.delta, "delta", above=0, below=1))
+        put(self, "n_min", positive_int(self.n_min, "n_min"))
+        put(self, "n_max", positive_int(self.n_max, "n_max", minimum=self.n_min, maximum=1 << 40))
+        if self.width is not None:
+            positive_int(self.width, "width", minimum=0, maximum=16)
+
+    @cached_property
+    def _select(self) -> ShuffleSelection:
+        left = self.delta - cap_price(self.epsilon, self.n_max)
+        if left <= self.delta / 1000:
+            raise InfeasibleError(
+                f"with n_max = {self.n_max} the cap on messages costs all of delta; choose a smaller n_max or a larger delta"
+            )
+        noise = calibrate(self.epsilon, left)
+        universe = self._task.learner.universe
+        default = 0 if universe.size <= 1024 or self.direction == "under" else _chunk(universe.bits, 9)
+        width = default if self.width is None else self.width
+        loose = ShuffleSelection(universe.size, noise.r, noise.p, self.n_min, MAX_CAP, width, self.direction)
+        try:
+            cap = least_cap(loose)
+        except ManifestError as error:
+            raise InfeasibleError(str(error)) from None
+        return ShuffleSelection(universe.size, noise.r, noise.p, self.n_min, cap, width, self.direction)
+
+    @cached_property
+    def _mechanism(self) -> dict[str, int | str]:
+        select = self._select
+        numbers: dict[str, int | str] = {"r": str(select.r), "p": str(select.p), "n_min": select.n_min, "n_max": self.n_max}
+        return numbers | {"cap": select.cap, "width": select.width, "direction": select.direction}
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, self.delta, unit=Unit.USER, neighbours=Neighbours.REPLACE, model=Model.SHUFFLE)
+
+    @property
+    def expected_messages(self) -> float:
+        """What one client sends on average."""
+        return float(self._select.expected_messages)
+
+    def shuffler(self) -> Shuffler:
+        """What the shuffler runs."""
+        return Shuffler(self.manifest)
+
+    def analyze(self, messages: Any, clients: int) -> Analysis:
+        """From the shuffled messages of so many clients to a rule."""
+        return analyze_shuffled(self.manifest, messages, clients)
+
+    def _run(self, sent: Submissions, rng: Rng) -> Analysis:
+        mixer = self.shuffler()
+        for name, messages in sent:
+            mixer.submit(name, messages)
+        return self.analyze(mixer.release(rng) or [], mixer.clients)
+
+
+@dataclass(frozen=True)
+class CentralProtocol(Protocol):
+    """Items to a curator who selects privately; records stay where they are."""
+
+    delta: Fraction = field(default=Fraction(0), kw_only=True)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, kw_only=True)
+
+    model: ClassVar[Model] = Model.CENTRAL
+
+    def _check(self) -> None:
+        object.__setattr__(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
+        object.__setattr__(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+
+    @cached_property
+    def _mechanism(self) -> dict[str, int | str]:
+        return {"selector": "histogram" if self.delta else "pure"}
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, self.delta, unit=Unit.USER, neighbours=self.neighbours)
+
+    def analyze(self, submissions: Submissions, rng: Rng | None = None) -> Analysis:
+        """From every client's name and item to a rule: spends the guarantee, once per run."""
+        return analyze_central(self.manifest, submissions, rng)
+
+    def _run(self, sent: Submissions, rng: Rng) -> Analysis:
+        return self.analyze(sent, rng)

@@ -1,0 +1,171 @@
+"""One self-contained HTML page about one comparison, and its picture.
+
+Unlike the other reports this one shows measured errors: it is made from public tables and generated people only, and says so.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from privpac.errors import ParameterError
+from privpac.planning.compare import Comparison, Measured
+from privpac.report.html import _STYLE, _table
+from privpac.report.plots import LINES, QUIET, _svg
+
+__all__ = ["comparison_html", "comparison_picture", "write_comparison", "write_comparison_plot"]
+
+_LEAST = 1e-4
+"""Excess below this is drawn at this height: logarithmic axes have no zero."""
+
+
+# The picture
+
+
+def comparison_picture(found: Comparison) -> str:
+    """Excess error of every method as SVG text: bars for one setting, lines against users or epsilon for several."""
+    return _svg(_drawn(found), f"excess error of {len(found.methods)} methods on {found.population}")
+
+
+def _drawn(found: Comparison) -> Figure:
+    with matplotlib.rc_context({"font.size": 10}):
+        if len(found.rows) == len(found.methods):
+            return _bars(found.rows)
+        # Users on the axis where several were asked for, one panel for each epsilon; else epsilon on the axis.
+        by_users = len(found.n_users) > 1
+        panels = found.epsilons if by_users else [str(found.n_users[0])]
+        figure = Figure(figsize=(4.8, 3.0 * len(panels)))
+        for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels):
+            _lines(axes, found, panel if by_users else None)
+        axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.22), handlelength=1.6)
+        figure.subplots_adjust(hspace=0.4)
+        return figure
+
+
+def _bars(rows: Sequence[Measured]) -> Figure:
+    figure = Figure(figsize=(4.8, 0.6 + 0.3 * len(rows)))
+    axes = figure.subplots()
+    places = range(len(rows) - 1, -1, -1)
+    axes.barh(
+        places, [max(row.excess, 0.0) for row in rows], xerr=[row.spread or 0.0 for row in rows], color=LINES[0], ecolor=QUIET, height=0.6
+    )
+    axes.set_yticks(places, [row.method for row in rows])
+    axes.set_xlabel(f"excess error, epsilon {rows[0].epsilon}, {rows[0].n_users:,} users")
+    _plain_frame(axes)
+    return figure
+
+
+def _lines(axes: Any, found: Comparison, epsilon: str | None) -> None:
+    for i, method in enumerate(found.methods):
+        rows = [row for row in found.rows if row.method == method and epsilon in (None, row.epsilon)]
+        x = [float(row.n_users) if epsilon is not None else _number(row.epsilon) for row in rows]
+        unprotected = "not private" in rows[0].promise
+        style = {"linestyle": ("--", ":")[i % 2], "color": QUIET} if unprotected else {"color": LINES[i % len(LINES)]}
+        marker = "osd^vP*X<>"[(i // len(LINES)) % 10]
+        axes.plot(x, [max(row.excess, _LEAST) for row in rows], marker=marker, markersize=3.5, linewidth=1.4, label=method, **style)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.minorticks_off()
+    ticks = [float(n) for n in found.n_users] if epsilon is not None else [_number(e) for e in found.epsilons]
+    axes.set_xticks(ticks, [f"{n:,}" for n in found.n_users] if epsilon is not None else list(found.epsilons))
+    axes.set_xlabel(f"users (epsilon {epsilon})" if epsilon is not None else f"epsilon ({found.n_users[0]:,} users)")
+    axes.set_ylabel("excess error")
+    _plain_frame(axes)
+
+
+def _number(epsilon: str) -> float:
+    top, _, bottom = epsilon.partition("/")
+    return float(top) / float(bottom or 1)
+
+
+def _plain_frame(axes: Any) -> None:
+    axes.grid(alpha=0.25)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+# The page
+
+
+def comparison_html(found: Comparison) -> str:
+    """The report as one HTML text."""
+    pairs = [(epsilon, n) for epsilon in found.epsilons for n in found.n_users]
+    head = "".join(f"<th class='n'>ε {html.escape(epsilon)}, {n:,} users</th>" for epsilon, n in pairs)
+    rows = ""
+    for method in found.methods:
+        cells = "".join(f"<td class='n'>{_cell(found.of(method, epsilon, n))}</td>" for epsilon, n in pairs)
+        rows += f"<tr><td>{html.escape(method)}</td>{cells}</tr>"
+    facts: list[tuple[str, Any]] = [
+        ("people", found.population),
+        ("least error of any rule of the class", f"{found.best_error:.4f}"),
+        ('error of the better of "always" and "never"', f"{found.constant_error:.4f}"),
+        ("data sets drawn for each number of users", found.draws),
+    ]
+    promises = [(method, f"{found.about[method]}; {_first(found, method).promise}") for method in found.methods]
+    left = "".join(f"<p class='warn'>left out: {html.escape(line)}</p>" for line in found.left_out)
+    body = (
+        f"<section><h1>Methods compared at the same privacy per person</h1><div class='rule'>{html.escape(found.population)}</div>"
+        "<span class='promise bad'>public or generated records: nothing on this page is private</span>"
+        f"{left}</section><section><h2>Excess error</h2><p class='quiet'>Error over all users, each weighing the same, minus the least "
+        f"error of any rule of the class; ± standard error where something was drawn.</p>{comparison_picture(found)}"
+        f"<div class='scroll'><table><tr><th>method</th>{head}</tr>{rows}</table></div></section>"
+        f"<section><h2>On what</h2>{_table(facts)}</section>"
+        f"<section><h2>What each method is, and what it promises</h2>{_table(promises)}</section>"
+    )
+    return (
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
+        f"<title>Comparison on {html.escape(found.population)}</title><style>{_STYLE}</style></head>"
+        f"<body><main>{body}</main></body></html>\n"
+    )
+
+
+def _first(found: Comparison, method: str) -> Measured:
+    return next(row for row in found.rows if row.method == method)
+
+
+def _cell(row: Measured) -> str:
+    return f"{row.excess:.4f}" + ("" if row.spread is None else f" <span class='quiet'>± {row.spread:.4f}</span>")
+
+
+# Files
+
+
+def write_comparison(found: Comparison, path: str | os.PathLike[str]) -> Path:
+    """Write the page to ``path``, whole or not at all."""
+    return _written(comparison_html(found).encode(), path)
+
+
+def write_comparison_plot(found: Comparison, path: str | os.PathLike[str]) -> Path:
+    """Write the picture to ``path``: ``.png`` or ``.svg``."""
+    kind = Path(path).suffix.lower()
+    if kind == ".svg":
+        return _written(comparison_picture(found).encode(), path)
+    if kind != ".png":
+        raise ParameterError(f"a picture is written as .png or .svg, got {str(path)!r}")
+    figure, out = _drawn(found), BytesIO()
+    FigureCanvasAgg(figure)
+    figure.savefig(out, format="png", dpi=150, bbox_inches="tight", metadata={"Software": None})
+    return _written(out.getvalue(), path)
+
+
+def _written(content: bytes, path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
+    try:
+        draft.write_bytes(content)
+        os.replace(draft, target)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise ParameterError(f"cannot write {str(path)!r}: {error.strerror}; choose a writable place") from None
+    return target

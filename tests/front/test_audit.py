@@ -1,0 +1,337 @@
+"""``pp.audit`` and ``privpac audit``: right verdicts, datasets made up or given, pages that say what was found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from fractions import Fraction
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import privpac as pp
+from privpac.audit import Audit, ExactAudit, StatisticalAudit, audit_exact, datasets, user_universe
+from privpac.cli import app as cli
+from privpac.cli.audit import VIOLATED
+from privpac.errors import ParameterError, SchemaError, TooLargeError
+from privpac.law import Law
+from privpac.report.audit import audit_html, write_audit_report
+from privpac.testing import SeededRng, insecure_randomness
+
+F = Fraction
+audit: Any = pp.audit
+TINY = pp.Thresholds(pp.Integers(0, 2))
+
+
+def counting(data: Any) -> Law:
+    return Law.from_blocks([0, 1], [0, 1], [sum(x == 0 for x in data), sum(x == 1 for x in data)], 1)
+
+
+# Learners
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_a_learner_is_audited_against_its_own_guarantee(neighbours: str) -> None:
+    found = audit(pp.RealizableSelection(TINY, 1, neighbours))
+    assert found.method == "exact"
+    assert found
+    assert (found.epsilon, found.delta, found.neighbours, found.confidence) == (1, 0, neighbours, 1)
+    assert 0.5 < found.epsilon_lower <= 1
+    assert "whole numbers 0..2" in found.universe
+
+
+def test_an_add_remove_learner_violates_its_epsilon_under_replace() -> None:
+    found = audit(pp.RealizableSelection(TINY, 1), neighbours="replace")
+    assert found.verdict == "violates the claim"
+    assert 1 < found.epsilon_lower <= 2
+    x, y = found.worst
+    assert len(x) == len(y)
+    assert audit(pp.RealizableSelection(TINY, 1), neighbours="replace", epsilon=2)
+
+
+def test_the_generated_universe_is_all_small_datasets() -> None:
+    learner = pp.RealizableSelection(TINY, 1)
+    records = [(x, y) for x in range(3) for y in (0, 1)]
+    universe = datasets(user_universe(records, 1), 2)
+    found = audit(learner, users=2, records=1)
+    by_hand = audit_exact(learner, universe, build=lambda data: pp.UserData.from_users(data, features={"x": pp.Integers(0, 2)}))
+    assert isinstance(found.result, ExactAudit)
+    assert found.result == by_hand
+    assert found.pairs == by_hand.pairs // 2
+
+
+def test_domains_left_to_the_data_are_given_as_features() -> None:
+    found = audit(pp.RealizableSelection(pp.Thresholds(), 1), features={"age": pp.Integers(0, 1)}, users=1)
+    assert found
+    assert "age" in found.universe
+    with pytest.raises(ParameterError, match="features="):
+        audit(pp.RealizableSelection(pp.Thresholds(), 1))
+
+
+def test_a_learner_whose_law_is_too_large_is_run_instead() -> None:
+    with insecure_randomness():
+        learner = pp.RegretSelection(pp.Thresholds(pp.Integers(0, 1)), 1)
+        found = audit(learner, users=1, runs=100, rng=SeededRng(1), confidence="0.9999999")
+    assert found.method == "statistical"
+    assert found.holds
+    with pytest.raises(TooLargeError):
+        audit(learner, users=1, method="exact")
+
+
+def test_a_dataset_outside_the_domain_is_an_error_and_no_finding() -> None:
+    learner = pp.RegretSelection(pp.Thresholds(pp.Integers(0, 1)), 1)
+    with pytest.raises(SchemaError):
+        audit(learner, datasets=[[[(7, 0)]], []], method="statistical", runs=100)
+
+
+def test_an_item_level_learner_is_audited_record_by_record() -> None:
+    found = audit(pp.RealizableSelection(TINY, 1, unit="item"))
+    assert found
+    assert "records" in found.universe
+    assert all(len(user) == 1 for data in found.worst for user in data)
+
+
+def test_outcomes_are_shown_as_rules_with_their_probabilities() -> None:
+    found = audit(pp.RealizableSelection(TINY, 1), datasets=[[[(0, 0)]], []])
+    assert sum(o.first for o in found.outcomes) == pytest.approx(1)
+    assert sum(o.second for o in found.outcomes) == pytest.approx(1)
+    assert any("x > 0" in outcome.label for outcome in found.outcomes)
+
+
+@pytest.mark.parametrize("options", [{"users": 5, "records": 3}, {"users": 1000}], ids=["records", "users"])
+def test_a_universe_too_large_to_decide_names_the_way_out(options: dict[str, int]) -> None:
+    with pytest.raises(TooLargeError, match="datasets="):
+        audit(pp.RealizableSelection(pp.Thresholds(pp.Integers(0, 10**9)), 1), **options)
+
+
+# Functions
+
+
+def test_a_function_that_returns_laws_is_decided() -> None:
+    universe = datasets([0, 1], 3)
+    assert audit(counting, universe=universe, neighbours="add-remove", epsilon=1).method == "exact"
+    assert audit(counting, universe=universe, neighbours="add-remove", epsilon=1)
+    found = audit(counting, universe=list(universe), neighbours="replace", epsilon=1)
+    assert found.verdict == "violates the claim"
+    open_claim = audit(counting, universe=universe, neighbours="replace")
+    assert open_claim.verdict == "no claim"
+    assert open_claim.epsilon is None
+    assert open_claim
+    assert open_claim.epsilon_lower == pytest.approx(found.epsilon_lower)
+
+
+def test_a_function_is_run_on_the_datasets_as_they_were_given() -> None:
+    seen = set()
+
+    def mechanism(data: list[int]) -> int:
+        seen.add(type(data))
+        return sum(data)
+
+    found = audit(mechanism, datasets=([0, 1], [0]), epsilon=1, runs=100)
+    assert seen == {list}
+    assert found.neighbours == "add-remove"
+    assert found.verdict == "violates the claim"
+    assert audit(mechanism, datasets=([0, 1], [0, 0]), runs=100).neighbours == "replace"
+
+
+def test_a_leaky_function_is_caught_with_a_pair_of_arrays() -> None:
+    rng = np.random.default_rng(2)
+    x, y = np.array([0.0, 1.0]), np.array([0.0, -1.0])
+    found = audit(lambda data: data.sum() + rng.laplace(0, 1), datasets=(x, y), epsilon=1, runs=20_000, confidence="0.9999999")
+    assert isinstance(found.result, StatisticalAudit)
+    assert not found
+    assert found.neighbours == "replace"
+    with pytest.raises(ParameterError, match="statistical"):
+        audit(counting, datasets=(x, y), method="exact", neighbours="replace")
+
+
+def test_no_finite_epsilon_is_said_as_such() -> None:
+    found = audit(lambda data: Law.point(len(data)), datasets=[[1], []], epsilon=1)
+    assert found.epsilon_lower == inf
+    assert "no finite epsilon" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["epsilon_lower"] == "inf"
+    assert "No finite epsilon" in audit_html(found)
+
+
+def test_too_few_runs_to_test_a_claim_are_noted() -> None:
+    found = audit(lambda data: 0, datasets=([1], []), epsilon=5, runs=40)
+    assert found
+    assert "more runs" in " ".join(found.notes())
+
+
+def test_the_room_and_the_call_are_one_name_whichever_comes_first() -> None:
+    code = "import privpac.audit, privpac as pp; pp.audit(len, datasets=([1], []), runs=40); pp.audit.audit_exact"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert audit(len, datasets=([1], []), runs=40).verdict == "no claim"
+    assert audit.datasets is datasets
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"method": "guess"}, ParameterError),
+        ({"universe": [()], "datasets": [[], [1]]}, ParameterError),
+        ({"universe": [(), (1,)], "users": 2}, ParameterError),
+        ({"datasets": [[1], [2, 3]]}, ParameterError),
+        ({"universe": ["ab", "a"]}, TypeError),
+        ({}, ParameterError),
+        ({"datasets": [[1], []], "neighbours": "swap"}, ParameterError),
+        ({"datasets": [[1], []], "epsilon": -1}, ParameterError),
+        ({"datasets": [[1], []], "runs": -1}, ParameterError),
+        ({"subject": 3, "datasets": [[1], []]}, TypeError),
+        ({"subject": pp.RealizableSelection, "datasets": [[1], []]}, TypeError),
+    ],
+    ids=str,
+)
+def test_bad_calls_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
+    told: dict[str, Any] = {"subject": len, "neighbours": "add-remove", **options}
+    with pytest.raises(error):
+        audit(told.pop("subject"), **told)
+
+
+def test_a_table_is_not_taken() -> None:
+    people = pp.UserData.from_users([[(1, 0)]], features={"x": pp.Integers(0, 2)})
+    with pytest.raises(TypeError, match="made-up"):
+        audit(pp.RealizableSelection(TINY, 1), universe=people)
+    with pytest.raises(TypeError, match="made-up"):
+        audit(pp.RealizableSelection(TINY, 1), datasets=(people, people))
+
+
+# Pages
+
+
+@pytest.fixture(scope="module")
+def caught() -> Audit:
+    rng = np.random.default_rng(4)
+    found: Audit = audit(lambda data: sum(data) + rng.laplace(0, 1), datasets=([0, 3], [0, 0]), epsilon=1, runs=4000)
+    return found
+
+
+def test_the_page_says_what_was_found_and_fetches_nothing(caught: Audit, tmp_path: Path) -> None:
+    page = write_audit_report(caught, tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert "violates the claim" in page
+    assert f"{caught.epsilon_lower:.4g}" in page
+    assert "<b>3</b>" in page
+    assert not any(f"{part}=" in page.split("</style>")[1].replace('xlink:href="#', "") for part in ("src", "onclick"))
+    assert "http" not in page.replace("http://www.w3.org", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["audit.html"]
+
+
+def test_text_on_the_page_is_escaped() -> None:
+    found = audit(lambda data: "<script>" if data else "&", datasets=(["<b>x</b>"], []), epsilon=1, runs=40)
+    page = audit_html(found)
+    assert "<script>" not in page
+    assert "<b>x</b>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_page_that_cannot_be_written_is_one_clear_error(caught: Audit, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="writable"):
+        write_audit_report(caught, tmp_path / "none" / "audit.html")
+    with pytest.raises(TypeError):
+        audit_html(caught.result)  # type: ignore[arg-type]
+
+
+def test_the_result_is_saved_as_plain_values(caught: Audit) -> None:
+    saved = json.loads(json.dumps(caught.to_dict()))
+    assert saved["verdict"] == "violates the claim"
+    assert sorted(saved["worst"]) == [[0, 0], [0, 3]]
+    assert saved["confidence"] == "999/1000"
+    assert sum(saved["hits"]) > 0
+    assert "second dataset" in str(caught)
+
+
+# The command
+
+
+@pytest.fixture
+def privpac(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+
+    def run(*words: Any) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["privpac", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        said = capsys.readouterr()
+        return int(stop.value.code or 0), said.out, said.err
+
+    return run
+
+
+LEARNER = ["audit", "--rule", "threshold", "--feature", "x=0:2", "--epsilon", "1"]
+MORE: dict[str, list[str]] = {
+    "plain": [],
+    "two records": ["--method", "regret", "--users", "1", "--records", "2"],
+    "replace": ["--neighbours", "replace", "--users", "1"],
+}
+
+
+@pytest.mark.parametrize("more", MORE.values(), ids=MORE)
+def test_command_audits_a_learner(privpac: Any, more: list[str]) -> None:
+    code, out, _ = privpac(*LEARNER, *more)
+    assert code == 0
+    assert "consistent with the claim" in out
+    assert "exact decision" in out
+
+
+def test_command_writes_json_and_a_page(privpac: Any, tmp_path: Path) -> None:
+    code, out, _ = privpac(*LEARNER, "--users", "1", "--json", "--report", "out.html")
+    assert code == 0
+    assert json.loads(out)["method"] == "exact"
+    assert "Privacy audit" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_command_audits_a_function_of_ones_own(privpac: Any, tmp_path: Path) -> None:
+    (tmp_path / "my_mechanism.py").write_text("def total(data):\n    return sum(data)\n", encoding="utf-8")
+    (tmp_path / "made_up.json").write_text("[[0, 1], [0, 0]]", encoding="utf-8")
+    words = ["audit", "--callable", "my_mechanism:total", "--statistical", "--neighbours", "replace", "--epsilon", 1, "--runs", 200]
+    for given in ("[[0, 1], [0, 0]]", "@made_up.json"):
+        code, out, _ = privpac(*words, "--datasets", given)
+        assert code == VIOLATED == 5
+        assert "violates the claim" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["audit", "people.csv", "--rule", "threshold", "--feature", "x=0:2", "--epsilon", "1"], "reads no table"),
+        (["audit"], "say what to audit"),
+        (["audit", "--rule", "threshold", "--callable", "a:b"], "say what to audit"),
+        (["audit", "--rule", "threshold", "--feature", "x=0:2"], "--epsilon"),
+        (["audit", "--rule", "circle", "--feature", "x=0:2", "--epsilon", "1"], "rule must be one of"),
+        (["audit", "--callable", "no_such_module:f", "--datasets", "[[1],[]]"], "cannot be imported"),
+        (["audit", "--callable", "nothing"], "module:function"),
+        (["audit", "--callable", "math:fsum", "--datasets", "[[1]"], "JSON"),
+        (["audit", "--callable", "math:fsum", "--datasets", "[1, 2]"], "list of users"),
+        (["audit", "--callable", "math:fsum", "--datasets", "@none.json"], "cannot be read"),
+        (["audit", "--callable", "math:fsum", "--epsilon", "1", "--neighbours", "replace"], "give the datasets"),
+        ([*LEARNER[:4], "x=0:99999", "--epsilon", "1"], "neighbouring pairs"),
+        ([*LEARNER, "--report", "none/out.html"], "--report"),
+        (["bounds", "1"], "the tables are"),
+        (["bounds", "000-1", "--size", "many"], "--size"),
+    ],
+    ids=[f"case {i}" for i in range(15)],
+)
+def test_command_refuses_in_one_line(privpac: Any, words: list[str], says: str) -> None:
+    code, out, err = privpac(*words)
+    assert code == 2
+    assert not out
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_command_shows_the_tables_of_rates(privpac: Any) -> None:
+    code, out, _ = privpac("bounds", "002-2", "--json")
+    assert code == 0
+    rows = json.loads(out)["rows"]
+    assert all(row["user level, the paper"]["users"] > 0 for row in rows)
+    code, out, _ = privpac("bounds", "004-1", "--epsilon", "1/2")
+    assert code == 0
+    assert "local" in out

@@ -1,0 +1,322 @@
+"""``privpac protocol``: every role a command of its own, files and loopback HTTP between them, one clear line for every error."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from privpac.cli import app as cli
+from privpac.errors import ParameterError
+from privpac.protocols import Manifest
+from privpac.protocols.client import Client, bundle, unbundle
+from privpac.protocols.collect import Collector, submit
+from privpac.protocols.files import limit_of, read_folder, read_shuffled
+from privpac.released import Released
+
+SECRET = 987654
+NEW = ["--feature", "age=0:99", "--label", "ill", "--gamma", "20"]
+
+
+class Run(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Run]
+
+
+@pytest.fixture
+def privpac(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+    """Runs the command in this process, from the temporary folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+
+    def run(*words: Any) -> Run:
+        monkeypatch.setattr(sys, "argv", ["privpac", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        said = capsys.readouterr()
+        return Run(int(stop.value.code or 0), said.out, said.err)
+
+    return run
+
+
+def one_line(run: Run, code: int = 2) -> str:
+    assert run.code == code, run
+    assert run.out == ""
+    assert run.err.count("\n") == 1
+    assert run.err.startswith("privpac: ")
+    for never in ("Traceback", str(SECRET), 'File "'):
+        assert never not in run.err
+    return run.err
+
+
+def csv(path: Path, seed: int, records: int = 120) -> Path:
+    age = np.random.default_rng(seed).integers(0, 100, records)
+    path.write_text("age,ill\n" + "".join(f"{a},{int(a >= 41)}\n" for a in age))
+    return path
+
+
+def fill(folder: Path, manifest: Path, people: int) -> None:
+    """Submissions as the clients' files."""
+    folder.mkdir(exist_ok=True)
+    client = Client(Manifest.read(manifest.read_bytes()))
+    rows = [{"age": a, "ill": int(a >= 41)} for a in range(100)]
+    said = client.item(rows)
+    for i in range(people):
+        (folder / f"u{i}").write_bytes(bundle(client.send(said)))
+
+
+# Files
+
+
+def test_a_local_run_from_manifest_to_rule(privpac: Command, tmp_path: Path) -> None:
+    made = privpac("protocol", "new", "run.json", *NEW, "--epsilon", "4")
+    assert made.code == 0
+    assert "(4, 0)-DP per user, replace, local model" in made.out
+    fill(tmp_path / "in", tmp_path / "run.json", 150)
+    sent = privpac("protocol", "client", "run.json", csv(tmp_path / "mine.csv", 1), "--out", "in/ann", "--store", "mine")
+    assert sent.code == 0
+    assert str(SECRET) not in sent.out
+    first = (tmp_path / "in/ann").read_bytes()
+    csv(tmp_path / "mine.csv", 2)
+    assert privpac("protocol", "client", "run.json", "mine.csv", "--out", "in/ann", "--store", "mine").code == 0
+    assert (tmp_path / "in/ann").read_bytes() == first
+    (tmp_path / "in/eve").write_bytes(b"garbage")
+    (tmp_path / "in/large").write_bytes(bytes(100_000))
+    (tmp_path / "in/folder").mkdir()
+    (tmp_path / "in/link").symlink_to("/dev/zero")
+    (tmp_path / "in/bad name").write_bytes(first)
+    (tmp_path / "in/.hidden").write_bytes(first)
+    found = privpac("protocol", "analyze", "run.json", "in", "--out", "rule.json")
+    assert (found.code, found.err) == (0, "")
+    assert "151 messages, 5 dropped" in found.out
+    rule = Released.load(tmp_path / "rule.json")
+    assert rule.outcome == "released"
+    assert rule.predict([[99]]).tolist() == [1]
+    shown = json.loads(privpac("protocol", "analyze", "run.json", "in", "--json").out)
+    assert (shown["received"], shown["dropped"], shown["released"]["outcome"]) == (151, 5, "released")
+
+
+def test_a_shuffled_run_needs_its_clients_and_is_mixed_once(privpac: Command, tmp_path: Path) -> None:
+    options = ["--model", "shuffle", "--epsilon", "2", "--delta", "1e-6", "--n-min", "40", "--n-max", "60"]
+    assert privpac("protocol", "new", "run.json", *NEW, *options).code == 0
+    fill(tmp_path / "in", tmp_path / "run.json", 39)
+    assert "39 clients are fewer than n_min = 40" in one_line(privpac("protocol", "shuffle", "run.json", "in", "--out", "mixed.bin"), 3)
+    assert not (tmp_path / "mixed.bin").exists()
+    fill(tmp_path / "in", tmp_path / "run.json", 45)
+    (tmp_path / "in/eve").write_bytes(b"garbage")
+    assert "of 45 clients" in privpac("protocol", "shuffle", "run.json", "in", "--out", "mixed.bin").out
+    first = (tmp_path / "mixed.bin").read_bytes()
+    fill(tmp_path / "in", tmp_path / "run.json", 50)
+    assert privpac("protocol", "shuffle", "run.json", "in", "--out", "again.bin").code == 0
+    assert (tmp_path / "again.bin").read_bytes() == first
+    found = privpac("protocol", "analyze", "run.json", "mixed.bin")
+    assert found.code == 0
+    assert "(2, 1e-06)-DP per user, replace, shuffle model" in found.out
+    (tmp_path / "other.bin").write_bytes(b"PPS1" + first[4:6])
+    nothing = privpac("protocol", "analyze", "run.json", "other.bin")
+    assert nothing.code == 3
+    assert "nothing was released" in nothing.out
+
+
+def test_a_central_run_is_selected_from_once(privpac: Command, tmp_path: Path) -> None:
+    assert privpac("protocol", "new", "run.json", *NEW, "--model", "central", "--epsilon", "1", "--delta", "1e-6").code == 0
+    fill(tmp_path / "in", tmp_path / "run.json", 60)
+    first = privpac("protocol", "analyze", "run.json", "in")
+    assert first.code == 0
+    assert "60 messages" in first.out
+    fill(tmp_path / "in", tmp_path / "run.json", 80)
+    assert privpac("protocol", "analyze", "run.json", "in") == first
+    pure = privpac("protocol", "new", "pure.json", *NEW, "--model", "central", "--epsilon", "1", "--neighbours", "replace", "--json")
+    assert json.loads(pure.out)["mechanism"] == {"selector": "pure"}
+
+
+def test_separate_processes_without_the_heavy_libraries(tmp_path: Path, privpac: Command) -> None:
+    privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
+    names = ["run.json", str(csv(tmp_path / "r.csv", 3)), "ann"]
+    done = subprocess.run(
+        [sys.executable, "-m", "privpac.protocols.client", *names], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(unbundle((tmp_path / "ann").read_bytes())) == 1
+
+
+# Bad input
+
+MORE = ["--epsilon", "1"]
+BAD: dict[str, tuple[list[str], str]] = {
+    "model": ([*NEW, *MORE, "--model", "open"], "local, shuffle or central"),
+    "epsilon": ([*NEW, "--epsilon", "-1"], "epsilon"),
+    "rule": ([*NEW, *MORE, "--rule", "oracle"], "one of"),
+    "delta for local": ([*NEW, *MORE, "--delta", "1e-6"], "does not use --delta"),
+    "shuffle without n": ([*NEW, *MORE, "--model", "shuffle", "--delta", "1e-6"], "--n-min"),
+    "parameter": ([*NEW, *MORE, "--set", "grid"], "name=value"),
+    "unknown parameter": ([*NEW, *MORE, "--set", "speed=3"], "speed"),
+    "gamma": (["--feature", "age=0:99", *MORE, "--gamma", "-1"], "gamma"),
+    "width": ([*NEW, *MORE, "--width", "0"], "width"),
+    "two columns": (["--feature", "a=0:9", "--feature", "b=0:9", *MORE], "one column"),
+    "label is a feature": (["--feature", "ill=0:9", "--label", "ill", *MORE], "different names"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parameters_make_no_manifest(privpac: Command, tmp_path: Path, name: str) -> None:
+    words, said = BAD[name]
+    assert said in one_line(privpac("protocol", "new", "run.json", *words))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_files_and_places(privpac: Command, tmp_path: Path) -> None:
+    privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
+    mine = csv(tmp_path / "mine.csv", 1)
+    assert "exists" in one_line(privpac("protocol", "new", "run.json", *NEW, "--epsilon", "2"))
+    assert "cannot read the manifest" in one_line(privpac("protocol", "client", "none.json", mine, "--out", "x"))
+    assert "cannot read the records" in one_line(privpac("protocol", "client", "run.json", "none.csv", "--out", "x"))
+    assert "--out FILE or --url" in one_line(privpac("protocol", "client", "run.json", mine))
+    assert "--name" in one_line(privpac("protocol", "client", "run.json", mine, "--url", "http://127.0.0.1:1", "--store", "s"))
+    assert "--store" in one_line(privpac("protocol", "client", "run.json", mine, "--url", "http://127.0.0.1:1", "--name", "ann"))
+    assert "above your limit" in one_line(privpac("protocol", "client", "run.json", mine, "--out", "x", "--max-epsilon", "1/2"))
+    assert "same file" in one_line(privpac("protocol", "client", "run.json", mine, "--out", "mine.csv"))
+    assert "cannot read the folder" in one_line(privpac("protocol", "analyze", "run.json", "nowhere"))
+    assert "nothing to shuffle" in one_line(privpac("protocol", "shuffle", "run.json", ".", "--out", "x"))
+    (tmp_path / "weak.json").write_text((tmp_path / "run.json").read_text().replace('"epsilon":"1"', '"epsilon":"1/2"'))
+    assert "lose more" in one_line(privpac("protocol", "client", "weak.json", mine, "--out", "x"))
+    (tmp_path / "latin.csv").write_bytes(b"age,ill\n\xff\xff,1\n")
+    assert "UTF-8" in one_line(privpac("protocol", "client", "run.json", "latin.csv", "--out", "x"))
+    assert not (tmp_path / "x").exists()
+
+
+# HTTP on loopback
+
+
+@contextmanager
+def collecting(manifest: Manifest, folder: Path, **more: Any) -> Iterator[Collector]:
+    with Collector(manifest, folder, **more) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join(10)
+
+
+def ask(server: Collector, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    try:
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_clients_submit_over_http_and_the_analysis_finds_them(privpac: Command, tmp_path: Path) -> None:
+    privpac("protocol", "new", "run.json", *NEW, "--epsilon", "4")
+    manifest = Manifest.read((tmp_path / "run.json").read_bytes())
+    fill(tmp_path / "in", tmp_path / "run.json", 100)
+    with collecting(manifest, tmp_path / "in") as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert ask(server, "GET", "/manifest") == (200, manifest.write())
+        words = ["protocol", "client", "run.json", csv(tmp_path / "mine.csv", 5), "--url", url, "--store", "mine", "--name"]
+        assert privpac(*words, "ann").code == 0
+        assert privpac(*words, "ann").code == 0  # the same bytes again
+        submit(url, "bob", bundle(Client(manifest).send(None)))
+        other = bundle(Client(manifest).send(None)) + b"?"
+        with pytest.raises(ParameterError, match="413"):
+            submit(url, "bob", other)
+        with pytest.raises(ParameterError, match="409"):
+            submit(url, "bob", b"something else")
+        assert server.clients == 102
+    assert "102 messages, 0 dropped" in privpac("protocol", "analyze", "run.json", "in").out
+    with pytest.raises(ParameterError, match="could not be reached"):
+        submit(url, "carl", b"x")
+
+
+def test_the_collector_refuses_and_never_echoes(privpac: Command, tmp_path: Path) -> None:
+    privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
+    manifest = Manifest.read((tmp_path / "run.json").read_bytes())
+    body = bundle(Client(manifest).send(None))
+    with collecting(manifest, tmp_path / "in", tokens={"ann": "t" * 20}) as server:
+        good = {"Authorization": "Bearer " + "t" * 20}
+        for path in ("/submit/", "/submit/../x", "/submit/.x", "/submit/a%20b", "/submit/" + "x" * 200, "/other", "/submit/a/b"):
+            assert ask(server, "POST", path, body, **good) == (404, b"")
+        assert ask(server, "GET", "/submit/ann") == (404, b"")
+        assert ask(server, "DELETE", "/submit/ann")[0] == 501
+        for token in ("", "Bearer ", "Bearer " + "u" * 20, "t" * 20):
+            assert ask(server, "POST", "/submit/ann", body, Authorization=token) == (401, b"")
+            assert ask(server, "POST", "/submit/eve", body, Authorization=token) == (401, b"")
+        assert ask(server, "POST", "/submit/ann", bytes(limit_of(manifest) + 1), **good) == (413, b"")
+        for length in ("x", "-1", "9" * 30, ""):
+            with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
+                raw.sendall(f"POST /submit/ann HTTP/1.1\r\nAuthorization: Bearer {'t' * 20}\r\nContent-Length: {length}\r\n\r\n".encode())
+                assert b" 411 " in raw.recv(100)
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
+            raw.sendall(b"\x00\xff secret nonsense\r\n\r\n")
+            raw.shutdown(socket.SHUT_WR)
+            assert b"secret" not in b"".join(iter(lambda: raw.recv(1000), b""))
+        assert ask(server, "POST", "/submit/ann", body, **good) == (204, b"")
+        assert (server.clients, [path.name for path in (tmp_path / "in").iterdir()]) == (1, ["ann"])
+    assert list(read_folder(manifest, tmp_path / "in")) == [("ann", unbundle(body))]
+
+
+def test_collect_command_serves_until_enough_came(tmp_path: Path, privpac: Command) -> None:
+    privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
+    manifest = Manifest.read((tmp_path / "run.json").read_bytes())
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from privpac.cli.app import main; main()",
+            "protocol",
+            "collect",
+            "run.json",
+            "--out",
+            "in",
+            "--port",
+            "0",
+            "--until",
+            "2",
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        assert server.stderr is not None
+        url = server.stdout.readline().split()[2]
+        for name in ("ann", "bob"):
+            submit(url, name, bundle(Client(manifest).send(None)))
+        assert server.wait(30) == 0
+        assert "without --tokens" in server.stderr.read()
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["ann", "bob"]
+
+
+def test_tokens_are_read_and_checked(privpac: Command, tmp_path: Path) -> None:
+    privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
+    for text in ("ann\n", "ann short\n", f"a/b {'t' * 20}\n", f"ann {'t' * 20}\nann {'u' * 20}\n"):
+        (tmp_path / "tokens").write_text(text)
+        assert "token" in one_line(privpac("protocol", "collect", "run.json", "--out", "in", "--port", "0", "--tokens", "tokens"))
+    assert "cannot read the tokens" in one_line(privpac("protocol", "collect", "run.json", "--out", "in", "--tokens", "none"))
+
+
+def test_a_shuffled_file_of_another_run_is_nothing(privpac: Command, tmp_path: Path) -> None:
+    privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
+    manifest = Manifest.read((tmp_path / "run.json").read_bytes())
+    for data in (b"", b"PPS1", b"PPS1" + bytes(50), bytes(100)):
+        assert read_shuffled(manifest, data) == ([], 0)

@@ -31,6 +31,7 @@ from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Exceeds, Mean, Regret, Statistic, root_clip
 from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData, Users
 from privpac.engines import spill
+from privpac.engines.files import CHANGED
 from privpac.engines.stream import StreamedUsers, _Ascending, _Parted
 from privpac.errors import ItemLevelWarning, ParameterError, SchemaError
 from privpac.guarantee import Unit
@@ -286,12 +287,37 @@ def test_bad_input_is_refused(place: Path) -> None:
 def test_files_must_agree_on_types_and_stay_as_they_are(place: Path) -> None:
     frame, streamed = big_user(place, ascending=True)
     (place / "data" / "part-0.parquet").touch()
-    with pytest.raises(SchemaError, match="changed") as told:
+    with pytest.raises(SchemaError, match="files changed") as told:
         count_users(streamed)
     assert told.value.__context__ is None
     frame.with_columns(pl.col("x").cast(pl.String)).write_parquet(place / "data" / "part-9.parquet")
     with pytest.raises(SchemaError, match="disagree"):
         pp.scan(place / "data", **SCHEMA)
+
+
+@pytest.mark.parametrize("column", ["who", "x"])
+def test_values_that_change_behind_the_scan_are_not_told(place: Path, column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, streamed = big_user(place, ascending=True)
+    write(place / "data", frame.with_columns(pl.Series(column, np.arange(len(frame))[::-1])), [4000, 9000], 500)
+    monkeypatch.setattr("privpac.engines.files._check_stamp", lambda file: None)
+    with pytest.raises(SchemaError) as told:
+        count_users(streamed)
+    assert str(told.value) == CHANGED
+    assert told.value.__context__ is None
+
+
+def test_damage_in_a_column_that_needs_no_check_is_found_before_any_fold(place: Path) -> None:
+    big_user(place, ascending=True)
+    path = place / "data" / "part-1.parquet"
+    chunk = pq.read_metadata(path).row_group(3).column(1)
+    assert chunk.path_in_schema == "x"
+    bytes_of = bytearray(path.read_bytes())
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    bytes_of[start : start + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+    path.write_bytes(bytes_of)
+    with pytest.raises(SchemaError, match="not a readable Parquet file") as told:
+        pp.scan(place / "data", spill=place / "spill", **(SCHEMA | {"on_invalid": "drop"}))
+    assert told.value.__context__ is None
 
 
 def test_an_order_that_breaks_later_is_found_and_never_counted_twice(place: Path) -> None:
@@ -329,6 +355,16 @@ def test_spill_is_private_and_goes_with_its_users(place: Path) -> None:
     assert count_users(bound) == 50
     del bound
     assert not leftovers(place)
+
+
+def test_rows_that_vanish_from_the_spill_are_told_in_fixed_words(place: Path) -> None:
+    _, streamed = big_user(place, ascending=False)
+    (folder,) = leftovers(place)
+    max(folder.iterdir(), key=lambda path: path.stat().st_size).unlink()
+    with pytest.raises(SchemaError) as told:
+        count_users(streamed)
+    assert str(told.value) == CHANGED
+    assert told.value.__context__ is None
 
 
 def test_errors_leave_no_spill(place: Path) -> None:

@@ -495,7 +495,6 @@ def run_cli(*words: str) -> tuple[int, str, str]:
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["privpac", *words])
         patch.setattr(warnings, "showwarning", warnings.showwarning)
-        patch.setattr(cli.errors, "file", err)
         with pytest.raises(SystemExit) as stop:
             cli.main()
     return int(stop.value.code or 0), out.getvalue(), err.getvalue()

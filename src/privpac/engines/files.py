@@ -20,7 +20,7 @@ from privpac.data.readers import _check_names, _check_size, _expand
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
 
-__all__ = ["ParquetTable", "clean_types", "open_table"]
+__all__ = ["CHANGED", "ParquetTable", "clean_types", "open_table"]
 
 CHANGED = "the files changed while they were in use; start again from files that stay as they are"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"

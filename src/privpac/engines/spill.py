@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from privpac.data.group import mix
 from privpac.data.jit import jit
-from privpac.data.schema import Words
+from privpac.data.schema import Words, quietly
 from privpac.data.truncate import hash_ids
 from privpac.engines.chunks import identified
 from privpac.errors import ParameterError
@@ -206,7 +206,8 @@ def _stored(path: Path) -> Iterator[pl.DataFrame]:
 
 def read_parts(parts: Iterable[Part]) -> pl.DataFrame:
     """Some parts in memory."""
-    return pl.concat((frame for part in parts for frame in _stored(part.path)), rechunk=True)
+    frames = (frame for part in parts for frame in _stored(part.path))
+    return quietly(lambda: pl.concat(frames, rechunk=True), "the spilled rows cannot be read any more")
 
 
 def packed(parts: Iterable[Part], rows: int) -> Iterator[list[Part]]:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -33,10 +34,11 @@ from privpac.data.schema import OnInvalid
 from privpac.data.users import Features, Kernel, UserData
 from privpac.engines.chunks import Order, identified, whole_users
 from privpac.engines.faults import Faults, faults_of
-from privpac.engines.files import ParquetTable, open_table
+from privpac.engines.files import CHANGED, ParquetTable, open_table
 from privpac.engines.progress import tracked
 from privpac.engines.recipe import Recipe, RecipeUsers, fold_chunks
 from privpac.engines.spill import Part, SpillFolder, packed, part_rows, read_parts
+from privpac.errors import SchemaError
 from privpac.guarantee import positive_int
 
 __all__ = ["CHUNK_ROWS", "StreamedUsers"]
@@ -121,20 +123,19 @@ class StreamedUsers(RecipeUsers):
         table = open_table(path, declared.wanted)
         recipe, sample = cls.start(declared, table.schema)
 
-        def batches(what: str, names: list[str]) -> Iterator[pl.DataFrame]:
-            return tracked(table.batches(names, _batch(chunk_rows)), table.rows, what, show=progress)
+        def batches(what: str) -> Iterator[pl.DataFrame]:
+            return tracked(table.batches(declared.wanted, _batch(chunk_rows)), table.rows, what, show=progress)
 
-        # Rules that look at one record at a time need no count, so the order of the ids is all there is to read.
-        looked = declared.wanted if declared.on_invalid is OnInvalid.RAISE else [user] if user is not None else []
+        # Every page of every column is read before anything can be spent: a damaged file is found now.
         count = _Counting(declared)
-        if not looked or _ascends(count.seen(batches("checking the rows", looked)), user):
+        if _ascends(count.seen(batches("checking the rows")), user):
             count.found.report(declared)
             return cls(recipe, sample, _Ascending(table, declared, chunk_rows), progress)
         assert user is not None
         # Not sorted after all: begin again, now writing; the folder goes with any error.
         folder, count = SpillFolder(spill), _Counting(declared)
         try:
-            seen = count.seen(batches("parting the rows by user", declared.wanted))
+            seen = count.seen(batches("parting the rows by user"))
             parts = part_rows(seen, user, folder, total=table.rows, rows=chunk_rows)
             count.found.report(declared)
         except BaseException:
@@ -148,7 +149,10 @@ class StreamedUsers(RecipeUsers):
     def fold(self, kernel: Kernel[P]) -> P:
         """The kernel's value over all users, chunk by chunk."""
         chunks = tracked(self._source.chunks(), self._source.rows, "folding users", show=self._progress)
-        return fold_chunks(kernel, self._recipe, chunks).total()
+        with suppress(SchemaError):
+            return fold_chunks(kernel, self._recipe, chunks).total()
+        # All rows were good when they were checked.  What is wrong now is not told: the budget may be spent already.
+        raise SchemaError(CHANGED) from None
 
 
 class _Counting:

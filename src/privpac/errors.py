@@ -12,6 +12,7 @@ __all__ = [
     "BudgetExhausted",
     "DimensionLimit",
     "DuplicateSpend",
+    "EngineError",
     "EntropyError",
     "IncompatibleGuarantees",
     "InfeasibleError",
@@ -89,6 +90,10 @@ class LawError(PrivpacError, ValueError):
 
 class Undecided(PrivpacError, ArithmeticError):
     """An exact decision was not reached within the precision limit; never replaced by a guess."""
+
+
+class EngineError(PrivpacError, RuntimeError):
+    """A fold was not finished: the cluster failed, or files changed under it.  What was spent before stays spent."""
 
 
 class IncompatibleGuarantees(PrivpacError, ValueError):

@@ -20,7 +20,7 @@ from privpac.concepts.profile import Profile, constant_profile
 from privpac.concepts.statistics import Exceeds, Mean, Regret, root_clip
 from privpac.data import Floats, Integers, UserData, Users
 from privpac.engines.wire import pack, unpack
-from privpac.errors import ParameterError, SchemaError
+from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.learners import RegretSelection
 from privpac.learners.base import count_users
 from privpac.learners.sizes import size_counts
@@ -138,11 +138,11 @@ def failing(attempts: int) -> Any:
 
 
 def test_a_task_that_fails_once_counts_once_and_a_job_that_fails_says_nothing(spark: Any, tmp_path: Path) -> None:
-    from privpac.engines.spark import JOB_FAILED, TASK_FAILED, ClusterError
+    from privpac.engines.spark import JOB_FAILED, TASK_FAILED
 
     cluster = pp.from_spark(on_cluster(spark, table("text"), tmp_path), partitions=3, **SCHEMA)
     assert cluster.fold(failing(1)) == 60
-    with pytest.raises(ClusterError) as told:
+    with pytest.raises(EngineError) as told:
         cluster.fold(failing(99))
     assert str(told.value) == JOB_FAILED
     assert told.value.__cause__ is None

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 from privpac import __version__
-from privpac.errors import BudgetExhausted, EntropyError, PrivpacError, Undecided
+from privpac.errors import BudgetExhausted, EngineError, EntropyError, PrivpacError, Undecided
 
 __all__ = ["EXHAUSTED", "FAILED", "NOTHING", "app", "fail", "main", "working"]
 
@@ -93,7 +93,7 @@ def _run() -> int:
         return FAILED
     except BudgetExhausted as error:
         return fail(str(error), EXHAUSTED).exit_code
-    except (EntropyError, Undecided) as error:
+    except (EngineError, EntropyError, Undecided) as error:
         return fail(str(error), FAILED).exit_code
     except PrivpacError as error:
         return fail(str(error)).exit_code

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from privpac.data.readers import _check_names, _check_size, _expand
 from privpac.data.schema import quietly
-from privpac.errors import ParameterError, SchemaError
+from privpac.errors import EngineError, ParameterError, SchemaError
 
 __all__ = ["CHANGED", "ParquetTable", "clean_types", "open_table"]
 
@@ -128,7 +128,7 @@ def _typed(frame: pl.DataFrame, file: _File, names: Sequence[str], schema: dict[
     constants = [pl.lit(file.constants[name], dtype=pl.String).alias(name) for name in names if name in file.constants]
     found = clean_types(frame).with_columns(constants).select(names)
     if any(found.schema[name] != schema[name] for name in names):
-        raise SchemaError(CHANGED) from None
+        raise EngineError(CHANGED) from None
     return found
 
 
@@ -139,7 +139,7 @@ def _stamp(path: Path) -> Stamp:
 
 def _check_stamp(file: _File) -> None:
     if _stamp(file.path) != file.stamp:
-        raise SchemaError(CHANGED) from None
+        raise EngineError(CHANGED) from None
 
 
 def _unreadable(path: Path) -> str:

@@ -33,10 +33,10 @@ from privpac.engines.faults import Faults, faults_of
 from privpac.engines.files import clean_types
 from privpac.engines.recipe import Recipe, RecipeUsers, Summary, fold_chunks
 from privpac.engines.wire import pack, unpack
-from privpac.errors import ParameterError, PrivpacError, SchemaError
+from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.guarantee import positive_int
 
-__all__ = ["ClusterError", "SparkUsers", "read_parquet"]
+__all__ = ["SparkUsers", "read_parquet"]
 
 P = TypeVar("P")
 FAN_IN = 16
@@ -46,10 +46,6 @@ JOB_FAILED = (
     "the Spark job failed; nothing of the data is shown here. Workers need this package and the driver's version of Python "
     "(PYSPARK_PYTHON), and memory for chunk_rows rows"
 )
-
-
-class ClusterError(PrivpacError, RuntimeError):
-    """The cluster did not finish a fold; what was spent before stays spent."""
 
 
 # On the workers
@@ -235,7 +231,7 @@ def _quiet(action: Callable[[], Any]) -> Any:
         return action()
     except Exception:
         pass
-    raise ClusterError(JOB_FAILED) from None
+    raise EngineError(JOB_FAILED) from None
 
 
 def _quoted(name: str) -> str:

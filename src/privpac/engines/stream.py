@@ -38,7 +38,7 @@ from privpac.engines.files import CHANGED, ParquetTable, open_table
 from privpac.engines.progress import tracked
 from privpac.engines.recipe import Recipe, RecipeUsers, fold_chunks
 from privpac.engines.spill import Part, SpillFolder, packed, part_rows, read_parts
-from privpac.errors import SchemaError
+from privpac.errors import EngineError, SchemaError
 from privpac.guarantee import positive_int
 
 __all__ = ["CHUNK_ROWS", "StreamedUsers"]
@@ -152,7 +152,7 @@ class StreamedUsers(RecipeUsers):
         with suppress(SchemaError):
             return fold_chunks(kernel, self._recipe, chunks).total()
         # All rows were good when they were checked.  What is wrong now is not told: the budget may be spent already.
-        raise SchemaError(CHANGED) from None
+        raise EngineError(CHANGED) from None
 
 
 class _Counting:

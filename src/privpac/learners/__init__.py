@@ -7,6 +7,8 @@ from typing import Any
 
 _HOME = {
     "AgnosticReduction": "reduction",
+    "AgreedRules": "agreed_class",
+    "AgreementLearner": "agreement",
     "CapSelection": "cap",
     "DeletionStability": "deletion",
     "EmpiricalLearner": "reduction",

@@ -60,6 +60,9 @@ bench: venv .venv-peers/.installed  ## benchmarks against peers and against the 
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/agnostic.py
+	$(BIN)/python benchmarks/trees.py
+	$(BIN)/python benchmarks/transforms.py
+	$(BIN)/python benchmarks/peers.py --quick
 
 clean:  ## remove what the targets built
 	rm -rf .venv .venv-peers site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

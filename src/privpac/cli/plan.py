@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json as json_format
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from privpac.cli.app import app, working
-from privpac.cli.options import TREE_RULES, Delta, Json, NeighboursOption, TreeText, features_of, wants_tree
+from privpac.cli.options import TREE_RULES, Delta, Json, NeighboursOption, TreeText, check_targets, features_of, wants_tree
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import RULES, rule_class
-from privpac.concepts.trees import parse_tree
+from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
 from privpac.planning import Plan, plan_of_tree
@@ -51,6 +53,7 @@ def plan(
     noise: Annotated[str | None, typer.Option(help="Each label is wrong with at most this probability (thresholds).")] = None,
     neighbours: NeighboursOption = "add-remove",
     setting: Annotated[str | None, typer.Option(help="Only realizable or only agnostic methods.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page with curves.")] = None,
     json: Json = False,
 ) -> None:
     """Certified numbers of users for each method, from public numbers only.
@@ -59,32 +62,35 @@ def plan(
 
     privpac plan threshold --domain 1441 --users 500 --epsilon 1     (which error can 500 people be promised?)
 
+    privpac plan threshold --domain 1441 --users 500 --epsilon 1 --report plan.html     (the same with curves)
+
     privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
     """
+    check_targets({"--report": report}, {})
+    question: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "n_users": users, "noise": noise, "setting": setting}
+    question |= {"records_per_user": records_per_user or None, "neighbours": neighbours}
+    concept: ConceptClass | VC1Tree
     if wants_tree(rule if rule in TREE_RULES or tree is not None else None, tree):
         if domain or feature or noise or users or setting == "agnostic":
             raise ParameterError(
                 "a tree brings its own domain and is planned for labels without noise: leave out --domain, --feature, --noise, --users"
             )
-        result: Any = _plan_tree(tree or "", delta, epsilon, alpha, beta, records_per_user, neighbours)
+        concept, question["delta"] = parse_tree(tree or ""), delta or 0
+        result: Any = _plan_tree(concept, delta, epsilon, alpha, beta, records_per_user, neighbours)
     else:
         if (domain is None) == (not feature):
             raise ParameterError("give either --domain (a number of values) or one or more --feature")
         if delta is not None:
             raise ParameterError("--delta goes with --tree; the other methods need none")
         features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}
+        concept = rule_class(rule if rule in RULES else rule.removesuffix("s"), features)
         with working("planning"):
-            result = ask(
-                rule_class(rule if rule in RULES else rule.removesuffix("s"), features),
-                epsilon=epsilon,
-                alpha=alpha,
-                beta=beta,
-                n_users=users,
-                records_per_user=records_per_user or None,
-                neighbours=neighbours,
-                noise=noise,
-                setting=setting,
-            )
+            result = ask(concept, **question)
+    if report is not None:
+        from privpac.report.plan import write_plan_report
+
+        with working("drawing"):
+            write_plan_report(report, concept, planned=result, **question)
     if json:
         typer.echo(json_format.dumps(result.to_dict(), indent=2))
     else:
@@ -92,14 +98,16 @@ def plan(
         console.print(result.table())
         for row in result.rows if isinstance(result, Plan) else ():
             console.print(row.words(), markup=False, soft_wrap=True)
+        if report is not None:
+            console.print(f"report written to {report}", markup=False, soft_wrap=True)
 
 
 def _plan_tree(
-    text: str, delta: str | None, epsilon: str | None, alpha: str | None, beta: str, records_per_user: list[int] | None, neighbours: str
+    tree: VC1Tree, delta: str | None, epsilon: str | None, alpha: str | None, beta: str, records_per_user: list[int] | None, neighbours: str
 ) -> Plan:
     """The same for a node of a tree."""
     if epsilon is None:
         raise ParameterError("give --epsilon")
     goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta or 0, "alpha": alpha or "0.05", "beta": beta}
     with working("planning"):
-        return plan_of_tree(parse_tree(text), records_per_user=records_per_user or None, neighbours=neighbours, **goal)
+        return plan_of_tree(tree, records_per_user=records_per_user or None, neighbours=neighbours, **goal)

@@ -1,0 +1,115 @@
+"""The page of a plan shows the plan's own numbers, keeps predictions apart, and fetches nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import privpac as pp
+from privpac.cli import app as cli
+from privpac.concepts import PathTree
+from privpac.errors import ParameterError
+from privpac.report.plan import plan_html, write_plan_report
+
+CUTS = pp.Thresholds(pp.Integers(0, 1440))
+
+
+def text_of(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", re.sub(r"<(svg|style).*?</\1>", "", page, flags=re.S)))
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return plan_html(CUTS, epsilon=1, records_per_user=(1, 8))
+
+
+def test_the_page_shows_the_certified_numbers_of_the_plan(page: str) -> None:
+    planned = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8))
+    for row in planned.rows:
+        cells = "".join(f"<td class=n>{n:,}</td>" for n in row.n_users)
+        assert cells in page, row.method
+    assert f"{planned.row('regret selection').n_users[1]:,} people with 8 records each" in page
+
+
+def test_the_page_has_three_curves_and_fetches_nothing(page: str) -> None:
+    assert page.count("<svg ") == 3
+    assert not re.search(r"<script|<link|<img|src=|url\(['\"]?http", page)
+
+
+def test_predictions_stand_apart_from_certificates(page: str) -> None:
+    certified, predicted = page.split("What is likely: predicted, not certified")
+    assert "A simulation of one model" in predicted
+    assert "Recommended method: regret" in certified
+    assert "a simulation says so (not a certificate)" in certified
+
+
+def test_cost_of_a_record_is_users_times_records_against_one_record_each(page: str) -> None:
+    alone, eight = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8)).row("regret selection").n_users
+    said = text_of(page).split("What a record costs")[1]
+    assert f"{eight * 8 / alone:.2g}×" in said
+
+
+def test_the_same_question_gives_the_same_page(page: str) -> None:
+    assert plan_html(CUTS, epsilon=1, records_per_user=iter((1, 8))) == page
+
+
+def test_a_bound_on_the_noise_is_used() -> None:
+    planned = pp.plan(CUTS, epsilon=1, records_per_user=1, noise="0.1")
+    least = planned.row("regret selection, bounded noise").n_users[0]
+    assert least < planned.row("regret selection").n_users[0]
+    page = text_of(plan_html(CUTS, epsilon=1, records_per_user=1, noise="0.1"))
+    assert f"{least:,} people with 1 record each" in page
+    assert "labels wrong with probability 0.1" in page
+
+
+@pytest.mark.parametrize("given", ["epsilon", "alpha"])
+def test_the_inverse_question_is_answered_at_the_top(given: str) -> None:
+    question: dict[str, Any] = {"n_users": 500, "records_per_user": 4, "setting": "realizable", given: "0.5"}
+    planned = pp.plan(CUTS, **question)
+    said = text_of(plan_html(CUTS, planned=planned, **question))
+    words = "excess error at most" if given == "epsilon" else "epsilon"
+    assert f"500 people with 4 records each: {words} {float(planned.rows[0].values[0]):.4g}" in said
+    assert "realizable selection: assumes users with at least the declared number of records" in said
+
+
+def test_a_tree_and_a_class_without_predictions_have_pages() -> None:
+    tree = text_of(plan_html(PathTree(16), epsilon=1, alpha="0.2", records_per_user=1))
+    assert "Recommended method: tree" in tree
+    points = text_of(plan_html(pp.Points(pp.Integers(0, 9)), epsilon=1, records_per_user=2))
+    assert "it is the default, with no prediction for this class" in points
+    assert "What is likely" not in tree + points
+
+
+@pytest.mark.parametrize("bad", [{}, {"epsilon": 0}, {"epsilon": float("nan")}, {"epsilon": 1, "alpha": 1}, {"epsilon": 1, "n_users": 0}])
+def test_bad_questions_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError):
+        plan_html(CUTS, **bad)
+
+
+def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="cannot write"):
+        write_plan_report(tmp_path / "no" / "plan.html", pp.Points(pp.Integers(0, 9)), epsilon=1, records_per_user=1, setting="realizable")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("place", "code"), [("plan.html", 0), ("no/plan.html", 2)])
+def test_the_command_writes_the_page_or_says_why_not(
+    place: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = "plan threshold --domain 100 -m 4 --epsilon 1 --setting realizable --report"
+    monkeypatch.setattr(sys, "argv", ["privpac", *words.split(), place])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert int(stop.value.code or 0) == code
+    said = capsys.readouterr()
+    if code:
+        assert "--report cannot be written" in said.err
+        assert not list(tmp_path.iterdir())
+    else:
+        assert "report written to plan.html" in said.out
+        assert "Recommended method: realizable" in text_of((tmp_path / place).read_text(encoding="utf-8"))

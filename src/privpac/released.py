@@ -292,20 +292,7 @@ class Released:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the JSON file whole or not at all."""
-        target = Path(path)
-        data = (self.to_json() + "\n").encode()
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
-        try:
-            with open(draft, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, target)
-            sync_directory(target.parent)
-        except OSError as error:
-            with suppress(OSError):
-                draft.unlink()
-            raise ModelFileError(f"cannot write {str(path)!r}: {error.strerror}; choose a writable place") from None
+        write_durably(Path(path), (self.to_json() + "\n").encode())
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Released:
@@ -380,6 +367,22 @@ def _no_constant(name: str) -> NoReturn:
 def _brief(value: Any) -> str:
     text = str(_thaw(value)) if isinstance(value, (tuple, Mapping)) else str(value)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def write_durably(target: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a model or session file whole or not at all, on disk before this returns; ``mode`` as for a new file."""
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, target)
+        sync_directory(target.parent)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink()
+        raise ModelFileError(f"cannot write {str(target)!r}: {error.strerror}; choose a writable place") from None
 
 
 def sync_directory(folder: Path) -> None:

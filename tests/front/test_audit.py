@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -14,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from commands import Command
 
 import privpac as pp
 from privpac.audit import Audit, ExactAudit, StatisticalAudit, audit_exact, datasets, user_universe
-from privpac.cli import app as cli
 from privpac.cli.audit import VIOLATED
 from privpac.errors import ParameterError, SchemaError, TooLargeError
 from privpac.law import Law
@@ -251,18 +249,8 @@ def test_the_result_is_saved_as_plain_values(caught: Audit) -> None:
 
 
 @pytest.fixture
-def privpac(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-
-    def run(*words: Any) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["privpac", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        said = capsys.readouterr()
-        return int(stop.value.code or 0), said.out, said.err
-
-    return run
+def privpac(command: Command) -> Command:
+    return command
 
 
 LEARNER = ["audit", "--rule", "threshold", "--feature", "x=0:2", "--epsilon", "1"]

@@ -8,46 +8,26 @@ import pty
 import re
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from commands import Command, Run
 
 import privpac as pp
-from privpac.cli import app as cli
 from privpac.released import NoRelease, Released
 
 SECRET_ID, SECRET = "user-5551234", 987654321
 LEARN = ["--user", "who", "--label", "ill", "--feature", "age=0:99", "--epsilon", "1"]
 
 
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Run]
-
-
 @pytest.fixture
-def privpac(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+def privpac(command: Command) -> Command:
     """Runs the command in this process, from the temporary folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-
-    def run(*words: Any) -> Run:
-        monkeypatch.setattr(sys, "argv", ["privpac", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        said = capsys.readouterr()
-        return Run(int(stop.value.code or 0), said.out, said.err)
-
-    return run
+    return command
 
 
 @pytest.fixture

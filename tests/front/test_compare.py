@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
-import warnings
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 import pytest
+from commands import Command, Run
 
-from privpac.cli import app as cli
 from privpac.errors import ParameterError
 from privpac.planning.compare import Comparison, Measured
 from privpac.report.compare import comparison_html, comparison_picture, write_comparison, write_comparison_plot
@@ -23,30 +20,11 @@ OURS = ["--method", "default", "--method", "mean", "--method", "erm"]
 MODEL = ["--generated", "--noise", "0.1", "--records-per-user", "4", "--users", "30", "--epsilon", "1"]
 
 
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Run]
-
-
 @pytest.fixture
-def privpac(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+def privpac(command: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs ``privpac compare`` in this process, from the temporary folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     monkeypatch.setenv("COLUMNS", "120")
-
-    def run(*words: Any) -> Run:
-        monkeypatch.setattr(sys, "argv", ["privpac", "compare", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        said = capsys.readouterr()
-        return Run(int(stop.value.code or 0), said.out, said.err)
-
-    return run
+    return partial(command, "compare")
 
 
 @pytest.fixture

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import pickle
 import re
-import sys
 import warnings
-from collections.abc import Callable
 from datetime import date
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from commands import Command
 from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -24,7 +23,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privpac as pp
 from privpac.api_distributions import distribution_learner, equal_bins, selector_for
-from privpac.cli import app as cli
 from privpac.distributions import DiscreteDistribution, GaussianDistribution, HistogramDistribution, ProductDistribution
 from privpac.distributions.covariance import CoarseToFineGaussian
 from privpac.distributions.cover_learner import CoverLearner
@@ -288,32 +286,13 @@ def test_every_kind_of_distribution_has_a_picture(found: Any) -> None:
 # The commands
 
 
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Run]
-
-
 @pytest.fixture
-def privpac(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+def privpac(command: Command) -> Command:
     """Runs the command in this process, in a temporary folder that holds the table."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
     TABLE.write_csv("t.csv")
     TABLE.with_columns(wait=pl.lit(SECRET)).write_csv("bad.csv")
     Path("h.json").write_text('{"edges": [0, 10, 50.5, 600], "weights": [0.4, 0.5, "1/10"]}')
-
-    def run(*words: Any) -> Run:
-        monkeypatch.setattr(sys, "argv", ["privpac", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        said = capsys.readouterr()
-        return Run(int(stop.value.code or 0), said.out, said.err)
-
-    return run
+    return command
 
 
 SELECT = ["select", "t.csv", "-u", "who", "-f", "wait=0:599", "-e", "1", "-m", "10", "--candidates-are", "public"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from commands import Command
 
 import privpac as pp
-from privpac.cli import app as cli
 from privpac.errors import NoReleaseError, ParameterError
 from privpac.learners.agreed_class import AgreedRules
 from privpac.sklearn import PrivateRuleClassifier
@@ -68,30 +68,21 @@ def test_nothing_is_an_ordinary_result_of_the_estimator() -> None:
         model.predict(frame.select("x"))
 
 
-def run(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> int:
-    monkeypatch.setattr("sys.argv", ["privpac", *words])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    return int(left.value.code or 0)
-
-
-def test_nothing_has_its_exit_code_and_a_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_has_its_exit_code_and_a_report(tmp_path: Path, command: Command) -> None:
     table, report = tmp_path / "t.parquet", tmp_path / "r.html"
     _differing().write_parquet(table)
     words = ["learn", str(table), "--user", "who", "--label", "y", "--feature", "x=0:9", "--epsilon", "1", "--method", "trimmed"]
     words += ["--delta", "1e-9", "--neighbours", "replace", "-m", "10", "--json", "--report", str(report)]
-    assert run(monkeypatch, words) == 3
-    assert json.loads(capsys.readouterr().out)["outcome"] == "none"
+    done = command(*words)
+    assert done.code == 3
+    assert json.loads(done.out)["outcome"] == "none"
     assert "No rule was released" in report.read_text()
 
 
-def test_a_missing_delta_is_said_before_the_file_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_delta_is_said_before_the_file_is_read(tmp_path: Path, command: Command) -> None:
     words = ["learn", str(tmp_path / "none.csv"), "--user", "who", "--label", "y", "--feature", "x=0:9", "--epsilon", "1"]
-    assert run(monkeypatch, [*words, "--method", "trimmed", "--neighbours", "replace", "-m", "10"]) == 2
-    assert "needs delta" in capsys.readouterr().err
+    done = command(*words, "--method", "trimmed", "--neighbours", "replace", "-m", "10")
+    assert done.code == 2
+    assert "needs delta" in done.err
     with pytest.raises(ParameterError, match="delta"):
         PrivateRuleClassifier(delta="1e-6").fit([[1.0], [2.0]], [0, 1], groups=[1, 2])

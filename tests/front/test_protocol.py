@@ -8,16 +8,15 @@ import socket
 import subprocess
 import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
+from commands import Command, Run
 
-from privpac.cli import app as cli
 from privpac.errors import ParameterError
 from privpac.protocols import Manifest
 from privpac.protocols.client import Client, bundle, unbundle
@@ -29,29 +28,10 @@ SECRET = 987654
 NEW = ["--feature", "age=0:99", "--label", "ill", "--gamma", "20"]
 
 
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Command = Callable[..., Run]
-
-
 @pytest.fixture
-def privpac(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
+def privpac(command: Command) -> Command:
     """Runs the command in this process, from the temporary folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-
-    def run(*words: Any) -> Run:
-        monkeypatch.setattr(sys, "argv", ["privpac", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        said = capsys.readouterr()
-        return Run(int(stop.value.code or 0), said.out, said.err)
-
-    return run
+    return command
 
 
 def one_line(run: Run, code: int = 2) -> str:

@@ -8,16 +8,16 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from commands import Command, Run
 
 import privpac as pp
 from privpac.api import UNCERTIFIED, learner_for
-from privpac.cli import app as cli
 from privpac.concepts import PathTree, TreeRule, glue
 from privpac.errors import AccuracyWarning, InfeasibleError, ItemLevelWarning, ParameterError, SchemaError
 from privpac.learners import TreeLearner
@@ -268,26 +268,10 @@ def test_the_report_of_a_path_shows_what_contains_it(people: pp.UserData) -> Non
 # The command
 
 
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def privpac(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Run]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    answers().write_csv(tmp_path / "t.csv")
-
-    def run(*words: Any) -> Run:
-        monkeypatch.setattr(sys, "argv", ["privpac", *map(str, words)])
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        said = capsys.readouterr()
-        return Run(int(stop.value.code or 0), said.out, said.err)
-
-    return run
+def privpac(command: Command) -> Command:
+    answers().write_csv("t.csv")
+    return command
 
 
 LEARN = ["--user", "who", "--label", "inside", "--epsilon", "8", "--delta", "1e-6"]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from privpac.data import UserData, Users
     from privpac.ledger import BudgetLedger
 
-__all__ = ["Bound", "Learner", "Selection", "TotalTable", "count_users", "profile_of", "public_table", "shown_table"]
+__all__ = ["Bound", "Learner", "Selection", "TotalTable", "check_users", "count_users", "profile_of", "public_table", "shown_table"]
 
 ITEM_LEVEL = "no user column: single records are protected, not people; someone with many records is protected much less"
 WEAK = 10
@@ -64,6 +64,19 @@ class Learner(ABC):
     def learn(self, data: Users, *, rng: Rng | None = None, ledger: BudgetLedger | None = None) -> Released:
         """Validate, spend, touch the data, return."""
         return release(self, data, rng=rng, ledger=ledger)
+
+
+def check_users(data: Users, unit: Unit) -> None:
+    """Data of users, grouped as the learner's promise says."""
+    if not hasattr(data, "fold") or not hasattr(data, "unit"):
+        raise TypeError(
+            f"data must be UserData, got {type(data).__name__}; use UserData.from_frame(table, user=..., features=..., label=...)"
+        )
+    if data.unit != unit:
+        raise IncompatibleGuarantees(
+            f"the learner promises privacy per {unit} but the data are grouped per {data.unit}; "
+            "name the user column when building UserData, or set unit='item' on purpose"
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,15 +119,7 @@ class Selection(Learner):
         return epsilon / (bound if self.neighbours is Neighbours.ADD_REMOVE else 2 * bound)
 
     def bind(self, data: Users) -> Bound:
-        if not hasattr(data, "fold") or not hasattr(data, "unit"):
-            raise TypeError(
-                f"data must be UserData, got {type(data).__name__}; use UserData.from_frame(table, user=..., features=..., label=...)"
-            )
-        if data.unit != self.unit:
-            raise IncompatibleGuarantees(
-                f"the learner promises privacy per {self.unit} but the data are grouped per {data.unit}; "
-                "name the user column when building UserData, or set unit='item' on purpose"
-            )
+        check_users(data, self.unit)
         concept, users = self.concept.bind(data)
         if self.max_records is not None:
             users = users.max_records(self.max_records)

@@ -40,11 +40,11 @@ import numpy as np
 from privpac.bounds.tree_plan import plan_tree
 from privpac.bounds.trees import TreeBudget
 from privpac.concepts.trees.base import Mode, VC1Tree, check_mode
-from privpac.errors import AccuracyWarning, IncompatibleGuarantees, InfeasibleError, ParameterError
+from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError
 from privpac.exact import dyadic_base, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import BOTTOM, Law
-from privpac.learners.base import ITEM_LEVEL, WEAK, Learner
+from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, check_users
 from privpac.learners.tree_accuracy import TreeAccuracy
 from privpac.learners.tree_law import NodeChoice
 from privpac.learners.tree_levels import lists_levels, widest
@@ -299,15 +299,7 @@ class TreeLearner(Learner):
     # Data
 
     def bind(self, data: Users) -> BoundTree:
-        if not hasattr(data, "fold") or not hasattr(data, "unit"):
-            raise TypeError(
-                f"data must be UserData, got {type(data).__name__}; use UserData.from_frame(table, user=..., features=..., label=...)"
-            )
-        if data.unit != self.unit:
-            raise IncompatibleGuarantees(
-                f"the learner promises privacy per {self.unit} but the data are grouped per {data.unit}; "
-                "name the user column when building UserData, or set unit='item' on purpose"
-            )
+        check_users(data, self.unit)
         tree, users = self.tree.bind(data)
         if not hasattr(users, "offsets"):
             raise TypeError(f"the tree learner reads users in memory, got {type(users).__name__}")

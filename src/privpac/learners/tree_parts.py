@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.errors import TooLargeError
+from privpac.learners.chance import below, random_order
 from privpac.rng import Rng
 
 __all__ = ["MAX_PARTITIONS", "all_partitions", "draw_partition"]
@@ -27,12 +28,8 @@ Partition = NDArray[np.int64]
 def draw_partition(n: int, t: int, rng: Rng, *, independent: bool) -> Partition:
     """The part of every user."""
     if independent:
-        return np.array([rng.below(t) for _ in range(n)], dtype=np.int64)
-    part = [i % t for i in range(n)]
-    for i in range(n - 1, 0, -1):
-        j = rng.below(i + 1)
-        part[i], part[j] = part[j], part[i]
-    return np.array(part, dtype=np.int64)
+        return below(np.full(n, t), rng)
+    return np.arange(n, dtype=np.int64)[random_order(n, rng)] % t
 
 
 def all_partitions(n: int, t: int, *, independent: bool) -> list[Partition]:

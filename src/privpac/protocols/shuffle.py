@@ -24,10 +24,18 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.protocols.negative_binomial import sample_noise
 from privpac.rng import Rng
 
-__all__ = ["ShuffleSelection"]
+__all__ = ["ShuffleSelection", "mixed"]
 
 MAX_BUCKETS = 1 << 16
 _FEW = 64
+
+
+def mixed(messages: list[int], rng: Rng) -> list[int]:
+    """The list itself in uniformly random order."""
+    for i in range(len(messages) - 1, 0, -1):
+        j = rng.below(i + 1)
+        messages[i], messages[j] = messages[j], messages[i]
+    return messages
 
 
 @dataclass(frozen=True)
@@ -101,10 +109,7 @@ class ShuffleSelection:
         mine = self.bucket(number, rng)
         real = [mine] if self.direction == "over" else [b for b in range(self.buckets) if b != mine]
         out = (real + sample_noise(self.buckets, self.share, self.p, rng))[: self.cap]
-        for i in range(len(out) - 1, 0, -1):
-            j = rng.below(i + 1)
-            out[i], out[j] = out[j], out[i]
-        return out
+        return mixed(out, rng)
 
     # At the analyzer
 

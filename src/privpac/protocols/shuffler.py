@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from privpac.errors import ParameterError
 from privpac.protocols.manifest import Manifest
+from privpac.protocols.shuffle import mixed
 from privpac.protocols.wire import SHUFFLE, parse
 from privpac.rng import Rng, secret_rng
 
@@ -87,9 +88,5 @@ class Shuffler:
         if self.clients < self.manifest.shuffle.n_min:
             return None
         if self._mixed is None:
-            source, out = secret_rng(rng), list(self._messages)
-            for i in range(len(out) - 1, 0, -1):
-                j = source.below(i + 1)
-                out[i], out[j] = out[j], out[i]
-            self._mixed = out
+            self._mixed = mixed(list(self._messages), secret_rng(rng))
         return list(self._mixed)

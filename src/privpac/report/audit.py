@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import html
 import os
-import secrets
 from collections import Counter
-from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import Any
 
 from privpac.audit.report import Audit, shown_data
-from privpac.errors import ParameterError
-from privpac.report.html import _STYLE, _table
+from privpac.report.html import _STYLE, _table, write_whole
 from privpac.report.plots import INK, LINES, NO, YES, _figure, _plain, _svg
 
 __all__ = ["audit_html", "write_audit_report"]
@@ -146,13 +143,4 @@ def _how(audit: Audit) -> str:
 
 def write_audit_report(audit: Audit, path: str | os.PathLike[str]) -> Path:
     """Write the page to ``path``, whole or not at all."""
-    target, text = Path(path), audit_html(audit)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, target)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
-        raise ParameterError(f"cannot write {str(path)!r}: {error.strerror}; choose a writable place") from None
-    return target
+    return write_whole(audit_html(audit).encode(), path)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import html
 import os
-import secrets
 from collections.abc import Sequence
-from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from matplotlib.figure import Figure
 
 from privpac.errors import ParameterError
 from privpac.planning.compare import Comparison, Measured
-from privpac.report.html import _STYLE, _table
+from privpac.report.html import _STYLE, _table, write_whole
 from privpac.report.plots import LINES, QUIET, _svg
 
 __all__ = ["comparison_html", "comparison_picture", "write_comparison", "write_comparison_plot"]
@@ -142,30 +140,17 @@ def _cell(row: Measured) -> str:
 
 def write_comparison(found: Comparison, path: str | os.PathLike[str]) -> Path:
     """Write the page to ``path``, whole or not at all."""
-    return _written(comparison_html(found).encode(), path)
+    return write_whole(comparison_html(found).encode(), path)
 
 
 def write_comparison_plot(found: Comparison, path: str | os.PathLike[str]) -> Path:
     """Write the picture to ``path``: ``.png`` or ``.svg``."""
     kind = Path(path).suffix.lower()
     if kind == ".svg":
-        return _written(comparison_picture(found).encode(), path)
+        return write_whole(comparison_picture(found).encode(), path)
     if kind != ".png":
         raise ParameterError(f"a picture is written as .png or .svg, got {str(path)!r}")
     figure, out = _drawn(found), BytesIO()
     FigureCanvasAgg(figure)
     figure.savefig(out, format="png", dpi=150, bbox_inches="tight", metadata={"Software": None})
-    return _written(out.getvalue(), path)
-
-
-def _written(content: bytes, path: str | os.PathLike[str]) -> Path:
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
-    try:
-        draft.write_bytes(content)
-        os.replace(draft, target)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
-        raise ParameterError(f"cannot write {str(path)!r}: {error.strerror}; choose a writable place") from None
-    return target
+    return write_whole(out.getvalue(), path)

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import html
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,9 +27,8 @@ from privpac.distributions.results import (
     ProductDistribution,
 )
 from privpac.distributions.selector import HypothesisSelector
-from privpac.errors import ParameterError
 from privpac.released import Released
-from privpac.report.html import _STYLE, _WORDS, _promise, _table
+from privpac.report.html import _STYLE, _WORDS, _promise, _table, write_whole
 from privpac.report.plots import INK, LINES, NO, YES, _figure, _plain, _svg
 
 __all__ = ["BEHIND", "candidates_of", "distribution_html", "distribution_picture", "draw_distribution", "write_distribution_report"]
@@ -268,13 +265,4 @@ def _public(released: Released, shapes: Sequence[Shape]) -> str:
 
 def write_distribution_report(released: Released, path: str | os.PathLike[str], *, candidates: Mapping[str, Any] | None = None) -> Path:
     """Write the report to ``path``, whole or not at all."""
-    target, text = Path(path), distribution_html(released, candidates)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, target)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
-        raise ParameterError(f"cannot write {str(path)!r}: {error.strerror}; choose a writable place") from None
-    return target
+    return write_whole(distribution_html(released, candidates).encode(), path)

@@ -225,10 +225,15 @@ def write_report(
     released: Released, concept: ConceptClass | VC1Tree | None, path: str | os.PathLike[str], *, planned: Plan | None = None
 ) -> Path:
     """Write the report to ``path``, whole or not at all."""
-    target, text = Path(path), report_html(released, concept, planned=planned)
+    return write_whole(report_html(released, concept, planned=planned).encode(), path)
+
+
+def write_whole(content: bytes, path: str | os.PathLike[str]) -> Path:
+    """Write a page or a picture to ``path``, whole or not at all."""
+    target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
     try:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_bytes(content)
         os.replace(draft, target)
     except OSError as error:
         with suppress(OSError):

@@ -26,8 +26,7 @@ from privpac.planning import plan as ask
 from privpac.planning.choose import DEFAULT_NOISE
 from privpac.planning.plan import MAX_EPSILON, STANDARD_RECORDS
 from privpac.planning.predict import Prediction, predict_excess
-from privpac.report.compare import _written
-from privpac.report.html import _STYLE
+from privpac.report.html import _STYLE, write_whole
 from privpac.report.plots import INK, LINES, QUIET, _figure, _svg, plan_picture
 
 __all__ = ["plan_html", "write_plan_report"]
@@ -137,7 +136,7 @@ def plan_html(
 
 def write_plan_report(path: str | os.PathLike[str], concept: ConceptClass | VC1Tree, **question: Any) -> Path:
     """Write the page of :func:`plan_html` to ``path``, whole or not at all."""
-    return _written(plan_html(concept, **question).encode(), path)
+    return write_whole(plan_html(concept, **question).encode(), path)
 
 
 def _epsilon_found(planned: Plan | InversePlan, place: int) -> Fraction:

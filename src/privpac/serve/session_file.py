@@ -34,7 +34,7 @@ from privpac.errors import LedgerMismatch, ModelFileError, ParameterError, Privp
 from privpac.guarantee import Guarantee
 from privpac.learners.session import PredictionSession
 from privpac.ledger import BudgetLedger
-from privpac.released import sync_directory
+from privpac.released import write_durably
 
 __all__ = ["SECRET_VARIABLE", "load_session", "new_secret", "operator_secret", "rule_name", "save_session"]
 
@@ -123,26 +123,11 @@ def save_session(session: PredictionSession, path: str | os.PathLike[str], secre
     text = json.dumps(header).encode()
     start = _MAGIC + len(text).to_bytes(4, "big") + text
     sealed = AESGCM(_file_key(secret, header)).encrypt(bytes.fromhex(header["nonce"]), json.dumps(state).encode(), start)
-    _write(Path(path), start + sealed)
+    write_durably(Path(path), start + sealed, 0o600)
 
 
 def _is_key(secret: str) -> bool:
     return re.fullmatch(r"[0-9a-fA-F]{64}", secret) is not None
-
-
-def _write(target: Path, data: bytes) -> None:
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-        sync_directory(target.parent)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
-        raise ModelFileError(f"cannot write {str(target)!r}: {error.strerror}; choose a writable place") from None
 
 
 # Reading

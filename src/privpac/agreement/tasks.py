@@ -56,7 +56,7 @@ def _race(scores: Callable[[Sizes], RuleScores]) -> Callable[[Sizes, Values, Val
     return build
 
 
-_GAMMA = rate(60)
+_GAMMA, _GRID = rate(60), 20
 _RACE = {"Gamma": int, "race": str}
 
 _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Mapping[str, type]]] = {
@@ -66,15 +66,18 @@ _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Map
     "point": (_race(lambda sizes: PointScores(_one(sizes))), _RACE),
     "parity": (_race(lambda sizes: ParityScores(_yes_no(sizes))), _RACE),
     "conjunction": (
-        lambda sizes, own, records: SQConjunctions(_yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", 20), **records),
+        lambda sizes, own, records: SQConjunctions(_yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records),
         {"grid": int, "keep_at_most": int},
     ),
     "disjunction": (
-        lambda sizes, own, records: SQDisjunctions(_yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", 20), **records),
+        lambda sizes, own, records: SQDisjunctions(_yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records),
         {"grid": int, "keep_at_most": int},
     ),
     "decision-list": (
-        lambda sizes, own, records: StagewiseDecisionList(_yes_no(sizes), **{"Gamma": _GAMMA, **own}, **records),
+        # One column has three tests, fewer than the usual four stages.
+        lambda sizes, own, records: StagewiseDecisionList(
+            _yes_no(sizes), **{"Gamma": _GAMMA, "stages": min(4, 2 * len(sizes) + 1), **own}, **records
+        ),
         {"Gamma": int, "k": int, "stages": int, "weight": int},
     ),
     "halfspace": (
@@ -88,7 +91,7 @@ _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Map
         ),
         {"grid": int, "ridge": str, "stages": int},
     ),
-    "naive-bayes": (lambda sizes, own, records: SQNaiveBayes(sizes, grid=own.get("grid", 20), **records), {"grid": int}),
+    "naive-bayes": (lambda sizes, own, records: SQNaiveBayes(sizes, grid=own.get("grid", _GRID), **records), {"grid": int}),
 }
 
 KINDS = tuple(_BUILDERS)
@@ -132,6 +135,10 @@ class Task:
             return ((1 << 2 * len(self.sizes)) - 1).to_bytes(-(-2 * len(self.sizes) // 8), "little")
         if self.kind == "decision-list":
             return b"\0"
+        if self.kind == "naive-bayes":
+            # All weight on the prior, which every column but one pays back: the sum is never positive.
+            grid = dict(self.parameters).get("grid", _GRID)
+            return universe.item(int(grid))
         return universe.item(never.get(self.kind, 0))
 
     @cached_property

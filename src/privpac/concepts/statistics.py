@@ -32,6 +32,8 @@ DEFAULT_LEVELS = 840
 MOST = 1 << 62
 """More mistakes than any user can make: larger entries of a table mean the same."""
 
+_LISTED = 1 << 16
+
 Table = int | Mapping[int, int] | Callable[[int], int]
 """A public function of a user's number of records: a constant, a table or a rule."""
 
@@ -54,6 +56,17 @@ def check_table(table: Table, *, name: str, minimum: int) -> None:
             positive_int(value, name, minimum=minimum, maximum=MOST)
     elif not callable(table):
         positive_int(table, name, minimum=minimum, maximum=MOST)
+
+
+def _distinct(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct sizes in order, and the place of each user's among them; without a sort where no user is large."""
+    largest = int(sizes.max(initial=0))
+    if largest >= _LISTED:
+        return np.unique(sizes, return_inverse=True)
+    distinct = np.flatnonzero(np.bincount(sizes, minlength=1))
+    rank = np.zeros(largest + 1, dtype=np.int64)
+    rank[distinct] = np.arange(len(distinct))
+    return distinct, rank[sizes]
 
 
 @dataclass(frozen=True)
@@ -88,7 +101,7 @@ class Statistic:
 
     def shape(self, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """``offset`` and ``cap`` for every user, from a table over the distinct sizes."""
-        distinct, place = np.unique(sizes, return_inverse=True)
+        distinct, place = _distinct(sizes)
         offsets = np.array([self.offset_of(int(m)) if m else 0 for m in distinct], dtype=np.int64)
         caps = np.array([self.cap_of(int(m)) if m else 1 for m in distinct], dtype=np.int64)
         return offsets[place], caps[place]

@@ -132,8 +132,8 @@ def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str
     assert declared.user is not None
     name = declared.name(declared.user)
     ids, absent, spoilt = as_ids(table[declared.user], name)
-    bad = absent if spoilt is None else absent | spoilt
-    if not bad.any():
+    bad = _either(absent, spoilt)
+    if bad is None or not bad.any():
         return table, ids
     if declared.on_invalid is OnInvalid.RAISE:
         rules = {"are missing": absent, "are fractions or beyond 2^53 in a float column": spoilt}
@@ -143,6 +143,10 @@ def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str
         ) from None
     good = pl.Series(~bad)
     return {column: series.filter(good) for column, series in table.items()}, ids.filter(good)
+
+
+def _either(a: Bools | None, b: Bools | None) -> Bools | None:
+    return b if a is None else a if b is None else a | b
 
 
 def _both(a: Bools | None, b: Bools | None) -> Bools | None:
@@ -183,6 +187,8 @@ def _labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[By
         )
     if series.dtype != pl.Null and series.dtype != pl.Boolean and not (series.dtype.is_integer() or series.dtype.is_float()):
         raise wrong_type(name, series.dtype, "labels 0/1 or booleans (or a label_map) are") from None
+    if series.dtype == pl.Boolean and not series.null_count():
+        return series.cast(pl.UInt8).to_numpy(writable=True), None
     values = numbers(series.cast(pl.Int64) if series.dtype in (pl.Null, pl.Int128, pl.UInt128) else series)
     ones = values == 1
     if (ones | (values == 0)).all() and not series.null_count():

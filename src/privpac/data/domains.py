@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from privpac.data.columns import column, holds_text, text
-from privpac.data.encode import Ladder, by_distinct_text, on_floats, on_ladder
+from privpac.data.encode import Ladder, by_distinct_text, covers, on_floats, on_ladder
 from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, accept, wrong_type
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -61,6 +61,10 @@ class Domain(ABC):
     @abstractmethod
     def read(self, series: pl.Series, name: str) -> Encoded:
         """Clamped codes with a verdict per value; raises only for a column of the wrong type."""
+
+    def holds(self, series: pl.Series) -> bool:
+        """Whether a quick look finds every value good; ``False`` decides nothing."""
+        return False
 
     def text(self, code: int) -> str:
         """The value of a code as people write it."""
@@ -138,8 +142,15 @@ class Integers(Domain):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "lo": self.lo, "hi": self.hi}
 
+    @property
+    def _ladder(self) -> Ladder:
+        return Ladder(self.lo, 1, 0, self.size)
+
+    def holds(self, series: pl.Series) -> bool:
+        return covers(series, self._ladder)
+
     def read(self, series: pl.Series, name: str) -> Encoded:
-        return on_ladder(series, Ladder(self.lo, 1, 0, self.size), name)
+        return on_ladder(series, self._ladder, name)
 
 
 @dataclass(frozen=True, init=False, repr=False)

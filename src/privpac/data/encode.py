@@ -30,7 +30,7 @@ from privpac.data.columns import holds_text, missing, numbers
 from privpac.data.jit import jit
 from privpac.data.schema import Bytes, Encoded, Verdict, Words, wrong_type
 
-__all__ = ["Ladder", "by_distinct_text", "float_keys", "on_floats", "on_ladder", "read_number"]
+__all__ = ["Ladder", "by_distinct_text", "covers", "float_keys", "on_floats", "on_ladder", "read_number"]
 
 _LIMIT = 4096  # digits and exponents beyond this are far outside every domain
 
@@ -68,7 +68,7 @@ def on_ladder(series: pl.Series, ladder: Ladder, name: str) -> Encoded:
     if dtype == pl.Boolean or dtype.is_integer():
         fits = max(abs(ladder.start), abs(ladder.end)) < 1 << 62
         if ladder.places == 0 and ladder.stride == 1:
-            return _with_missing(_whole(numbers(series), ladder), series)
+            return _all_on(series, ladder) if covers(series, ladder) else _with_missing(_whole(numbers(series), ladder), series)
         if fits:
             return _with_missing(_integers_on_grid(numbers(series), ladder), series)
         return _text_on_ladder(series.cast(pl.Int64 if dtype == pl.Boolean else dtype).cast(pl.String), ladder)
@@ -85,6 +85,19 @@ def _with_missing(encoded: Encoded, series: pl.Series) -> Encoded:
 
 
 # Integer columns
+
+
+def covers(series: pl.Series, ladder: Ladder) -> bool:
+    """Whether the values are integers, all there and all on a ladder of whole numbers: two looks at the column as it is stored."""
+    if not series.dtype.is_integer() or series.null_count() or ladder.places or ladder.stride != 1:
+        return False
+    low, high = series.min(), series.max()
+    return low is None or (ladder.start <= int(low) and int(high) <= ladder.end)  # type: ignore[arg-type]
+
+
+def _all_on(series: pl.Series, ladder: Ladder) -> Encoded:
+    values = numbers(series).view(np.uint64)
+    return Encoded(values - np.uint64(ladder.start % (1 << 64)), None)
 
 
 def _whole(values: NDArray[Any], ladder: Ladder) -> Encoded:

@@ -19,11 +19,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.data.columns import holds_text, numbers, text
+from privpac.data.columns import holds_text, missing, numbers, text
 from privpac.data.jit import jit
 from privpac.data.schema import Bools, Words, wrong_type
 
-__all__ = ["Groups", "Offsets", "Rows", "as_ids", "compress", "group", "item_offsets", "mix", "take"]
+__all__ = ["Groups", "Offsets", "Rows", "as_ids", "ascends", "compress", "group", "item_offsets", "mix", "take"]
 
 Offsets = NDArray[np.int64]
 Rows = NDArray[np.uint32]
@@ -44,18 +44,18 @@ class Groups(NamedTuple):
 # Ids
 
 
-def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools, Bools | None]:
-    """Ids as 64-bit integers or text, the mask of missing ones, and of those that a float column has spoilt."""
+def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools | None, Bools | None]:
+    """Ids as 64-bit integers or text, the mask of missing ones (``None``: none is), and of those that a float column has spoilt."""
     dtype = series.dtype
     if dtype.is_float():
         wide = series.cast(pl.Float64).fill_nan(None)
         whole = wide.cast(pl.Int64, strict=False)
         # From 2**53 on several integers share one float, so that two people may share one id.
         lossy = ((whole.cast(pl.Float64) != wide) | (wide.abs() >= 2.0**53)).fill_null(True) & wide.is_not_null()
-        return whole, wide.is_null().to_numpy(), lossy.to_numpy()
+        return whole, missing(wide), lossy.to_numpy()
     if dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128):
         ids = series.cast(pl.Int64 if dtype.is_signed_integer() else pl.UInt64)
-        return ids, ids.is_null().to_numpy(), None
+        return ids, missing(ids), None
     if dtype == pl.Binary:
         ids = series.bin.encode("hex")
     elif holds_text(dtype) or dtype in (pl.Boolean, pl.Date) or isinstance(dtype, pl.Datetime):
@@ -120,6 +120,15 @@ def mix(word: np.uint64) -> np.uint64:
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return word ^ (word >> np.uint64(31))
+
+
+@jit
+def ascends(keys: NDArray[Any]) -> bool:
+    """Whether no key is below the one before."""
+    for i in range(1, keys.size):  # noqa: SIM110  # compiled
+        if keys[i] < keys[i - 1]:
+            return False
+    return True
 
 
 @jit

@@ -120,7 +120,7 @@ class UserData:
     ) -> UserData:
         """From a pandas, polars, Arrow or DuckDB table; ``user=None`` makes every record its own user."""
         declared = declare(user, features, label, on_invalid, label_map)
-        return cls._of(assemble(read_frame(frame, declared.wanted), declared), declared, "hash")
+        return cls.of_parts(assemble(read_frame(frame, declared.wanted), declared), declared, "hash")
 
     @classmethod
     def read(
@@ -137,7 +137,7 @@ class UserData:
         """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value."""
         declared = declare(user, features, label, on_invalid, label_map)
         table, plain_text = read_files(path, declared.wanted, missing)
-        return cls._of(assemble(table, declared, plain_text=plain_text), declared, "hash")
+        return cls.of_parts(assemble(table, declared, plain_text=plain_text), declared, "hash")
 
     @classmethod
     def from_arrays(
@@ -161,7 +161,7 @@ class UserData:
             columns[label] = column(y, "y")
         if len({len(values) for values in columns.values()}) > 1:
             raise SchemaError("X, y and users must have one row per record each; their lengths differ") from None
-        return cls._of(assemble(columns, declared), declared, "first")
+        return cls.of_parts(assemble(columns, declared), declared, "first")
 
     @classmethod
     def from_users(
@@ -176,10 +176,11 @@ class UserData:
         offsets, columns, label = from_lists(users, features, labelled)
         named: Features = features if isinstance(features, Mapping) else [name for name in columns if name != label]
         declared = declare(None, named, label, on_invalid, None, shown={"\0label": "y"})
-        return replace(cls._of(assemble(columns, declared, offsets=offsets), declared, "first"), unit=Unit.USER)
+        return replace(cls.of_parts(assemble(columns, declared, offsets=offsets), declared, "first"), unit=Unit.USER)
 
     @classmethod
-    def _of(cls, parts: Parts, declared: Declared, rule: str) -> UserData:
+    def of_parts(cls, parts: Parts, declared: Declared, rule: str = "hash") -> UserData:
+        """From columns that were grouped and checked already; ``rule`` is the default of :meth:`max_records`."""
         unit = Unit.ITEM if declared.user is None else Unit.USER
         unbound = dict.fromkeys(declared.features)
         data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
@@ -224,6 +225,11 @@ class UserData:
         raw = {name: series for name, series in self._raw.items() if name not in domains}
         data = replace(self, codes=codes, features=dict(self.features) | dict(domains), _raw=raw, _vocabularies=vocabularies)
         return data if keep is None else data._filter(keep)
+
+    @property
+    def unbound(self) -> Mapping[str, pl.Series]:
+        """The columns without a domain yet, grouped by user."""
+        return self._raw
 
     # Counts: private under add-remove, for kernels and never for messages
 

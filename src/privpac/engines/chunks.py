@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import polars as pl
 
-from privpac.data.group import as_ids
+from privpac.data.group import as_ids, ascends
 from privpac.errors import SchemaError
 
 __all__ = ["Order", "identified", "whole_users"]
@@ -21,10 +21,10 @@ __all__ = ["Order", "identified", "whole_users"]
 def identified(frame: pl.DataFrame, user: str) -> tuple[pl.DataFrame, pl.Series]:
     """The rows that belong to somebody, and their ids as integers or text."""
     ids, absent, spoilt = as_ids(frame.get_column(user), user)
-    bad = absent if spoilt is None else absent | spoilt
-    if not bad.any():
+    masks = [mask for mask in (absent, spoilt) if mask is not None and mask.any()]
+    if not masks:
         return frame, ids
-    good = pl.Series(~bad)
+    good = pl.Series(~np.logical_or.reduce(masks))
     return frame.filter(good), ids.filter(good)
 
 
@@ -43,8 +43,7 @@ class Order:
         self._last = ids[-1]
         if ids.dtype == pl.String:
             return ids.is_sorted()
-        values = ids.to_numpy()
-        return bool((values[1:] >= values[:-1]).all())
+        return bool(ascends(ids.to_numpy()))
 
 
 def whole_users(batches: Iterable[pl.DataFrame], user: str, rows: int, *, ascending: bool) -> Iterator[pl.DataFrame]:
@@ -77,8 +76,16 @@ def _cut(waiting: list[tuple[pl.DataFrame, pl.Series]]) -> tuple[list[pl.DataFra
         frame, ids = waiting[place]
         if ids[0] == last:
             continue  # the last user may begin in an earlier batch
-        start = int(np.flatnonzero((ids != last).to_numpy())[-1]) + 1
+        start = _start_of(last, ids)
         done = [part for part, _ in waiting[:place]] + [frame[:start]]
         rest = [(frame[start:], ids[start:])] if start < len(frame) else []
         return done, rest + waiting[place + 1 :]
     return [], waiting
+
+
+def _start_of(last: object, ids: pl.Series) -> int:
+    """Where the run of the last user begins, at the end if these rows are of others; the first row is."""
+    size = 1
+    while (tail := ids[-min(size, len(ids)) :])[0] == last:
+        size *= 2
+    return len(ids) - len(tail) + int(np.flatnonzero((tail != last).to_numpy())[-1]) + 1

@@ -78,13 +78,13 @@ def faults_of(table: Mapping[str, pl.Series], declared: Declared) -> Faults:
     columns: dict[str, Counts] = {}
     if declared.user is not None and declared.user in table:
         _, missing, lossy = as_ids(table[declared.user], declared.user)
-        absent, spoilt = int(missing.sum()), 0 if lossy is None else int(lossy.sum())
+        absent, spoilt = (0 if mask is None else int(mask.sum()) for mask in (missing, lossy))
     for name, domain in declared.features.items():
-        if domain is not None and name in table:
+        if domain is not None and name in table and not domain.holds(table[name]):
             (_, verdicts), _ = read_column(domain, table[name], name)
             if verdicts is not None and verdicts.any():
                 columns[name] = _counted(verdicts)
-    if declared.label is not None and declared.label in table:
+    if declared.label is not None and declared.label in table and not _plain(table[declared.label], declared):
         bad = _bad_labels(table[declared.label], replace(declared, user=None, features={}, on_invalid=OnInvalid.DROP))
         if bad:
             columns[declared.label] = bad
@@ -93,6 +93,11 @@ def faults_of(table: Mapping[str, pl.Series], declared: Declared) -> Faults:
 
 def _counted(verdicts: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> Counts:
     return {v: int(n) for v, n in enumerate(np.bincount(verdicts).tolist()) if n and v != Verdict.GOOD}
+
+
+def _plain(series: pl.Series, declared: Declared) -> bool:
+    """Whether labels are booleans, all there, that nothing maps."""
+    return declared.label_map is None and series.dtype == pl.Boolean and not series.null_count()
 
 
 def _bad_labels(series: pl.Series, declared: Declared) -> Counts:

@@ -2,19 +2,24 @@
 
 A table is a file, a glob, or a folder with everything below it (names that begin with ``_`` or ``.`` are left out, as Spark and
 Hive write them for themselves).  A column that the files lack but every path names (``year=2024/part-0.parquet``) is read from
-the path, as text.  Sizes and types come from the files' own metadata; rows are decoded a batch at a time.
+the path, as text.  Sizes and types come from the files' own metadata.
+
+Rows are decoded by polars' streaming engine, a few row groups ahead of who reads them.  A file with a larger row group is decoded
+page by page by Arrow instead, which is slower and holds less; so is one with a type that the two read differently.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
 import polars as pl
 import pyarrow.parquet as pq
+from polars.selectors import by_name
 
 from privpac.data.readers import _check_names, _check_size, _expand
 from privpac.data.schema import quietly
@@ -25,12 +30,16 @@ __all__ = ["CHANGED", "ParquetTable", "clean_types", "open_table"]
 CHANGED = "the files changed while they were in use; start again from files that stay as they are"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 Stamp = tuple[int, int, int]
+GROUP_ROWS = 1 << 22
+"""Row groups up to this are decoded whole."""
 
 
 @dataclass(frozen=True, repr=False)
 class _File:
     path: Path
     rows: int
+    native: bool
+    """Whether polars decodes it."""
     stamp: Stamp
     constants: dict[str, str | None]
 
@@ -63,8 +72,8 @@ def open_table(path: str | os.PathLike[str], wanted: Sequence[str]) -> ParquetTa
     files, schemas = [], []
     for found in paths:
         constants = {k: v for k, v in _constants(found, root).items() if k in wanted}
-        rows, schema = _metadata(found, wanted, constants)
-        files.append(_File(found, rows, _stamp(found), constants))
+        rows, native, schema = _metadata(found, wanted, constants)
+        files.append(_File(found, rows, native, _stamp(found), constants))
         schemas.append(schema)
     if any(schema != schemas[0] for schema in schemas):
         raise SchemaError("the files disagree on the type of a column; write them with one schema") from None
@@ -94,29 +103,43 @@ def _constants(path: Path, root: Path | None) -> dict[str, str | None]:
     return {unquote(name): None if value == _HIVE_NULL else unquote(value) for name, _, value in pairs}
 
 
-def _metadata(path: Path, wanted: Sequence[str], constants: dict[str, str | None]) -> tuple[int, dict[str, pl.DataType]]:
+def _metadata(path: Path, wanted: Sequence[str], constants: dict[str, str | None]) -> tuple[int, bool, dict[str, pl.DataType]]:
     where = f"file {path.name!r}"
     _check_size(path, where)
-    rows, arrow = quietly(lambda: (pq.read_metadata(path).num_rows, pq.read_schema(path)), _unreadable(path))
+    metadata, arrow = quietly(lambda: (pq.read_metadata(path), pq.read_schema(path)), _unreadable(path))
     for name in [name for name in constants if name in arrow.names]:
         del constants[name]  # the file's own column is right
     _check_names([*arrow.names, *constants], wanted, where)
     stored = [name for name in wanted if name not in constants]
     empty = quietly(lambda: pl.DataFrame(arrow.empty_table().select(stored)), _unreadable(path))
     found = clean_types(empty).schema
-    return rows, {name: pl.String() if name in constants else found[name] for name in wanted}
+    types = {name: pl.String() if name in constants else found[name] for name in wanted}
+    small = all(metadata.row_group(i).num_rows <= GROUP_ROWS for i in range(metadata.num_row_groups))
+    return metadata.num_rows, small and _agrees(path, {name: found[name] for name in stored}), types
+
+
+def _agrees(path: Path, types: dict[str, pl.DataType]) -> bool:
+    """Whether polars reads these types too."""
+    with suppress(Exception):
+        schema = pl.read_parquet_schema(path)
+        return clean_types(pl.DataFrame(schema={name: schema[name] for name in types})).schema == pl.Schema(types)
+    return False
 
 
 def clean_types(frame: pl.DataFrame) -> pl.DataFrame:
     """Categories as their texts, so that batches of different dictionaries agree."""
     kinds = [name for name, dtype in frame.schema.items() if isinstance(dtype, (pl.Categorical, pl.Enum))]
-    return frame.with_columns(pl.col(kinds).cast(pl.String)) if kinds else frame
+    return frame.with_columns(by_name(*kinds).cast(pl.String)) if kinds else frame
 
 
 def _batches(file: _File, stored: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
     if not stored:
         for start in range(0, file.rows, rows):
             yield pl.DataFrame({"": pl.repeat(None, min(rows, file.rows - start), eager=True)})
+        return
+    if file.native:
+        scanned = pl.scan_parquet(file.path, glob=False, hive_partitioning=False).select(by_name(*stored))
+        yield from (batch for batch in scanned.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming") if len(batch))
         return
     with pq.ParquetFile(file.path, pre_buffer=False) as reader:
         for batch in reader.iter_batches(batch_size=rows, columns=list(stored)):
@@ -126,7 +149,9 @@ def _batches(file: _File, stored: Sequence[str], rows: int) -> Iterator[pl.DataF
 
 def _typed(frame: pl.DataFrame, file: _File, names: Sequence[str], schema: dict[str, pl.DataType]) -> pl.DataFrame:
     constants = [pl.lit(file.constants[name], dtype=pl.String).alias(name) for name in names if name in file.constants]
-    found = clean_types(frame).with_columns(constants).select(names)
+    found = clean_types(frame)
+    if constants or found.columns != list(names):
+        found = found.with_columns(constants).select(by_name(*names))
     if any(found.schema[name] != schema[name] for name in names):
         raise EngineError(CHANGED) from None
     return found

@@ -18,6 +18,7 @@ from privpac.data.domains import Domain
 from privpac.data.schema import OnInvalid
 from privpac.data.users import SALT, Kernel, UserData
 from privpac.engines.faults import Faults, faults_of
+from privpac.engines.lanes import in_lanes
 from privpac.guarantee import Unit, one_of
 
 __all__ = ["Recipe", "RecipeUsers", "Summary", "fold_chunks"]
@@ -53,7 +54,7 @@ class Recipe:
 
     def build(self, table: pl.DataFrame) -> UserData:
         columns = {name: table.get_column(name) for name in self.declared.wanted}
-        users = UserData._of(assemble(columns, self.declared), self.declared, "hash")
+        users = UserData.of_parts(assemble(columns, self.declared), self.declared)
         for step in self.steps:
             users = step(users)
         return users
@@ -131,7 +132,7 @@ class _RawFaults:
         return Faults()
 
     def chunk(self, users: UserData) -> Faults:
-        return faults_of({name: users._raw[name] for name in self.declared.features}, self.declared)
+        return faults_of({name: users.unbound[name] for name in self.declared.features}, self.declared)
 
     def merge(self, a: Faults, b: Faults) -> Faults:
         return a.merge(b)
@@ -166,9 +167,9 @@ class Summary(Generic[P]):
         return bool(self._parts)
 
 
-def fold_chunks(kernel: Kernel[P], recipe: Recipe, chunks: Iterable[pl.DataFrame]) -> Summary[P]:
-    """The kernel over chunks of whole users."""
+def fold_chunks(kernel: Kernel[P], recipe: Recipe, chunks: Iterable[pl.DataFrame], lanes: int = 1) -> Summary[P]:
+    """The kernel over chunks of whole users, ``lanes`` of them at a time; parts are merged in the order of the chunks."""
     summary = Summary(kernel)
-    for chunk in chunks:
-        summary.add(kernel.chunk(recipe.build(chunk)))
+    for part in in_lanes(lambda chunk: kernel.chunk(recipe.build(chunk)), chunks, lanes):
+        summary.add(part)
     return summary

@@ -1,7 +1,7 @@
 """Rows parted by user into files on disk, in a private folder that does not outlive its use.
 
 The part of a row is a run of bits of a hash of its user id, so all rows of a user land in one part, wherever they stood, and in
-their given order.  A part that is larger than a chunk and holds more than one user is parted again by the next bits.  Ids
+their given order.  A part that is larger than a chunk, also without its largest user, is parted again by the next bits.  Ids
 travel with the rows, so two users with one hash share a part and are told apart there.
 
 *The folder.*  Mode 0700, a name of its own, and a lock that is held as long as it is in use.  It is removed when its owner is gone,
@@ -18,7 +18,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from privpac.data.jit import jit
 from privpac.data.schema import Words, quietly
 from privpac.data.truncate import hash_ids
 from privpac.engines.chunks import identified
+from privpac.engines.lanes import in_lanes
 from privpac.errors import ParameterError
 
 __all__ = ["Part", "SpillFolder", "packed", "part_rows", "read_parts"]
@@ -41,6 +42,7 @@ BITS = 8
 """Bits that one pass parts by: 256 open files."""
 _LOCK = "lock"
 _YOUNG = 60.0
+_BATCH = 1 << 18
 FULL = "the folder for spilled rows cannot be written to or is full; name another with spill="
 
 
@@ -110,12 +112,13 @@ def _sweep(place: Path) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Part:
-    """A file of whole users: its rows, and the least and the largest hash in it."""
+    """A file of whole users: its rows, the least and the largest hash in it, and how many rows at most are not of one user."""
 
     path: Path
     rows: int
     low: int
     high: int
+    others: int
 
 
 @jit
@@ -130,10 +133,10 @@ def _hashes(ids: pl.Series) -> Words:
     return _mixed(hash_ids(ids) if ids.dtype == pl.String else ids.to_numpy().view(np.uint64))
 
 
-def part_rows(batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, *, total: int, rows: int) -> list[Part]:
-    """All rows in parts of at most ``rows`` rows, or of users with one hash; ``total`` is the expected number of rows."""
+def part_rows(batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, *, total: int, rows: int, lanes: int = 1) -> list[Part]:
+    """All rows in parts with at most ``rows`` rows besides those of one user (or one hash); ``total`` is the expected number of rows."""
     bits = _bits(total, rows)
-    return _split(_pass(batches, user, folder, 0, bits), user, folder, bits, rows)
+    return _split(_pass(batches, user, folder, 0, bits, lanes), user, folder, bits, rows, lanes)
 
 
 def _bits(total: int, rows: int) -> int:
@@ -141,48 +144,82 @@ def _bits(total: int, rows: int) -> int:
     return min(BITS, (5 * total // (4 * rows)).bit_length())
 
 
-def _split(parts: list[Part], user: str, folder: SpillFolder, used: int, rows: int) -> list[Part]:
+def _split(parts: list[Part], user: str, folder: SpillFolder, used: int, rows: int, lanes: int) -> list[Part]:
     out: list[Part] = []
     for part in parts:
-        bits = min(max(1, _bits(part.rows, rows)), 64 - used)
-        if part.rows <= rows or part.low == part.high or bits == 0:
+        bits = min(max(4, _bits(part.rows, rows)), 64 - used)
+        if min(part.rows, part.others) <= rows or part.low == part.high or bits == 0:
             out.append(part)
             continue
-        finer = _pass(_stored(part.path), user, folder, used, bits)
+        finer = _pass(_stored(part.path), user, folder, used, bits, lanes)
         part.path.unlink()
-        out += _split(finer, user, folder, used + bits, rows)
+        out += _split(finer, user, folder, used + bits, rows, lanes)
     return out
 
 
-def _pass(batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, used: int, bits: int) -> list[Part]:
+@dataclass
+class _Open:
+    """A part that is being written."""
+
+    path: Path
+    writer: Any
+    rows: int = 0
+    low: int = (1 << 64) - 1
+    high: int = 0
+    vote: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(2, np.uint64))
+
+    def write(self, table: pa.Table, hashes: Words) -> None:
+        _writing(lambda: self.writer.write_table(table))
+        self.rows += len(hashes)
+        low, high = _survey(hashes, self.vote)
+        self.low, self.high = min(self.low, int(low)), max(self.high, int(high))
+
+    def done(self) -> Part:
+        return Part(self.path, self.rows, self.low, self.high, self.rows - int(self.vote[1]))
+
+
+@jit
+def _survey(hashes: Words, vote: Words) -> tuple[np.uint64, np.uint64]:
+    """Least and largest hash; ``vote``, a candidate and a count, goes on.
+
+    The count rises with the candidate and falls with others, and at 0 the next one becomes the candidate (Boyer and Moore): every
+    fall pairs the candidate with somebody else, so what is left in the count are rows of one hash.
+    """
+    low, high, one = hashes[0], hashes[0], np.uint64(1)
+    for i in range(hashes.size):
+        low, high = min(low, hashes[i]), max(high, hashes[i])
+        if vote[1] == 0:
+            vote[0] = hashes[i]
+        if vote[0] == hashes[i]:
+            vote[1] += one
+        else:
+            vote[1] -= one
+    return low, high
+
+
+def _pass(batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, used: int, bits: int, lanes: int) -> list[Part]:
     """Part by the ``bits`` bits of the hash after the first ``used``."""
-    writers: dict[int, Any] = {}
-    found: dict[int, list[Any]] = {}
+    parts: dict[int, _Open] = {}
     with ExitStack() as open_files:
-        for batch in batches:
-            frame, ids = identified(batch, user)
-            if not len(frame):
-                continue
-            hashes = _hashes(ids)
-            place = ((hashes << np.uint64(used)) >> np.uint64(64 - bits)).astype(np.uint8) if bits else np.zeros(len(hashes), np.uint8)
-            order = np.argsort(place, kind="stable")
-            table = frame[order].to_arrow(compat_level=pl.CompatLevel.oldest())
-            ends = np.cumsum(np.bincount(place, minlength=1 << bits))
+        for table, hashes, ends in in_lanes(lambda batch: _arranged(batch, user, used, bits), batches, lanes):
             for p, (a, b) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist())):
                 if a == b:
                     continue
-                if p not in writers:
+                if p not in parts:
                     path = folder.file()
-                    writers[p] = _writing(lambda: _open(path, table.schema, open_files))  # noqa: B023
-                    found[p] = [path, 0, (1 << 64) - 1, 0]
-                _writing(lambda: writers[p].write_table(table.slice(a, b - a)))  # noqa: B023
-                _note(found[p], hashes[order[a:b]])
-    return [Part(*found[p]) for p in sorted(found)]
+                    parts[p] = _Open(path, _writing(lambda: _open(path, table.schema, open_files)))  # noqa: B023
+                parts[p].write(table.slice(a, b - a), hashes[a:b])
+    return [parts[p].done() for p in sorted(parts)]
 
 
-def _note(entry: list[Any], hashes: NDArray[np.uint64]) -> None:
-    entry[1] += len(hashes)
-    entry[2], entry[3] = min(entry[2], int(hashes.min())), max(entry[3], int(hashes.max()))
+def _arranged(batch: pl.DataFrame, user: str, used: int, bits: int) -> tuple[pa.Table, Words, NDArray[np.int64]]:
+    """The rows of a batch and their hashes in the order of their parts, rows of a part as they stood, and where each part ends."""
+    frame, ids = identified(batch, user)
+    hashes = _hashes(ids)
+    place = ((hashes << np.uint64(used)) >> np.uint64(64 - bits)).astype(np.uint8) if bits else np.zeros(len(hashes), np.uint8)
+    order = np.argsort(place, kind="stable")
+    table = frame[order].to_arrow(compat_level=pl.CompatLevel.oldest())
+    return table, hashes[order], np.cumsum(np.bincount(place, minlength=1 << bits))
 
 
 def _open(path: Path, schema: Any, open_files: ExitStack) -> Any:
@@ -199,15 +236,27 @@ def _writing(action: Any) -> Any:
 
 
 def _stored(path: Path) -> Iterator[pl.DataFrame]:
+    """A part again, a batch of many written ones at a time."""
     with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
+        waiting, rows = [], 0
         for batch in reader:
-            yield pl.DataFrame(batch)
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= _BATCH:
+                yield pl.DataFrame(pa.Table.from_batches(waiting))
+                waiting, rows = [], 0
+        if waiting:
+            yield pl.DataFrame(pa.Table.from_batches(waiting))
 
 
 def read_parts(parts: Iterable[Part]) -> pl.DataFrame:
     """Some parts in memory."""
-    frames = (frame for part in parts for frame in _stored(part.path))
-    return quietly(lambda: pl.concat(frames, rechunk=True), "the spilled rows cannot be read any more")
+    return quietly(lambda: pl.DataFrame(pa.concat_tables(map(_whole, parts))), "the spilled rows cannot be read any more")
+
+
+def _whole(part: Part) -> pa.Table:
+    with pa.OSFile(str(part.path)) as source, pa.ipc.open_stream(source) as reader:
+        return reader.read_all()
 
 
 def packed(parts: Iterable[Part], rows: int) -> Iterator[list[Part]]:

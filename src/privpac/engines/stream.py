@@ -35,6 +35,7 @@ from privpac.data.users import Features, Kernel, UserData
 from privpac.engines.chunks import Order, identified, whole_users
 from privpac.engines.faults import Faults, faults_of
 from privpac.engines.files import CHANGED, ParquetTable, open_table
+from privpac.engines.lanes import LANES
 from privpac.engines.progress import tracked
 from privpac.engines.recipe import Recipe, RecipeUsers, fold_chunks
 from privpac.engines.spill import Part, SpillFolder, packed, part_rows, read_parts
@@ -45,7 +46,7 @@ __all__ = ["CHUNK_ROWS", "StreamedUsers"]
 
 P = TypeVar("P")
 CHUNK_ROWS = 1 << 21
-"""Rows of a chunk: a few hundred MiB with a handful of columns."""
+"""Rows in memory at a time: a few hundred MiB with a handful of columns."""
 
 
 class _Source(Protocol):
@@ -73,7 +74,7 @@ class _Ascending:
         batches = self.table.batches(self.declared.wanted, _batch(self.chunk_rows))
         if self.declared.user is None:
             return batches
-        return whole_users(batches, self.declared.user, self.chunk_rows, ascending=True)
+        return whole_users(batches, self.declared.user, _share(self.chunk_rows), ascending=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,11 +90,16 @@ class _Parted:
         return sum(part.rows for part in self.parts)
 
     def chunks(self) -> Iterator[pl.DataFrame]:
-        return map(read_parts, packed(self.parts, self.chunk_rows))
+        return map(read_parts, packed(self.parts, _share(self.chunk_rows)))
+
+
+def _share(chunk_rows: int) -> int:
+    """Rows of one chunk, so that those in work, the next one and the one being read are ``chunk_rows`` together."""
+    return max(1, chunk_rows // (LANES + 2))
 
 
 def _batch(chunk_rows: int) -> int:
-    return max(1, chunk_rows // 4)
+    return max(1, _share(chunk_rows) // 2)
 
 
 class StreamedUsers(RecipeUsers):
@@ -136,7 +142,7 @@ class StreamedUsers(RecipeUsers):
         folder, count = SpillFolder(spill), _Counting(declared)
         try:
             seen = count.seen(batches("parting the rows by user"))
-            parts = part_rows(seen, user, folder, total=table.rows, rows=chunk_rows)
+            parts = part_rows(seen, user, folder, total=table.rows, rows=_share(chunk_rows), lanes=LANES)
             count.found.report(declared)
         except BaseException:
             folder.remove()
@@ -150,7 +156,7 @@ class StreamedUsers(RecipeUsers):
         """The kernel's value over all users, chunk by chunk."""
         chunks = tracked(self._source.chunks(), self._source.rows, "folding users", show=self._progress)
         with suppress(SchemaError):
-            return fold_chunks(kernel, self._recipe, chunks).total()
+            return fold_chunks(kernel, self._recipe, chunks, LANES).total()
         # All rows were good when they were checked.  What is wrong now is not told: the budget may be spent already.
         raise EngineError(CHANGED) from None
 

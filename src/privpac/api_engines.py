@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from privpac.data.readers import _expand
+from privpac.data.readers import expand
 from privpac.data.schema import OnInvalid
 from privpac.data.users import Features, UserData, Users
 from privpac.engines.stream import CHUNK_ROWS, StreamedUsers
@@ -100,14 +100,12 @@ def from_spark(
     )
 
 
-def choose_engine(path: str | os.PathLike[str], engine: str = "auto", *, in_memory: bool = False) -> str:
-    """The engine named; ``"auto"`` streams folders and large Parquet, and reads the rest, or where the learner needs it, into memory."""
+def choose_engine(path: str | os.PathLike[str], engine: str = "auto") -> str:
+    """The engine named; ``"auto"`` streams folders and large Parquet, and reads the rest into memory."""
     if engine not in ENGINES:
         raise ParameterError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
-    if in_memory and engine not in ("auto", "memory"):
-        raise ParameterError(f"this learner reads all users at once: use engine 'memory', got {engine!r}")
     if engine == "auto":
-        return "stream" if not in_memory and (os.path.isdir(path) or _large(path)) else "memory"
+        return "stream" if os.path.isdir(path) or _large(path) else "memory"
     return engine
 
 
@@ -124,5 +122,5 @@ def read_users(path: str | os.PathLike[str], *, engine: str = "auto", **declarat
 
 
 def _large(path: str | os.PathLike[str]) -> bool:
-    files = _expand(path)
+    files = expand(path)
     return all(file.suffix.lower() == ".parquet" for file in files) and sum(file.stat().st_size for file in files) >= LARGE

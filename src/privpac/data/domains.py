@@ -92,9 +92,12 @@ class Domain(ABC):
 
     def accept(self, verdicts: Any, rule: OnInvalid, name: str) -> Bools | None:
         """Apply ``on_invalid`` to verdicts; ``None`` keeps everything."""
+        return accept(name, verdicts, self.words(), self.describe(), rule)
+
+    def words(self) -> dict[Verdict, str]:
+        """What each bad verdict means, for messages."""
         outside = f"outside {self.describe()}"
-        words = {Verdict.MISSING: "missing or NaN", Verdict.OUTSIDE: outside, Verdict.OFF: self._off, Verdict.UNREAD: self._unread}
-        return accept(name, verdicts, words, self.describe(), rule)
+        return {Verdict.MISSING: "missing or NaN", Verdict.OUTSIDE: outside, Verdict.OFF: self._off, Verdict.UNREAD: self._unread}
 
     def _check(self, code: int) -> int:
         return positive_int(code, "code", minimum=0, maximum=self.size - 1)

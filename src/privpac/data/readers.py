@@ -23,7 +23,7 @@ from privpac.data.columns import column
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
 
-__all__ = ["MISSING_TEXTS", "read_files", "read_frame"]
+__all__ = ["MISSING_TEXTS", "check_names", "check_size", "expand", "read_files", "read_frame"]
 
 MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """CSV fields that stand for a missing value; an id among them is never a user."""
@@ -34,7 +34,7 @@ Table = dict[str, pl.Series]
 def read_frame(frame: Any, wanted: Sequence[str]) -> Table:
     """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals knows."""
     if hasattr(frame, "iloc"):  # pandas allows one name twice
-        _check_names([str(name) for name in frame.columns], wanted, "the table")
+        check_names([str(name) for name in frame.columns], wanted, "the table")
     try:
         table = nw.from_native(frame)
     except TypeError:
@@ -43,7 +43,7 @@ def read_frame(frame: Any, wanted: Sequence[str]) -> Table:
         table = None
     if table is None:
         raise SchemaError("the table cannot be read; its column names must be unique") from None
-    _check_names(quietly(lambda: list(table.collect_schema().names()), "the table's columns cannot be read"), wanted, "the table")
+    check_names(quietly(lambda: list(table.collect_schema().names()), "the table's columns cannot be read"), wanted, "the table")
     if isinstance(table, nw.LazyFrame):
         lazy = table
         table = quietly(lambda: lazy.select(*wanted).collect("polars"), "the table cannot be computed; run its query alone to see why")
@@ -54,7 +54,7 @@ def read_files(path: str | os.PathLike[str], wanted: Sequence[str], missing: Seq
     """Columns of one file or of all files of a glob in the order of their names, and whether they are plain text."""
     if isinstance(missing, str):
         raise TypeError("missing must be a list of texts, got one text")
-    files = _expand(path)
+    files = expand(path)
     readers: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pl.DataFrame]] = {".parquet": _read_parquet, ".csv": _read_csv}
     kinds = {file.suffix.lower() for file in files}
     if len(kinds) != 1 or not kinds <= readers.keys():
@@ -65,7 +65,8 @@ def read_files(path: str | os.PathLike[str], wanted: Sequence[str], missing: Seq
     return {name: joined.get_column(name) for name in wanted}, kind == ".csv"
 
 
-def _expand(path: str | os.PathLike[str]) -> list[Path]:
+def expand(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path or a glob names, in order."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path must be text or a path, got {type(path).__name__}")
     shown = os.fspath(path)
@@ -77,7 +78,8 @@ def _expand(path: str | os.PathLike[str]) -> list[Path]:
     return files
 
 
-def _check_names(names: Sequence[str], wanted: Sequence[str], where: str) -> None:
+def check_names(names: Sequence[str], wanted: Sequence[str], where: str) -> None:
+    """Refuse a table in which a wanted column is absent or ambiguous."""
     if not names:
         raise SchemaError(f"{where} has no columns") from None
     absent = [name for name in wanted if name not in names]
@@ -93,18 +95,18 @@ def _check_names(names: Sequence[str], wanted: Sequence[str], where: str) -> Non
 
 def _read_parquet(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.DataFrame:
     where = f"file {file.name!r}"
-    _check_size(file, where)
+    check_size(file, where)
     schema = quietly(lambda: pl.read_parquet_schema(file), f"{where} is not a readable Parquet file")
-    _check_names(list(schema), wanted, where)
+    check_names(list(schema), wanted, where)
     return quietly(lambda: pl.read_parquet(file, columns=list(wanted)), f"{where} is not a readable Parquet file")
 
 
 def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.DataFrame:
     where = f"file {file.name!r}"
-    _check_size(file, where)
+    check_size(file, where)
     broken = f"{where} is not a well-formed CSV table: every line needs as many fields as the first, in UTF-8, with closed quotes"
     names, rows = quietly(lambda: _header(file), broken)
-    _check_names(names, wanted, where)
+    check_names(names, wanted, where)
     if not rows:
         return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
     text = dict.fromkeys(wanted, "string")
@@ -128,6 +130,7 @@ def _header(file: Path) -> tuple[list[str], bool]:
         return next(csv.reader(lines, strict=True), []), lines.read(1) != ""
 
 
-def _check_size(file: Path, where: str) -> None:
+def check_size(file: Path, where: str) -> None:
+    """Refuse an empty file."""
     if quietly(lambda: file.stat().st_size, f"{where} cannot be read") == 0:
         raise SchemaError(f"{where} is empty: no columns") from None

@@ -52,14 +52,7 @@ class Faults:
             ) from None
         for name, domain in declared.features.items():
             if domain is not None and self.columns.get(name):
-                outside = f"outside {domain.describe()}"
-                words = {
-                    Verdict.MISSING: "missing or NaN",
-                    Verdict.OUTSIDE: outside,
-                    Verdict.OFF: domain._off,
-                    Verdict.UNREAD: domain._unread,
-                }
-                raise _broken(name, self.columns[name], words, domain.describe())
+                raise _broken(name, self.columns[name], domain.words(), domain.describe())
         if declared.label is not None and self.columns.get(declared.label):
             words = {Verdict.MISSING: "missing or NaN", Verdict.OUTSIDE: "not 0 or 1", Verdict.UNREAD: "not in label_map"}
             mapped = declared.label_map is not None

@@ -21,7 +21,7 @@ import polars as pl
 import pyarrow.parquet as pq
 from polars.selectors import by_name
 
-from privpac.data.readers import _check_names, _check_size, _expand
+from privpac.data.readers import check_names, check_size, expand
 from privpac.data.schema import quietly
 from privpac.errors import EngineError, ParameterError, SchemaError
 
@@ -83,7 +83,7 @@ def open_table(path: str | os.PathLike[str], wanted: Sequence[str]) -> ParquetTa
 def _find(path: str | os.PathLike[str]) -> tuple[Path | None, list[Path]]:
     root = Path(path) if isinstance(path, (str, os.PathLike)) and os.path.isdir(path) else None
     if root is None:
-        paths = _expand(path)
+        paths = expand(path)
     else:
         inside = ((found, found.relative_to(root).parts) for found in root.rglob("*.parquet"))
         paths = sorted(found for found, parts in inside if found.is_file() and not any(part[0] in "._" for part in parts))
@@ -105,11 +105,11 @@ def _constants(path: Path, root: Path | None) -> dict[str, str | None]:
 
 def _metadata(path: Path, wanted: Sequence[str], constants: dict[str, str | None]) -> tuple[int, bool, dict[str, pl.DataType]]:
     where = f"file {path.name!r}"
-    _check_size(path, where)
+    check_size(path, where)
     metadata, arrow = quietly(lambda: (pq.read_metadata(path), pq.read_schema(path)), _unreadable(path))
     for name in [name for name in constants if name in arrow.names]:
         del constants[name]  # the file's own column is right
-    _check_names([*arrow.names, *constants], wanted, where)
+    check_names([*arrow.names, *constants], wanted, where)
     stored = [name for name in wanted if name not in constants]
     empty = quietly(lambda: pl.DataFrame(arrow.empty_table().select(stored)), _unreadable(path))
     found = clean_types(empty).schema

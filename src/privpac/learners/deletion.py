@@ -199,7 +199,10 @@ class DeletionStability(Learner):
             if self.symmetric:
                 seated = self._ordered(seated)
         else:
-            raise TypeError(f"data must be UserData or a list of users, got {type(data).__name__}")
+            raise TypeError(
+                f"data must be UserData (UserData.read, UserData.from_frame) or a list of users, got {type(data).__name__}: subsets of "
+                "users are tried one by one; TrimmedSelection runs on every engine"
+            )
         self._check(n)
         if isinstance(seated, UserData) and isinstance(self.algorithm, Learner):
             # Public users without records: a learner that has no law at all is refused here, before the spend.

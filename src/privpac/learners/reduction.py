@@ -276,7 +276,9 @@ class EmpiricalLearner(Learner):
 
     def bind(self, data: Users) -> UserData:
         if not isinstance(data, UserData):
-            raise TypeError(f"data must be UserData in memory, got {type(data).__name__}")
+            raise TypeError(
+                f"data must be UserData in memory (UserData.read, UserData.from_frame), got {type(data).__name__}: it draws users"
+            )
         users: Any = data if self.concept is None else self.concept.bind(data)[1]
         if users.n_users != self.size:
             raise ParameterError(f"this learner is for size = {self.size} units (public under replace), got {users.n_users}")

@@ -192,7 +192,10 @@ class Relabelling:
     def bind(self, data: Users, reader: ConceptClass | VC1Tree | None = None, unit: Unit = Unit.USER) -> BoundSplit:
         """Schema checks and work limits from public numbers; ``reader`` is the inner algorithm's own class, ``unit`` what it protects."""
         if not isinstance(data, UserData):
-            raise TypeError(f"data must be UserData in memory, got {type(data).__name__}; the split takes users one by one")
+            raise TypeError(
+                f"data must be UserData in memory (UserData.read, UserData.from_frame), got {type(data).__name__}: the split takes "
+                "users one by one; learners that run on every engine: RegretSelection, UserAgnosticLearner"
+            )
         if data.unit != self.unit:
             raise IncompatibleGuarantees(
                 f"the transformation promises privacy per {self.unit} but the data are grouped per {data.unit}; "

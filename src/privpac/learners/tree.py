@@ -40,11 +40,13 @@ import numpy as np
 from privpac.bounds.tree_plan import plan_tree
 from privpac.bounds.trees import TreeBudget
 from privpac.concepts.trees.base import Mode, VC1Tree, check_mode
+from privpac.concepts.trees.tally import count_nodes
+from privpac.data import UserData
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError
 from privpac.exact import dyadic_base, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import BOTTOM, Law
-from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, check_users
+from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, check_users, count_users
 from privpac.learners.tree_accuracy import TreeAccuracy
 from privpac.learners.tree_law import NodeChoice
 from privpac.learners.tree_levels import lists_levels, widest
@@ -96,6 +98,7 @@ class TreeLearner(Learner):
     ``BOTTOM``                 outcome ``"default"``: the root, which is the base labelling; ``law`` keeps the two apart
     ``delta = 0``              needs levels whose nodes can be counted through; an open vocabulary is refused
     ``parts > n`` (replace)    ``InfeasibleError``: the number of users is public there; under add-remove parts may be empty
+    users on disk, on Spark    counted by node there; with ``parts`` or ``users_per_part`` refused, since a part's records must meet
     =========================  ====================================================================================================
     """
 
@@ -301,11 +304,13 @@ class TreeLearner(Learner):
     def bind(self, data: Users) -> BoundTree:
         check_users(data, self.unit)
         tree, users = self.tree.bind(data)
-        if not hasattr(users, "offsets"):
-            raise TypeError(f"the tree learner reads users in memory, got {type(users).__name__}")
+        if self._partitioned and not isinstance(users, UserData):
+            raise TypeError(
+                f"groups of users are read in memory, got {type(users).__name__}; use UserData, or leave out parts and users_per_part"
+            )
         if self.max_records is not None:
             users = users.max_records(self.max_records)
-        n = _count(users) if self.neighbours is Neighbours.REPLACE else None
+        n = count_users(users) if self.neighbours is Neighbours.REPLACE else None
         if n is not None and self.parts is not None and self.parts > n:
             raise InfeasibleError(f"{self.parts} parts need at least as many users, got {n}; use fewer parts")
         short = self._shortfall(n)
@@ -317,12 +322,14 @@ class TreeLearner(Learner):
         return BoundTree(tree, users, data.label_name or "1", (*known, *short))
 
     def _parts(self, bound: BoundTree, partition: Partition | None) -> Any:
+        if not isinstance(bound.users, UserData):
+            return count_nodes(bound.tree, bound.users, self.mode)
         count = None if partition is None else self._count_of(bound)
         return bound.tree.part_nodes(bound.users, self.mode, partition, count)
 
     def _count_of(self, bound: BoundTree) -> int:
         """Parts of a random partition: fixed in advance, or a function of the public number of users."""
-        return self.parts if self.parts is not None else max(1, self.accuracy.part_count(_count(bound.users)))
+        return self.parts if self.parts is not None else max(1, self.accuracy.part_count(count_users(bound.users)))
 
     @property
     def _partitioned(self) -> bool:
@@ -332,7 +339,7 @@ class TreeLearner(Learner):
         """A secret random partition; ``None`` where every user is a part."""
         if not self._partitioned:
             return None
-        return draw_partition(_count(bound.users), self._count_of(bound), rng, independent=self._independent)
+        return draw_partition(count_users(bound.users), self._count_of(bound), rng, independent=self._independent)
 
     def law(self, data: Users, *, given: Any = None) -> Law:
         """The exact law over nodes and ``BOTTOM``; ``given`` is a partition (the part of each user), by default averaged over."""
@@ -348,7 +355,7 @@ class TreeLearner(Learner):
             return choice.law(self._parts(bound, None))
         if given is not None:
             return choice.law(self._parts(bound, np.asarray(given)))
-        drawn = all_partitions(_count(bound.users), self._count_of(bound), independent=self._independent)
+        drawn = all_partitions(count_users(bound.users), self._count_of(bound), independent=self._independent)
         return Law.mixture([(Fraction(1, len(drawn)), choice.law(self._parts(bound, p))) for p in drawn])
 
     def draw(self, bound: BoundTree, rng: Rng) -> Released:
@@ -373,7 +380,3 @@ class TreeLearner(Learner):
     def with_(self, **changes: Any) -> TreeLearner:
         """The same learner with other parameters."""
         return replace(self, **changes)
-
-
-def _count(users: Any) -> int:
-    return len(users.offsets) - 1

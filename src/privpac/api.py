@@ -110,6 +110,7 @@ def learn(
     Give epsilon and a class over public domains; everything else has a default.  ``setting="realizable"`` when some rule is
     known to be right, ``"agnostic"`` (default) for real, noisy labels.  ``public_n_users=`` declares a rough number of users,
     ``method=`` names a method, further options are those of its learner.  With a ``ledger`` the result says what is left.
+    ``records_per_user=``, and ``users=`` or ``population=``, say more about the people for the choice of a method (``choose_method``).
 
     ``concept`` may be a tree (``PrefixTree``, ``Taxonomy``, ...): one node of it is learned by ``TreeLearner``, with ``delta=`` for an
     open vocabulary.  A realizable setting reduces each user to the deepest positive node (``mode="closure"``), an agnostic one to the
@@ -146,7 +147,8 @@ def learn(
     if unit == Unit.ITEM:
         warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=2)
     released = release_rule(learner, data, ledger=ledger, not_before=not_before)
-    declared = {"public_n_users", "records_per_user"} <= {name for name, value in options.items() if value is not None}
+    given = {name for name, value in options.items() if value is not None}
+    declared = "public_n_users" in given and not given.isdisjoint({"records_per_user", "population"})
     if method == "auto" and (declared or isinstance(concept, VC1Tree)):
         released = replace(released, parameters={**released.parameters, "chosen because": choice.reason})
     return released

@@ -439,14 +439,58 @@ def test_bad_predictions_are_one_clear_line(privpac: Command, rule: str, words: 
 def test_plan_prints_a_table_or_json(privpac: Command) -> None:
     run = privpac("plan", "threshold", "--domain", "2^64", "-m", 16, "-e", 1, "--alpha", "0.05")
     assert run.code == 0
-    assert "realizable selection (certified)" in run.out
+    assert "certified:" in run.out
+    assert "lower bound:" in run.out
+    assert "predicted:" in run.out
     assert "assumes" in run.out
+    assert "recommended: regret, because" in run.out
     body = json.loads(privpac("plan", "thresholds", "--domain", 1441, "-m", 4, "-m", 16, "-e", 1, "--setting", "realizable", "--json").out)
     assert body["records_per_user"] == [4, 16]
     assert body["rows"][0]["n_users"] == list(
         pp.plan(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=(4, 16), setting="realizable").rows[0].n_users
     )
-    assert privpac("plan", "stump", "-f", "a=0:9", "-f", "b=0:1:0.1", "-e", 1, "-m", 4, "--setting", "realizable").code == 0
+    assert body["predicted"][0]["kind"] == "predicted"
+    assert body["recommendation"]["method"] == "realizable"
+    quiet = privpac("plan", "stumps", "-f", "a=0:9", "-f", "b=0:1:0.1", "-e", 1, "-m", 4, "--setting", "realizable", "--no-predict")
+    assert quiet.code == 0
+    assert "predicted" not in quiet.out
+
+
+def test_plan_answers_the_other_way_round_and_for_other_things(privpac: Command) -> None:
+    for words, quantity, value in (
+        (["threshold", "--domain", 1441, "-n", 500, "-e", 1, "-m", 16, "--setting", "realizable"], "alpha", 0.00205),
+        (["histogram", "--bins", 20, "-e", 1, "-m", 4, "-n", 2000], "alpha", None),
+        (["tree", "--tree", "thresholds:1:16", "-n", 304, "-e", 1, "-m", 1], "alpha", None),
+        (["parities", "-f", "a=0:1", "-f", "b=0:1", "-n", 400, "--alpha", "0.1", "-m", 4, "--setting", "realizable"], "epsilon", None),
+    ):
+        run = privpac("plan", *words, "--json")
+        assert run.code == 0, run.err
+        body = json.loads(run.out)
+        assert body["quantity"] == quantity
+        found = body["rows"][0]["values"][0]
+        assert found == value if value is not None else found > 0
+    for words, said in (
+        (["histogram", "--bins", 100, "-e", 1, "-m", 4], "clipped histogram"),
+        (["medians", "--domain", "2^32", "-e", 1, "-m", 1], "exponential mechanism"),
+        (["threshold", "--domain", 1024, "--model", "shuffle", "-e", 1, "-d", "1e-6", "-m", 1], "shuffle agreement"),
+        (["threshold", "--domain", 99, "-e", 1, "-m", 4, "--every-method", "--no-predict"], "threshold search"),
+        (["threshold", "--domain", 99, "-e", 1, "-m", 16, "--people", "differ"], "keep one label"),
+    ):
+        run = privpac("plan", *words)
+        assert run.code == 0, run.err
+        assert said in run.out
+
+
+def test_plan_predicts_on_a_table_only_if_it_is_public(privpac: Command) -> None:
+    rows = [f"{user},{x},{int(x > 5)}" for user in range(60) for x in (user % 10, (3 * user) % 10)]
+    Path("people.csv").write_text("who,x,late\n" + "\n".join(rows) + "\n")
+    words = ["plan", "threshold", "-f", "x=0:9", "-e", 1, "--alpha", "0.1", "-m", 2, "--population", "people.csv"]
+    assert "--public" in one_line(privpac(*words, "--user", "who", "--label", "late"))
+    assert "--label is missing" in one_line(privpac(*words, "--user", "who", "--public"))
+    assert "describe the table" in one_line(privpac(*words[:-2], "--public"))
+    body = json.loads(privpac(*words, "--user", "who", "--label", "late", "--public", "--json").out)
+    assert all("people.csv" in row["assumption"] for row in body["predicted"])
+    assert body["predicted"][0]["n_users"][0] <= 60
 
 
 @pytest.mark.parametrize(
@@ -466,6 +510,14 @@ def test_plan_prints_a_table_or_json(privpac: Command) -> None:
         (["threshold", "-e", 1, "--domain", 9, "-m", 0], "records_per_user"),
         (["threshold", "-e", 1, "--domain", 9, "--setting", "x"], "setting"),
         (["interval", "-e", 1, "--domain", "2^64"], "at most 5000 values"),
+        (["histogram", "-e", 1], "needs k"),
+        (["histogram", "-e", 1, "--bins", 4, "--radius", 3], "not described by --radius"),
+        (["gaussian", "-e", 1, "-f", "x=0:3"], "leave out --feature"),
+        (["threshold", "-e", 1, "--domain", 9, "--bins", 4], "--values describes"),
+        (["threshold", "-e", 1, "--domain", 9, "--model", "shuffle"], "delta"),
+        (["threshold", "-e", 1, "--domain", 9, "--people", "odd"], "users must be one of"),
+        (["threshold", "-e", 1, "--domain", 9, "--model-noise", 1], "model_noise"),
+        (["threshold", "-n", 5, "--domain", 9], "with n_users give"),
     ],
 )
 def test_bad_plans_are_one_clear_line(privpac: Command, words: list[Any], said: str) -> None:

@@ -91,6 +91,20 @@ def test_the_standard_list_says_what_it_left_out(privpac: Command) -> None:
     assert "one-record" in run.out
 
 
+def test_replaced_users_are_protected_on_request_and_named_methods_run(privpac: Command) -> None:
+    asked = ["--method", "default", "--method", "pairwise", "--method", "tree", "--method", "agreement", "--method", "group"]
+    run = privpac(*MODEL, *asked, "--neighbours", "replace", "--runs", "2", "--json")
+    assert run.code == 0, run
+    found = json.loads(run.out)
+    assert found["neighbours"] == "replace"
+    assert {row["promise"] for row in found["rows"]} == {"(1, 0)-DP per user, replace"}
+    assert [row["method"] for row in found["rows"]] == ["default", "pairwise", "tree", "agreement", "group"]
+    many = ["--generated", "--users", "200", "--epsilon", "8", "--delta", "1e-3", "--method", "trimmed", "--neighbours", "replace"]
+    (trimmed,) = json.loads(privpac(*many, "--draws", "1", "--json").out)["rows"]
+    assert trimmed["promise"] == "(8, 0.001)-DP per user, replace"
+    assert 0 <= trimmed["excess"] < 0.1
+
+
 def test_a_table_of_one_user_with_one_record_is_compared(privpac: Command, tmp_path: Path) -> None:
     pl.DataFrame({"who": ["a"], "age": [5], "ill": [1]}).write_csv(tmp_path / "tiny.csv")
     run = privpac(tmp_path / "tiny.csv", "--public", *TABLE, *OURS, "--method", "one-record", "--method", "group", "--json")
@@ -121,6 +135,8 @@ def test_a_table_of_one_user_with_one_record_is_compared(privpac: Command, tmp_p
         ([*MODEL, "--draws", "0"], "draws"),
         ([*MODEL, "--cap", "0"], "cap"),
         ([*MODEL, "--delta", "0"], "delta"),
+        ([*MODEL, "--neighbours", "swap"], "neighbours"),
+        ([*MODEL, "--method", "trimmed"], "replace"),
         (["--generated"], "epsilon"),
     ],
     ids=lambda value: " ".join(value[-2:]) if isinstance(value, list) else None,

@@ -13,6 +13,7 @@ import privpac as pp
 from privpac.cli import app as cli
 from privpac.concepts import PathTree
 from privpac.errors import ParameterError
+from privpac.planning import Plan
 from privpac.report.plan import plan_html, write_plan_report
 
 CUTS = pp.Thresholds(pp.Integers(0, 1440))
@@ -43,6 +44,10 @@ def test_the_page_has_three_curves_and_fetches_nothing(page: str) -> None:
 def test_predictions_stand_apart_from_certificates(page: str) -> None:
     certified, predicted = page.split("What is likely: predicted, not certified")
     assert "A simulation of one model" in predicted
+    rows = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8)).predicted
+    for row in rows:
+        assert "".join(f"<td class=n>{n:,}</td>" for n in row.n_users) in predicted, row.method
+    assert rows[1].assumption in text_of(predicted)
     assert "Recommended method: regret" in certified
     assert "a simulation says so (not a certificate)" in certified
 
@@ -63,7 +68,7 @@ def test_a_bound_on_the_noise_is_used() -> None:
     assert least < planned.row("regret selection").n_users[0]
     page = text_of(plan_html(CUTS, epsilon=1, records_per_user=1, noise="0.1"))
     assert f"{least:,} people with 1 record each" in page
-    assert "labels wrong with probability 0.1" in page
+    assert "label noise 1/10" in page
 
 
 @pytest.mark.parametrize("given", ["epsilon", "alpha"])
@@ -76,12 +81,41 @@ def test_the_inverse_question_is_answered_at_the_top(given: str) -> None:
     assert "realizable selection: assumes users with at least the declared number of records" in said
 
 
-def test_a_tree_and_a_class_without_predictions_have_pages() -> None:
+def test_a_tree_has_a_page_without_predictions() -> None:
     tree = text_of(plan_html(PathTree(16), epsilon=1, alpha="0.2", records_per_user=1))
     assert "Recommended method: tree" in tree
-    points = text_of(plan_html(pp.Points(pp.Integers(0, 9)), epsilon=1, records_per_user=2))
-    assert "it is the default, with no prediction for this class" in points
-    assert "What is likely" not in tree + points
+    assert "What is likely" not in tree
+    back = text_of(plan_html(PathTree(16), epsilon=1, n_users=304, records_per_user=1))
+    assert "304 people with 1 record each: excess error at most" in back
+
+
+def test_predictions_are_left_out_on_request() -> None:
+    points = pp.plan(pp.Points(pp.Integers(0, 9)), epsilon=1, records_per_user=2)
+    assert "What is likely" not in plan_html(planned=points, predict=False)
+    assert "What is likely" in plan_html(planned=points)
+
+
+@pytest.mark.parametrize(
+    ("what", "question", "said"),
+    [
+        ("histogram", {"k": 20}, "total variation at most 0.1"),
+        ("median", {"domain": pp.Integers(0, 99)}, "share of ranks at most 0.1"),
+        (CUTS, {"model": "shuffle", "delta": "1e-6"}, "Recommended method: agreement"),
+    ],
+    ids=["histogram", "median", "shuffle"],
+)
+def test_families_and_agreement_have_pages(what: Any, question: dict[str, Any], said: str) -> None:
+    planned = pp.plan(what, epsilon=1, records_per_user=(1, 4), **question)
+    page = plan_html(planned=planned)
+    assert said in text_of(page)
+    for row in planned.rows:
+        assert "".join(f"<td class=n>{'–' if n is None else f'{n:,}'}</td>" for n in row.n_users) in page, row.method
+
+
+def test_a_plan_put_together_by_hand_has_no_curves() -> None:
+    planned = pp.plan(CUTS, epsilon=1, records_per_user=1)
+    with pytest.raises(ParameterError, match="by hand"):
+        plan_html(planned=Plan(planned.target, planned.records_per_user, planned.rows))
 
 
 @pytest.mark.parametrize("bad", [{}, {"epsilon": 0}, {"epsilon": float("nan")}, {"epsilon": 1, "alpha": 1}, {"epsilon": 1, "n_users": 0}])

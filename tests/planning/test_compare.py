@@ -16,11 +16,14 @@ from scipy.stats import norm
 
 import privpac as pp
 from privpac.errors import ParameterError
+from privpac.guarantee import Neighbours
+from privpac.law import BOTTOM
 from privpac.learners.regret import RegretSelection
-from privpac.planning import contenders, dpsgd, peer_models
+from privpac.planning import contenders, dpsgd, own_laws, peer_models
 from privpac.planning.compare import STANDARD, Comparison, Measured, compare, named_contenders
-from privpac.planning.contenders import CONTENDERS, Contender, Setting, count_points, dp_sgd
+from privpac.planning.contenders import CONTENDERS, Contender, Setting, dp_sgd, peer_rows
 from privpac.planning.dpsgd import NoisyGradients, epsilon_spent, noise_multiplier, train
+from privpac.planning.own_laws import count_points, listed, own_learner
 from privpac.planning.population import generated_population, public_population
 
 RECORDS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), max_size=5), min_size=1, max_size=6)
@@ -177,6 +180,94 @@ def test_the_whole_table_is_one_data_set_without_spread() -> None:
     assert row.spread is None
 
 
+def setting_of(people: Any, **changes: Any) -> Setting:
+    given: dict[str, Any] = {"epsilons": (Fraction(1),), "delta": Fraction(1, 100), "cap": 4, "runs": 2, "seed": 0}
+    return Setting(people, **(given | changes))
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon", "neighbours"),
+    [("pairwise", 1, "add-remove"), ("trimmed", 6, "replace"), ("tree", 2, "add-remove"), ("agreement", 1, "replace")],
+)
+def test_named_methods_are_averaged_over_their_exact_law(method: str, epsilon: int, neighbours: str) -> None:
+    """Rule by rule, with the error of the released rule counted on the table itself."""
+    rng = np.random.default_rng(5)
+    users = [[(int(x), int(x > 2) ^ int(rng.random() < 0.2)) for x in rng.integers(0, 6, 7)] for _ in range(60)]
+    people = people_of(users)
+    errors = brute_errors(users, 7, lambda u, x: int(x >= u))
+    setting = setting_of(people, epsilons=(Fraction(epsilon),), neighbours=Neighbours(neighbours), runs=1)
+    law = own_learner(method, setting, Fraction(epsilon)).law(people.users).as_finite()  # type: ignore[attr-defined]
+
+    def error(value: Any) -> float:
+        # Cut u = 6 says never; node v of the path is the cut that says 1 on the v highest values.
+        return errors[6 if value is BOTTOM else 6 - value if method == "tree" else value]
+
+    mean = math.fsum(float(law.prob(value)) * error(value) for value in law.values())
+    found = compare(people, epsilon=epsilon, methods=[method], neighbours=neighbours, delta="1/100", runs=1).rows[0]
+    assert found.excess == pytest.approx(mean - min(errors), abs=1e-6)
+    assert 0 < found.excess < errors[6]
+
+
+@pytest.mark.parametrize("concept", [pp.Points(), pp.Stumps({"x": pp.Integers(0, 5)})], ids=["points", "stumps"])
+def test_agreement_on_other_classes_is_the_mean_over_public_seeds(concept: Any) -> None:
+    people = people_of([[(x, int(x == 3)) for x in range(6)] * 20] * 30, concept)
+    found = compare(people, epsilon=4, methods=["agreement"], runs=3)
+    assert found.rows[0].excess < 0.05
+    assert "3 public seeds" in found.about["agreement"]
+    setting = setting_of(people)
+    first, other = (own_learner("agreement", setting, Fraction(4), run) for run in (0, 1))
+    assert first.seed != other.seed  # type: ignore[attr-defined]
+
+
+def test_classes_too_large_to_list_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    people = generated_population("0", records_per_user=32, values=16)
+    monkeypatch.setattr(own_laws, "MOST_RULES", 16)
+    assert listed(own_learner("tree", setting_of(people), Fraction(1)), people) is None
+    found = compare(people, epsilon=20, methods=["tree", "agreement"], n_users=60, runs=2)
+    assert "2 runs" in found.about["tree"]
+    assert "2 runs" in found.about["agreement"]
+    assert found.of("tree", 20, 60).excess < 0.2
+
+
+# Replaced users
+
+
+OURS = ["default", "mean", "realizable", "pairwise", "tree", "agreement", "one-record", "group"]
+
+
+def test_every_private_row_of_ours_promises_replace_when_asked() -> None:
+    people = generated_population("0.1", records_per_user=4, values=16)
+    found = compare(people, epsilon=2, methods=[*OURS, "trimmed"], n_users=150, runs=1, neighbours="replace")
+    promises = {row.method: row.promise for row in found.rows}
+    assert promises.pop("trimmed") == "(2, 1e-06)-DP per user, replace"
+    assert set(promises.values()) == {"(2, 0)-DP per user, replace"}
+    assert found.neighbours == "replace"
+    assert found.to_dict()["neighbours"] == "replace"
+
+
+def test_replace_costs_more_than_add_remove_for_the_same_scores() -> None:
+    people = generated_population("0.1", records_per_user=4, values=64)
+    come, change = (
+        compare(people, epsilon=1, methods=["mean", "one-record", "group"], n_users=60, draws=4, neighbours=relation)
+        for relation in ("add-remove", "replace")
+    )
+    for method in come.methods:
+        assert come.of(method, 1, 60).excess < change.of(method, 1, 60).excess
+
+
+def test_trimmed_refuses_add_remove_and_too_few_users_in_its_own_words() -> None:
+    with pytest.raises(ParameterError, match=r"trimmed cannot run: .*replace"):
+        compare(SMALL, epsilon=1, methods=["trimmed"], n_users=100)
+    with pytest.raises(ParameterError, match=r"trimmed cannot run: .*too few users"):
+        compare(SMALL, epsilon=1, methods=["trimmed"], n_users=[400, 20], neighbours="replace")
+
+
+@pytest.mark.parametrize("bad", ["swap", "", None, 1])
+def test_unknown_neighbours_are_refused(bad: Any) -> None:
+    with pytest.raises((ParameterError, TypeError), match="neighbours"):
+        compare(SMALL, epsilon=1, methods=["mean"], n_users=5, neighbours=bad)
+
+
 # DP-SGD
 
 
@@ -211,6 +302,26 @@ def test_sampled_users_need_less_noise_and_still_meet_the_target() -> None:
     assert noise < noise_multiplier(1.0, 1e-5, steps=10)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_replaced_users_need_twice_the_noise_since_they_move_a_sum_by_two_clips(epsilon: float) -> None:
+    pytest.importorskip("dp_accounting")
+    how = NoisyGradients(40, 0.3, 8.0)
+    noise = how.noise(epsilon, "1e-5", "replace")
+    # In units of the shift of two clips the noise of the composed steps is half of it, over the root of their number.
+    assert gaussian_delta(epsilon, noise / 2 / math.sqrt(40)) <= 1e-5
+    assert gaussian_delta(epsilon, noise / 2 / 1.03 / math.sqrt(40)) > 1e-5
+    assert noise == pytest.approx(2 * how.noise(epsilon, "1e-5"))
+
+
+def test_replaced_users_with_sampling_pay_for_one_who_leaves_and_one_who_comes() -> None:
+    pytest.importorskip("dp_accounting")
+    how = NoisyGradients(5, 1.0, 1.0, 0.25)
+    noise = how.noise(2, "1e-5", Neighbours.REPLACE)
+    delta = 1e-5 / (1 + math.e)
+    assert epsilon_spent(noise, delta, steps=5, sampling=0.25) <= 1.0
+    assert noise > how.noise(2, "1e-5")
+
+
 VALUES = st.floats(-1, 1, allow_nan=False)
 
 
@@ -238,6 +349,9 @@ def test_whoever_leaves_moves_the_sum_by_at_most_the_clip(users: Any, weights: A
     for i in range(len(users)):
         moved = everyone - summed(users[:i] + users[i + 1 :])
         assert float(np.linalg.norm(moved)) <= clip * (1 + 1e-9)
+        # A replaced user is one who leaves and one who comes.
+        moved = everyone - summed([*users[:i], users[0], *users[i + 1 :]])
+        assert float(np.linalg.norm(moved)) <= 2 * clip * (1 + 1e-9)
 
 
 def test_training_without_noise_finds_the_cut_and_with_much_noise_does_not() -> None:
@@ -281,6 +395,8 @@ def test_dp_sgd_says_its_delta_and_learns_from_many_users() -> None:
     row = compare(people, epsilon=4, methods=[calm], n_users=3000, runs=2, delta="1e-5").rows[0]
     assert row.promise.startswith("(4, 1e-05)-DP per user, add-remove")
     assert row.excess < 0.05
+    changed = compare(people, epsilon=4, methods=[calm], n_users=50, runs=1, delta="1e-5", neighbours="replace").rows[0]
+    assert changed.promise.startswith("(4, 1e-05)-DP per user, replace")
 
 
 # diffprivlib, through a package of its name
@@ -321,6 +437,41 @@ def test_peers_get_epsilon_per_row_or_a_share_of_it_per_row_of_a_group(peer: str
     assert group.excess == pytest.approx(errors[-1] - min(errors))
     assert "one row per user" in one.promise
     assert "2 rows at 0.5" in group.promise
+
+
+@settings(max_examples=60, deadline=None)
+@given(RECORDS.filter(any), RECORDS, st.integers(1, 4), st.data())
+def test_a_replaced_user_changes_at_most_the_rows_of_the_group_and_never_their_number(users: Any, others: Any, cap: int, draw: Any) -> None:
+    i = draw.draw(st.integers(0, len(users) - 1))
+    changed = [*users[:i], others[0], *users[i + 1 :]]
+    people = people_of([*users, *(other for other in changed if other)])
+
+    def rows(some: Any) -> Any:
+        data = pp.UserData.from_users(some, features={"x": pp.Integers(0, 5)})
+        return np.column_stack(peer_rows(people, data, cap, Neighbours.REPLACE))
+
+    before, after = rows(users), rows(changed)
+    assert len(before) == len(after) == cap * len(users)
+    assert int((before != after).any(axis=1).sum()) <= cap
+    kept = np.concatenate([np.arange(len(before)) // cap != i])
+    assert (before[kept] == after[kept]).all()
+
+
+def test_rows_of_someone_with_few_records_are_theirs_over_and_over() -> None:
+    people = people_of([[(1, 0), (4, 1)], [(5, 1)], [(0, 0)] * 9])
+    features, labels = peer_rows(people, people.users, 3, Neighbours.REPLACE)
+    assert features.ravel() == pytest.approx([-0.6, 0.6, -0.6, 1, 1, 1, -1, -1, -1])
+    assert labels.tolist() == [0, 1, 0, 1, 1, 1, 0, 0, 0]
+    few, said = peer_rows(people, people.users, 3, Neighbours.ADD_REMOVE)
+    assert len(few) == len(said) == 6
+
+
+def test_peers_promise_users_replaced_when_asked(peer: str) -> None:
+    both = ["diffprivlib-logistic-one", "diffprivlib-logistic-group"]
+    found = compare(people_of([[(1, 0), (4, 1)], [(5, 1)]]), epsilon=1, methods=both, cap=2, peers=peer, runs=1, neighbours="replace")
+    one, group = found.rows
+    assert one.promise == "(1, 0)-DP per user, replace, one row per user"
+    assert group.promise == "(1, 0)-DP per user, replace, by group privacy: 2 rows at 0.5"
 
 
 def test_data_of_one_label_count_as_its_constant(monkeypatch: pytest.MonkeyPatch) -> None:

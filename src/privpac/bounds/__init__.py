@@ -22,9 +22,11 @@ _ROOMS = {
         "users_plurality",
         "users_shuffle",
     ),
+    "agreement_chunks": ("users_local_chunks", "users_shuffle_chunks"),
     "agnostic": ("plan_item_proper", "plan_item_surrogate", "plan_threshold_search", "plan_user_agnostic"),
     "binomial": ("cross", "gap", "psi", "psi_exact", "robust_gap", "robust_t"),
     "certificate": ("Certificate",),
+    "counts": ("certify_counts", "noise_quantile"),
     "deviation": ("agnostic_radius", "log_growth", "relative_deviation"),
     "lower": (
         "gilbert_varshamov",
@@ -37,6 +39,7 @@ _ROOMS = {
         "lower_two_points",
     ),
     "lower_agnostic": ("lower_representation", "lower_sparse", "lower_statistics", "lower_testing"),
+    "lower_candidates": ("lower_selection",),
     "median": (
         "certify_rank",
         "choosing_votes",

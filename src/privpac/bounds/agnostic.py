@@ -115,19 +115,21 @@ def plan_user_agnostic(
 
 
 def _user_plan(task: _Task, m: int, known: tuple[Fraction, Fraction] | None) -> Certificate:
-    def direct(n: int, spent: float, b: float, tv: int, gap: float) -> bool:
+    def direct(n: int, radius: float, spent: float, b: float, gap: float) -> bool:
         slack = (task.log_h - math.log(b)) / (task.lam * spent * n)
-        return _fits(2 * _radius(n, m, task.dimension, tv, b, task.log_h) + slack, gap)
+        return _fits(2 * radius + slack, gap)
 
     def plain(gap: float) -> Callable[[int], bool]:
-        return lambda n: direct(n, 1.0, task.beta / 2, 1, gap)
+        b = task.beta / 2
+        return lambda n: direct(n, _radius(n, m, task.dimension, 1, b, task.log_h), 1.0, b, gap)
 
     def estimated(plan: Estimate) -> Callable[[int], bool]:
         b = task.beta / 3
 
         def holds(n: int) -> bool:
             a = _radius(n, m, task.dimension, m, b, task.log_h)
-            return direct(n, 1 - task.share, b, m, plan.robust_gap) and plan.succeeds(n, a, task.share * task.epsilon, b)
+            # The estimate first: the gap of the threshold that follows it is dear.
+            return plan.succeeds(n, a, task.share * task.epsilon, b) and direct(n, a, 1 - task.share, b, plan.robust_gap)
 
         return holds
 
@@ -271,9 +273,9 @@ def _scan(
             continue
         else:
             plan = estimate_plan(task.estimator, m, j, alpha)
-            gap, holds = min(plan.robust_gap, plan.compare_gap), estimated(plan)
+            gap, holds = plan.compare_gap, estimated(plan)
         # A j that fails just below the best n so far cannot improve on it.
-        if gap <= 0 or (users is not None and (users == 1 or not holds(users - 1))):
+        if gap <= 0 or (users is not None and (users == 1 or not holds(users - 1))) or (j and plan.robust_gap <= 0):
             continue
         n = least(holds)
         users, chosen = (n, j) if n is not None else (users, chosen)

@@ -20,9 +20,9 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, nbinom
 
 from privpac.bounds.certificate import Certificate, least, open_unit, positive
+from privpac.bounds.laws import binom, nbinom
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int

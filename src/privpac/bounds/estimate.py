@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,21 @@ class Estimate:
     """Accuracy ``2**-j``: ``compare_gap`` is the worst comparison, ``robust_gap`` the worst gap of the threshold chosen afterwards."""
 
     estimator: str
-    cells: int
-    compare_gap: float
-    robust_gap: float
+    m: int
+    j: int
+    alpha: Fraction
+
+    @property
+    def cells(self) -> int:
+        return _cells(self.estimator, self.j).cells
+
+    @property
+    def compare_gap(self) -> float:
+        return _compare_gap(self.estimator, self.m, self.j)
+
+    @cached_property
+    def robust_gap(self) -> float:
+        return max(0.0, _worst_robust_gap(self.m, _cells(self.estimator, self.j), self.alpha))
 
     def succeeds(self, n_users: int, radius: float, epsilon: float, failure: float) -> bool:
         """Whether the estimate is right with probability ``1 - failure``, given uniform deviations of at most ``radius``."""
@@ -49,9 +61,19 @@ class Estimate:
         return 2 / epsilon * math.log(self.cells / failure) * (1 + SLACK) <= n_users * (self.compare_gap - 2 * radius)
 
 
-@lru_cache(maxsize=512)
-def estimate_plan(estimator: str, m: int, j: int, alpha: Fraction) -> Estimate:
-    """The two gaps of an estimate with accuracy ``2**-j`` followed by a choice of threshold at ``alpha``."""
+@dataclass(frozen=True)
+class _Cells:
+    """The cells of an estimate: grid values to compare with, and both ends of what an answer leaves possible."""
+
+    cells: int
+    width: float
+    grid: list[float]
+    below: NDArray[np.float64]
+    above: NDArray[np.float64]
+
+
+@lru_cache(maxsize=64)
+def _cells(estimator: str, j: int) -> _Cells:
     accuracy = Fraction(1, 1 << j)
     if estimator == "bisect":
         width, cells = accuracy, 1 << j
@@ -60,21 +82,34 @@ def estimate_plan(estimator: str, m: int, j: int, alpha: Fraction) -> Estimate:
         width = accuracy * 2 / 3
         cells = math.ceil(1 / width)
         centres = [min(Fraction(1), (i + Fraction(1, 2)) * width) for i in range(cells)]
-    grid = [float(i * width) for i in range(1, cells)]
-    compare = _distances(m, grid, [min(1.0, p + float(width)) for p in grid])
-    return Estimate(estimator, cells, max(0.0, min(compare, default=1.0) - _DROP), max(0.0, _worst_robust_gap(m, centres, accuracy, alpha)))
+    below, above = (np.array([float(centre + sign * accuracy) for centre in centres]) for sign in (-1, 1))
+    return _Cells(cells, float(width), [float(i * width) for i in range(1, cells)], below, above)
 
 
-def _worst_robust_gap(m: int, centres: list[Fraction], radius: Fraction, alpha: Fraction) -> float:
-    high = [max(Fraction(0), min(1 - alpha, centre + radius)) for centre in centres]
-    low = [min(max(Fraction(0), centre - radius), top) for centre, top in zip(centres, high)]
-    at_low, at_high = (_gaps(m, [float(eta) for eta in ends], float(alpha)) for ends in (low, high))
+@lru_cache(maxsize=512)
+def _compare_gap(estimator: str, m: int, j: int) -> float:
+    cells = _cells(estimator, j)
+    compare = _distances(m, cells.grid, [min(1.0, p + cells.width) for p in cells.grid])
+    return max(0.0, min(compare, default=1.0) - _DROP)
+
+
+@lru_cache(maxsize=512)
+def estimate_plan(estimator: str, m: int, j: int, alpha: Fraction) -> Estimate:
+    """The two gaps of an estimate with accuracy ``2**-j`` followed by a choice of threshold at ``alpha``."""
+    return Estimate(estimator, m, j, alpha)
+
+
+def _worst_robust_gap(m: int, cells: _Cells, alpha: Fraction) -> float:
+    # Rounding is monotone, so that clipping the rounded ends is rounding the clipped ones.
+    high = np.maximum(0.0, np.minimum(float(1 - alpha), cells.above))
+    low = np.minimum(np.maximum(0.0, cells.below), high)
+    at_low, at_high = (_gaps(m, ends, float(alpha)) for ends in (low, high))
     return float(np.minimum(at_low, at_high).max(axis=1).min()) * (1 - 2e-9) - _DROP
 
 
-def _gaps(m: int, etas: list[float], alpha: float) -> NDArray[np.float64]:
+def _gaps(m: int, etas: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
     """``psi(m, eta + alpha, t) - psi(m, eta, t)`` for each eta and t = 0..m-1."""
-    upper, lower = (_masses(m, rates).cumsum(axis=1)[:, :-1] for rates in ([min(1.0, eta + alpha) for eta in etas], etas))
+    upper, lower = (_masses(m, rates).cumsum(axis=1)[:, :-1] for rates in (np.minimum(1.0, etas + alpha), etas))
     return np.asarray(lower - upper)
 
 
@@ -82,12 +117,12 @@ def _distances(m: int, low: list[float], high: list[float]) -> list[float]:
     """Total variation distances of ``Bin(m, low[i])`` and ``Bin(m, high[i])``."""
     if not low:
         return []
-    return [float(x) for x in np.abs(_masses(m, low) - _masses(m, high)).sum(axis=1) / 2]
+    return [float(x) for x in np.abs(_masses(m, np.array(low)) - _masses(m, np.array(high))).sum(axis=1) / 2]
 
 
-def _masses(m: int, rates: list[float]) -> NDArray[np.float64]:
+def _masses(m: int, rates: NDArray[np.float64]) -> NDArray[np.float64]:
     """The probabilities of ``Bin(m, p)``, one row per rate, scaled to sum to 1."""
-    k, p = np.arange(m + 1, dtype=float)[None, :], np.array(rates)[:, None]
+    k, p = np.arange(m + 1, dtype=float)[None, :], rates[:, None]
     choose = gammaln(m + 1.0) - gammaln(k + 1) - gammaln(m - k + 1)
     mass = np.exp(choose + xlogy(k, p) + xlog1py(m - k, -p))
     return np.asarray(mass / mass.sum(axis=1, keepdims=True))

@@ -16,9 +16,9 @@ from fractions import Fraction
 
 import numpy as np
 from scipy.special import betainc, ndtr, ndtri
-from scipy.stats import binom
 
 from privpac.bounds.certificate import SLACK, Certificate, least, open_unit, positive, relation
+from privpac.bounds.laws import binom
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
@@ -184,7 +184,11 @@ def lower_littlestone(
             continue
         share = _ball(depth, math.floor(target * depth / p))
         log_share = math.log(share) - depth * math.log(2)
-        n = _packing(log_share, 1.0 if p == 1 else -math.expm1(m * math.log1p(-float(p))), eps, s)
+        g = 1.0 if p == 1 else -math.expm1(m * math.log1p(-float(p)))
+        # Only a mass whose condition fails at the best n so far can improve on it.
+        if found and log_least_wrong(found, g, eps, s) <= log_share + SLACK:
+            continue
+        n = _packing(log_share, g, eps, s)
         if n is not None and n > found:
             found, chosen = n, p
     return Certificate.lower(found, "Littlestone dimension", f"a class of Littlestone dimension {tree}", mass=chosen, records_per_user=m)

@@ -14,7 +14,10 @@ cut off).  With ``lam = epsilon / rho``, failure is at most ``beta`` if ``Gam > 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +57,7 @@ def plan_pairwise(
     step = rational(clip_step, "clip_step", above=0, maximum=m)
     if m / step > _MAX_CLIPS:
         raise TooLargeError(f"the plan scans at most {_MAX_CLIPS} clips, got {math.floor(m / step)}; use a larger clip_step")
-    clips = [step * k for k in range(1, math.floor(m / step) + 1)]
-    return _best(clips, log_size, epsilon, alpha1, beta, m, alpha0, width, neighbours)
+    return _best(_Multiples(step, math.floor(m / step)), log_size, epsilon, alpha1, beta, m, alpha0, width, neighbours)
 
 
 def certify_pairwise(
@@ -105,8 +107,29 @@ def pairwise_closed_form(
     )
 
 
+@dataclass(frozen=True)
+class _Multiples(Sequence[Fraction]):
+    """``step, 2 step, ...``, made one by one when looked at."""
+
+    step: Fraction
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.step * (i + 1)
+
+
+def _floats(clips: Sequence[Fraction]) -> Array:
+    """Exactly rounded; multiples of a dyadic step of at most 2**20 terms are exact in doubles anyway."""
+    if isinstance(clips, _Multiples) and clips.step.denominator in (1, 2, 4) and clips.step.numerator == 1:
+        return np.arange(1, len(clips) + 1, dtype=np.float64) * np.float64(clips.step)
+    return np.array([float(clip) for clip in clips])
+
+
 def _best(
-    clips: list[Fraction],
+    clips: Sequence[Fraction],
     log_size: Rational,
     epsilon: Rational,
     alpha1: Rational,
@@ -117,7 +140,7 @@ def _best(
     neighbours: Neighbours | str,
 ) -> Certificate:
     log_h, eps, a0, a1, w, b = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
-    tau = np.array([float(clip) for clip in clips])
+    tau = _floats(clips)
     margin = (a1 - a0) * m - np.where(tau < m, _cut_off(tau, m, a0, a1, w), 0.0) - SLACK * m
     # The pairwise score of one rule moves by the whole interval [-tau, tau] of one user, twice that under replace.
     rate = eps / (tau * (2 if relation(neighbours) is Neighbours.ADD_REMOVE else 4))
@@ -125,7 +148,7 @@ def _best(
 
 
 def least_users(
-    clips: list[Fraction], margin: Array, rate: Array, m: int, w: float, log_h: float, beta: float, method: str, assumption: str
+    clips: Sequence[Fraction], margin: Array, rate: Array, m: int, w: float, log_h: float, beta: float, method: str, assumption: str
 ) -> Certificate:
     """The clip and the bound with the fewest users, given the margin and the rate ``epsilon / rho`` of every clip."""
     users = np.stack([_split(margin, rate, m, w, log_h, beta), _chernoff(margin, rate, m, w, log_h, beta)], axis=1)

@@ -131,13 +131,14 @@ def certify_regret_agnostic(
     log_k = math.log(4) if log_class_size is None else log_size_of(log_class_size, "log_class_size")
     luck = 2 * math.sqrt(2 / math.pi) if log_class_size is None else math.sqrt(2 * log_k)
     gamma, v, u = _moments(m, clip, excess, log_k, luck)
+    tilts = rate * np.arange(1, TILTS + 1) / TILTS
+    t = tilts[:, None]
+    w = np.maximum(t * gamma - (np.expm1(t) - t) * v, -np.expm1(-t) * gamma - (2 * np.cosh(t) - 2) * u).min(axis=1) - SLACK
     found, tilt = 0.0, rate
-    for t in rate * np.arange(1, TILTS + 1) / TILTS:
-        second = np.expm1(t) - t
-        w = float(np.maximum(t * gamma - second * v, -np.expm1(-t) * gamma - (2 * np.cosh(t) - 2) * u).min()) - SLACK
-        speed = -math.log1p(-w) - (t / steps if steps % clip else 0.0) if 0 < w < 1 else 0.0
+    for t, share in zip(tilts.tolist(), w.tolist()):
+        speed = -math.log1p(-share) - (t / steps if steps % clip else 0.0) if 0 < share < 1 else 0.0
         if speed > found:
-            found, tilt = speed, float(t)
+            found, tilt = speed, t
     who = "thresholds" if log_class_size is None else "a finite class"
     return Certificate.upper(
         users_for(log_ratio, found),

@@ -40,9 +40,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
-from scipy.stats import binom
 
 from privpac.bounds.certificate import SLACK, Certificate, log_size_of, open_unit, positive, users_for
+from privpac.bounds.laws import binom
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
-from scipy.stats import binom
 
 from privpac.bounds.certificate import SLACK, Certificate, least, log_size_of, open_unit, positive, users_for
+from privpac.bounds.laws import binom
 from privpac.bounds.walk import Walks, walks
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from privpac.bounds.certificate import LIMIT, Certificate, least, open_unit, relation
-from privpac.bounds.trees import ASSUMES, TreeBudget, good_share, simple_failure, text_tree, tight_failure
+from privpac.bounds.trees import ASSUMES, TreeBudget, good_share, simple_failure, text_tree, tight_failure, tight_within
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
@@ -41,11 +41,13 @@ def plan_tree(
     form: str = "best",
     same_law: bool = True,
     source: str = "privpac",
+    within: int | None = None,
 ) -> Certificate:
     """Users that suffice on a tree of this height whose levels hold at most ``width`` nodes (``None``: open vocabulary).
 
     ``same_law=False``: users draw from laws of their own (the error is that of their average), so one record of each is counted.
-    ``source="text"`` gives the published constants instead, for comparison.
+    ``source="text"`` gives the published constants instead, for comparison.  ``within``: only whether so many users are enough is of
+    interest, which is found out sooner; the number is then one that is, if not the least, and ``None`` where more are needed.
 
     >>> plan = plan_tree(height=1, width=None, epsilon=1, delta="1e-6", alpha="0.1", beta="0.05", neighbours="replace")
     >>> plan.n_users <= 838, plan["users_per_part"], plan["failure"] <= 0.05
@@ -65,7 +67,7 @@ def plan_tree(
         return Certificate.upper(0, "tree learner", "a class with one rule", epsilon1=Fraction(0), epsilon2=Fraction(0), hi=1, K=0)
     asked = (rational(epsilon, "epsilon", above=0), rational(delta, "delta", minimum=0, below=1))
     ask = _Ask(top, width, *asked, rational(alpha), target, m if same_law else 1, relation(neighbours), form)
-    return _planned(ask)
+    return _planned(ask) if within is None else _planned_within(ask, positive_int(within, "within"))
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class _Ask:
         return simple if self.form == "simple" else min(simple, tight_failure(budget, t, hi, K, good))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _budget(height: int, width: int | None, epsilon1: Fraction, epsilon2: Fraction, delta: Fraction, add_remove: bool) -> TreeBudget:
     return TreeBudget(height, width, epsilon1, epsilon2, delta, add_remove)
 
@@ -117,22 +119,29 @@ class _Search:
         self.parts = below
         self.place: Place | None = None
         self.seen: set[Place] = set()
+        self.budgets = {share: ask.budget(share) for share in range(1, _GRID)}
 
     def consider(self, place: Place) -> bool:
         """Whether this place needs fewer parts than the best so far."""
         share, hi, opt = place
-        budget = self.ask.budget(share) if 0 < share < _GRID or self.ask.width == 1 else None
+        budget = self.budgets.get(share, self.budgets[1] if self.ask.width == 1 else None)
         if place in self.seen or budget is None or hi < 1 or opt < 0:
             return False
         self.seen.add(place)
 
-        def holds(t: int) -> bool:
-            return self.ask.failure(budget, t, hi, opt, self.good) <= self.ask.beta
-
-        start = hi + opt
+        start, missed, form, beta = hi + opt, budget.missed(hi), self.ask.form, self.ask.beta
         # Below this many parts more than half of the time at most hi + opt - 1 of them are good.
-        if start >= self.parts * max(self.good, 1e-300) + 1 or budget.missed(hi) >= self.ask.beta:
+        if start >= self.parts * max(self.good, 1e-300) + 1 or missed >= beta:
             return False
+        K = 2 * opt + hi - 1
+        deep = 1.0 if form == "simple" else budget.missed_deep(hi, opt)
+
+        def holds(t: int) -> bool:
+            """Whether ``self.ask.failure`` is at most ``beta``, the cheaper bound first."""
+            if form != "tight" and simple_failure(budget, t, hi, K, self.good) <= beta:
+                return True
+            return form != "simple" and tight_within(budget, t, hi, K, self.good, beta, deep, missed)
+
         if self.parts == LIMIT:
             found = least(holds, start=start)
         else:
@@ -142,11 +151,13 @@ class _Search:
         self.parts, self.place = found, place
         return True
 
-    def coarse(self) -> None:
+    def coarse(self, enough: int = 0) -> None:
+        """Every start, until so few parts are found."""
         for share in [10] if self.ask.width == 1 else range(1, _GRID):
-            budget = self.ask.budget(share)
+            budget = self.budgets[share]
             for place in () if budget is None else self._starts(share, budget):
-                self.consider(place)
+                if self.consider(place) and self.parts <= enough:
+                    return
 
     def _starts(self, share: int, budget: TreeBudget) -> Iterator[Place]:
         beta = self.ask.beta
@@ -196,6 +207,18 @@ def _planned(ask: _Ask) -> Certificate:
             break
         best, parts, place = u, other.parts, other.place
     return _certificate(ask, best, parts, place)
+
+
+def _planned_within(ask: _Ask, n_users: int) -> Certificate:
+    """A plan of at most ``n_users`` users, one in each part, if the search finds one."""
+    # Starts that are almost enough count: single steps may lead from them to one that is.
+    search = _Search(ask, 1, n_users + n_users // 16 + 2)
+    search.coarse(n_users)
+    if search.parts > n_users:
+        search.climb()
+    if search.place is None or search.parts > n_users:
+        return Certificate.upper(None, "tree learner", ASSUMES)
+    return _certificate(ask, 1, search.parts, search.place)
 
 
 def _certificate(ask: _Ask, users_per_part: int, parts: int, place: Place) -> Certificate:

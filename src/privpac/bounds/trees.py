@@ -36,9 +36,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincc
-from scipy.stats import binom
 
 from privpac.bounds.certificate import SLACK, Certificate, least, open_unit, positive, relation
+from privpac.bounds.laws import binom
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Neighbours, positive_int
@@ -113,11 +113,11 @@ class TreeBudget:
 
     def missed(self, votes: int) -> float:
         """``fail(v)``: the chance that ``votes`` votes, all for one node, do not decide."""
-        if votes < 0 or (votes == 0 and (self.width == 1 or rational(self.delta) > 0)):
+        if votes < 0 or (votes == 0 and (self.width == 1 or not self._pure)):
             return 1.0
         if self.width == 1:
             return 0.0
-        if rational(self.delta) > 0:
+        if not self._pure:
             return odds(self.log_delta0 + log_expm1(self.rate2 * votes) - log_expm1(self.rate2))
         assert self.width is not None
         return odds(self.rate2 * votes - math.log(self.width - 1))
@@ -126,7 +126,7 @@ class TreeBudget:
         """The least ``hi`` with ``fail(hi) <= beta``."""
         if self.width == 1:
             return 1
-        if rational(self.delta) > 0:
+        if not self._pure:
             goal = math.log1p(-beta) - math.log(beta) - self.log_delta0 + log_expm1(self.rate2)
             goal = max(goal, 0.0) + math.log1p(math.exp(-abs(goal)))
         else:
@@ -142,12 +142,25 @@ class TreeBudget:
         """The least ``OPT`` with ``d r1**-(OPT+1) <= beta``."""
         return max(0, math.ceil((self.log_height - math.log(beta)) / self.rate1 * (1 + SLACK)) - 1) if self.height else 0
 
+    @cached_property
+    def _tables(self) -> dict[int, NDArray[np.float64]]:
+        return {}
+
+    @cached_property
+    def _pure(self) -> bool:
+        return rational(self.delta) == 0
+
     def _log_missed(self, hi: int) -> NDArray[np.float64]:
         """``ln fail(v)`` for ``v = 0..hi-1``, in logarithms throughout: ``r2**v`` may not fit in a float."""
+        if hi not in self._tables:
+            self._tables[hi] = self._log_missed_table(hi)
+        return self._tables[hi]
+
+    def _log_missed_table(self, hi: int) -> NDArray[np.float64]:
         votes = np.arange(hi, dtype=float)
         if self.width == 1:
             return np.where(votes == 0, 0.0, -np.inf)
-        if rational(self.delta) == 0:
+        if self._pure:
             assert self.width is not None
             return -np.logaddexp(0.0, self.rate2 * votes - math.log(self.width - 1))
         with np.errstate(divide="ignore"):
@@ -212,11 +225,30 @@ def tight_failure(budget: TreeBudget, t: int, hi: int, K: int, good: float) -> f
     return min(1.0, (_shallow(budget, t, hi, K, good) + budget.missed_deep(hi, opt) + budget.missed(hi)) * (1 + SLACK))
 
 
+def tight_within(budget: TreeBudget, t: int, hi: int, K: int, good: float, beta: float, deep: float, missed: float) -> bool:
+    """Whether :func:`tight_failure` is at most ``beta < 1``, dear terms last; ``deep`` and ``missed`` are the budget's for this place."""
+    opt = (K + 1 - hi) // 2
+    if budget.height == 0:
+        return True
+    if t < opt + hi or budget.window is not None or (deep + missed) * (1 + SLACK) > beta:
+        return False
+    # All terms are positive, so that the first of them alone may decide.
+    least = at_most(_flat(budget, hi, K) - 1, t, good)
+    if (least + deep + missed) * (1 + SLACK) > beta:
+        return False
+    return (_shallow(budget, t, hi, K, good) + deep + missed) * (1 + SLACK) <= beta
+
+
+def _flat(budget: TreeBudget, hi: int, K: int) -> int:
+    """From here on the terms of ``_shallow`` fall below 1."""
+    opt = (K + 1 - hi) // 2
+    return max(opt + hi, K - opt + math.ceil(budget.log_height / budget.rate1))
+
+
 def _shallow(budget: TreeBudget, t: int, hi: int, K: int, good: float) -> float:
     """``E[min(1, d r1**(K - G - u(G)))]``.  For ``G < OPT + hi`` the exponent is not negative, so the term is 1."""
-    opt = (K + 1 - hi) // 2
-    # From `flat` on the terms fall below 1, from `end` on below e**-50.
-    flat = max(opt + hi, K - opt + math.ceil(budget.log_height / budget.rate1))
+    opt, flat = (K + 1 - hi) // 2, _flat(budget, hi, K)
+    # From `end` on the terms are below e**-50.
     end = min(t, flat + math.ceil(50 / budget.rate1))
     if flat > t:
         return 1.0

@@ -76,8 +76,9 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> N
 
 def main() -> None:
     """Entry point of the ``privpac`` command."""
-    import privpac.cli.commands  # noqa: F401  # each module adds its command to the app
+    from privpac.cli.commands import load
 
+    load(sys.argv[1:])
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     sys.exit(_run())
 

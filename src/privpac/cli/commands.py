@@ -1,12 +1,29 @@
-"""Imports every module that adds a command."""
+"""Where each command lives; a module adds its commands to the app when it is imported."""
 
-import privpac.cli.audit
-import privpac.cli.bounds
-import privpac.cli.compare
-import privpac.cli.distribution
-import privpac.cli.learn
-import privpac.cli.ledger
-import privpac.cli.plan
-import privpac.cli.predict
-import privpac.cli.protocol
-import privpac.cli.serve  # noqa: F401
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+__all__ = ["load"]
+
+_HOMES = {
+    "audit": "audit",
+    "bounds": "bounds",
+    "compare": "compare",
+    "distribution": "distribution",
+    "learn": "learn",
+    "ledger": "ledger",
+    "plan": "plan",
+    "predict": "predict",
+    "protocol": "protocol",
+    "select": "distribution",
+    "serve": "serve",
+}
+
+
+def load(words: Sequence[str]) -> None:
+    """Import the command that these words begin with; all of them for the overview, or if there is no such command."""
+    named = _HOMES.get(words[0]) if words else None
+    for home in sorted(set(_HOMES.values())) if named is None else [named]:
+        import_module(f"privpac.cli.{home}")

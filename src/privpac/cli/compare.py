@@ -10,10 +10,11 @@ import typer
 from rich.console import Console
 
 from privpac.cli.app import app, working
-from privpac.cli.options import Json, User, check_targets, features_of, label_map_of
+from privpac.cli.options import Json, NeighboursOption, User, check_targets, features_of, label_map_of
 from privpac.concepts.named import RULES, rule_class
 from privpac.data import UserData
 from privpac.errors import ParameterError
+from privpac.guarantee import Neighbours, one_of
 from privpac.planning.compare import STANDARD, named_contenders
 from privpac.planning.compare import compare as compare_methods
 from privpac.planning.contenders import CONTENDERS
@@ -44,12 +45,13 @@ def compare(
     n_users: Annotated[list[int] | None, typer.Option("--users", "-n", help="People in a data set; all of a table. Repeat.")] = None,
     draws: Annotated[int, typer.Option(help="Data sets drawn for each number of people.")] = 5,
     runs: Annotated[int, typer.Option(help="Runs on each data set of methods without an exact law.")] = 10,
-    delta: Annotated[str, typer.Option("--delta", "-d", help="For dp-sgd alone: its promise may fail with this probability.")] = "1e-6",
+    delta: Annotated[str, typer.Option("--delta", "-d", help="For dp-sgd and trimmed: the promise may fail by this much.")] = "1e-6",
     cap: Annotated[int, typer.Option(help="Records per person under group privacy.")] = 4,
     noise: Annotated[str | None, typer.Option(help="Generated people: chance that a label is wrong. Default 0.2.")] = None,
     records_per_user: Annotated[
         int | None, typer.Option("--records-per-user", "-m", help="Generated people: records of each. Default 16.")
     ] = None,
+    neighbours: NeighboursOption = "add-remove",
     peers: Annotated[Path | None, typer.Option(help="A Python that has diffprivlib, such as .venv-peers/bin/python.")] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
     label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
@@ -68,6 +70,7 @@ def compare(
         raise ParameterError(f"--plot writes .png or .svg, got {str(plot)!r}")
     if peers is not None and not peers.exists():
         raise ParameterError(f"there is no Python {str(peers)!r}; --peers names one that has diffprivlib")
+    relation = one_of(Neighbours, neighbours, "neighbours")
     named_contenders(method or STANDARD)  # unknown names are refused before the table is read
     check_targets({"--report": report, "--plot": plot}, {"the table": table})
     if generated:
@@ -93,6 +96,7 @@ def compare(
             cap=cap,
             peers=peers,
             seed=seed,
+            neighbours=relation,
         )
     if report is not None or plot is not None:
         from privpac.report.compare import write_comparison, write_comparison_plot

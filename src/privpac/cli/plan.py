@@ -1,4 +1,4 @@
-"""``privpac plan``: how many users do I need?"""
+"""``privpac plan``: how many users do I need, which error can so many be promised, which epsilon does it take?"""
 
 from __future__ import annotations
 
@@ -10,16 +10,165 @@ import typer
 from rich.console import Console
 
 from privpac.cli.app import app, working
-from privpac.cli.options import TREE_RULES, Delta, Json, NeighboursOption, TreeText, check_targets, features_of, wants_tree
-from privpac.concepts.base import ConceptClass
+from privpac.cli.compare import _people
+from privpac.cli.options import TREE_RULES, Json, NeighboursOption, TreeText, User, check_targets, features_of, wants_tree
 from privpac.concepts.named import RULES, rule_class
-from privpac.concepts.trees import VC1Tree, parse_tree
+from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
-from privpac.planning import Plan, plan_of_tree
 from privpac.planning import plan as ask
+from privpac.planning.ask import FAMILIES
 
 __all__ = ["plan"]
+
+_PLURALS = {"parities": "parity", "branches": "branch"}
+_SHAPES = {"k": "--values", "d": "--columns", "domain": "--domain"}
+_SHAPES |= {"radius": "--radius", "variance": "--variance", "max_variance": "--max-variance"}
+
+REFUSED = (
+    "a prediction from a table is a function of that table, which no guarantee covers: say --public if it is public already, "
+    "or leave --population out and let a stated model stand in"
+)
+
+
+@app.command()
+def plan(
+    rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(FAMILIES)}.")],
+    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")] = None,
+    users: Annotated[
+        int | None, typer.Option("--users", "-n", help="With --epsilon: which alpha can be promised; with --alpha: which epsilon.")
+    ] = None,
+    domain: Annotated[str | None, typer.Option(help="Number of values of the one feature, e.g. 1441 or 2^64.")] = None,
+    feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")] = None,
+    records_per_user: Annotated[
+        list[int] | None, typer.Option("--records-per-user", "-m", help="Records each person holds. Repeat.")
+    ] = None,
+    alpha: Annotated[str | None, typer.Option(help="Excess error wanted (0.05); of a distribution: total variation (0.1).")] = None,
+    beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = "0.05",
+    noise: Annotated[str | None, typer.Option(help="Each label is wrong with at most this probability (thresholds).")] = None,
+    neighbours: NeighboursOption = "",
+    setting: Annotated[str | None, typer.Option(help="Only realizable or only agnostic methods.")] = None,
+    every_method: Annotated[
+        bool, typer.Option("--every-method", help="Also methods that have never needed fewer users than selection.")
+    ] = False,
+    delta: Annotated[
+        str | None, typer.Option("--delta", "-d", help="With --tree or --model: the promise may fail with this probability, e.g. 1e-6.")
+    ] = None,
+    tree: TreeText = None,
+    model: Annotated[str | None, typer.Option(help="Learning by agreement in this trust model: central, local or shuffle.")] = None,
+    values: Annotated[
+        int | None, typer.Option("--values", "--bins", "-k", help="Distributions: values of a column, bins, or candidates.")
+    ] = None,
+    columns: Annotated[int | None, typer.Option(help="Distributions: number of columns.")] = None,
+    radius: Annotated[str | None, typer.Option(help="gaussian: the mean is at most this far from 0.")] = None,
+    variance: Annotated[str | None, typer.Option(help="gaussian: the variance, or the least one.")] = None,
+    max_variance: Annotated[str | None, typer.Option(help="gaussian: the largest variance, if it is not known.")] = None,
+    people: Annotated[str | None, typer.Option(help="What is known of the people: alike, differ or heavy. For predictions.")] = None,
+    model_noise: Annotated[
+        str | None, typer.Option(help="Label noise of the stated model of predictions; --noise, or 0.2, if not given.")
+    ] = None,
+    population: Annotated[str | None, typer.Option(help="A public table as the model of predictions; needs --public.")] = None,
+    public: Annotated[bool, typer.Option("--public", help="The table of --population is public.")] = False,
+    user: User = None,
+    label: Annotated[str | None, typer.Option("--label", "-y", help="--population: column with the 0/1 label.")] = None,
+    predict: Annotated[
+        bool | None, typer.Option("--predict/--no-predict", help="Simulate the model; by default where that takes a moment.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page with curves.")] = None,
+    json: Json = False,
+) -> None:
+    """Certified numbers of users for each method, what no method can beat, a prediction and a recommendation; from public numbers only.
+
+    privpac plan thresholds --domain 2^64 --records-per-user 16 --epsilon 1 --alpha 0.05
+
+    privpac plan threshold --domain 1441 --users 500 --epsilon 1     (which error can 500 people be promised?)
+
+    privpac plan threshold --domain 1441 --users 500 --epsilon 1 --report plan.html     (the same with curves)
+
+    privpac plan threshold --domain 1024 --model shuffle --epsilon 1 --delta 1e-6     (by agreement, without a curator)
+
+    privpac plan histogram --bins 100 --epsilon 1 --alpha 0.1
+
+    privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
+    """
+    check_targets({"--report": report}, {"--population": population})
+    name = _singular(rule)
+    question: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "n_users": users, "noise": noise, "setting": setting}
+    question |= {"records_per_user": records_per_user or None, "neighbours": neighbours or None, "model": model, "users": people}
+    question |= {"model_noise": model_noise, "delta": delta or 0, "every_method": every_method}
+    shape = {"k": values, "d": columns, "radius": radius, "variance": variance, "max_variance": max_variance}
+    given: dict[str, Any] = {part: value for part, value in shape.items() if value is not None}
+    if not population and (public or user or label):
+        raise ParameterError("--public, --user and --label describe the table of --population; name it, or leave them out")
+    if name in FAMILIES:
+        if feature or tree or population or noise:
+            raise ParameterError(
+                f"a {name} is described by numbers such as --values: leave out --feature, --tree, --population and --noise"
+            )
+        what: Any = name
+        given |= {} if domain is None else {"domain": Integers(0, _size(domain) - 1)}
+        _check_shape(name, given)
+        question |= given
+    elif given:
+        raise ParameterError(f"{_SHAPES[next(iter(given))]} describes a distribution such as histogram or gaussian, not a rule")
+    elif wants_tree(name if name in TREE_RULES or tree is not None else None, tree):
+        if domain or feature or noise or model or population or setting == "agnostic":
+            raise ParameterError(
+                "a tree brings its own domain and is planned for labels without noise: leave out --domain, --feature, --noise"
+            )
+        what = parse_tree(tree or "")
+    else:
+        if delta is not None and model is None:
+            raise ParameterError("--delta goes with --tree or --model; the other methods need none")
+        if (domain is None) == (not feature):
+            raise ParameterError("give either --domain (a number of values) or one or more --feature")
+        features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}
+        what = rule_class(name, features)
+        if population is not None:
+            if not public:
+                raise ParameterError(REFUSED)
+            question["population"] = _people(population, public, user, label, feature, name, "raise", None)
+    with working("planning"):
+        result = ask(what, **question)
+    from privpac.planning.outlook import quick
+
+    show = quick(result) if predict is None else predict
+    if report is not None:
+        from privpac.report.plan import write_plan_report
+
+        with working("drawing"):
+            write_plan_report(report, what, planned=result)
+    if json:
+        with working("predicting"):
+            body = result.to_dict(predict=show)
+        typer.echo(json_format.dumps(body, indent=2))
+        return
+    console = Console(highlight=False)
+    with working("predicting"):
+        table, lines = result.table(predict=show), result.words(predict=show)
+    console.print(table)
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+    if not show and predict is None:
+        console.print("predictions take a while for this question: --predict makes them", markup=False, soft_wrap=True)
+    if report is not None:
+        console.print(f"report written to {report}", markup=False, soft_wrap=True)
+
+
+def _singular(rule: str) -> str:
+    """``thresholds`` as well as ``threshold``."""
+    known = (*RULES, *FAMILIES, *TREE_RULES)
+    return rule if rule in known else _PLURALS.get(rule, rule.removesuffix("s"))
+
+
+def _check_shape(family: str, given: dict[str, Any]) -> None:
+    from privpac.planning.families import FAMILY_TARGETS
+
+    taken = FAMILY_TARGETS[family].takes if family in FAMILY_TARGETS else ("domain",)
+    strange = [option for part, option in _SHAPES.items() if part in given and part not in taken]
+    if strange:
+        takes = [option for part, option in _SHAPES.items() if part in taken]
+        raise ParameterError(f"a {family} is not described by {strange[0]}; give {', '.join(takes)}")
 
 
 def _size(text: str) -> int:
@@ -32,82 +181,3 @@ def _size(text: str) -> int:
     if not 1 <= size <= 1 << 64 or (power and size == 1):
         raise ParameterError(f"--domain takes a number of values from 1 to 2^64, such as 1441 or 2^64, got {text[:40]!r}") from None
     return int(size)
-
-
-@app.command()
-def plan(
-    rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}, or tree with --tree.")],
-    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")] = None,
-    users: Annotated[
-        int | None, typer.Option("--users", "-n", help="With --epsilon: which alpha can be promised; with --alpha: which epsilon.")
-    ] = None,
-    domain: Annotated[str | None, typer.Option(help="Number of values of the one feature, e.g. 1441 or 2^64.")] = None,
-    feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")] = None,
-    records_per_user: Annotated[
-        list[int] | None, typer.Option("--records-per-user", "-m", help="Records each person holds. Repeat.")
-    ] = None,
-    alpha: Annotated[str | None, typer.Option(help="Excess error wanted (0.05).")] = None,
-    beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = "0.05",
-    tree: TreeText = None,
-    delta: Delta = None,
-    noise: Annotated[str | None, typer.Option(help="Each label is wrong with at most this probability (thresholds).")] = None,
-    neighbours: NeighboursOption = "add-remove",
-    setting: Annotated[str | None, typer.Option(help="Only realizable or only agnostic methods.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write an HTML page with curves.")] = None,
-    json: Json = False,
-) -> None:
-    """Certified numbers of users for each method, from public numbers only.
-
-    privpac plan threshold --domain 2^64 --records-per-user 16 --epsilon 1 --alpha 0.05
-
-    privpac plan threshold --domain 1441 --users 500 --epsilon 1     (which error can 500 people be promised?)
-
-    privpac plan threshold --domain 1441 --users 500 --epsilon 1 --report plan.html     (the same with curves)
-
-    privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
-    """
-    check_targets({"--report": report}, {})
-    question: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "n_users": users, "noise": noise, "setting": setting}
-    question |= {"records_per_user": records_per_user or None, "neighbours": neighbours}
-    concept: ConceptClass | VC1Tree
-    if wants_tree(rule if rule in TREE_RULES or tree is not None else None, tree):
-        if domain or feature or noise or users or setting == "agnostic":
-            raise ParameterError(
-                "a tree brings its own domain and is planned for labels without noise: leave out --domain, --feature, --noise, --users"
-            )
-        concept, question["delta"] = parse_tree(tree or ""), delta or 0
-        result: Any = _plan_tree(concept, delta, epsilon, alpha, beta, records_per_user, neighbours)
-    else:
-        if (domain is None) == (not feature):
-            raise ParameterError("give either --domain (a number of values) or one or more --feature")
-        if delta is not None:
-            raise ParameterError("--delta goes with --tree; the other methods need none")
-        features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}
-        concept = rule_class(rule if rule in RULES else rule.removesuffix("s"), features)
-        with working("planning"):
-            result = ask(concept, **question)
-    if report is not None:
-        from privpac.report.plan import write_plan_report
-
-        with working("drawing"):
-            write_plan_report(report, concept, planned=result, **question)
-    if json:
-        typer.echo(json_format.dumps(result.to_dict(), indent=2))
-    else:
-        console = Console(highlight=False)
-        console.print(result.table())
-        for row in result.rows if isinstance(result, Plan) else ():
-            console.print(row.words(), markup=False, soft_wrap=True)
-        if report is not None:
-            console.print(f"report written to {report}", markup=False, soft_wrap=True)
-
-
-def _plan_tree(
-    tree: VC1Tree, delta: str | None, epsilon: str | None, alpha: str | None, beta: str, records_per_user: list[int] | None, neighbours: str
-) -> Plan:
-    """The same for a node of a tree."""
-    if epsilon is None:
-        raise ParameterError("give --epsilon")
-    goal: dict[str, Any] = {"epsilon": epsilon, "delta": delta or 0, "alpha": alpha or "0.05", "beta": beta}
-    with working("planning"):
-        return plan_of_tree(tree, records_per_user=records_per_user or None, neighbours=neighbours, **goal)

@@ -2,16 +2,21 @@
 
 Where the probabilities ``P(W)`` of all pairs are known, what clipping takes is computed from binomial laws, else bounded.
 
+*Rounding.*  Comparisons use ``q / L`` for ``P(W)``, off by at most ``1 / (2 L)``, and the clip ``ceil(L tau) / L``.  A good candidate's
+score may thus be larger by the rounding and a bad one's smaller (``a0 + 1/(2 L)``, ``a1 - 1/(2 L)``), and the rate is that of the clip in
+use.
+
 The clip ``tau`` is given, or planned from the declared records per user; it is never inferred from the data: a clip taken from the
 largest number of records in the data is not private, because one user then changes everybody's contribution.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log2
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +35,7 @@ MAX_TOP = 1 << 28
 
 MAX_RESOLUTION = 1 << 24
 _MAX_CLIPS = 1 << 14
+_LEAST_MARGIN = Fraction(1, 10**8)
 _MAX_MEANS = 1 << 20
 """Probabilities times records, and times clips, up to which means are computed exactly."""
 
@@ -65,7 +71,10 @@ class KnownPairs:
 
 @dataclass(frozen=True)
 class ClipPlan:
-    """What C2 needs to know; ``tau`` is the declared clip or None, ``pairs`` is None where ``P(W)`` is not known well enough."""
+    """What C2 needs to know; ``tau`` is the declared clip or None, ``pairs`` is None where ``P(W)`` is not known well enough.
+
+    ``unit`` is the resolution ``L`` of ``P(W)`` and of the clip; None stands for exact probabilities and clips.
+    """
 
     log_size: float
     epsilon: Fraction
@@ -76,6 +85,19 @@ class ClipPlan:
     tau: Fraction | None
     neighbours: Neighbours
     pairs: KnownPairs | None = None
+    unit: int | None = None
+
+    @property
+    def rounding(self) -> Fraction:
+        """How far the probabilities in use may be from ``P(W)``."""
+        if self.pairs is not None:
+            return self.pairs.rounding
+        return Fraction(0) if self.unit is None else Fraction(1, 2 * self.unit)
+
+    def used(self, tau: Fraction) -> Fraction:
+        """The clip that ``T = ceil(L tau)`` stands for."""
+        unit = self.unit if self.pairs is None else self.pairs.unit
+        return tau if unit is None else Fraction(ceil(unit * tau), unit)
 
     @property
     def certificate(self) -> Certificate | None:
@@ -129,8 +151,18 @@ def _certificate(plan: ClipPlan) -> Certificate | None:
         raise InfeasibleError(
             f"alpha1 = {float(plan.alpha1):.3g} must exceed alpha0 = {float(plan.alpha0):.3g}; ask for less accuracy or use a finer cover"
         )
-    m = plan.records_per_user
-    shared = {
+    if plan.tau is not None:
+        return _certify(plan, plan.used(plan.tau))
+    found = _certify(plan, None)
+    planned = rational(found["tau"])
+    return found if plan.used(planned) == planned else _certify(plan, plan.used(planned))
+
+
+def _certify(plan: ClipPlan, tau: Fraction | None) -> Certificate:
+    """C2 for this clip, or for the best one."""
+    m, off, pairs = plan.records_per_user, plan.rounding, plan.pairs
+    assert m is not None
+    shared: dict[str, Any] = {
         "log_size": plan.log_size,
         "epsilon": plan.epsilon,
         "alpha0": plan.alpha0,
@@ -139,15 +171,18 @@ def _certificate(plan: ClipPlan) -> Certificate | None:
         "records_per_user": m,
         "neighbours": plan.neighbours,
     }
-    pairs = plan.pairs
-    if pairs is None or len(pairs.likely) * m > _MAX_MEANS:
-        if plan.tau is not None:
-            return certify_pairwise(**shared, width=1, tau=plan.tau)  # type: ignore[arg-type]
-        return plan_pairwise(**shared, width=1, clip_step=_step(m, _MAX_CLIPS))  # type: ignore[arg-type]
-    shared |= {"probabilities": np.array(pairs.likely) / pairs.unit, "rounding": pairs.rounding, "max_records": pairs.cap}
-    if plan.tau is not None:
-        return certify_scheffe(**shared, tau=plan.tau)  # type: ignore[arg-type]
-    return plan_scheffe(**shared, clip_step=_step(m, min(_MAX_CLIPS, _MAX_MEANS // max(1, len(pairs.likely)))))  # type: ignore[arg-type]
+    if pairs is not None and len(pairs.likely) * m <= _MAX_MEANS:
+        shared |= {"probabilities": np.array(pairs.likely) / pairs.unit, "rounding": off, "max_records": pairs.cap}
+        if tau is not None:
+            return certify_scheffe(**shared, tau=tau)
+        return plan_scheffe(**shared, clip_step=_step(m, min(_MAX_CLIPS, _MAX_MEANS // max(1, len(pairs.likely)))))
+    # Where rounding takes the whole margin a clip is still needed, but nothing is certified.
+    lost = plan.alpha1 - plan.alpha0 - 2 * off < _LEAST_MARGIN
+    if not lost:
+        shared |= {"alpha0": plan.alpha0 + off, "alpha1": plan.alpha1 - off}
+    clip: dict[str, Any] = {"clip_step": _step(m, _MAX_CLIPS)} if tau is None else {"tau": tau}
+    found = (plan_pairwise if tau is None else certify_pairwise)(**shared, width=1, **clip)
+    return replace(found, n_users=None) if lost else found
 
 
 def _step(m: int, clips: int) -> Fraction:
@@ -166,6 +201,7 @@ def read_plan(
     neighbours: Neighbours,
     cap: int | None,
     pairs: KnownPairs | None = None,
+    unit: int | None = None,
 ) -> ClipPlan:
     """Check the public numbers of a plan; records beyond the cap are never read, so they count for nothing."""
     m = None if records_per_user is None else positive_int(records_per_user, "records_per_user", maximum=1 << 31)
@@ -179,4 +215,5 @@ def read_plan(
         None if tau is None else rational(tau, "tau", above=0),
         neighbours,
         pairs,
+        unit,
     )

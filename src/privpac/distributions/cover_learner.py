@@ -117,9 +117,9 @@ class CoverLearner(DistributionLearner):
     def plan(self, cover: Cover) -> ClipPlan:
         """The numbers of the accuracy certificate for a cover."""
         radius, m = rational(self.cover_radius or 0), 1 if self.unit is Unit.ITEM else self.records_per_user
-        accuracy, relation = rational(self.alpha) - 2 * radius, Neighbours(self.neighbours)
+        epsilon, accuracy, relation = rational(self.epsilon), rational(self.alpha) - 2 * radius, Neighbours(self.neighbours)
         pairs = None if cover.rounding is None or cover.size == 1 else KnownPairs.of(cover.likely(), cover.unit, cover.rounding, self.cap)
-        return read_plan(log(cover.size), rational(self.epsilon), radius, accuracy, self.beta, m, self.tau, relation, self.cap, pairs)
+        return read_plan(log(cover.size), epsilon, radius, accuracy, self.beta, m, self.tau, relation, self.cap, pairs, cover.unit)
 
     def certificate_for(self, domains: Mapping[str, Domain]) -> Certificate | None:
         """How many users make the output ``alpha``-close except with probability ``beta``."""

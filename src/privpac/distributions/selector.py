@@ -130,7 +130,7 @@ class HypothesisSelector(DistributionLearner):
         opt, size, relation = rational(self.opt), log(len(self.candidates)), Neighbours(self.neighbours)
         m = 1 if self.unit is Unit.ITEM else self.records_per_user
         accuracy = rational(self.alpha) - 2 * opt
-        return read_plan(size, rational(self.epsilon), opt, accuracy, self.beta, m, self.tau, relation, self.cap, pairs)
+        return read_plan(size, rational(self.epsilon), opt, accuracy, self.beta, m, self.tau, relation, self.cap, pairs, self.resolution)
 
     @property
     def certificate(self) -> Certificate | None:

@@ -1,32 +1,56 @@
 """Which method, from public quantities only.
 
 With nothing declared the answer is clipped-regret selection, which needs neither the noise rate nor a cap.  With a number of users and
-of records per user declared, cut-offs are compared by their predicted excess error on the standard model; other classes by
-certified numbers of users.  Data are never an argument here.
+of records per user declared, methods are compared by their predicted excess error on a stated model:
+
+* ``users=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see ``planning.people``);
+* ``population=`` brings a public table or a model of one's own instead, on which more methods are compared.
+
+Every method sees the same simulated data sets; regret selection is left only where another one is better by more than the Monte-Carlo
+error of the difference, and by more than 1 %.  Where a class has no affordable model, certified numbers of users are shown instead.
+Data are never an argument here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.points import Points
+from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
 from privpac.concepts.trees.base import VC1Tree
+from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.learners.regret import RegretSelection
+from privpac.planning.methods import build_learner
+from privpac.planning.models import with_domains
+from privpac.planning.people import ABOUT_USERS, declared_population, read_users
 from privpac.planning.plan import plan_users
-from privpac.planning.predict import predict_excess
+from privpac.planning.population import Population
+from privpac.planning.predict import excess_on
 from privpac.planning.trees import tree_reason
 
 __all__ = ["Choice", "choose_method"]
 
-DEFAULT_NOISE = 0.2
-MAX_SIMULATED = 1 << 17
-"""Simulated records per data set at most; larger declarations are predicted at this many, which favours no method."""
+DEFAULT_NOISE = Fraction(1, 5)
+REPEATS = 6
+MARGIN = 0.01
+"""A smaller gain, as a part of the excess error, is none."""
+
+MAX_SIMULATED = 1 << 20
+"""Simulated records per data set, and users; from 2**17 records on there are half as many data sets."""
+
+MAX_WORK = 1 << 25
+"""Simulated users times rules, for classes that are scored rule by rule.  Fewer users than declared are simulated beyond, and said so."""
+
+MAX_ESTIMATED, MAX_COMPARED, MAX_PAIRED = 1 << 16, 1 << 22, 256
+"""Records for the estimate of the least error, squared records and rules for pairwise comparisons: beyond these they are no candidates."""
 
 
 @dataclass(frozen=True)
@@ -50,48 +74,136 @@ def choose_method(
     public_n_users: int | None = None,
     records_per_user: int | None = None,
     noise: Rational | None = None,
+    users: str | None = None,
+    population: Population | None = None,
 ) -> Choice:
     """The method predicted best among those that need nothing but what was declared.
 
+    ``users``: what is known about the people, ``"alike"``, ``"differ"`` (who a person is matters more than x) or ``"heavy"`` (people with
+    many records follow another rule).  ``population``: a public table or a model of one's own.  **Neither may come from the private
+    table.**
+
     >>> import privpac as pp
-    >>> choose_method(pp.Thresholds(pp.Integers(0, 99)), epsilon=1).method
+    >>> cuts = pp.Thresholds(pp.Integers(0, 99))
+    >>> choose_method(cuts, epsilon=1).method
     'regret'
+    >>> choose_method(cuts, epsilon=1, public_n_users=100, records_per_user=16, users="differ").method
+    'mean'
     >>> print(choose_method(pp.PrefixTree(8), epsilon=1, delta="1e-6"))
     tree: the vocabulary is open: the rules cannot be listed, and people vote for what they hold
     """
+    relation = one_of(Neighbours, neighbours, "neighbours")
     if isinstance(concept, VC1Tree):
-        relation = one_of(Neighbours, neighbours, "neighbours")
         return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
+    known = _declared(users, population, setting)
+    eps = rational(epsilon, "epsilon", above=0)
+    flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
+    m = None if records_per_user is None else positive_int(records_per_user, "records_per_user")
+    n = None if public_n_users is None else positive_int(public_n_users, "public_n_users", minimum=0)
+    if population is not None:
+        return _on_population(concept, eps, relation, setting, n, m, flips, population)
     if setting == "realizable":
         return Choice("realizable", "some rule is declared to be right")
-    relation, eps = one_of(Neighbours, neighbours, "neighbours"), rational(epsilon, "epsilon", above=0)
-    if records_per_user is None or public_n_users is None:
+    if m is None or n is None:
+        if known != "alike":
+            raise ParameterError(f"users={known!r} is a matter of numbers: declare public_n_users and records_per_user too")
         return Choice("regret", "the default: it needs no noise rate, no cap and nothing to tune")
-    m, n = positive_int(records_per_user, "records_per_user"), positive_int(public_n_users, "public_n_users", minimum=0)
-    if m == 1:
+    if m == 1 and known != "heavy":
         return Choice("regret", "with one record per user all agnostic methods score users alike")
-    if isinstance(concept, Thresholds) and concept.direction != "both" and n > 0:
-        flips = DEFAULT_NOISE if noise is None else float(rational(noise, "noise", minimum=0, below="1/2"))
-        return _predicted(str(eps), str(relation), n, min(m, max(1, MAX_SIMULATED // n)), flips)
-    return _certified(concept, eps, relation, m)
+    predict = _on_model if _hashable(concept) else _on_model.__wrapped__
+    return predict(concept, eps, relation, n, m, DEFAULT_NOISE if flips is None else flips, known)
+
+
+def _hashable(concept: ConceptClass) -> bool:
+    """Classes of one's own may hold lists; they are predicted anew each time."""
+    try:
+        hash(concept)
+    except TypeError:
+        return False
+    return True
+
+
+def _declared(users: str | None, population: Any, setting: str) -> str:
+    """The declaration, once it makes sense together with the others."""
+    if population is not None and not isinstance(population, Population):
+        raise TypeError(f"population must come from public_population or sampled_population, got {type(population).__name__}")
+    if users is None:
+        return "alike"
+    if population is not None:
+        raise ParameterError("give either users or population: each of them is a model of the people")
+    known = read_users(users)
+    if known != "alike" and setting == "realizable":
+        raise ParameterError(f"users={known!r} ({ABOUT_USERS[known]}) and setting='realizable' (one rule is right) exclude each other")
+    return known
 
 
 @lru_cache(maxsize=256)
-def _predicted(epsilon: str, neighbours: str, n: int, m: int, noise: float) -> Choice:
-    users = min(n, MAX_SIMULATED)
-    learners: Mapping[str, Callable[[], Any]] = {
-        "regret": lambda: RegretSelection(Thresholds(), epsilon, neighbours, public_n_users=users),  # type: ignore[arg-type]
-        "mean": lambda: RegretSelection(Thresholds(), epsilon, neighbours, public_n_users=users, statistic="mean"),  # type: ignore[arg-type]
-    }
-    found = {name: predict_excess(build(), n_users=users, records_per_user=m, noise=noise) for name, build in learners.items()}
-    best = min(found, key=lambda name: found[name].excess)
-    if found["regret"].excess <= found[best].excess + found[best].error:
-        best = "regret"
-    compared = ", ".join(f"{name} {value.excess:.4f}" for name, value in found.items())
-    return Choice(best, f"predicted excess error {compared} ({found[best].model})")
+def _on_model(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n: int, m: int, noise: Fraction, users: str) -> Choice:
+    share = MAX_SIMULATED // (4 if users == "heavy" else 1)  # some of the heavy have many more
+    records = min(m, max(1, share // max(n, 1)))
+    people = declared_population(users, concept, records_per_user=records, noise=noise) if n > 0 else None
+    if people is not None:
+        return _predicted(people, ("regret", "mean"), epsilon, neighbours, min(n, _simulated(people.concept)), records)
+    if users != "alike":
+        return Choice("mean", f"{ABOUT_USERS[users]}, and averages are unbiased whoever the people are; no prediction for this class")
+    if with_domains(concept) is None:
+        return Choice("regret", "the default; the class has no domains yet on which to predict")
+    return _certified(concept, epsilon, neighbours, m)
 
 
-def _certified(concept: ConceptClass, epsilon: Any, neighbours: Neighbours, m: int) -> Choice:
+def _simulated(concept: ConceptClass) -> int:
+    """The most users that are simulated."""
+    blocks = isinstance(concept, (Thresholds, Stumps, Points))
+    return MAX_SIMULATED if blocks else max(1, min(MAX_SIMULATED, MAX_WORK // concept.size))
+
+
+def _on_population(
+    concept: ConceptClass,
+    epsilon: Fraction,
+    neighbours: Neighbours,
+    setting: str,
+    n: int | None,
+    m: int | None,
+    noise: Fraction | None,
+    people: Population,
+) -> Choice:
+    if not n:
+        raise ParameterError("a choice on a population is a matter of numbers: declare public_n_users, at least 1")
+    if type(people.concept) is not type(concept):
+        raise ParameterError(f"the population has rules of {type(people.concept).__name__}, asked for are {type(concept).__name__}")
+    most = people.largest()
+    users = min(n, _simulated(people.concept), MAX_SIMULATED if most is None else most)
+    typical = m or people.records_per_user or int(np.median(people.users.sizes))
+    names = [*(("realizable",) if setting == "realizable" else ()), "regret", "mean"]
+    # A scalar noise rate is the model's; the estimating learner would read it as a pair.
+    if setting != "realizable" and noise is None and users * typical <= MAX_ESTIMATED and people.concept.size <= MAX_ESTIMATED:
+        names.append("agnostic")
+    swept = isinstance(concept, (Thresholds, Points)) or people.concept.size <= MAX_PAIRED
+    if setting != "realizable" and m is not None and swept and users * typical**2 <= MAX_COMPARED:
+        names.append("pairwise")
+    return _predicted(people, tuple(names), epsilon, neighbours, users, m)
+
+
+def _predicted(people: Population, names: tuple[str, ...], epsilon: Fraction, neighbours: Neighbours, n: int, m: int | None) -> Choice:
+    """The first name unless another has clearly less excess error on the same data sets."""
+    common = {"concept": people.concept, "epsilon": epsilon, "neighbours": neighbours}
+    facts = {"public_n_users": n} | ({} if m is None else {"records_per_user": m})
+    learners = [build_learner(name, common, facts) for name in names]
+    first = people.draw(n, np.random.default_rng([0, 0]))
+    repeats = REPEATS if first.n_records <= MAX_SIMULATED >> 3 else REPEATS // 2
+    drawn = [first, *(people.draw(n, np.random.default_rng([0, i])) for i in range(1, repeats))]
+    found = np.array([[excess_on(learner, data, people) for data in drawn] for learner in learners])
+    means = found.mean(axis=1)
+    best = int(np.argmin(means))
+    gain = found[0] - found[best]
+    kept = best != 0 and float(gain.mean()) <= max(float(np.std(gain, ddof=1)) / repeats**0.5, MARGIN * float(means[0]))
+    chosen = 0 if kept else best
+    compared = ", ".join(f"{name} {value:.4f}" for name, value in zip(names, means.tolist()))
+    near = f"; {names[best]} is not clearly better" if kept else ""
+    return Choice(names[chosen], f"predicted excess error {compared} ({people.name}; {n} users){near}")
+
+
+def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, m: int) -> Choice:
     rows = {row.method: row.n_users[0] for row in plan_users(concept, epsilon=epsilon, neighbours=neighbours, records_per_user=m).rows}
     regret, mean = rows["regret selection"], rows["per-user mean"]
     return Choice("regret", f"no prediction for this class; certified users: regret {regret}, mean {mean}")

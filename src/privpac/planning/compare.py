@@ -20,7 +20,7 @@ import numpy as np
 
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
-from privpac.guarantee import positive_int
+from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.planning.contenders import CONTENDERS, Contender, Setting
 from privpac.planning.plan import MAX_EPSILON
 from privpac.planning.population import Floats64, Population
@@ -63,6 +63,7 @@ class Comparison:
     about: dict[str, str]
     """What each method is, and how it was measured."""
     left_out: tuple[str, ...] = ()
+    neighbours: str = "add-remove"
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -95,6 +96,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         return {
             "population": self.population,
+            "neighbours": self.neighbours,
             "best_error": self.best_error,
             "constant_error": self.constant_error,
             "draws": self.draws,
@@ -178,11 +180,13 @@ def compare(
     cap: int = 4,
     peers: str | Path | None = None,
     seed: int = 0,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
 ) -> Comparison:
     """Mean excess error of each method over ``draws`` data sets of ``n_users`` users; all users of a table by default.
 
     Methods without an affordable law run ``runs`` times on each data set.  ``cap``: records per user under group privacy.
-    ``delta``: for DP-SGD alone, the other methods need none.  ``peers``: a Python that has diffprivlib.
+    ``delta``: for DP-SGD and ``trimmed``, the other methods need none.  ``peers``: a Python that has diffprivlib.  ``neighbours``: what
+    every method protects people against, somebody who comes or goes or (``"replace"``) somebody whose records become any others.
 
     A method of the standard list that cannot run here is left out and said so; one that was asked for by name is an error.
 
@@ -209,6 +213,8 @@ def compare(
         positive_int(runs, "runs", maximum=MOST_DRAWS),
         positive_int(seed, "seed", minimum=0, maximum=1 << 32),
         None if peers is None else Path(peers),
+        one_of(Neighbours, neighbours, "neighbours"),
+        tuple(sizes),
     )
     missing = {one.name: why for one in chosen if (why := one.ready(setting)) is not None}
     if missing and methods is not None:
@@ -228,9 +234,10 @@ def compare(
                 rows.append(Measured(one.name, text, n, *_summary(found[e, start:stop]), promise))
     if not kept:
         raise ParameterError("none of the methods can run here: " + "; ".join(f"{name}: {why}" for name, why in missing.items()))
-    about = {one.name: f"{one.about} ({setting.runs} runs a data set)" if one.how == "runs" else f"{one.about} ({one.how})" for one in kept}
+    about = {one.name: f"{one.about} ({one.how(setting) if callable(one.how) else one.how})" for one in kept}
     left = tuple(dict.fromkeys(f"{name.split('-')[0] if 'diffprivlib' in name else name}: {why}" for name, why in missing.items()))
-    return Comparison(population.name, population.best_error, population.constant_error, repeats, setting.runs, tuple(rows), about, left)
+    errors = population.best_error, population.constant_error
+    return Comparison(population.name, *errors, repeats, setting.runs, tuple(rows), about, left, str(setting.neighbours))
 
 
 def _sizes(population: Population, n_users: int | Sequence[int] | None) -> list[int]:

@@ -1,13 +1,15 @@
 """The methods that a comparison runs, as a table of callables.
 
-Every contender protects whole users at the same epsilon, or says that it protects nobody.  Given data sets it returns the excess
-error of what it would release: an expectation over the exact law where that is affordable, else a few runs.
+Every contender protects whole users at the same epsilon and for the same neighbours, or says that it protects nobody.  Given data sets
+it returns the excess error of what it would release: an expectation over the exact law where that is affordable, else a few runs.
 
 * ``default``, ``mean`` and the library's other methods; ``one-record`` and ``group``: the default on one record per user, and per record
   at ``epsilon / cap`` with at most ``cap`` records per user.
 * ``dp-sgd``: logistic regression by noisy gradients, clipped per user (``planning.dpsgd``), at ``(epsilon, delta)``.
 * ``diffprivlib-…``: its models protect single *rows*, so people are protected either by giving it one record per user (``-one``) or by
-  group privacy (``-group``): at most ``cap`` records per user at ``epsilon / cap``.  In its own convention one row is changed.
+  group privacy (``-group``): at most ``cap`` records per user at ``epsilon / cap``.  In its own convention one row is *changed*.  Under
+  replace every user therefore gets exactly one row, or exactly ``cap`` rows (its records over and over), so that the number of rows is
+  public and a replaced user changes at most that many of them: ``cap`` steps of ``epsilon / cap`` each.
 * ``erm``: the best rule on the data set, and ``constant``: the better of "always" and "never" on the population; neither is private.
 """
 
@@ -17,6 +19,7 @@ import json
 import os
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -26,22 +29,17 @@ from typing import Any
 
 import numpy as np
 
-from privpac.concepts.statistics import ClipRule
 from privpac.data import UserData
-from privpac.errors import ParameterError, PrivpacError
-from privpac.learners.base import Learner
-from privpac.learners.baselines import group_privacy, one_record_per_user
-from privpac.learners.regret import RegretSelection
+from privpac.errors import AccuracyWarning, ParameterError, PrivpacError
+from privpac.guarantee import Neighbours
+from privpac.learners.trimmed import TrimmedSelection
 from privpac.planning import peer_models
-from privpac.planning.choose import choose_method
 from privpac.planning.dpsgd import NoisyGradients, accountant_installed, train
-from privpac.planning.methods import METHODS, build_learner
+from privpac.planning.methods import METHODS
+from privpac.planning.own_laws import COUNT_POINTS, listed, mean_excess, own_learner
 from privpac.planning.population import Floats64, Population, features_of_users
 
-__all__ = ["CONTENDERS", "Contender", "Setting", "dp_sgd"]
-
-COUNT_POINTS = 8
-"""Values of the noisy count that stand for its law where the clip takes more values than that."""
+__all__ = ["CONTENDERS", "Contender", "Setting", "dp_sgd", "peer_rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +53,9 @@ class Setting:
     runs: int
     seed: int
     peers: Path | None = None
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    sizes: tuple[int, ...] = ()
+    """The numbers of users that will be drawn."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class Contender:
 
     name: str
     about: str
-    how: str
+    how: str | Callable[[Setting], str]
+    """In words, how it is measured."""
     promise: Callable[[Setting, Fraction], str]
     run: Callable[[Setting, Sequence[UserData]], Floats64]
     ready: Callable[[Setting], str | None] = lambda setting: None
@@ -72,59 +74,27 @@ class Contender:
 
 # The library's own learners
 
-
-def _learner(method: str, setting: Setting, epsilon: Fraction) -> Learner:
-    concept = setting.population.concept
-    name = choose_method(concept, epsilon=epsilon).method if method in ("default", "one-record", "group") else method
-    built = build_learner(name, {"concept": concept, "epsilon": epsilon}, {})
-    if method == "one-record":
-        return one_record_per_user(built)
-    return group_privacy(built, setting.cap) if method == "group" else built
+_RUN = ("agnostic", "direct", "search", "surrogate")
+"""Learners whose law is a mixture that costs more than a few runs."""
 
 
 def _promise(method: str, setting: Setting, epsilon: Fraction) -> str:
-    return _learner(method, setting, epsilon).guarantee.summary
-
-
-def count_points(learner: RegretSelection, bits: int, data: UserData) -> list[tuple[float, int]]:
-    """The law of the noisy count as (probability, value): values that give every user the same clip are one.
-
-    Where more than ``COUNT_POINTS`` are left, that many quantiles of equal mass stand for the law.
-    """
-    rate = float(learner.epsilon_count)
-    reach = int(np.ceil(40 / rate))
-    noise = np.arange(-reach, reach + 1)
-    chance = np.exp(-rate * np.abs(noise))
-    chance /= chance.sum()
-    # Far from the centre nothing is left of the mass; the clip grows with the count, so its ends say how many clips there are.
-    kept = np.flatnonzero(chance > 1e-9)
-    values, chance = np.maximum(data.n_users + noise[kept], 0), chance[kept] / chance[kept].sum()
-    sizes = np.unique(data.sizes).tolist()
-    groups: dict[tuple[int, ...], tuple[float, int]] = {}
-    for p, value in zip(chance.tolist(), values.tolist()):
-        clip = ClipRule(learner.theta, value, bits)
-        key = tuple(clip(m) for m in sizes)
-        groups[key] = (groups.get(key, (0.0, value))[0] + p, value)
-        if len(groups) > COUNT_POINTS:
-            middle = (np.arange(COUNT_POINTS) + 0.5) / COUNT_POINTS
-            found = np.minimum(np.searchsorted(np.cumsum(chance), middle), len(values) - 1)
-            return [(1 / COUNT_POINTS, int(values[i])) for i in found]
-    return list(groups.values())
+    return own_learner(method, setting, epsilon).guarantee.summary
 
 
 def _expected(method: str, setting: Setting, datasets: Sequence[UserData]) -> Floats64:
-    """Mean excess over the exact law."""
+    """Mean excess over the exact law; for learners with a public seed one mean for each of ``runs`` seeds."""
     people = setting.population
-    out = np.zeros((len(setting.epsilons), len(datasets), 1))
+    seeds = setting.runs if method == "agreement" else 1
+    out = np.zeros((len(setting.epsilons), len(datasets), seeds))
     for e, epsilon in enumerate(setting.epsilons):
-        learner: Any = _learner(method, setting, epsilon)
-        for i, data in enumerate(datasets):
-            if isinstance(learner, RegretSelection) and learner.needs_count:
-                points = count_points(learner, people.concept.bits, data)
-                laws: list[tuple[float, Any]] = [(p, learner.law(data, given=n)) for p, n in points]
-                out[e, i] = sum((p * people.expected_excess(law) for p, law in laws), 0.0)
-            else:
-                out[e, i] = people.expected_excess(learner.law(data))
+        for k in range(seeds):
+            learner = own_learner(method, setting, epsilon, k)
+            value = listed(learner, people)
+            if value is None:
+                return _sampled(method, setting, datasets)
+            for i, data in enumerate(datasets):
+                out[e, i, k] = mean_excess(learner, people, data, value)
     return out
 
 
@@ -134,26 +104,39 @@ def _sampled(method: str, setting: Setting, datasets: Sequence[UserData]) -> Flo
     never = np.zeros(len(people.costs[0]))
     out = np.zeros((len(setting.epsilons), len(datasets), setting.runs))
     for e, epsilon in enumerate(setting.epsilons):
-        learner = _learner(method, setting, epsilon)
-        for i, data in enumerate(datasets):
-            for k in range(setting.runs):
-                released = learner.learn(data)
+        for k in range(setting.runs):
+            learner = own_learner(method, setting, epsilon, k)
+            for i, data in enumerate(datasets):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", AccuracyWarning)
+                    released = learner.learn(data)
                 said = released.hypothesis.predict_codes(people.points) if released else never
                 out[e, i, k] = float(people.error(said)) - people.best_error
     return out
 
 
-def _own(method: str, about: str, exact: bool = True) -> Contender:
-    run = partial(_expected if exact else _sampled, method)
-    law = f"exact law; at most {COUNT_POINTS} values stand for its noisy count of users" if method in ("default", "regret") else "exact law"
-    return Contender(method, about, law if exact else "runs", partial(_promise, method), run, partial(_refusal, method))
+def _how(method: str, setting: Setting) -> str:
+    """How a method is measured, in words."""
+    if method in _RUN or listed(own_learner(method, setting, setting.epsilons[0]), setting.population) is None:
+        return f"{setting.runs} runs a data set"
+    if method in ("default", "regret") and setting.neighbours is Neighbours.ADD_REMOVE:
+        return f"exact law; at most {COUNT_POINTS} values stand for its noisy count of users"
+    return f"exact law, {setting.runs} public seeds a data set" if method == "agreement" else "exact law"
+
+
+def _own(method: str, about: str) -> Contender:
+    run = partial(_sampled if method in _RUN else _expected, method)
+    return Contender(method, about, partial(_how, method), partial(_promise, method), run, partial(_refusal, method))
 
 
 def _refusal(method: str, setting: Setting) -> str | None:
     """Why a learner does not fit the class of rules or the parameters, in its own words; None if it does."""
     try:
         for epsilon in setting.epsilons:
-            _learner(method, setting, epsilon)
+            learner = own_learner(method, setting, epsilon)
+            if isinstance(learner, TrimmedSelection):
+                for n in setting.sizes:
+                    learner.design(n, setting.population.concept.size)
     except (PrivpacError, TypeError) as error:
         return " ".join(str(error).split())
     return None
@@ -169,7 +152,7 @@ def dp_sgd(how: NoisyGradients = USUAL, name: str = "dp-sgd") -> Contender:
 
     def run(setting: Setting, datasets: Sequence[UserData]) -> Floats64:
         people = setting.population
-        noise = np.array([how.noise(epsilon, setting.delta) for epsilon in setting.epsilons])
+        noise = np.array([how.noise(epsilon, setting.delta, setting.neighbours) for epsilon in setting.epsilons])
         points = features_of_users(people, people.points)
         points = np.column_stack([points, np.ones(len(points))])
         out = np.zeros((len(setting.epsilons), len(datasets), setting.runs))
@@ -182,40 +165,54 @@ def dp_sgd(how: NoisyGradients = USUAL, name: str = "dp-sgd") -> Contender:
         return out
 
     def promise(setting: Setting, epsilon: Fraction) -> str:
-        return f"({float(epsilon):g}, {float(setting.delta):g})-DP per user, add-remove (floating-point noise)"
+        return f"({float(epsilon):g}, {float(setting.delta):g})-DP per user, {setting.neighbours} (floating-point noise)"
 
     about = f"user-level logistic regression, {how.steps} steps, clip {how.clip:g}, rate {how.rate:g}"
     missing = "dp-accounting is not installed (pip install dp-accounting)"
-    return Contender(name, about, "runs", promise, run, lambda setting: None if accountant_installed() else missing)
+    return Contender(name, about, _runs, promise, run, lambda setting: None if accountant_installed() else missing)
 
 
 # diffprivlib, in a Python of its own
 
 
-def _records(data: UserData, cap: int) -> UserData:
-    return data.max_records(cap)
+def _runs(setting: Setting) -> str:
+    return f"{setting.runs} runs a data set"
+
+
+def peer_rows(people: Population, data: UserData, cap: int, neighbours: Neighbours) -> tuple[Floats64, Any]:
+    """The rows a model of single rows gets, and their labels: at most ``cap`` of each user, under replace exactly so many."""
+    kept = data.max_records(cap)
+    features, labels = features_of_users(people, kept.codes), np.asarray(kept.labels)
+    if neighbours is Neighbours.ADD_REMOVE:
+        return features, labels
+    # Slots: the records over and over; someone without any fills the slots with the middle of the domains and a 0.
+    features, labels = np.vstack([features, np.zeros((1, features.shape[1]))]), np.append(labels, 0)
+    turns = np.arange(cap) % np.maximum(kept.sizes, 1)[:, None]
+    rows = np.where(kept.sizes[:, None] > 0, kept.offsets[:-1, None] + turns, len(labels) - 1).ravel()
+    return features[rows], labels[rows]
 
 
 def _peer(model: str, way: str) -> Contender:
     def run(setting: Setting, datasets: Sequence[UserData]) -> Floats64:
         people, cap = setting.population, 1 if way == "one" else setting.cap
-        kept = [_records(data, cap) for data in datasets]
-        job: dict[str, Any] = {"model": model, "runs": setting.runs, "seed": setting.seed, "datasets": len(kept)}
+        job: dict[str, Any] = {"model": model, "runs": setting.runs, "seed": setting.seed, "datasets": len(datasets)}
         job |= {"epsilons": np.array([float(epsilon / cap) for epsilon in setting.epsilons])}
         job |= {"points": features_of_users(people, people.points), "costs": people.costs}
-        for i, data in enumerate(kept):
-            job |= {f"x{i}": features_of_users(people, data.codes), f"y{i}": data.labels}
+        for i, data in enumerate(datasets):
+            job[f"x{i}"], job[f"y{i}"] = peer_rows(people, data, cap, setting.neighbours)
         return np.asarray(_in_peers(setting.peers, job)) - people.best_error
 
     def promise(setting: Setting, epsilon: Fraction) -> str:
+        same = setting.neighbours is Neighbours.REPLACE
         if way == "one":
-            return f"({float(epsilon):g}, 0)-DP per row, one row per user"
-        return f"({float(epsilon):g}, 0)-DP per user by group privacy: {setting.cap} rows at {float(epsilon / setting.cap):g}"
+            return f"({float(epsilon):g}, 0)-DP per {'user, replace' if same else 'row'}, one row per user"
+        shares = f"{setting.cap} rows at {float(epsilon / setting.cap):g}"
+        return f"({float(epsilon):g}, 0)-DP per user{', replace,' if same else ''} by group privacy: {shares}"
 
     words = {"logistic": "logistic regression", "bayes": "Gaussian naive Bayes", "tree": "decision tree of depth 1"}
     about = f"diffprivlib {words[model]}, {'one record per user' if way == 'one' else 'group privacy'}"
     missing = "diffprivlib runs in a Python of its own: name one with --peers"
-    return Contender(f"diffprivlib-{model}-{way}", about, "runs", promise, run, lambda setting: None if setting.peers else missing)
+    return Contender(f"diffprivlib-{model}-{way}", about, _runs, promise, run, lambda setting: None if setting.peers else missing)
 
 
 def _in_peers(python: Path | None, job: dict[str, Any]) -> Any:
@@ -256,18 +253,14 @@ def _constant(setting: Setting, datasets: Sequence[UserData]) -> Floats64:
 
 _NOBODY: Callable[[Setting, Fraction], str] = lambda setting, epsilon: "none: not private"  # noqa: E731
 
-_EXACT = ("regret", "mean", "realizable")
-"""Learners whose law over a class is a law over blocks of rules; the default is one of them."""
-
-_RUN = ("agnostic", "direct", "search", "surrogate")
-"""Learners whose law is a mixture that costs more than a few runs."""
+_EXACT = ("regret", "mean", "realizable", "pairwise", "trimmed", "tree", "agreement")
+"""Learners whose law over a class is affordable, at least for a class of some thousand rules."""
 
 CONTENDERS: dict[str, Contender] = {
     contender.name: contender
     for contender in (
         _own("default", "what pp.learn runs when only epsilon is given"),
-        *(_own(name, METHODS[name].about, exact=True) for name in _EXACT),
-        *(_own(name, METHODS[name].about, exact=False) for name in _RUN),
+        *(_own(name, METHODS[name].about) for name in (*_EXACT, *_RUN)),
         _own("one-record", "the default on one record of each user"),
         _own("group", "the default per record, by group privacy"),
         dp_sgd(),

@@ -5,9 +5,14 @@ of standard deviation ``noise * clip`` per coordinate, and moves (Abadi et al. 2
 released model is the mean of the second half of the path.  Features are scaled to -1..1 by their public domains.
 
 **What it would promise.**  A user changes a sum by at most ``clip`` under add-remove, so ``steps`` steps at noise multiplier ``noise``,
-each on users sampled with probability ``sampling``, are ``(epsilon, delta)``-DP by the accountant of ``dp-accounting``.  Noise here is
-drawn in floating point from a seeded generator, and the number of users is told to it: good for measuring errors on public tables,
-never for a release.  Hence no ``Guarantee`` and no ``Released`` here.
+each on users sampled with probability ``sampling``, are ``(epsilon, delta)``-DP by the accountant of ``dp-accounting``.  Under replace a
+user takes one vector of length at most ``clip`` out of a sum and puts another one in, which moves it by at most ``2 * clip``: twice the
+noise makes every step the Gaussian mechanism of the add-remove case.  With sampled users that argument does not carry over (both
+neighbours are mixtures then); a replaced user is one removed and one added, so add-remove at ``epsilon / 2`` and
+``delta / (1 + e**(epsilon / 2))`` promises ``(epsilon, delta)`` (group privacy, Dwork and Roth 2014, Theorem 2.2 with the deltas summed).
+
+Noise here is drawn in floating point from a seeded generator, and the number of users is told to it: good for measuring errors on
+public tables, never for a release.  Hence no ``Guarantee`` and no ``Released`` here.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from numpy.typing import NDArray
 
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
-from privpac.guarantee import positive_int
+from privpac.guarantee import Neighbours, one_of, positive_int
 
 __all__ = ["NoisyGradients", "accountant_installed", "epsilon_spent", "noise_multiplier", "train"]
 
@@ -93,12 +98,16 @@ class NoisyGradients:
         if self.sampling > 1:
             raise ParameterError(f"sampling is a probability, at most 1, got {self.sampling!r}")
 
-    def noise(self, epsilon: Rational, delta: Rational) -> float:
-        """The noise multiplier for ``(epsilon, delta)`` per user."""
+    def noise(self, epsilon: Rational, delta: Rational, neighbours: Neighbours | str = Neighbours.ADD_REMOVE) -> float:
+        """The noise multiplier, in clips, for ``(epsilon, delta)`` per user."""
         if not accountant_installed():
             raise ParameterError(MISSING)
-        eps, chance = rational(epsilon, "epsilon", above=0, maximum=100), rational(delta, "delta", above=0, below=1)
-        return noise_multiplier(float(eps), float(chance), steps=self.steps, sampling=self.sampling)
+        eps, chance = float(rational(epsilon, "epsilon", above=0, maximum=100)), float(rational(delta, "delta", above=0, below=1))
+        if one_of(Neighbours, neighbours, "neighbours") is Neighbours.ADD_REMOVE:
+            return noise_multiplier(eps, chance, steps=self.steps, sampling=self.sampling)
+        if self.sampling == 1:
+            return 2 * noise_multiplier(eps, chance, steps=self.steps)
+        return noise_multiplier(eps / 2, chance / (1 + math.exp(eps / 2)), steps=self.steps, sampling=self.sampling)
 
 
 def train(
@@ -146,7 +155,7 @@ def _summed(points: Floats64, held: Any, ones: Floats64, weights: Floats64, clip
     # (coordinates, users, models): the mean over a user's records of (chance - label) times the record.
     mean = np.stack([held @ (chance * points[:, [j]]) - ones[:, [j]] for j in range(points.shape[1])])
     length = np.sqrt((mean**2).sum(axis=0))
-    # The clip is the sensitivity: whoever comes or goes moves the sum by at most ``clip``.
+    # The clip is the sensitivity: whoever comes or goes moves the sum by at most ``clip``, whoever is replaced by twice that.
     scale = np.minimum(1.0, clip / np.maximum(length, 1e-300))
     if taken is not None:
         scale = scale * taken

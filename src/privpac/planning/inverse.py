@@ -9,34 +9,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from io import StringIO
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.planning.plan import MAX_EPSILON, Target, read_records
+from privpac.exact import Rational
+from privpac.guarantee import Neighbours, positive_int
+from privpac.planning.plan import MAX_EPSILON, Asked, read_records, read_setting, rule_target
+from privpac.planning.tables import as_text, found_row, plan_grid, plan_words, share
 
-__all__ = ["InversePlan", "InverseRow", "least_alpha", "least_epsilon"]
+if TYPE_CHECKING:
+    from privpac.planning.choose import Choice
+    from privpac.planning.population import Population
 
-_COARSE, _FINE = 16, 8
+__all__ = ["InversePlan", "InverseRow", "invert", "least_alpha", "least_epsilon"]
+
+_COARSE, _FINE = 16, 256
+_TINY = Fraction(1, 10**6)
 _RANGES = {"alpha": (1e-4, 0.9), "epsilon": (1e-3, float(MAX_EPSILON))}
 
 
 @dataclass(frozen=True)
 class InverseRow:
-    """One method: the least value for each number of records per user; None where nothing is certified."""
+    """One method: the least value for each number of records per user; None where nothing is certified.
+
+    ``kind`` as in :class:`PlanRow`; a predicted row names its model in ``assumption``.
+    """
 
     method: str
     kind: str
     values: tuple[Fraction | None, ...]
+    assumption: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"method": self.method, "kind": self.kind, "values": [None if v is None else float(v) for v in self.values]}
+        values = [None if v is None else float(v) for v in self.values]
+        return {"method": self.method, "kind": self.kind, "assumption": self.assumption, "values": values}
+
+    def words(self) -> str:
+        """What the row rests on, in a line."""
+        return f"{self.method}: assumes {self.assumption}" if self.assumption else self.method
+
+    def cells(self) -> list[str]:
+        """The numbers as they are printed."""
+        return ["-" if v is None else f"{float(v):.3g}" if v >= _TINY else "< 1e-6" for v in self.values]
 
 
 @dataclass(frozen=True)
@@ -47,36 +66,76 @@ class InversePlan:
     target: dict[str, Any]
     records_per_user: tuple[int, ...]
     rows: tuple[InverseRow, ...]
+    asked: Asked | None = field(default=None, compare=False, repr=False)
 
     def row(self, method: str) -> InverseRow:
+        return found_row(self.rows, method)
+
+    @property
+    def note(self) -> str:
+        """What is left out, and why."""
+        return getattr(self.asked.target, "note", "") if self.asked else ""
+
+    # Made on first use
+
+    @cached_property
+    def recommendation(self) -> Choice | None:
+        """The method to use and the reason, from public numbers only; for the middle one of the numbers of records per user."""
+        from privpac.planning.outlook import recommend
+
+        return recommend(self)
+
+    @cached_property
+    def predicted(self) -> tuple[InverseRow, ...]:
+        """The excess error that so many users of the stated model lead to, or the epsilon it takes there: simulated, not certified."""
+        from privpac.planning.outlook import predicted_values
+
+        return predicted_values(self)
+
+    @cached_property
+    def cost_per_record(self) -> dict[str, tuple[float | None, ...]]:
+        """For each certified method, all records of these users against users with one record each, for the same promise."""
+        costs: dict[str, tuple[float | None, ...]] = {}
         for row in self.rows:
-            if row.method == method:
-                return row
-        raise ParameterError(f"the plan has no method {method!r}; it has {', '.join(repr(row.method) for row in self.rows)}")
+            if row.kind == "certified":
+                costs[row.method] = tuple(self._cost(row.method, m, value) for m, value in zip(self.records_per_user, row.values))
+        return costs
 
-    def to_dict(self) -> dict[str, Any]:
-        rows = [row.to_dict() for row in self.rows]
-        return {"quantity": self.quantity, "target": self.target, "records_per_user": list(self.records_per_user), "rows": rows}
+    def _cost(self, method: str, m: int, value: Fraction | None) -> float | None:
+        if value is None or self.asked is None:
+            return None
+        return 1.0 if m == 1 else share(self.asked.n_users, m, self.asked.certify(method, 1, **{self.quantity: value}))
 
-    def table(self) -> Any:
+    # What is shown
+
+    def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
+        """Plain values for JSON; ``predict=False`` leaves the predictions out."""
+        choice = self.recommendation
+        return {
+            "quantity": self.quantity,
+            "target": self.target,
+            "records_per_user": list(self.records_per_user),
+            "rows": [row.to_dict() for row in self.rows],
+            "note": self.note,
+            "cost_per_record": {method: list(costs) for method, costs in self.cost_per_record.items()},
+            "recommendation": None if choice is None else {"method": choice.method, "reason": choice.reason},
+            "predicted": [row.to_dict() for row in self.predicted] if predict else [],
+        }
+
+    def table(self, *, predict: bool = True) -> Any:
         """A rich table for the terminal."""
-        from rich.table import Table
-
         title = f"least {self.quantity}: " + ", ".join(f"{name} {value}" for name, value in self.target.items())
-        table = Table(title=title, title_justify="left", caption="- : nothing is certified", caption_justify="left")
-        table.add_column("records per user →", overflow="fold")
-        for m in self.records_per_user:
-            table.add_column(str(m), justify="right", no_wrap=True)
-        for row in self.rows:
-            table.add_row(f"{row.method} ({row.kind})", *("-" if v is None else f"{float(v):.3g}" for v in row.values))
-        return table
+        return plan_grid(title, "- : nothing is certified", self, predict=predict)
+
+    def words(self, *, predict: bool = True) -> list[str]:
+        """What the rows rest on, and the recommendation."""
+        return plan_words(self, predict=predict)
 
     def __str__(self) -> str:
-        from rich.console import Console
+        from privpac.planning.outlook import quick
 
-        out = Console(file=StringIO(), width=110, force_terminal=False)
-        out.print(self.table())
-        return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())  # type: ignore[attr-defined]
+        predict = quick(self)
+        return as_text(self.table(predict=predict), self.words(predict=predict))
 
 
 def least_alpha(concept: ConceptClass, *, n_users: int, epsilon: Rational, **more: Any) -> InversePlan:
@@ -107,49 +166,97 @@ def _inverse(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
     setting: str | None = None,
+    users: str | None = None,
+    population: Population | None = None,
+    model_noise: Rational | None = None,
+    every_method: bool = False,
 ) -> InversePlan:
-    if not isinstance(concept, ConceptClass):
-        raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
-    n, relation = positive_int(n_users, "n_users"), one_of(Neighbours, neighbours, "neighbours")
+    spent = (1 if epsilon is None else epsilon, "1/2" if alpha is None else alpha)
+    base = rule_target(concept, *spent, beta, neighbours, noise, users, population, model_noise, every_method)
+    shown = {"users": str(n_users), **({"epsilon": str(epsilon)} if alpha is None else {"alpha": str(alpha)}), "beta": str(beta)}
+    shown |= {"neighbours": str(base.neighbours)} | ({} if noise is None else {"noise": str(noise)})
     sizes = read_records(records_per_user)
-    eps = Fraction(1) if epsilon is None else rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
-    a = Fraction(1, 2) if alpha is None else rational(alpha, "alpha", above=0, below=1)
-    flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
-    base = Target(concept, eps, a, rational(beta, "beta", above=0, below=1), relation, flips)
-    rows = []
-    for place, (method, _, _, kind) in enumerate(base.methods(setting)):
+    return invert(base, quantity=quantity, n_users=n_users, sizes=sizes, shown=shown, setting=read_setting(setting))
 
-        def certify(value: Fraction, m: int, place: int = place) -> Certificate:
-            asked: Target = replace(base, alpha=value) if quantity == "alpha" else replace(base, epsilon=value)
-            found: Certificate = asked.methods(setting)[place][1](m)
+
+def invert(
+    target: Any, *, quantity: str, n_users: int, sizes: Iterable[int], shown: dict[str, str], setting: str | None = None
+) -> InversePlan:
+    """The least ``alpha`` or ``epsilon`` of any target (see :func:`plan_target`) for ``n_users`` users, method by method.
+
+    A target whose certificates are dear may have a field ``within``: a number of users of which only is asked whether they are enough.
+    """
+    if quantity not in _RANGES:
+        raise ParameterError(f"quantity must be 'alpha' or 'epsilon', got {quantity!r}")
+    n, records = positive_int(n_users, "n_users"), tuple(sizes)
+    rows, probe = [], replace(target, within=n) if hasattr(target, "within") else target
+    for place, (method, _, also, kind) in enumerate(target.methods(setting)):
+        assumed: list[str] = []
+
+        def certify(value: Fraction, m: int, place: int = place, assumed: list[str] = assumed) -> Certificate:
+            found: Certificate = replace(probe, **{quantity: value}).methods(setting)[place][1](m)
+            assumed[:] = [found.assumption]
             return found
 
-        rows.append(InverseRow(method, kind, tuple(_least(certify, m, n, quantity, lower=kind == "lower bound") for m in sizes)))
-    fixed = {"users": str(n), **({"epsilon": str(epsilon)} if alpha is None else {"alpha": str(alpha)}), "beta": str(beta)}
-    return InversePlan(quantity, {**fixed, "neighbours": str(relation)}, sizes, tuple(rows))
+        values, start = [], _COARSE // 2
+        for m in records:
+            value, start = _least(certify, m, n, quantity, start, lower=kind == "lower bound")
+            values.append(value)
+        rows.append(InverseRow(method, kind, tuple(values), "".join([*assumed, also]) if assumed else ""))
+    return InversePlan(quantity, dict(shown), records, tuple(rows), Asked(target, setting, n))
 
 
-def _least(certify: Callable[[Fraction, int], Certificate], m: int, n: int, quantity: str, *, lower: bool) -> Fraction | None:
-    """The least value at which ``n`` users are certified (or, for a lower bound, no longer excluded)."""
+def _least(
+    certify: Callable[[Fraction, int], Certificate], m: int, n: int, quantity: str, start: int, *, lower: bool
+) -> tuple[Fraction | None, int]:
+    """The least value at which ``n`` users are certified (or, for a lower bound, no longer excluded).
 
-    def enough(exponent: float) -> bool:
-        try:
-            users = certify(_rounded(math.exp(exponent), up=not lower), m).n_users
-        except (ParameterError, TooLargeError):
-            return lower
-        return lower if users is None else users <= n
-
-    # Some bounds have ranges of their own, so the largest value need not be the easiest: look along a coarse grid first.
+    On a fine logarithmic grid.  Some bounds have ranges of their own, so the largest value need not be the easiest: coarse steps first,
+    outwards from ``start``, where the last search ended; then the fine step, guessed from the numbers of users on both sides.
+    """
     first, last = (math.log(end) for end in _RANGES[quantity])
-    grid = [first + (last - first) * i / _COARSE for i in range(_COARSE + 1)]
-    place = next((i for i, exponent in enumerate(grid) if enough(exponent)), None)
-    if place is None:
-        return None
-    low, high = grid[max(place - 1, 0)], grid[place]
-    for _ in range(_FINE if place else 0):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return _rounded(math.exp(low if lower else high), up=not lower)
+    users: dict[int, int | None] = {}
+
+    def value(step: int) -> Fraction:
+        return _rounded(math.exp(first + (last - first) * step / (_COARSE * _FINE)), up=not lower)
+
+    def enough(step: int) -> bool:
+        if step not in users:
+            try:
+                users[step] = certify(value(step), m).n_users
+            except (ParameterError, TooLargeError):
+                users[step] = None
+        found = users[step]
+        return lower if found is None else found <= n
+
+    place = _coarse_place(lambda i: enough(i * _FINE), start)
+    if place is None or (lower and place == 0):  # a lower bound that excludes nothing in the whole range says nothing
+        return None, start
+    low, high = max(place - 1, 0) * _FINE, place * _FINE
+    # Always: enough at ``high``, not at ``low``.  A guess is followed by its neighbour, which often ends the search.
+    guesses = 0
+    while high - low > 1:
+        step = _guess(low, high, users[low], users[high], n) if guesses % 3 < 2 else (low + high) // 2
+        guesses += 1
+        low, high = (low, step) if enough(step) else (step, high)
+    return value(low if lower else high), place
+
+
+def _coarse_place(enough: Callable[[int], bool], start: int) -> int | None:
+    """A coarse step that is enough while the one before is not, near ``start``; None if none is enough."""
+    upwards = next((i for i in range(start, _COARSE + 1) if enough(i)), None)
+    place = upwards if upwards is not None else next((i for i in range(start - 1, -1, -1) if enough(i)), None)
+    while place is not None and place > 0 and enough(place - 1):
+        place -= 1
+    return place
+
+
+def _guess(low: int, high: int, users_low: int | None, users_high: int | None, n: int) -> int:
+    """Where a power law through both ends reaches ``n`` users: the step that is then just enough, or the one before it."""
+    if not users_low or not users_high or users_low <= users_high:
+        return (low + high) // 2
+    share = (math.log(users_low) - math.log(max(n, 1))) / (math.log(users_low) - math.log(users_high))
+    return min(high - 1, max(low + 1, round(low + share * (high - low))))
 
 
 def _rounded(value: float, *, up: bool) -> Fraction:

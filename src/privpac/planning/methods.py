@@ -15,8 +15,8 @@ from privpac.learners.base import Learner
 
 __all__ = ["METHODS", "Method", "build_learner", "named_class"]
 
-PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise")
-"""Declarations that a method may have no use for; they are then ignored instead of refused."""
+PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "users", "population")
+"""Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of refused."""
 
 
 @dataclass(frozen=True)

@@ -1,37 +1,43 @@
-"""Certified numbers of users for every applicable method, next to what no method can beat.
+"""Certified numbers of users for every applicable method, next to what no method can beat and to what a stated model lets expect.
 
-A plan is a pure function of public numbers: the class of rules, epsilon, the accuracy ``alpha`` and failure probability
+A plan is a pure function of public numbers: what is to be learned, epsilon, the accuracy ``alpha`` and failure probability
 ``beta`` wanted, and how many records each user is known to hold.  Certified numbers hold for every law the stated assumption
-allows and are pessimistic for milder ones.
+allows and are pessimistic for milder ones.  Predictions hold for the model they name, and are made when they are first looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from fractions import Fraction
-from io import StringIO
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from privpac.bounds import (
-    Certificate,
-    certify_own_clip,
-    certify_regret_agnostic,
-    certify_regret_bounded_noise,
-    lower_agnostic_vc,
-    plan_pairwise,
-    plan_realizable,
-    plan_user_agnostic,
-    regret_split,
-)
+from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule
-from privpac.concepts.thresholds import Thresholds
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.planning.tables import as_text, found_row, plan_grid, plan_words, share
+from privpac.planning.target import Target
 
-__all__ = ["MAX_EPSILON", "STANDARD_RECORDS", "Plan", "PlanRow", "Target", "plan_row", "plan_users", "read_records"]
+if TYPE_CHECKING:
+    from privpac.planning.choose import Choice
+    from privpac.planning.population import Population
+
+__all__ = [
+    "MAX_EPSILON",
+    "STANDARD_RECORDS",
+    "Asked",
+    "Plan",
+    "PlanRow",
+    "Target",
+    "plan_row",
+    "plan_target",
+    "plan_users",
+    "read_records",
+    "read_setting",
+    "rule_target",
+]
 
 STANDARD_RECORDS = (1, 4, 16, 64, 256)
 """Numbers of records per user that are planned for when none is declared."""
@@ -42,7 +48,10 @@ MAX_EPSILON = 100
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One method: how many users for each number of records per user; None where no number is certified."""
+    """One method: how many users for each number of records per user; None where there is no such number.
+
+    ``kind``: "certified" (enough), "lower bound" (fewer are not) or "predicted" (on the model that ``assumption`` names).
+    """
 
     method: str
     kind: str
@@ -65,6 +74,33 @@ class PlanRow:
             [*([f"assumes {self.assumption}"] if self.assumption else []), *([self.note] if self.note else [])]
         )
 
+    def cells(self) -> list[str]:
+        """The numbers as they are printed."""
+        return ["-" if n is None else f"{n:,}" for n in self.n_users]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The question behind a plan, so that a recommendation, costs and predictions can be made when they are looked at."""
+
+    target: Any
+    setting: str | None = None
+    n_users: int | None = None
+
+    def certify(self, method: str, m: int, **changed: Any) -> int | None:
+        """Users certified for one row, perhaps at another ``alpha`` or ``epsilon``; None where nothing is."""
+        from dataclasses import replace
+
+        target = replace(self.target, **changed) if changed else self.target
+        for name, certify, _, _ in target.methods(self.setting):
+            if name == method:
+                try:
+                    found: Certificate = certify(m)
+                except (ParameterError, TooLargeError):
+                    return None
+                return found.n_users
+        return None
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -73,37 +109,75 @@ class Plan:
     target: dict[str, Any]
     records_per_user: tuple[int, ...]
     rows: tuple[PlanRow, ...]
+    asked: Asked | None = field(default=None, compare=False, repr=False)
 
     def row(self, method: str) -> PlanRow:
+        return found_row(self.rows, method)
+
+    @property
+    def note(self) -> str:
+        """What is left out, and why."""
+        return getattr(self.asked.target, "note", "") if self.asked else ""
+
+    # Made on first use
+
+    @cached_property
+    def recommendation(self) -> Choice | None:
+        """The method to use and the reason, from public numbers only; for the middle one of the numbers of records per user."""
+        from privpac.planning.outlook import recommend
+
+        return recommend(self)
+
+    @cached_property
+    def predicted(self) -> tuple[PlanRow, ...]:
+        """Users at which a method's mean excess error on the stated model is at most ``alpha``: simulated, not certified."""
+        from privpac.planning.outlook import predicted_rows
+
+        return predicted_rows(self)
+
+    @cached_property
+    def cost_per_record(self) -> dict[str, tuple[float | None, ...]]:
+        """For each certified method, users times records against one record per user.
+
+        1: a further record of the same person is worth as much as one of somebody new; 10: it takes ten times as many records in all.
+        """
+        costs: dict[str, tuple[float | None, ...]] = {}
         for row in self.rows:
-            if row.method == method:
-                return row
-        raise ParameterError(f"the plan has no method {method!r}; it has {', '.join(repr(row.method) for row in self.rows)}")
+            if row.kind == "certified":
+                known = dict(zip(self.records_per_user, row.n_users))
+                alone = known[1] if 1 in known else self.asked.certify(row.method, 1) if self.asked else None
+                costs[row.method] = tuple(share(n, m, alone) for m, n in zip(self.records_per_user, row.n_users))
+        return costs
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"target": self.target, "records_per_user": list(self.records_per_user), "rows": [row.to_dict() for row in self.rows]}
+    # What is shown
 
-    def table(self) -> Any:
+    def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
+        """Plain values for JSON; ``predict=False`` leaves the predictions out."""
+        choice = self.recommendation
+        return {
+            "target": self.target,
+            "records_per_user": list(self.records_per_user),
+            "rows": [row.to_dict() for row in self.rows],
+            "note": self.note,
+            "cost_per_record": {method: list(costs) for method, costs in self.cost_per_record.items()},
+            "recommendation": None if choice is None else {"method": choice.method, "reason": choice.reason},
+            "predicted": [row.to_dict() for row in self.predicted] if predict else [],
+        }
+
+    def table(self, *, predict: bool = True) -> Any:
         """A rich table for the terminal."""
-        from rich.table import Table
-
         title = "users needed: " + ", ".join(f"{name} {value}" for name, value in self.target.items())
-        table = Table(title=title, title_justify="left", caption="- : not certified at any number of users", caption_justify="left")
-        table.add_column("records per user →", overflow="fold")
-        for m in self.records_per_user:
-            table.add_column(str(m), justify="right", no_wrap=True)
-        for row in self.rows:
-            table.add_row(f"{row.method} ({row.kind})", *("-" if n is None else f"{n:,}" for n in row.n_users))
-        return table
+        return plan_grid(title, "- : no number of users", self, predict=predict)
+
+    def words(self, *, predict: bool = True) -> list[str]:
+        """What the rows rest on, and the recommendation."""
+        return plan_words(self, predict=predict)
 
     def __str__(self) -> str:
-        from rich.console import Console
+        from privpac.planning.outlook import quick
 
-        out = Console(file=StringIO(), width=110, force_terminal=False)
-        out.print(self.table())
-        for row in self.rows:
-            out.print(row.words(), markup=False, highlight=False)
-        return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())  # type: ignore[attr-defined]
+        predict = quick(self)
+        return as_text(self.table(predict=predict), self.words(predict=predict))
 
 
 def plan_users(
@@ -116,33 +190,66 @@ def plan_users(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
     setting: str | None = None,
+    users: str | None = None,
+    population: Population | None = None,
+    model_noise: Rational | None = None,
+    every_method: bool = False,
 ) -> Plan:
     """How many users are certified to suffice for excess error at most ``alpha`` with probability ``1 - beta``?
 
     ``noise`` (thresholds): each label is wrong with at most this probability at every x, which certifies far fewer users.
-    ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.  Where a method certifies nothing, or its bound is
-    out of reach for these numbers, its row says so.
+    ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.  ``users``, ``population`` and ``model_noise`` set the
+    model of the predictions, as for :func:`privpac.plan`.  Where a method certifies nothing, or its bound is out of reach for these
+    numbers, its row says so.
 
     >>> import privpac as pp
     >>> plan_users(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=16).row("realizable selection").n_users
     (24,)
     """
+    task = rule_target(concept, epsilon, alpha, beta, neighbours, noise, users, population, model_noise, every_method)
+    shown = {"epsilon": str(epsilon), "alpha": str(alpha), "beta": str(beta), "neighbours": str(task.neighbours)}
+    shown |= {} if noise is None else {"noise": str(noise)}
+    return plan_target(task, read_records(records_per_user), shown, read_setting(setting))
+
+
+def rule_target(
+    concept: ConceptClass,
+    epsilon: Rational,
+    alpha: Rational,
+    beta: Rational,
+    neighbours: Neighbours | str,
+    noise: Rational | None,
+    users: str | None = None,
+    population: Population | None = None,
+    model_noise: Rational | None = None,
+    every_method: bool = False,
+) -> Target:
+    """The numbers, read and checked."""
+    from privpac.planning.people import read_users
+    from privpac.planning.population import Population
+
     if not isinstance(concept, ConceptClass):
         raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
-    if setting not in (None, "realizable", "agnostic"):
-        raise ParameterError(f"setting must be 'realizable' or 'agnostic', got {setting!r}")
+    if population is not None and not isinstance(population, Population):
+        raise TypeError(f"population must come from public_population or sampled_population, got {type(population).__name__}")
+    if population is not None and (users is not None or model_noise is not None):
+        raise ParameterError("a population is a model of the people: leave out users and model_noise")
+    if population is not None and type(population.concept) is not type(concept):
+        raise ParameterError(f"the population has rules of {type(population.concept).__name__}, asked for are {type(concept).__name__}")
     relation = one_of(Neighbours, neighbours, "neighbours")
     eps = rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
     a, b = rational(alpha, "alpha", above=0, below=1), rational(beta, "beta", above=0, below=1)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
-    sizes = read_records(records_per_user)
-    task = Target(concept, eps, a, b, relation, flips)
     concept.size  # noqa: B018  # a class without its domains is refused here, once, and not in every row
-    rows = [plan_row(method, certify, sizes, also, kind) for method, certify, also, kind in task.methods(setting)]
-    target = {"epsilon": str(epsilon), "alpha": str(alpha), "beta": str(beta), "neighbours": str(relation)}
-    if noise is not None:
-        target["noise"] = str(noise)
-    return Plan(target, sizes, tuple(rows))
+    known = None if users is None else read_users(users)
+    modelled = None if model_noise is None else rational(model_noise, "model_noise", minimum=0, below="1/2")
+    return Target(concept, eps, a, b, relation, flips, known, population, modelled, bool(every_method))
+
+
+def read_setting(setting: str | None) -> str | None:
+    if setting not in (None, "realizable", "agnostic"):
+        raise ParameterError(f"setting must be 'realizable' or 'agnostic', got {setting!r}")
+    return setting
 
 
 def read_records(records: int | Iterable[int] | None) -> tuple[int, ...]:
@@ -152,6 +259,19 @@ def read_records(records: int | Iterable[int] | None) -> tuple[int, ...]:
     if not given:
         raise ParameterError("records_per_user needs at least one number")
     return tuple(positive_int(m, "records_per_user") for m in given)
+
+
+def plan_target(target: Any, sizes: Iterable[int], shown: dict[str, str], setting: str | None = None) -> Plan:
+    """The plan of any target: one row for each of its methods.
+
+    A target is a frozen dataclass with fields ``alpha`` and ``epsilon`` and ``methods(setting)``, a list of (name, certify(m) ->
+    Certificate, what else is assumed, kind).  It may have ``recommend(n_users, records_per_user) -> Choice`` (else the method with the
+    fewest certified users is recommended), ``simulations(setting) -> list[Simulation]`` for predictions, and a ``note``.  ``shown``: the
+    numbers as they were typed.
+    """
+    records = tuple(sizes)
+    rows = [plan_row(method, certify, records, also, kind) for method, certify, also, kind in target.methods(setting)]
+    return Plan(dict(shown), records, tuple(rows), Asked(target, setting))
 
 
 def plan_row(method: str, certify: Callable[[int], Certificate], sizes: Iterable[int], also: str = "", kind: str = "certified") -> PlanRow:
@@ -168,120 +288,3 @@ def plan_row(method: str, certify: Callable[[int], Certificate], sizes: Iterable
             numbers.append(certificate.n_users)
             assumption = certificate.assumption + also
     return PlanRow(method, kind, assumption, tuple(numbers), note)
-
-
-@dataclass(frozen=True)
-class Target:
-    """What is wanted, as public numbers, and the certificates of every method for it."""
-
-    concept: ConceptClass
-    epsilon: Fraction
-    alpha: Fraction
-    beta: Fraction
-    neighbours: Neighbours
-    noise: Fraction | None
-
-    def methods(self, setting: str | None) -> list[tuple[str, Callable[[int], Certificate], str, str]]:
-        """Name, users certified for a number of records per user, what else is assumed, and the kind of number."""
-        rows: list[tuple[str, Callable[[int], Certificate], str, str]] = []
-        if setting != "agnostic":
-            rows.append(("realizable selection", self.realizable, "", "certified"))
-        if setting != "realizable":
-            rows.append(("regret selection", self.regret, self.declared, "certified"))
-            if self.noise is not None and self.on_a_line:
-                rows.append(("regret selection, bounded noise", self.regret_noise, self.declared, "certified"))
-            rows.append(("per-user mean", self.mean, "", "certified"))
-            rows.append(("user agnostic selection", self.user_agnostic, "", "certified"))
-            rows.append(("pairwise selection", self.pairwise, "", "certified"))
-            rows.append(("any private agnostic learner", self.lower, "", "lower bound"))
-        return rows
-
-    @property
-    def on_a_line(self) -> bool:
-        return isinstance(self.concept, Thresholds) and self.concept.direction != "both"
-
-    @property
-    def _common(self) -> dict[str, Any]:
-        return {"alpha": self.alpha, "beta": self.beta}
-
-    @property
-    def declared(self) -> str:
-        """The learner's clip follows a number of users: public under replace, to be declared under add-remove."""
-        return ", their number declared (public_n_users)" if self.neighbours is Neighbours.ADD_REMOVE else ""
-
-    def _own_clip(self, m: int, certify: Any) -> Certificate:
-        """The learner's own clip grows with the number of users: the n at which its own rule is certified."""
-        theta = regret_split(self.epsilon, self.neighbours, 1).theta
-        return certify_own_clip(lambda n: ClipRule(theta, n, self.concept.bits)(m), lambda tau: certify(m, tau, theta))
-
-    def realizable(self, m: int) -> Certificate:
-        return plan_realizable(
-            log_size=self.concept.log_size, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
-        )
-
-    def _agnostic(self, m: int, tau: int, theta: Fraction) -> Certificate:
-        """The better of the certificates at the learner's rate and at rate 1: the proof holds for every rate up to its own."""
-        found = [
-            certify_regret_agnostic(
-                records_per_user=m,
-                tau=tau,
-                theta=rate,
-                log_size=self.concept.log_size,
-                levels=DEFAULT_LEVELS,
-                log_class_size=None if self.on_a_line else self.concept.log_size,
-                **self._common,
-            )
-            for rate in ((theta, Fraction(1)) if theta > 1 else (theta,))
-        ]
-        return min(found, key=lambda c: (c.n_users is None, c.n_users or 0))
-
-    def regret(self, m: int) -> Certificate:
-        return self._own_clip(m, self._agnostic)
-
-    def regret_noise(self, m: int) -> Certificate:
-        def certify(records: int, tau: int, theta: Fraction) -> Certificate:
-            return certify_regret_bounded_noise(
-                records_per_user=records,
-                tau=tau,
-                theta=theta,
-                log_size=self.concept.log_size,
-                noise=self.noise or 0,
-                levels=DEFAULT_LEVELS,
-                **self._common,
-            )
-
-        return self._own_clip(m, certify)
-
-    def mean(self, m: int) -> Certificate:
-        return self._agnostic(m, m, regret_split(self.epsilon, self.neighbours, 1).theta)
-
-    def user_agnostic(self, m: int) -> Certificate:
-        return plan_user_agnostic(
-            log_size=self.concept.log_size,
-            dimension=self.concept.vc_dimension,
-            records_per_user=m,
-            epsilon=self.epsilon,
-            neighbours=self.neighbours,
-            truncate=True,
-            **self._common,
-        )
-
-    def pairwise(self, m: int) -> Certificate:
-        return plan_pairwise(
-            log_size=self.concept.log_size,
-            epsilon=self.epsilon,
-            alpha1=self.alpha,
-            beta=self.beta,
-            records_per_user=m,
-            neighbours=self.neighbours,
-        )
-
-    def lower(self, m: int) -> Certificate:
-        return lower_agnostic_vc(
-            self.concept.vc_dimension,
-            alpha=self.alpha,
-            epsilon=self.epsilon,
-            records_per_user=m,
-            success=1 - self.beta,
-            neighbours=self.neighbours,
-        )

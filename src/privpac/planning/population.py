@@ -2,6 +2,7 @@
 
 A comparison needs the truth: the error of a rule over *all* users of a public table, each user weighing the same, or over the law of a
 stated model.  Both are a :class:`Population`: users in memory, a class of rules bound to their columns, and a way to draw data sets.
+Models of one's own come in as a function that draws users (:func:`sampled_population`), with a large public sample as the truth.
 
 A public table is its own truth: a data set is a draw of its users without replacement (all of them: the table itself).  The stated
 model of cut-offs is the planner's: x uniform on ``values`` codes, the best cut in the middle, every label wrong with probability
@@ -12,7 +13,8 @@ Nothing here is private: errors and best rules are functions of the records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,13 +25,25 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Mean
 from privpac.concepts.thresholds import Thresholds
-from privpac.data import Integers, UserData
+from privpac.data import Domain, Integers, UserData
+from privpac.data.schema import OnInvalid
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Unit, positive_int
 from privpac.law.blocks import BlockLaw
 
-__all__ = ["Floats64", "Population", "features_of_users", "generated_population", "public_population"]
+__all__ = [
+    "Draw",
+    "Floats64",
+    "Population",
+    "features_of_users",
+    "first_users",
+    "generated_population",
+    "law_blocks",
+    "public_population",
+    "sampled_population",
+    "users_from_codes",
+]
 
 Floats64 = NDArray[np.float64]
 
@@ -39,7 +53,16 @@ STEPS = 1 << 24
 MOST_PARTS = 200
 """The largest denominator of the label noise of a generated population."""
 
+TRUTH_USERS = 4096
+"""Users of the public sample that stands for the truth of a model given as a function."""
+
+DENSE = 1 << 20
+"""Classes of at most this many rules have their excess errors listed rule by rule."""
+
 _EXACT = 1 << 62
+
+Draw = Callable[[int, np.random.Generator], UserData]
+"""Draws a data set of so many users."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,6 +85,12 @@ class Population:
         starts = _ids([first for first, _, _ in blocks], self.concept.size)
         scores = np.array([score for _, _, score in blocks], dtype=np.float64)
         return starts, (scores - scores.min()) / (STEPS * self.users.n_users)
+
+    @cached_property
+    def _summed(self) -> Floats64:
+        """The excess errors of the rules before each id, summed."""
+        starts, excess = self._errors
+        return np.append(0.0, np.cumsum(np.repeat(excess, np.diff(np.append(starts, self.concept.size)))))
 
     @cached_property
     def best(self) -> int:
@@ -125,17 +154,19 @@ class Population:
 
     def expected_excess(self, law: BlockLaw) -> float:
         """The mean excess error of a rule drawn from a law over the class, block by block in double precision."""
+        firsts, counts, scores = law_blocks(law, self.concept.size)
+        if self.concept.size <= DENSE:
+            weight = np.exp(-float(law.eta or 0) * (scores - scores.min()))
+            summed = self._summed[firsts + counts.astype(np.int64)] - self._summed[firsts]
+            return float(np.sum(weight * summed) / np.sum(weight * counts))  # no threads of linear algebra for so little
         starts, excess = self._errors
-        blocks = [(cell.start, score) for cell, score in law.blocks if isinstance(cell, range)]
-        firsts = _ids([first for first, _ in blocks], self.concept.size)
-        scores = np.array([score for _, score in blocks], dtype=np.float64)
         # The common refinement of the law's blocks and the error's: on each part both are constant.
         edges = np.union1d(firsts, starts)
         lengths = np.diff(np.append(edges, _ids([self.concept.size], self.concept.size))).astype(np.float64)
         chosen = np.searchsorted(firsts, edges, side="right") - 1
         logs = np.log(lengths) - float(law.eta or 0) * (scores - scores.min())[chosen]
         weight = np.exp(logs - logs.max())
-        return float(weight @ excess[np.searchsorted(starts, edges, side="right") - 1] / weight.sum())
+        return float(np.sum(weight * excess[np.searchsorted(starts, edges, side="right") - 1]) / weight.sum())
 
     # Data sets
 
@@ -149,10 +180,23 @@ class Population:
         # Every user of the truth holds equally many records: a uniform record is a draw from the model.
         rows = rng.integers(0, self.users.n_records, n_users * m)
         assert self.users.labels is not None
-        ids = np.repeat(np.arange(n_users), m)
-        columns = {name: self.users.codes[name][rows] for name in self.columns}
-        features = {name: self.users.features[name] for name in self.columns}
-        return UserData.from_arrays(np.stack(list(columns.values()), axis=1), self.users.labels[rows], ids, features=features)
+        codes = {name: self.users.codes[name][rows] for name in self.columns}
+        return users_from_codes(np.full(n_users, m), codes, self.users.labels[rows], self.users.features)
+
+    def growing(self, seed: tuple[int, ...]) -> Callable[[int], UserData]:
+        """Nested data sets of one seed: fewer users are the first of the more."""
+        most, parts = self.largest(), [self.draw(1, np.random.default_rng([*seed, 0]))]
+        if most is not None:
+            order = np.random.default_rng([*seed]).permutation(most)
+            return lambda n: self.users.take(order[:n])
+
+        def first(n: int) -> UserData:
+            while parts[-1].n_users < n:
+                held = parts[-1].n_users
+                parts.append(_joined(parts[-1], self.draw(held, np.random.default_rng([*seed, held]))))
+            return first_users(parts[-1], n)
+
+        return first
 
     def largest(self) -> int | None:
         """The most users a data set can have; None for a generated population."""
@@ -162,6 +206,53 @@ class Population:
 def _ids(values: list[int], size: int) -> NDArray[Any]:
     """Ids as an array that holds them exactly."""
     return np.array(values, dtype=np.int64 if size < _EXACT else object)
+
+
+def law_blocks(law: BlockLaw, size: int) -> tuple[NDArray[Any], Floats64, Floats64]:
+    """First ids (exact), numbers of rules and scores of a law's blocks, as arrays."""
+    assert law.lows is not None
+    counts = law.span.astype(np.float64) + 1
+    for i, count in law.big.items():
+        counts[i] = count
+    begins = [first for first, _ in law.segments]
+    lengths = np.diff([*begins, len(law)])
+    if size < _EXACT:
+        firsts: NDArray[Any] = law.lows.astype(np.int64) + np.repeat(np.array([offset for _, offset in law.segments], np.int64), lengths)
+    else:
+        offsets = [offset for (_, offset), length in zip(law.segments, lengths.tolist()) for _ in range(length)]
+        firsts = _ids([offset + low for offset, low in zip(offsets, law.lows.tolist())], size)
+    return firsts, counts, law.score.astype(np.float64)
+
+
+# Users from arrays of codes, without a table's checks
+
+
+def users_from_codes(
+    sizes: NDArray[np.int64], codes: Mapping[str, NDArray[Any]], labels: NDArray[Any], features: Mapping[str, Domain | None]
+) -> UserData:
+    """Users with these numbers of records, whose codes and labels follow one another."""
+    offsets = np.append(0, np.cumsum(sizes)).astype(np.int64)
+    columns = {name: values.astype(np.uint64) for name, values in codes.items()}
+    domains = {name: features[name] for name in codes}
+    return UserData(offsets, columns, labels.astype(np.uint8), domains, Unit.USER, OnInvalid.RAISE, "first", {}, None)
+
+
+def first_users(users: UserData, n_users: int) -> UserData:
+    """The first users of a data set in memory; no ids are kept."""
+    assert users.labels is not None
+    records = int(users.offsets[n_users])
+    columns = {name: values[:records] for name, values in users.codes.items()}
+    return replace(users, offsets=users.offsets[: n_users + 1], codes=columns, labels=users.labels[:records], _ids=None)
+
+
+def _joined(a: UserData, b: UserData) -> UserData:
+    assert a.labels is not None
+    assert b.labels is not None
+    codes = {name: np.concatenate([values, b.codes[name]]) for name, values in a.codes.items()}
+    return users_from_codes(np.concatenate([a.sizes, b.sizes]), codes, np.concatenate([a.labels, b.labels]), a.features)
+
+
+# Populations
 
 
 def public_population(users: UserData, concept: ConceptClass, *, name: str = "the table") -> Population:
@@ -176,6 +267,55 @@ def public_population(users: UserData, concept: ConceptClass, *, name: str = "th
     if kept.n_users == 0:
         raise ParameterError("the table has no user with records; a comparison needs some")
     return Population(name, kept, bound)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Sampled(Population):
+    """Data sets come from a function; ``users`` are one large draw of it."""
+
+    source: Draw | None = None
+
+    def draw(self, n_users: int, rng: np.random.Generator) -> UserData:
+        assert self.source is not None
+        return _checked_draw(self.source, self.concept, n_users, rng)[1]
+
+    def largest(self) -> int | None:
+        return None
+
+
+def sampled_population(
+    draw: Draw, concept: ConceptClass, *, truth_users: int = TRUTH_USERS, seed: int = 0, name: str = "a model of one's own"
+) -> Population:
+    """A model of one's own: ``draw(n, rng)`` makes a data set of ``n`` users, and one draw of ``truth_users`` stands for the truth.
+
+    The function must come from what is publicly known or assumed.  **It must not be fitted on the private table**: what is predicted
+    from it, and the method chosen with it, would be outputs of that table that no budget paid for.
+
+    >>> def draw(n, rng):
+    ...     x = rng.integers(0, 100, n * 5)
+    ...     return UserData.from_arrays(x, x >= 30, np.repeat(np.arange(n), 5), features={"x": Integers(0, 99)})
+    >>> sampled_population(draw, Thresholds(Integers(0, 99), "x"), truth_users=500).best
+    30
+    """
+    if not callable(draw):
+        raise TypeError(f"draw must be a function of a number of users and a generator, got {type(draw).__name__}")
+    n = positive_int(truth_users, "truth_users", maximum=1 << 20)
+    bound, users = _checked_draw(draw, concept, n, np.random.default_rng(positive_int(seed, "seed", minimum=0)))
+    kept = users.take(users.sizes > 0)
+    if kept.n_users == 0:
+        raise ParameterError("draw made no user with records; the truth needs some")
+    return _Sampled(name, kept, bound, None, draw)
+
+
+def _checked_draw(draw: Draw, concept: ConceptClass, n_users: int, rng: np.random.Generator) -> tuple[ConceptClass, UserData]:
+    users = draw(n_users, rng)
+    if not isinstance(users, UserData) or users.unit is not Unit.USER:
+        raise TypeError("draw must return UserData with user ids")
+    bound, held = concept.bind(users)
+    assert isinstance(held, UserData)
+    if held.n_users != n_users:
+        raise ParameterError(f"draw was asked for {n_users} users and made {held.n_users}")
+    return bound, held
 
 
 def generated_population(noise: Rational = "0.2", *, records_per_user: int = 16, values: int = 1024) -> Population:

@@ -1,26 +1,38 @@
 """What a learner is predicted to do on a stated model: the exact law on simulated data, never the mechanism's own draws.
 
-The standard model for cut-offs: x uniform on the domain, the best cut in its middle, every label wrong with probability
-``noise``.  A prediction is not a certificate: it holds for the model it names.
+A model is a :class:`~privpac.planning.population.Population`: the standard one of a class (:func:`standard_population`), a public table,
+or a function of one's own.  A prediction is not a certificate: it holds for the model it names.
+
+The mean excess error is over data sets of a fixed seed and over the law of the output, in double precision.  Where a learner first
+buys a noisy count of the users its law is taken at the true number; where it first buys an estimate of the least error, the mean
+is over the law of the estimate.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from privpac.concepts.thresholds import Thresholds
-from privpac.data import Integers, UserData
+from privpac.data import UserData
+from privpac.errors import AccuracyWarning, ParameterError
+from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
+from privpac.law import Law
 from privpac.law.blocks import BlockLaw
+from privpac.planning.models import standard_population
+from privpac.planning.population import Population
 
-__all__ = ["Prediction", "predict_excess", "uniform_noisy_users"]
+__all__ = ["Prediction", "predict_excess", "predict_on", "predicted_users", "standard_population"]
 
-POINTS = 1 << 20
-"""Simulated codes; the law over a larger domain has the same blocks, only wider."""
+MOST_USERS = 1 << 14
+MOST_REPEATS = 10_000
+_FINE = 64
+"""A predicted number of users is found up to one part in this many; its Monte-Carlo error is larger."""
 
 
 @dataclass(frozen=True)
@@ -35,40 +47,100 @@ class Prediction:
         return f"predicted excess error {self.excess:.4f} ± {self.error:.4f} ({self.model})"
 
 
-def uniform_noisy_users(n_users: int, records_per_user: int, noise: float, rng: np.random.Generator) -> UserData:
-    """Users of the standard model on ``POINTS`` codes."""
-    x = rng.integers(0, POINTS, n_users * records_per_user)
-    y = (x >= POINTS // 2) ^ (rng.random(len(x)) < noise)
-    ids = np.repeat(np.arange(n_users), records_per_user)
-    return UserData.from_arrays(x[:, None], y, ids, features={"x": Integers(0, POINTS - 1)})
+def predict_on(learner: Any, population: Population, *, n_users: int, repeats: int = 6, seed: int = 0) -> Prediction:
+    """Mean excess error of a selection learner on data sets of ``n_users`` users drawn from a population.
 
-
-def _block_table(law: BlockLaw) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """First cut, last cut and probability of each block, as doubles."""
-    cells = [(cell.start, cell.stop - 1, score) for cell, score in law.blocks if isinstance(cell, range)]
-    table = np.array(cells, dtype=np.float64)
-    eta = float(law.eta) if law.eta is not None else 0.0
-    weight = (table[:, 1] - table[:, 0] + 1) * np.exp(-eta * (table[:, 2] - table[:, 2].min()))
-    return table[:, 0], table[:, 1], weight / weight.sum()
-
-
-def _distance(first: NDArray[np.float64], last: NDArray[np.float64], best: float) -> NDArray[np.float64]:
-    """Mean of ``|cut - best|`` over each block."""
-    a, b = first - best, last - best
-    across = (a < 0) & (b > 0)
-    return np.where(across, (a**2 + b**2) / (2 * np.maximum(b - a, 1)), np.abs(a + b) / 2)
-
-
-def predict_excess(learner: Any, *, n_users: int, records_per_user: int, noise: float = 0.2, repeats: int = 6, seed: int = 0) -> Prediction:
-    """Mean excess error of a learner of cut-offs on the standard model; ``learner`` must have a law over cuts."""
-    n, m = positive_int(n_users, "n_users"), positive_int(records_per_user, "records_per_user")
-    rng = np.random.default_rng(seed)
-    twin = learner.with_(concept=Thresholds(Integers(0, POINTS - 1), "x"))
-    found = []
-    for _ in range(repeats):
-        users = uniform_noisy_users(n, m, noise, rng)
-        law = twin.law(users, given=n) if getattr(twin, "needs_count", False) else twin.law(users)
-        first, last, share = _block_table(law)
-        found.append(float(share @ _distance(first, last, POINTS // 2)) / POINTS * (1 - 2 * noise))
+    >>> from privpac.learners.regret import RegretSelection
+    >>> from privpac.data import Integers
+    >>> cuts = Thresholds(Integers(0, 1440))
+    >>> people = standard_population(cuts, records_per_user=16, noise="0.1")
+    >>> round(predict_on(RegretSelection(cuts, 1, public_n_users=100), people, n_users=100).excess, 3)
+    0.003
+    """
+    _check(learner, population)
+    n, k = positive_int(n_users, "n_users"), positive_int(repeats, "repeats", maximum=MOST_REPEATS)
+    most = population.largest()
+    if most is not None and n > most:
+        raise ParameterError(f"the population has {most} users, so n_users can be at most that; got {n}")
+    start = positive_int(seed, "seed", minimum=0)
+    twin = learner.with_(concept=population.concept)
+    found = [excess_on(twin, population.draw(n, np.random.default_rng([start, i])), population) for i in range(k)]
     spread = float(np.std(found, ddof=1)) / len(found) ** 0.5 if len(found) > 1 else float("nan")
-    return Prediction(float(np.mean(found)), spread, f"x uniform, label noise {noise}, {n} users with {m} records")
+    return Prediction(float(np.mean(found)), spread, f"{population.name}; {n} users")
+
+
+def predicted_users(
+    build: Callable[[int], Any], population: Population, *, alpha: Rational, repeats: int = 6, seed: int = 0, most: int = MOST_USERS
+) -> int | None:
+    """About the least number of users at which the mean excess error is at most ``alpha``; None if more than ``most`` (or all) are needed.
+
+    ``build(n)`` is the learner for ``n`` users.  Doubling, then bisection on nested data sets, up to one part in 64: the excess is taken to
+    fall with the number of users.
+    """
+    wanted = float(rational(alpha, "alpha", above=0, below=1))
+    k, top = positive_int(repeats, "repeats", maximum=MOST_REPEATS), positive_int(most, "most")
+    largest = population.largest() if isinstance(population, Population) else None
+    top = top if largest is None else min(top, largest)
+    start = positive_int(seed, "seed", minimum=0)
+    _check(build(1), population)
+    people = [population.growing((start, i)) for i in range(k)]
+
+    def enough(n: int) -> bool:
+        twin, total = build(n).with_(concept=population.concept), 0.0
+        for first in people:
+            total += excess_on(twin, first(n), population)
+            if total > wanted * k:  # excess errors are not negative: the rest cannot bring the mean down
+                return False
+        return True
+
+    high = 1
+    while not enough(high):
+        if high == top:
+            return None
+        high = min(2 * high, top)
+    low = high // 2
+    while high - low > max(1, low // _FINE):
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def predict_excess(
+    learner: Any, *, n_users: int, records_per_user: int, noise: Rational = 0.2, repeats: int = 6, seed: int = 0
+) -> Prediction:
+    """Mean excess error of a learner on the standard model of its class."""
+    concept = getattr(learner, "concept", None)
+    people = standard_population(Thresholds() if concept is None else concept, records_per_user=records_per_user, noise=noise)
+    if people is None:
+        raise ParameterError("this class has no affordable model: give predict_on a population of your own")
+    return predict_on(learner, people, n_users=n_users, repeats=repeats, seed=seed)
+
+
+def excess_on(learner: Any, data: UserData, population: Population) -> float:
+    """Mean excess error over the law of the rule that a learner would release from these data."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        if getattr(learner, "needs_count", False):
+            return population.expected_excess(_blocks(learner.law(data, given=data.n_users)))
+        if not getattr(learner, "estimates", False):
+            return population.expected_excess(_blocks(learner.law(data)))
+        bound = learner.bind(data)
+        estimates = learner.estimate_learner.law_of(bound)
+        shares = [(value, float(estimates.prob(value))) for value in estimates.support()]
+        # What has no weight in doubles costs as much time as what has.
+        kept = [(value, share) for value, share in shares if share > 1e-9]
+        total = sum(share for _, share in kept)
+        return sum(share * population.expected_excess(_blocks(learner.given_law(bound, value))) for value, share in kept) / total
+
+
+def _blocks(law: Law) -> BlockLaw:
+    if not isinstance(law, BlockLaw) or law.lows is None or law.eta is None:
+        raise ParameterError("predictions need a law over blocks of rules, such as those of RegretSelection or RealizableSelection")
+    return law
+
+
+def _check(learner: Any, population: Any) -> None:
+    if not hasattr(learner, "with_") or not hasattr(learner, "law"):
+        raise TypeError(f"learner must be a selection learner such as RegretSelection, got {type(learner).__name__}")
+    if not isinstance(population, Population):
+        raise TypeError(f"population must be a Population, such as standard_population(...), got {type(population).__name__}")

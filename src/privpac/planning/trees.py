@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -29,9 +29,11 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
 from privpac.learners.tree_levels import MAX_LEVELS, widest
-from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, plan_row, read_records
+from privpac.planning.inverse import InversePlan, invert
+from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, plan_target, read_records
+from privpac.planning.target import Method
 
-__all__ = ["as_tree", "plan_of_tree", "rules_of", "selection_instead", "tree_reason"]
+__all__ = ["TreeTarget", "as_tree", "inverse_of_tree", "plan_of_tree", "rules_of", "selection_instead", "tree_reason", "tree_target"]
 
 LISTED = 1 << 20
 """Rules that selection goes through one by one at most."""
@@ -93,6 +95,85 @@ def selection_instead(tree: VC1Tree) -> str:
     return "FiniteClass of its rules" if rules is not None and rules <= LISTED else ""
 
 
+@dataclass(frozen=True)
+class TreeTarget:
+    """Error ``alpha`` with probability ``1 - beta`` for one node of a tree, some node being right."""
+
+    tree: VC1Tree
+    epsilon: Fraction
+    alpha: Fraction
+    beta: Fraction
+    neighbours: Neighbours
+    delta: Fraction
+    simple: bool = False
+    """Whether the closed-form certificate has a row of its own."""
+    within: int | None = None
+    """Only whether so many users are enough is asked."""
+
+    @property
+    def _goal(self) -> dict[str, Any]:
+        return {"epsilon": self.epsilon, "alpha": self.alpha, "beta": self.beta, "neighbours": self.neighbours}
+
+    def methods(self, setting: str | None = None) -> list[Method]:
+        """Name, users for a number of records per user, what else is assumed, and the kind of number."""
+        width = widest(self.tree)
+        spent = Fraction(0) if width == 1 else self.delta
+
+        def certified(form: str, m: int) -> Certificate:
+            height = self.tree.height
+            return plan_tree(height=height, width=width, delta=spent, records_per_user=m, form=form, within=self.within, **self._goal)
+
+        rows: list[Method] = [("tree learner", lambda m: certified("best", m), "", "certified")]
+        if self.simple:
+            rows.append(("tree learner, simple bound", lambda m: certified("simple", m), "", "certified"))
+        if (rules := rules_of(self.tree)) is not None:
+            log_size = math.log(rules)
+            every: Method = (
+                "selection from all rules",
+                lambda m: plan_realizable(log_size=log_size, records_per_user=m, **self._goal),
+                "",
+                "certified",
+            )
+            rows.append(every)
+        if self.tree.height > 0:
+            rows.append(
+                ("any private learner", lambda m: lower_tree(delta=self.delta, records_per_user=m, **self._goal), "", "lower bound")
+            )
+        return rows
+
+    def recommend(self, n_users: int | None, records_per_user: int) -> Any:
+        """As ``choose_method`` says."""
+        from privpac.planning.choose import choose_method
+
+        return choose_method(
+            self.tree, epsilon=self.epsilon, delta=self.delta, neighbours=self.neighbours, records_per_user=records_per_user
+        )
+
+    @property
+    def shown(self) -> dict[str, str]:
+        width = widest(self.tree)
+        held = "open vocabulary" if width is None else "one node per level" if width == 1 else f"at most {_count(width)} nodes per level"
+        return {"tree": f"{type(self.tree).__name__} of height {_count(self.tree.height)}, {held}"}
+
+
+def tree_target(
+    tree: VC1Tree, *, epsilon: Rational, delta: Rational, alpha: Rational, beta: Rational, neighbours: Neighbours | str, simple: bool
+) -> TreeTarget:
+    """The numbers, read and checked."""
+    if not isinstance(tree, VC1Tree):
+        raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), got {type(tree).__name__}")
+    relation = one_of(Neighbours, neighbours, "neighbours")
+    eps = rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
+    given, a, b = (
+        rational(delta, "delta", minimum=0, below=1),
+        rational(alpha, "alpha", above=0, below=1),
+        rational(beta, "beta", above=0, below=1),
+    )
+    if widest(tree) is None and given == 0:
+        raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6")
+    return TreeTarget(tree, eps, a, b, relation, given, simple)
+
+
 def plan_of_tree(
     tree: VC1Tree,
     *,
@@ -113,41 +194,40 @@ def plan_of_tree(
     >>> plan.row("tree learner").n_users[0] <= 171
     True
     """
-    if not isinstance(tree, VC1Tree):
-        raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), got {type(tree).__name__}")
-    relation = one_of(Neighbours, neighbours, "neighbours")
-    eps = rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
-    given, a, b = (
-        rational(delta, "delta", minimum=0, below=1),
-        rational(alpha, "alpha", above=0, below=1),
-        rational(beta, "beta", above=0, below=1),
-    )
-    sizes, width = read_records(records_per_user), widest(tree)
-    if width is None and given == 0:
-        raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6")
-    goal: dict[str, Any] = {"epsilon": eps, "alpha": a, "beta": b, "neighbours": relation}
-    spent = Fraction(0) if width == 1 else given
+    target = tree_target(tree, epsilon=epsilon, delta=delta, alpha=alpha, beta=beta, neighbours=neighbours, simple=simple)
+    shown = {**target.shown, "epsilon": str(epsilon), "delta": f"{float(target.delta):g}", "alpha": str(alpha), "beta": str(beta)}
+    plan = plan_target(target, read_records(records_per_user), shown | {"neighbours": str(target.neighbours)})
+    rows = [
+        replace(row, note=_compared(tree, plan.rows[0], row, plan.records_per_user)) if row.method == "selection from all rules" else row
+        for row in plan.rows
+    ]
+    return replace(plan, rows=tuple(rows))
 
-    def certified(form: str, m: int) -> Certificate:
-        return plan_tree(height=tree.height, width=width, delta=spent, records_per_user=m, form=form, **goal)
 
-    rows = [plan_row("tree learner", lambda m: certified("best", m), sizes)]
-    if simple:
-        rows.append(plan_row("tree learner, simple bound", lambda m: certified("simple", m), sizes))
-    if (rules := rules_of(tree)) is not None:
-        every = plan_row("selection from all rules", lambda m: plan_realizable(log_size=math.log(rules), records_per_user=m, **goal), sizes)
-        rows.append(replace(every, note=_compared(tree, rows[0], every, sizes)))
-    if tree.height > 0:
-        rows.append(
-            plan_row("any private learner", lambda m: lower_tree(delta=given, records_per_user=m, **goal), sizes, kind="lower bound")
-        )
-    shown = "open vocabulary" if width is None else "one node per level" if width == 1 else f"at most {_count(width)} nodes per level"
-    target = {
-        "tree": f"{type(tree).__name__} of height {_count(tree.height)}, {shown}",
-        "epsilon": str(epsilon),
-        "delta": f"{float(given):g}",
-    }
-    return Plan(target | {"alpha": str(alpha), "beta": str(beta), "neighbours": str(relation)}, sizes, tuple(rows))
+def inverse_of_tree(
+    tree: VC1Tree,
+    *,
+    n_users: int,
+    epsilon: Rational | None = None,
+    alpha: Rational | None = None,
+    delta: Rational = 0,
+    beta: Rational = "0.05",
+    records_per_user: int | Iterable[int] | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+) -> InversePlan:
+    """The least ``alpha`` (given ``epsilon``) or ``epsilon`` (given ``alpha``) that ``n_users`` users can be promised on the tree.
+
+    >>> from privpac.concepts import PathTree
+    >>> inverse_of_tree(PathTree(16), n_users=304, epsilon=1, records_per_user=1).row("tree learner").values
+    (Fraction(997, 10000),)
+    """
+    quantity = "alpha" if alpha is None else "epsilon"
+    spent: dict[str, Any] = {"epsilon": 1 if epsilon is None else epsilon, "alpha": "1/2" if alpha is None else alpha, "beta": beta}
+    target = tree_target(tree, delta=delta, neighbours=neighbours, simple=False, **spent)
+    fixed = {"epsilon": str(epsilon)} if alpha is None else {"alpha": str(alpha)}
+    shown = {**target.shown, "users": str(n_users), **fixed, "delta": f"{float(target.delta):g}", "beta": str(beta)}
+    shown |= {"neighbours": str(target.neighbours)}
+    return invert(target, quantity=quantity, n_users=n_users, sizes=read_records(records_per_user), shown=shown)
 
 
 def _count(number: int) -> str:

@@ -23,8 +23,7 @@ from itertools import islice
 from math import log, sqrt
 from typing import Any
 
-from scipy.stats import nbinom
-
+from privpac.bounds.laws import nbinom
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Unit

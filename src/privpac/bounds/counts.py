@@ -1,0 +1,114 @@
+"""Users that noisy counts need: the certificate of histograms by counting.
+
+``n`` users with ``m`` records each from one law, ``d`` columns; each column's counts ``C`` (they sum to ``N = n m``) get discrete Laplace
+noise ``Z`` of rate ``eta = epsilon/(d f m)``, are cut off at 0 and normalised; ``f = 1`` under add-remove, 2 under replace.
+
+*Noise.* Cutting off at 0 moves no count away from ``C >= 0``, and for non-negative vectors ``x``, ``y`` the normalised ones are within
+``|x - y|_1/|y|_1`` in total variation (``|x/|x| - y/|y||_1 <= (|x - y|_1 + ||x| - |y||)/|y|``).  So noise costs at most ``S/N``, with
+``S`` the sum of ``|Z|`` over all cells of all columns, whose law is known: ``|Z|`` is 0 with probability ``(1 - r)/(1 + r)``, ``r =
+e**-eta``, else one more than a geometric number, so ``S = J + NB(J, 1 - r)`` with ``J`` binomial.
+
+*Luck.* The distance of ``C/N`` from the truth exceeds ``t`` with probability at most ``(2**k - 2) e**(-2 N t**2)`` (a union over sets),
+and also has mean at most ``sqrt((k - 1)/N)/2`` and moves by at most ``1/N`` with one record (McDiarmid).  The better of the two is used.
+
+Total variation adds up over independent columns.  With ``beta`` split between luck and noise the error is ``a/sqrt(n) + b/n``: the least
+``n`` is a formula, and the best of 15 splits is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit, positive, relation
+from privpac.bounds.laws import binom, nbinom
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, positive_int
+
+__all__ = ["certify_counts", "noise_quantile"]
+
+MAX_CELLS = 1 << 17
+_SPLITS = 16
+
+
+def certify_counts(
+    cells: int | Sequence[int],
+    *,
+    epsilon: Rational,
+    alpha: Rational,
+    beta: Rational,
+    records_per_user: int,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+) -> Certificate:
+    """Users for total variation ``alpha`` with probability ``1 - beta``; ``cells`` of the column, or of each column.
+
+    >>> certify_counts(4, epsilon=1, alpha="0.1", beta="0.05", records_per_user=1).n_users
+    459
+    >>> certify_counts([4, 4], epsilon=1, alpha="0.1", beta="0.05", records_per_user=16).n_users
+    492
+    """
+    sizes = list(cells) if isinstance(cells, Sequence) else [cells]
+    if not sizes:
+        raise ParameterError("cells needs the number of cells of at least one column")
+    counts = [positive_int(size, "cells") for size in sizes]
+    if sum(counts) > MAX_CELLS:
+        raise TooLargeError(f"{sum(counts)} cells are more than {MAX_CELLS}; use fewer, wider bins")
+    m, d = positive_int(records_per_user, "records_per_user", maximum=1 << 40), len(counts)
+    target, failure = open_unit(alpha, "alpha"), float(rational(beta, "beta", minimum="1e-9", below=1))
+    eta = positive(epsilon, "epsilon") / (d * m * (1 if relation(neighbours) is Neighbours.ADD_REMOVE else 2))
+    # A column of one cell is right whatever the noise; it takes its share of the budget all the same.
+    noisy, best = sum(k for k in counts if k > 1), math.inf
+    for part in range(1, _SPLITS):
+        luck = _luck(counts, failure * part / _SPLITS) / math.sqrt(m)
+        noise = noise_quantile(noisy, eta, failure * (1 - part / _SPLITS)) / m if noisy else 0.0
+        root = (luck + math.sqrt(luck * luck + 4 * target * noise)) / (2 * target)
+        best = min(best, root * root * (1 + SLACK))
+    n = max(1, math.ceil(best)) if best < LIMIT else None
+    assumption = "users with equally many records from one law" + (", its columns independent" if d > 1 else "")
+    return Certificate.upper(n, "noisy counts", assumption, records_per_user=m)
+
+
+def _luck(counts: Sequence[int], failure: float) -> float:
+    """``sqrt(N)`` times what the sum over columns of the empirical distances exceeds with probability at most ``failure``."""
+    several = [k for k in counts if k > 1]
+    if not several:
+        return 0.0
+    d = len(several)
+    # ln(2**k - 2), for any k.
+    unions = sum(math.sqrt((k * math.log(2) + math.log1p(-(2.0 ** (1 - k))) + math.log(d / failure)) / 2) for k in several)
+    return min(unions, sum(math.sqrt(k - 1) / 2 for k in several) + d * math.sqrt(math.log(1 / failure) / 2))
+
+
+@lru_cache(maxsize=1024)
+def noise_quantile(cells: int, eta: float, failure: float) -> int:
+    """The least ``x`` with ``Pr[S > x] <= failure``, ``S`` the sum of ``cells`` absolute values of discrete Laplace noise of rate ``eta``.
+
+    Doubtful cases are rounded up.
+
+    >>> noise_quantile(1, 1.0, 0.05)
+    3
+    """
+    r = math.exp(-eta)
+    likely = 2 * r / (1 + r)
+    low, high = (int(quantile(1e-16, cells, likely)) for quantile in (binom.ppf, binom.isf))
+    j = np.arange(max(low - 1, 0), min(cells, high + 1) + 1)
+    weights, rest = binom.pmf(j, cells, likely), 0.0 if len(j) > cells else 1e-15  # what is left out counts as failure
+
+    def beyond(x: int) -> float:
+        # j values of at least 1: their excess over 1 must pass x - j.  -expm1(-eta) is 1 - r without cancellation.
+        tails = np.where(j > 0, nbinom.sf(x - j, np.maximum(j, 1), -math.expm1(-eta)), 0.0)
+        return float(weights @ tails) + rest
+
+    limit, first, last = failure * (1 - SLACK), -1, 1
+    while beyond(last) > limit:
+        first, last = last, 2 * last
+        if last > LIMIT:
+            raise TooLargeError("the noise is larger than any number of users; raise epsilon")
+    while last - first > 1:
+        middle = (first + last) // 2
+        first, last = (first, middle) if beyond(middle) <= limit else (middle, last)
+    return last

@@ -1,0 +1,146 @@
+"""How a plan moves when one of its numbers does: users against records, users against epsilon, accuracy against users.
+
+The numbers that are not varied are those asked for; the usual alpha where the question was which alpha, the epsilon found where it was
+which epsilon, and the middle one of the numbers of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from privpac.errors import ParameterError
+from privpac.planning.families import FamilyTarget
+from privpac.planning.inverse import InversePlan
+from privpac.planning.outlook import Simulation, enough_for, epsilon_found, measure_of, rows_of, simulable, simulations
+from privpac.planning.plan import MAX_EPSILON, STANDARD_RECORDS, Plan, plan_target
+from privpac.planning.predict import Prediction
+from privpac.planning.rule_models import MOST_RECORDS
+from privpac.planning.trees import TreeTarget
+
+__all__ = ["Curves"]
+
+EPSILONS = tuple(Fraction(2) ** k for k in range(-3, 4))
+ALPHAS = tuple(Fraction(a) for a in ("0.01", "0.015", "0.02", "0.03", "0.04", "0.05", "0.07", "0.1", "0.15", "0.2", "0.3"))
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The plans around one plan."""
+
+    planned: Plan | InversePlan
+
+    def __post_init__(self) -> None:
+        if self.planned.asked is None:
+            raise ParameterError("curves are drawn around a plan of privpac.plan, not around one put together by hand")
+
+    # What was asked
+
+    @property
+    def _asked(self) -> Any:
+        return self.planned.asked
+
+    @property
+    def place(self) -> int:
+        """The number of records that stands for those asked for."""
+        return len(self.planned.records_per_user) // 2
+
+    @property
+    def records(self) -> int:
+        return self.planned.records_per_user[self.place]
+
+    @property
+    def n_users(self) -> int | None:
+        found: int | None = self._asked.n_users
+        return found
+
+    @cached_property
+    def target(self) -> Any:
+        """The target with a number for what was asked for."""
+        target = self._asked.target
+        if isinstance(self.planned, InversePlan):
+            found = epsilon_found(self.planned, self.place) if self.planned.quantity == "epsilon" else self.usual_alpha
+            target = replace(target, **{self.planned.quantity: found})
+        return replace(target, simple=False) if isinstance(target, TreeTarget) else target
+
+    @property
+    def usual_alpha(self) -> Fraction:
+        return Fraction(1, 10) if isinstance(self._asked.target, FamilyTarget) else Fraction(1, 20)
+
+    @property
+    def measure(self) -> str:
+        """What ``alpha`` bounds."""
+        return measure_of(self.target)
+
+    # Plans
+
+    def plan(self, records: Iterable[int] | None = None, **changed: Fraction) -> Plan:
+        """The plan of these numbers, with some of them changed."""
+        return plan_target(replace(self.target, **changed), records or (self.records,), {}, self._asked.setting)
+
+    @cached_property
+    def here(self) -> Plan:
+        return self.plan()
+
+    @property
+    def _slow(self) -> bool:
+        """A certificate of a tree, or a cover, takes a second: its curves have fewer points."""
+        return isinstance(self.target, (FamilyTarget, TreeTarget))
+
+    @cached_property
+    def by_records(self) -> Plan:
+        standard = STANDARD_RECORDS[2:3] if isinstance(self.target, TreeTarget) else STANDARD_RECORDS
+        sizes = tuple(sorted({1, *self.planned.records_per_user, *standard}))
+        same = isinstance(self.planned, Plan) and sizes == self.planned.records_per_user and not isinstance(self.target, TreeTarget)
+        return self.planned if same else self.plan(sizes)  # type: ignore[return-value]
+
+    @cached_property
+    def by_epsilon(self) -> list[tuple[Fraction, Plan]]:
+        tried = [self.target.epsilon * factor for factor in (EPSILONS[1:6:2] if self._slow else EPSILONS)]
+        return [(epsilon, self.plan(epsilon=epsilon)) for epsilon in tried if epsilon <= MAX_EPSILON]
+
+    @cached_property
+    def by_alpha(self) -> list[tuple[Fraction, Plan]]:
+        return [(a, self.plan(alpha=a)) for a in sorted({*(ALPHAS[2:10:3] if self._slow else ALPHAS), self.target.alpha})]
+
+    # The recommended method
+
+    @cached_property
+    def method(self) -> str:
+        choice = self.planned.recommendation
+        return "" if choice is None else choice.method
+
+    @property
+    def enough(self) -> int | None:
+        """Users certified for the recommended method."""
+        return enough_for(self.here, self.method)
+
+    @property
+    def promised(self) -> Fraction | None:
+        """The value found for the recommended method, where a value was asked for."""
+        rows = rows_of(self.planned.rows, self.method) if isinstance(self.planned, InversePlan) else []
+        return min((row.values[self.place] for row in rows if row.values[self.place] is not None), default=None)
+
+    def certified_alpha(self, n: int) -> Fraction | None:
+        """The least alpha of the curve that is certified for so many users of the recommended method."""
+        return min((alpha for alpha, plan in self.by_alpha if (enough_for(plan, self.method) or n + 1) <= n), default=None)
+
+    # Predictions
+
+    @cached_property
+    def simulation(self) -> Simulation | None:
+        """The recommended method on its model; None where it cannot be simulated."""
+        wanted = {row.method for row in rows_of(self.planned.rows, self.method)}
+        return next((found for found in simulations(self.target, self._asked.setting) if found.method in wanted), None)
+
+    def predicted_errors(self, factors: Iterable[Fraction]) -> list[tuple[int, int, Prediction]]:
+        """Users, records and the predicted error, around the number of users asked for or else certified."""
+        users = self.n_users or self.enough
+        if self.simulation is None or users is None:
+            return []
+        sizes = sorted({simulable(max(1, round(users * factor)), self.records) for factor in factors})
+        tried = ((n, m, self.simulation.at(m, n, self.target.epsilon)) for n, m in sizes if n * m <= 4 * MOST_RECORDS)
+        return [(n, m, found) for n, m, found in tried if found is not None]

@@ -1,0 +1,237 @@
+"""What a plan says beyond its certificates: the method to use and why, and what a stated model lets expect.
+
+Everything is a function of public numbers and of a model that is stated or supplied, never of the private table.  Predictions are
+simulated with fixed seeds, so the same question has the same answer; they hold for their model only.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Protocol
+
+from privpac.concepts.intervals import Intervals
+from privpac.concepts.points import Points
+from privpac.concepts.stumps import Stumps
+from privpac.concepts.thresholds import Thresholds
+from privpac.errors import PrivpacWarning
+from privpac.planning.agreed import AgreementTarget
+from privpac.planning.agreed_models import agreement_simulations
+from privpac.planning.choose import Choice, choose_method
+from privpac.planning.families import FamilyTarget
+from privpac.planning.family_models import family_simulations
+from privpac.planning.inverse import InversePlan, InverseRow
+from privpac.planning.other_targets import MedianTarget
+from privpac.planning.plan import Plan, PlanRow
+from privpac.planning.predict import Prediction
+from privpac.planning.rule_models import MOST_RECORDS, ROWS, rule_simulations
+from privpac.planning.target import Target
+
+__all__ = [
+    "Simulation",
+    "enough_for",
+    "measure_of",
+    "predicted_rows",
+    "predicted_values",
+    "quick",
+    "recommend",
+    "rows_of",
+    "simulations",
+]
+
+_SOME = 100
+"""People to compare methods on where nothing is certified for any number of them."""
+_SIMULATED = "mean {} on one simulated model, {}"
+_EPSILONS = (1e-3, 100.0)
+_SMALL = 1 << 12
+"""Classes up to this size are simulated without being asked."""
+_STEPS = 7
+
+
+class Simulation(Protocol):
+    """Predictions for one method on one stated model."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    def users(self, records_per_user: int) -> int | None:
+        """Users at which the mean excess error is at most the target's alpha; None where that is out of reach."""
+
+    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
+        """The mean excess error of so many users."""
+
+
+# The recommendation
+
+
+def recommend(plan: Plan | InversePlan) -> Choice | None:
+    """The method for the middle one of the numbers of records per user; None for a plan that was put together by hand."""
+    if plan.asked is None:
+        return None
+    place = len(plan.records_per_user) // 2
+    m, target, users = plan.records_per_user[place], plan.asked.target, plan.asked.n_users
+    if isinstance(target, Target):
+        asked = target if isinstance(plan, Plan) or plan.quantity == "alpha" else replace(target, epsilon=epsilon_found(plan, place))
+        return _choice(asked, plan.asked.setting, users or _certified_users(plan, place), m)
+    if hasattr(target, "recommend"):
+        found: Choice = target.recommend(users, m)
+        return found
+    return _fewest(plan, place)
+
+
+def _choice(target: Target, setting: str | None, users: int | None, m: int) -> Choice:
+    """By the rules of ``choose_method``, at no more records than can be simulated in a moment."""
+    modelled = target.users is not None or target.population is not None
+    within, each = (None, m) if users is None and not modelled else simulable(users or _SOME, m)
+    return choose_method(
+        target.concept,
+        epsilon=target.epsilon,
+        neighbours=target.neighbours,
+        setting=setting or "agnostic",
+        public_n_users=within,
+        records_per_user=each,
+        noise=target.noise if target.model_noise is None else target.model_noise,
+        users=target.users,
+        population=target.population,
+    )
+
+
+def _certified_users(plan: Plan | InversePlan, place: int) -> int | None:
+    if isinstance(plan, InversePlan):
+        return plan.asked.n_users if plan.asked else None
+    asked = plan.asked
+    return enough_for(plan, "realizable" if asked is not None and asked.setting == "realizable" else "regret", place)
+
+
+def _fewest(plan: Plan | InversePlan, place: int) -> Choice:
+    """The method with the best certified number."""
+    held = f"with {plan.records_per_user[place]:,} record{'s' * (plan.records_per_user[place] != 1)} per user"
+    if isinstance(plan, Plan):
+        found = {row.method: row.n_users[place] for row in plan.rows if row.kind == "certified"}
+        what, shown = "users", "{:,}"
+    else:
+        found = {row.method: row.values[place] for row in plan.rows if row.kind == "certified"}  # type: ignore[misc]
+        what, shown = plan.quantity, "{:.3g}"
+    known = sorted(((float(value), method) for method, value in found.items() if value is not None), key=lambda pair: pair[0])
+    if not known:
+        return Choice(next(iter(found), "none"), f"nothing is certified {held}")
+    compared = ", ".join(f"{method} {shown.format(value if what != 'users' else round(value))}" for value, method in known)
+    return Choice(known[0][1], f"the least certified {what} {held}: {compared}")
+
+
+def rows_of(rows: Any, method: str) -> list[Any]:
+    """The certified rows of a method: its own, and the one that knows a bound on the noise."""
+    name = ROWS.get(method, method)
+    return [row for row in rows if row.kind == "certified" and row.method in (name, f"{name}, bounded noise")]
+
+
+def enough_for(plan: Plan, method: str, place: int = 0) -> int | None:
+    """The least number of users that the plan certifies for the method."""
+    return min((row.n_users[place] for row in rows_of(plan.rows, method) if row.n_users[place] is not None), default=None)
+
+
+def epsilon_found(plan: Plan | InversePlan, place: int) -> Fraction:
+    """The epsilon found for the default method, or the least one found, for one number of records; 1 where there is none."""
+    rows = plan.rows if isinstance(plan, InversePlan) and plan.quantity == "epsilon" else ()
+    found = {row.method: row.values[place] for row in rows if row.kind == "certified"}
+    best = found["regret selection"] if "regret selection" in found else min((value for value in found.values() if value), default=None)
+    return best or Fraction(1)
+
+
+def simulable(n: int, m: int) -> tuple[int, int]:
+    """Users and records to simulate for so many: fewer records each where they would be too many."""
+    users = min(n, MOST_RECORDS)
+    return users, min(m, max(2, MOST_RECORDS // users))
+
+
+# Predictions
+
+
+def simulations(target: Any, setting: str | None) -> list[Simulation]:
+    """What can be simulated for a target."""
+    if not isinstance(target, Target):
+        if isinstance(target, AgreementTarget):
+            return [*agreement_simulations(target)]
+        found: list[Simulation] = target.simulations(setting) if hasattr(target, "simulations") else [*family_simulations(target)]
+        return found
+    return [*rule_simulations(target, setting)]
+
+
+def measure_of(target: Any) -> str:
+    """What ``alpha`` bounds."""
+    if isinstance(target, MedianTarget):
+        return "share of ranks"
+    return "total variation" if isinstance(target, FamilyTarget) else "excess error"
+
+
+def quick(plan: Plan | InversePlan) -> bool:
+    """Whether the predictions of a plan take a moment only, judged from the sizes asked for."""
+    if plan.asked is not None and isinstance(plan.asked.target, AgreementTarget):
+        return len(plan.records_per_user) == 1 and getattr(plan, "quantity", "users") != "epsilon"
+    if plan.asked is None or not isinstance(plan.asked.target, Target):
+        return True
+    concept, n = plan.asked.target.concept, plan.asked.n_users
+    records = 0 if n is None else sum(min(n * m, 64 * MOST_RECORDS) for m in plan.records_per_user)
+    if isinstance(plan, InversePlan) and plan.quantity == "epsilon":
+        records *= _STEPS
+    return records <= 32 * MOST_RECORDS and (isinstance(concept, (Intervals, Points, Stumps, Thresholds)) or concept.size <= _SMALL)
+
+
+def predicted_rows(plan: Plan) -> tuple[PlanRow, ...]:
+    """Users needed on the model, for every method that can be simulated."""
+    if plan.asked is None:
+        return ()
+    rows = []
+    for simulation in simulations(plan.asked.target, plan.asked.setting):
+        users = tuple(simulation.users(m) for m in plan.records_per_user)
+        rows.append(PlanRow(simulation.method, "predicted", _SIMULATED.format(measure_of(plan.asked.target), simulation.model), users))
+    return tuple(rows)
+
+
+def predicted_values(plan: InversePlan) -> tuple[InverseRow, ...]:
+    """The mean excess error on the model, or the epsilon at which it is at most alpha."""
+    if plan.asked is None or plan.asked.n_users is None:
+        return ()
+    n, target, rows = plan.asked.n_users, plan.asked.target, []
+    for simulation in simulations(target, plan.asked.setting):
+        find: Callable[[int], float | None]
+        if plan.quantity == "alpha":
+
+            def find(m: int, simulation: Simulation = simulation) -> float | None:
+                found = simulation.at(m, n, target.epsilon)
+                return None if found is None else found.excess
+        else:
+
+            def find(m: int, simulation: Simulation = simulation) -> float | None:
+                return _least_epsilon(simulation, m, n, float(target.alpha))
+
+        values = tuple(None if (value := find(m)) is None else _three(value) for m in plan.records_per_user)
+        rows.append(InverseRow(simulation.method, "predicted", values, _SIMULATED.format(measure_of(target), simulation.model)))
+    return tuple(rows)
+
+
+def _least_epsilon(simulation: Simulation, m: int, n: int, alpha: float) -> float | None:
+    """The least epsilon with a mean excess of at most ``alpha``, by bisection on a logarithmic scale; the error falls with epsilon."""
+
+    def enough(exponent: float) -> bool:
+        found = simulation.at(m, n, _three(math.exp(exponent)))
+        return found is not None and found.excess <= alpha
+
+    low, high = (math.log(end) for end in _EPSILONS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released, however large the epsilon
+        if not enough(high):
+            return None
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+    return math.exp(high)
+
+
+def _three(value: float) -> Fraction:
+    """Three significant digits."""
+    return Fraction(f"{value:.3g}")

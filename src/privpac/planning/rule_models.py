@@ -1,0 +1,99 @@
+"""What a method is predicted to do for a class of rules, on the standard model or on people of one's own.
+
+Data sets are drawn with fixed seeds and the excess error is a mean over the exact law, so the same question has the same answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from privpac.concepts.base import ConceptClass
+from privpac.errors import ParameterError, TooLargeError
+from privpac.learners.realizable import RealizableSelection
+from privpac.learners.regret import RegretSelection
+from privpac.planning.choose import DEFAULT_NOISE
+from privpac.planning.people import declared_population
+from privpac.planning.population import Population
+from privpac.planning.predict import Prediction, predict_on, predicted_users
+from privpac.planning.target import Target
+
+__all__ = ["MOST_RECORDS", "ROWS", "RuleSimulation", "rule_simulations"]
+
+ROWS = {"regret": "regret selection", "mean": "per-user mean", "realizable": "realizable selection", "tree": "tree learner"}
+"""Methods by the names that are typed, and their rows in a plan."""
+
+MOST_RECORDS = 1 << 14
+"""Simulated records per data set where a moment is all there is."""
+
+REPEATS = 3
+NAMED = 16
+
+
+def rule_simulations(target: Target, setting: str | None) -> list[RuleSimulation]:
+    """The methods of a setting; none where the class has no affordable model."""
+    methods = [*(["realizable"] if setting != "agnostic" else []), *(["regret", "mean"] if setting != "realizable" else [])]
+    made = [RuleSimulation(method, target) for method in methods]
+    return [simulation for simulation in made if simulation.people(NAMED) is not None]
+
+
+@dataclass(frozen=True)
+class RuleSimulation:
+    """One method for rules, on the population that was supplied or else on the standard model."""
+
+    kind: str
+    target: Target
+
+    @property
+    def method(self) -> str:
+        return ROWS[self.kind]
+
+    @property
+    def noise(self) -> Fraction:
+        """Label noise of the standard model: none where some rule is right."""
+        if self.target.model_noise is not None or self.kind == "realizable":
+            return self.target.model_noise or Fraction(0)
+        return DEFAULT_NOISE if self.target.noise is None else self.target.noise
+
+    @cached_property
+    def model(self) -> str:
+        people = self.people(NAMED)
+        assert people is not None
+        # The columns of the table say how many records there are.
+        return people.name.replace(f"{NAMED} records per user", "as many records per user as the column says")
+
+    def people(self, m: int) -> Population | None:
+        """People with ``m`` records each; of a table or a function of one's own, its people, of whom ``m`` records are read."""
+        given = self.target.population
+        if given is None:
+            try:
+                return declared_population(self.target.users or "alike", self.target.concept, records_per_user=m, noise=self.noise)
+            except (ParameterError, TooLargeError):
+                return None
+        return given if given.records_per_user is None else replace(given, records_per_user=m)
+
+    def learner(self, concept: ConceptClass, n: int, m: int, epsilon: Fraction) -> Any:
+        options: dict[str, Any] = {"neighbours": self.target.neighbours, "max_records": m}
+        if self.kind == "realizable":
+            return RealizableSelection(concept, epsilon, **options)
+        return RegretSelection(concept, epsilon, public_n_users=n, statistic=self.kind, **options)
+
+    def users(self, records_per_user: int) -> int | None:
+        """Users at which the mean excess error is at most alpha; None if more than can be simulated, or than there are."""
+        people, m = self.people(records_per_user), records_per_user
+        if people is None:
+            return None
+        most = people.largest() or max(64, 4 * MOST_RECORDS // m)
+        return predicted_users(
+            lambda n: self.learner(people.concept, n, m, self.target.epsilon), people, alpha=self.target.alpha, repeats=REPEATS, most=most
+        )
+
+    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
+        """The mean excess error of so many users; None where they are more than can be simulated, or than there are."""
+        people = self.people(records_per_user)
+        most = None if people is None else people.largest()
+        if people is None or (most is not None and n_users > most) or n_users * records_per_user > 64 * MOST_RECORDS:
+            return None
+        return predict_on(self.learner(people.concept, n_users, records_per_user, epsilon), people, n_users=n_users, repeats=REPEATS)

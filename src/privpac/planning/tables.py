@@ -1,0 +1,93 @@
+"""How plans are printed: one table with the kinds of numbers told apart, and lines that say what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from typing import Any, TypeVar
+
+from privpac.errors import ParameterError
+
+__all__ = ["KINDS", "as_text", "because", "cost_cells", "found_row", "plan_grid", "plan_words", "share"]
+
+Row = TypeVar("Row")
+
+KINDS = {"certified": "", "lower bound": "dim", "predicted": "italic"}
+"""Kinds of numbers in the order of the table, and how they look in a terminal."""
+
+
+def found_row(rows: Sequence[Row], method: str) -> Row:
+    """The row of a method."""
+    for row in rows:
+        if row.method == method:  # type: ignore[attr-defined]
+            return row
+    raise ParameterError(f"the plan has no method {method!r}; it has {', '.join(repr(row.method) for row in rows)}")  # type: ignore[attr-defined]
+
+
+def share(n: int | None, m: int, alone: int | None) -> float | None:
+    """Records in all, against as many users with one record."""
+    return None if n is None or not alone else n * m / alone
+
+
+def plan_grid(title: str, caption: str, plan: Any, *, predict: bool) -> Any:
+    """The rows of a plan, or of an inverse plan, by kind; then what a record costs."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    table.add_column("records per user →", overflow="fold")
+    for m in plan.records_per_user:
+        table.add_column(str(m), justify="right", no_wrap=True)
+    rows = [*plan.rows, *(plan.predicted if predict else ())]
+    for kind, style in KINDS.items():
+        shown = [row for row in rows if row.kind == kind]
+        if shown:
+            table.add_row(f"{kind}:", style=f"bold {style}")
+            for row in shown:
+                table.add_row(f"  {row.method}", *row.cells(), style=style)
+            table.add_section()
+    costs = cost_cells(plan) if any(m > 1 for m in plan.records_per_user) else {}
+    if costs:
+        table.add_row("cost of a record, certified:", style="bold dim")
+        for method, cells in costs.items():
+            table.add_row(f"  {method}", *cells, style="dim")
+    return table
+
+
+def cost_cells(plan: Any) -> dict[str, list[str]]:
+    """What a record costs, as it is printed, for methods of which that is known."""
+    known = {method: costs for method, costs in plan.cost_per_record.items() if any(cost is not None for cost in costs)}
+    return {method: ["-" if c is None else f"{c:.2g}×" if c < 100 else f"{c:,.0f}×" for c in costs] for method, costs in known.items()}
+
+
+def plan_words(plan: Any, *, predict: bool) -> list[str]:
+    """What the rows of a plan rest on, line by line, and the recommendation."""
+    lines = [row.words() for row in plan.rows]
+    models: dict[str, list[str]] = {}
+    for row in plan.predicted if predict else ():
+        models.setdefault(row.assumption, []).append(row.method)
+    lines += [f"predicted, not certified ({', '.join(methods)}): {model}" for model, methods in models.items()]
+    lines += [plan.note] if plan.note else []
+    return [*lines, *([] if plan.recommendation is None else [f"recommended: {because(plan.recommendation)}"])]
+
+
+def because(choice: Any) -> str:
+    """A choice as a sentence without its stop."""
+    reason: str = choice.reason
+    if reason.startswith("predicted"):
+        reason = f"a simulation says so (not a certificate): {reason}"
+    elif reason.startswith("no prediction"):
+        reason = f"it is the default, with {reason}"
+    elif reason.startswith(("the default", "the least")):
+        reason = f"it {'is' if reason.startswith('the default') else 'has'} {reason}"
+    return f"{choice.method}, because {reason}"
+
+
+def as_text(table: Any, lines: Iterable[str]) -> str:
+    """A table and lines below it, as plain text."""
+    from rich.console import Console
+
+    out = Console(file=StringIO(), width=110, force_terminal=False)
+    out.print(table)
+    for line in lines:
+        out.print(line, markup=False, highlight=False)
+    return "\n".join(line.rstrip() for line in out.file.getvalue().splitlines())  # type: ignore[attr-defined]

@@ -1,0 +1,171 @@
+"""What is wanted of a rule, as public numbers, and the certificates of every method for it.
+
+A *target* of the planner is a frozen dataclass with fields ``alpha`` and ``epsilon`` and a list of ``methods``.  This one is for classes of
+rules; families of distributions and agreement have their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from privpac.bounds import (
+    Certificate,
+    certify_own_clip,
+    certify_regret_agnostic,
+    certify_regret_bounded_noise,
+    plan_pairwise,
+    plan_realizable,
+    plan_user_agnostic,
+    regret_split,
+)
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule
+from privpac.concepts.thresholds import Thresholds
+from privpac.guarantee import Neighbours
+from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_depth
+
+if TYPE_CHECKING:
+    from privpac.planning.population import Population
+
+__all__ = ["Method", "Target"]
+
+Method = tuple[str, Callable[[int], Certificate], str, str]
+"""Name, users for a number of records per user, what else is assumed, and the kind of number: "certified" or "lower bound"."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Excess error ``alpha`` with probability ``1 - beta`` for a rule of the class, at ``epsilon``.
+
+    ``users`` (what is declared about the people), ``model_noise`` and ``population`` set the model of predictions and are no part of a
+    certificate.
+    """
+
+    concept: ConceptClass
+    epsilon: Fraction
+    alpha: Fraction
+    beta: Fraction
+    neighbours: Neighbours
+    noise: Fraction | None
+    users: str | None = None
+    population: Population | None = None
+    model_noise: Fraction | None = None
+    every_method: bool = False
+    """Whether methods that have never needed fewer users than selection are planned too."""
+
+    def methods(self, setting: str | None) -> list[Method]:
+        """Name, users certified for a number of records per user, what else is assumed, and the kind of number."""
+        rows: list[Method] = []
+        if setting != "agnostic":
+            rows.append(("realizable selection", self.realizable, "", "certified"))
+        if setting != "realizable":
+            rows.append(("regret selection", self.regret, self.declared, "certified"))
+            if self.noise is not None and self.on_a_line:
+                rows.append(("regret selection, bounded noise", self.regret_noise, self.declared, "certified"))
+            rows.append(("per-user mean", self.mean, "", "certified"))
+            rows.append(("user agnostic selection", self.user_agnostic, "", "certified"))
+            rows.append(("pairwise selection", self.pairwise, "", "certified"))
+            if self.every_method:
+                from privpac.planning.other_targets import OtherRulesTarget
+
+                rows += OtherRulesTarget(self.concept, self.epsilon, self.alpha, self.beta, self.neighbours).methods(setting)
+        # Nothing is known of a class whose dimensions are not.
+        if mistake_depth(self.concept) > 0:
+            if setting != "agnostic":
+                rows.append(("any private realizable learner", self.lower_realizable, "", "lower bound"))
+            if setting != "realizable":
+                rows.append(("any private agnostic learner", self.lower, ", labels wrong as often as they may be", "lower bound"))
+        return rows
+
+    @property
+    def on_a_line(self) -> bool:
+        return isinstance(self.concept, Thresholds) and self.concept.direction != "both"
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        return {"alpha": self.alpha, "beta": self.beta}
+
+    @property
+    def declared(self) -> str:
+        """The learner's clip follows a number of users: public under replace, to be declared under add-remove."""
+        return ", their number declared (public_n_users)" if self.neighbours is Neighbours.ADD_REMOVE else ""
+
+    # Upper bounds
+
+    def realizable(self, m: int) -> Certificate:
+        return plan_realizable(
+            log_size=self.concept.log_size, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
+        )
+
+    def _own_clip(self, m: int, certify: Any) -> Certificate:
+        """The learner's own clip grows with the number of users: the n at which its own rule is certified."""
+        theta = regret_split(self.epsilon, self.neighbours, 1).theta
+        return certify_own_clip(lambda n: ClipRule(theta, n, self.concept.bits)(m), lambda tau: certify(m, tau, theta))
+
+    def _agnostic(self, m: int, tau: int, theta: Fraction) -> Certificate:
+        """The better of the certificates at the learner's rate and at rate 1: the proof holds for every rate up to its own."""
+        found = [
+            certify_regret_agnostic(
+                records_per_user=m,
+                tau=tau,
+                theta=rate,
+                log_size=self.concept.log_size,
+                levels=DEFAULT_LEVELS,
+                log_class_size=None if self.on_a_line else self.concept.log_size,
+                **self._common,
+            )
+            for rate in ((theta, Fraction(1)) if theta > 1 else (theta,))
+        ]
+        return min(found, key=lambda c: (c.n_users is None, c.n_users or 0))
+
+    def regret(self, m: int) -> Certificate:
+        return self._own_clip(m, self._agnostic)
+
+    def regret_noise(self, m: int) -> Certificate:
+        def certify(records: int, tau: int, theta: Fraction) -> Certificate:
+            return certify_regret_bounded_noise(
+                records_per_user=records,
+                tau=tau,
+                theta=theta,
+                log_size=self.concept.log_size,
+                noise=self.noise or 0,
+                levels=DEFAULT_LEVELS,
+                **self._common,
+            )
+
+        return self._own_clip(m, certify)
+
+    def mean(self, m: int) -> Certificate:
+        return self._agnostic(m, m, regret_split(self.epsilon, self.neighbours, 1).theta)
+
+    def user_agnostic(self, m: int) -> Certificate:
+        return plan_user_agnostic(
+            log_size=self.concept.log_size,
+            dimension=self.concept.vc_dimension,
+            records_per_user=m,
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            truncate=True,
+            **self._common,
+        )
+
+    def pairwise(self, m: int) -> Certificate:
+        return plan_pairwise(
+            log_size=self.concept.log_size,
+            epsilon=self.epsilon,
+            alpha1=self.alpha,
+            beta=self.beta,
+            records_per_user=m,
+            neighbours=self.neighbours,
+        )
+
+    # Lower bounds
+
+    def lower_realizable(self, m: int) -> Certificate:
+        return lower_realizable(self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common)
+
+    def lower(self, m: int) -> Certificate:
+        return lower_agnostic(self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common)

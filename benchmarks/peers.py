@@ -1,6 +1,6 @@
 """What protecting people costs with this library, with DP-SGD and with diffprivlib, on public tables with real ids.
 
-    python benchmarks/peers.py [--quick | --full] [--markdown] [--tables N] [--peers .venv-peers/bin/python]
+    python benchmarks/peers.py [--quick | --full] [--markdown] [--tables N] [--out FILE] [--peers .venv-peers/bin/python]
 
 Every column protects whole *users* at the same epsilon.  Data sets are users drawn from a table (seeded; every method sees the same ones);
 the error is over all users of the table, each weighing the same, and the excess is over the best cut of that table.  Ours are expectations
@@ -10,6 +10,8 @@ mean excess over the numbers of users), which nobody could do in private.  DP-SG
 
 diffprivlib protects rows.  "One record per user" makes a row a user; "group privacy" runs it at epsilon / 4 on at most four rows
 per user.  It runs in an environment of its own (``make bench`` builds ``.venv-peers``) and is left out without it.
+
+A full run takes long: with ``--out`` every table is written when it is done, and a later run with the same file goes on from there.
 
 "Users needed": the least number on the grid from which on the mean excess error is at most 0.02.  The last two tables have no signal:
 no cut beats a constant, and all a method can do is not to be misled.
@@ -29,8 +31,8 @@ import numpy as np
 from common import REAL, Grid, Real, _columns
 from rich.console import Console
 
-from privpac.planning.compare import Comparison, compare
-from privpac.planning.contenders import dp_sgd
+from privpac.planning.compare import Comparison, Measured, compare
+from privpac.planning.contenders import Contender, dp_sgd
 from privpac.planning.dpsgd import NoisyGradients
 from privpac.planning.population import Population, public_population
 
@@ -75,12 +77,15 @@ TABLES = [*(REAL[name] for name in SIGNAL), *CONTROLS]
 # Measuring
 
 
-def measure(table: Real, draws: int, peers: Path | None) -> tuple[Population, Comparison]:
-    people = public_population(table.users, table.concept, name=table.name)
+def measure(people: Population, draws: int, peers: Path | None) -> Comparison:
     sizes = [n for n in USERS if n <= people.users.n_users]
-    methods = [*OWN, *(dp_sgd(how, name) for name, how in SETTINGS.items()), "erm", *(["diffprivlib"] if peers else [])]
-    found = compare(people, epsilon=EPSILONS, methods=methods, n_users=sizes, draws=draws, runs=1, peers=peers)
-    return people, found
+    methods: list[str | Contender] = [
+        *OWN,
+        *(dp_sgd(how, name) for name, how in SETTINGS.items()),
+        "erm",
+        *(["diffprivlib"] if peers else []),
+    ]
+    return compare(people, epsilon=EPSILONS, methods=methods, n_users=sizes, draws=draws, runs=1, peers=peers)
 
 
 def members(found: Comparison, column: str) -> list[str]:
@@ -99,6 +104,17 @@ def best_excess(found: Comparison, column: str, epsilon: str, n: int) -> float:
 
 def users_needed(found: Comparison, column: str, epsilon: str) -> int | None:
     return found.users_needed(chosen(found, column, epsilon), epsilon, TARGET)
+
+
+def loaded(file: Path | None, draws: int) -> dict[str, Comparison]:
+    """What an earlier run measured, if it drew as many data sets and had the same methods and settings."""
+    if file is None or not file.exists():
+        return {}
+    found = {}
+    for name, kept in json.loads(file.read_text()).items():
+        rows = tuple(Measured(**row) for row in kept.pop("rows"))
+        found[name] = Comparison(**{**kept, "rows": rows, "left_out": tuple(kept["left_out"])})
+    return {name: one for name, one in found.items() if one.draws == draws and set(one.epsilons) == set(EPSILONS)}
 
 
 # Tables
@@ -171,7 +187,7 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--tables", type=int, default=len(TABLES), help="only the first so many tables")
     parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"), help="python of the peers' environment")
-    parser.add_argument("--out", type=Path, help="all that was measured, as JSON")
+    parser.add_argument("--out", type=Path, help="all that was measured, as JSON; goes on from there if it exists")
     options = parser.parse_args()
     draws = 2 if options.quick else 40 if options.full else 8
     console = Console(width=200)
@@ -179,11 +195,16 @@ def main() -> None:
     peers = options.peers if options.peers.exists() else None
     if peers is None:
         console.print(f"no {options.peers}: diffprivlib is left out; 'make bench' builds its environment")
+    earlier = loaded(options.out, draws)
     results: dict[str, Comparison] = {}
     facts = []
     for table in TABLES[: options.tables]:
+        people = public_population(table.users, table.concept, name=table.name)
         with console.status(f"{table.name}: {draws} data sets a cell"):
-            people, results[table.name] = measure(table, draws, peers)
+            results[table.name] = earlier.get(table.name) or measure(people, draws, peers)
+        if options.out:
+            done = {name: found.to_dict() for name, found in {**earlier, **results}.items()}
+            options.out.write_text(json.dumps(done))
         sizes = people.users.sizes
         facts.append(
             f"{table.name}: {table.about}; {people.users.n_users:,} users, {int(sizes.sum()):,} records; "
@@ -194,8 +215,6 @@ def main() -> None:
         excess_table(results, n).show(console, markdown=options.markdown)
     for line in [*wins(results), uncertainty(results), *facts]:
         console.print(line)
-    if options.out:
-        options.out.write_text(json.dumps({name: found.to_dict() for name, found in results.items()}))
     busy = sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
     console.print(f"{draws} data sets a cell, {time.perf_counter() - start:.0f} s, of which one core was busy for {busy:.0f} s")
 

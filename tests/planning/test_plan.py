@@ -166,3 +166,10 @@ def test_bad_numbers_are_refused(change: dict[str, Any], error: type[Exception])
     given = {"concept": CLASS, "epsilon": 1, "records_per_user": 4} | change
     with pytest.raises(error):
         plan(given.pop("concept"), **given)
+
+
+def test_shapes_have_names_and_letters() -> None:
+    by_name = pp.plan("histogram", bins=12, epsilon=1, records_per_user=4).rows
+    assert by_name == pp.plan("histogram", k=12, epsilon=1, records_per_user=4).rows
+    with pytest.raises(ParameterError, match="two names"):
+        pp.plan("histogram", k=12, bins=12, epsilon=1)

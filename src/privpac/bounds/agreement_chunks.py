@@ -62,7 +62,7 @@ def users_shuffle_chunks(r: Rational, p: Rational, bits: int, width: int, *, bet
     b, q = open_unit(beta, "beta"), _read_share(share)
     chunks = -(-positive_int(bits, "bits") // positive_int(width, "width", maximum=16))
     tail = _difference_tail(positive(r, "r"), open_unit(p, "p"))
-    last = len(tail) // 2
+    last, others = len(tail) // 2, (1 << width) + 1
 
     def at_least(k: NDArray[np.int64]) -> Array:
         return tail[np.clip(k, -last, last) + last]
@@ -70,10 +70,17 @@ def users_shuffle_chunks(r: Rational, p: Rational, bits: int, width: int, *, bet
     def fails(ns: NDArray[np.int64]) -> Array:
         out = []
         for n in ns.tolist():
-            c = np.arange(n + 1)
-            out.append(float(binom.pmf(c, n, q) @ np.minimum(1, at_least(2 * c - n) + ((1 << width) + 1) * at_least(c))))
+            # Numbers of right votes 12 deviations away count as failures.
+            spread = 12 * math.sqrt(n * q * (1 - q)) + 60
+            low, high = max(0, math.floor(n * q - spread)), min(n, math.ceil(n * q + spread))
+            c = np.arange(low, high + 1)
+            lost = float(binom.cdf(low - 1, n, q) + binom.sf(high, n, q))
+            out.append(float(binom.pmf(c, n, q) @ np.minimum(1, at_least(2 * c - n) + others * at_least(c))) + lost)
         return np.array(out)
 
+    # Tails are known down to their last entry only: a smaller failure is never reached.
+    if chunks * others * float(tail[-1]) > b / 3:
+        return Certificate.upper(None, "shuffled plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width)
     n = _least(fails, chunks, b / 3)
     return Certificate.upper(n, "shuffled plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width)
 

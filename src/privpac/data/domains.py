@@ -145,15 +145,11 @@ class Integers(Domain):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "lo": self.lo, "hi": self.hi}
 
-    @property
-    def _ladder(self) -> Ladder:
-        return Ladder(self.lo, 1, 0, self.size)
-
     def holds(self, series: pl.Series) -> bool:
-        return covers(series, self._ladder)
+        return covers(series, Ladder(self.lo, 1, 0, self.size))
 
     def read(self, series: pl.Series, name: str) -> Encoded:
-        return on_ladder(series, self._ladder, name)
+        return on_ladder(series, Ladder(self.lo, 1, 0, self.size), name)
 
 
 @dataclass(frozen=True, init=False, repr=False)

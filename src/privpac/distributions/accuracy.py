@@ -182,7 +182,8 @@ def _certify(plan: ClipPlan, tau: Fraction | None) -> Certificate:
         shared |= {"alpha0": plan.alpha0 + off, "alpha1": plan.alpha1 - off}
     clip: dict[str, Any] = {"clip_step": _step(m, _MAX_CLIPS)} if tau is None else {"tau": tau}
     found = (plan_pairwise if tau is None else certify_pairwise)(**shared, width=1, **clip)
-    return replace(found, n_users=None) if lost else found
+    assumption = f"users with equally many records from one law, and a candidate of score at most {plan.alpha0}"
+    return replace(found, n_users=None if lost else found.n_users, assumption=assumption)
 
 
 def _step(m: int, clips: int) -> Fraction:

@@ -21,6 +21,7 @@ __all__ = ["FAMILIES", "plan"]
 
 FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "median")
 """Families of distributions, and the median, by name."""
+_WORDS = {"bins": "k", "values": "k", "candidates": "k", "columns": "d"}
 
 
 def plan(
@@ -54,9 +55,9 @@ def plan(
       plan to ``"realizable"`` or ``"agnostic"`` methods; ``every_method=True`` adds some that have never needed fewer users than selection.
     * a class of rules or a task with ``model="central"``, ``"local"`` or ``"shuffle"``: learning by agreement in that trust model.
     * a tree, for labels without noise, with ``delta`` for open vocabularies.
-    * a family of distributions by name, with its public ``shape``: ``"histogram"`` and ``"discrete"`` (``k=`` values), ``"product"``
-      (``d=`` columns of ``k=`` values), ``"gaussian"`` (``radius=``), ``"selection"`` (``k=`` candidates).  ``alpha`` (0.1) is then the
-      distance in total variation.  ``"median"`` (``domain=``): ``alpha`` is a share of the ranks.
+    * a family of distributions by name, with its public ``shape``: ``"histogram"`` (``bins=``), ``"discrete"`` (``values=``), ``"product"``
+      (``columns=`` of so many ``values=``), ``"gaussian"`` (``radius=``), ``"selection"`` (``candidates=``); ``k=`` and ``d=`` will do.
+      ``alpha`` (0.1) is then the distance in total variation.  ``"median"`` (``domain=``): ``alpha`` is a share of the ranks.
 
     The plan's ``recommendation``, ``cost_per_record`` and ``predicted`` are made when they are looked at.  Predictions are for the standard
     model of the class, with label noise ``model_noise`` (the declared ``noise``, or 0.2) and what is known of the people
@@ -70,7 +71,7 @@ def plan(
     (24,)
     >>> pp.plan(cuts, n_users=500, epsilon=1, records_per_user=16, setting="realizable").rows[0].values
     (Fraction(41, 20000),)
-    >>> pp.plan("histogram", k=100, epsilon=1, records_per_user=1).row("any private learner").kind
+    >>> pp.plan("histogram", bins=100, epsilon=1, records_per_user=1).row("any private learner").kind
     'lower bound'
     """
     asked: dict[str, Any] = {"beta": beta, "records_per_user": records_per_user}
@@ -83,7 +84,7 @@ def plan(
         strange = [name for name, value in extra.items() if value is not None and not (name == "setting" and model is not None)]
         if strange:
             raise ParameterError(f"{strange[0]} goes with classes of rules, not with families of distributions or agreement; leave it out")
-        return _target_plan(concept, quantity, numbers, beta, records_per_user, neighbours, delta, model, setting, shape)
+        return _target_plan(concept, quantity, numbers, beta, records_per_user, neighbours, delta, model, setting, _letters(shape))
     if shape:
         raise ParameterError(f"{', '.join(sorted(shape))} describe a family of distributions such as 'histogram'; leave them out for rules")
     asked["neighbours"] = Neighbours.ADD_REMOVE if neighbours is None else neighbours
@@ -96,6 +97,19 @@ def plan(
     extra["every_method"] = every_method
     find: Any = {"users": plan_users, "alpha": least_alpha, "epsilon": least_epsilon}[quantity]
     return find(concept, **numbers, **asked, **extra)
+
+
+def _letters(shape: dict[str, Any]) -> dict[str, Any]:
+    """The shape by the letters of the formulas."""
+    found: dict[str, Any] = {}
+    for name, value in shape.items():
+        letter = _WORDS.get(name, name)
+        if letter in found:
+            raise ParameterError(
+                f"{name} is given twice, under two names; give one of {letter}, {', '.join(w for w in _WORDS if _WORDS[w] == letter)}"
+            )
+        found[letter] = value
+    return found
 
 
 def _quantity(n_users: int | None, epsilon: Rational | None, alpha: Rational | None) -> str:

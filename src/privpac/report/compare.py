@@ -107,6 +107,7 @@ def comparison_html(found: Comparison) -> str:
         ("people", found.population),
         ("least error of any rule of the class", f"{found.best_error:.4f}"),
         ('error of the better of "always" and "never"', f"{found.constant_error:.4f}"),
+        ("neighbours", found.neighbours),
         ("data sets drawn for each number of users", found.draws),
     ]
     promises = [(method, f"{found.about[method]}; {_first(found, method).promise}") for method in found.methods]

@@ -81,10 +81,11 @@ def test_the_inverse_question_is_answered_at_the_top(given: str) -> None:
     assert "realizable selection: assumes users with at least the declared number of records" in said
 
 
-def test_a_tree_has_a_page_without_predictions() -> None:
+def test_a_tree_has_a_page_with_predictions_apart() -> None:
     tree = text_of(plan_html(PathTree(16), epsilon=1, alpha="0.2", records_per_user=1))
     assert "Recommended method: tree" in tree
-    assert "What is likely" not in tree
+    assert "What is likely: predicted, not certified" in tree
+    assert "the cut-off in the middle" in tree
     back = text_of(plan_html(PathTree(16), epsilon=1, n_users=304, records_per_user=1))
     assert "304 people with 1 record each: excess error at most" in back
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privpac.concepts.spread import even, spread
 from privpac.data.jit import jit
 
-__all__ = ["ROOM", "sort_span", "sorted_events", "sum_events"]
+__all__ = ["FEW_PLACES", "ROOM", "sort_span", "sorted_events", "sum_events", "sum_places"]
 
 Codes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
@@ -27,7 +27,7 @@ Loads = NDArray[Any]
 
 _RUN, _FILL, _BITS = 24, 2, 9
 _TOP_BITS = 11
-_SMALL = 1 << 15
+_SMALL = FEW_PLACES = 1 << 15
 _STACK = 2 * 32 * (1 << _BITS)
 ROOM = _STACK + (1 << _BITS) + 1
 """Work space of :func:`sort_span`: two ends for every bucket on each of at most 32 levels, and the counts of one level."""
@@ -224,6 +224,11 @@ def _accumulate(at: Any, change: Any, out: Any) -> None:
 def _dense(at: Codes, change: Loads, first: int, places: int) -> tuple[Codes, Ints]:
     moved = np.zeros(places, dtype=np.int64)
     _accumulate(at, change, moved)
+    return sum_places(moved, first)
+
+
+def sum_places(moved: Ints, first: int) -> tuple[Codes, Ints]:
+    """The step function of changes that are listed for every place."""
     place = np.flatnonzero(moved)
     if moved[0] == 0:
         place = np.concatenate([np.zeros(1, dtype=np.intp), place])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.events import ROOM, sort_span, sum_events
+from privpac.concepts.events import FEW_PLACES, ROOM, sort_span, sum_events, sum_places
 from privpac.concepts.profile import Step
 from privpac.concepts.spread import spread, user_spans
 from privpac.data.jit import jit
@@ -96,6 +96,20 @@ def _emit(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values
     return first
 
 
+@jit
+def _tally(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, moved: Any) -> Any:
+    """The same changes, added to what every place has moved by so far."""
+    first = values[max(mistakes - free, 0)]
+    value = first
+    for i in range(m):
+        mistakes += sign * (2 * np.int64(tag[i]) - 1)
+        if i + 1 == m or at[i + 1] != at[i]:
+            now = values[max(mistakes - free, 0)]
+            moved[at[i]] += now - value
+            value = now
+    return first
+
+
 # Many users, each sorted in a small room
 
 
@@ -132,9 +146,10 @@ def _zeros(tag: Any, m: int) -> Any:
 def _walk(
     codes: Any, labels: Any, offsets: Any, start: int, stop: int, signs: Any, find: bool, emit: bool, shape: Any, out: Any, room: Any
 ) -> None:
-    """``find``: lower every user's minimum to the least mistakes of these directions; ``emit``: then write the events."""
+    """``find``: lower every user's minimum to the least mistakes of these directions; ``emit``: then write the events, or tally them."""
     minimum, offset, cap, levels = shape
-    key, change, total = out
+    key, change, total, moved = out
+    dense = moved.shape[1] > 0
     at, tag, at_room, tag_room, stack, values = room
     tabulated, filled = np.int64(0), np.int64(0)
     for u in range(start, stop):
@@ -155,11 +170,15 @@ def _walk(
                 tabulated, filled = cap[u], m
                 for e in range(m + 1):
                     values[e] = contribution(e, 0, 0, cap[u], levels)
-            key[a:b] = at[:m]
             free = minimum[u] + offset[u]
+            if not dense:
+                key[a:b] = at[:m]
             for c in range(len(signs)):
                 mistakes = zeros if signs[c] > 0 else m - zeros
-                total[c] += _emit(at, tag, m, mistakes, signs[c], free, values, change[a:b, c])
+                if dense:
+                    total[c] += _tally(at, tag, m, mistakes, signs[c], free, values, moved[c])
+                else:
+                    total[c] += _emit(at, tag, m, mistakes, signs[c], free, values, change[a:b, c])
 
 
 @dataclass(frozen=True)
@@ -175,20 +194,22 @@ class Line:
     cap: Ints
     levels: int
 
-    def _run(self, key: Codes, change: NDArray[Any], *, find: bool, emit: bool) -> list[int]:
+    def _run(self, key: Codes, change: NDArray[Any], places: int = 0, *, find: bool, emit: bool) -> tuple[list[int], Ints]:
+        """Totals at cut 0, and with ``places`` what every place moves the totals by, instead of events."""
         signs = np.array([SIGNS[direction] for direction in self.directions], dtype=np.int64)
         shape = (self.minimum, self.offset, self.cap, self.levels)
 
-        def run(start: int, stop: int) -> Ints:
+        def run(start: int, stop: int) -> tuple[Ints, Ints]:
             n = int(np.diff(self.offsets[start : stop + 1]).max())
             words, small = np.empty((2, n), dtype=np.uint64), np.empty((2, n), dtype=np.uint8)
             room = (words[0], small[0], words[1], small[1], np.empty(ROOM, dtype=np.int64), np.empty(n + 1, dtype=np.int64))
-            total = np.zeros(len(signs), dtype=np.int64)
-            _walk(self.codes, self.labels, self.offsets, start, stop, signs, find, emit, shape, (key, change, total), room)
-            return total
+            total, moved = np.zeros(len(signs), dtype=np.int64), np.zeros((len(signs), places), dtype=np.int64)
+            _walk(self.codes, self.labels, self.offsets, start, stop, signs, find, emit, shape, (key, change, total, moved), room)
+            return total, moved
 
-        totals = spread(run, user_spans(self.offsets))
-        return [sum(int(total[c]) for total in totals) for c in range(len(signs))]
+        found = spread(run, user_spans(self.offsets))
+        moved = sum((part for _, part in found), start=np.zeros((len(signs), places), dtype=np.int64))
+        return [sum(int(total[c]) for total, _ in found) for c in range(len(signs))], moved
 
     def find_minimum(self) -> None:
         """Lower ``minimum`` to each user's least mistakes over all cuts."""
@@ -201,11 +222,16 @@ class Line:
         Cut ``c + 1`` is where the code ``c`` is passed; keeping ``c`` itself as the start, in a step whose offset is one
         higher, lets 2**64 codes and their 2**64 + 1 cuts fit in 64 bits.
         """
-        words = np.empty(len(self.codes) + 1, dtype=np.uint64)
-        change = np.empty((len(self.codes), len(self.directions)), dtype=change_type(self.levels))
-        first = self._run(words[:-1], change, find=find, emit=True)
+        few = size <= FEW_PLACES
+        events = 0 if few else len(self.codes)
+        words = np.empty(events + 1, dtype=np.uint64)
+        change = np.empty((events, len(self.directions)), dtype=change_type(self.levels))
+        first, moved = self._run(words[:-1], change, size if few else 0, find=find, emit=True)
+        sums = (
+            [sum_places(moved[c], first[c]) for c in range(len(first))] if few else sum_events(words[:-1], change, first, size, spare=words)
+        )
         out: list[Step] = []
-        for c, (starts, scores) in enumerate(sum_events(words[:-1], change, first, size, spare=words)):
+        for c, (starts, scores) in enumerate(sums):
             cut0 = base + c * (size + 1)
             out.append(Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first[c]], dtype=np.int64)))
             out.append(Step(cut0 + 1, starts, size - 1, scores))

@@ -96,8 +96,10 @@ def covers(series: pl.Series, ladder: Ladder) -> bool:
 
 
 def _all_on(series: pl.Series, ladder: Ladder) -> Encoded:
-    values = numbers(series).view(np.uint64)
-    return Encoded(values - np.uint64(ladder.start % (1 << 64)), None)
+    values = series.to_numpy()
+    codes: Words = values.astype(np.int64 if series.dtype.is_signed_integer() else np.uint64).view(np.uint64)
+    codes -= np.uint64(ladder.start % (1 << 64))
+    return Encoded(codes, None)
 
 
 def _whole(values: NDArray[Any], ladder: Ladder) -> Encoded:

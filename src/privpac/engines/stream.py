@@ -9,8 +9,8 @@
 A user whose rows are spread over files and row groups is one user in either case.
 
 **Guarantees.**  The fold is the sum over the same users as in memory, so profiles and laws are equal, number by number.  Schema
-errors are raised by ``scan`` and ``bind``, before anything is spent, with column and count only.  At most about ``chunk_rows`` rows
-(or one user's, if they are more), the buffers of one row group, and the profile itself are in memory at a time.
+errors are raised by ``scan`` and ``bind``, before anything is spent, with column and count only.  At a time about ``chunk_rows`` rows
+(or one user's, if they are more) are in work and up to as many wait in columns; beside them the buffers of a few row groups and the profile.
 
 | case | behaviour |
 |---|---|
@@ -46,7 +46,7 @@ __all__ = ["CHUNK_ROWS", "StreamedUsers"]
 
 P = TypeVar("P")
 CHUNK_ROWS = 1 << 21
-"""Rows in memory at a time: a few hundred MiB with a handful of columns."""
+"""Rows in work at a time: a few hundred MiB with a handful of columns."""
 
 
 class _Source(Protocol):
@@ -94,12 +94,12 @@ class _Parted:
 
 
 def _share(chunk_rows: int) -> int:
-    """Rows of one chunk, so that those in work, the next one and the one being read are ``chunk_rows`` together."""
-    return max(1, chunk_rows // (LANES + 2))
+    """Rows of one chunk, so that those in work are ``chunk_rows`` together; one more waits and one more is being read."""
+    return max(1, chunk_rows // LANES)
 
 
 def _batch(chunk_rows: int) -> int:
-    return max(1, _share(chunk_rows) // 2)
+    return max(1, _share(chunk_rows) // 4)
 
 
 class StreamedUsers(RecipeUsers):

@@ -58,7 +58,7 @@ from privpac.protocols.verify import MAX_CAP, cap_price, least_cap
 if TYPE_CHECKING:
     from privpac.planning.choose import Choice
 
-__all__ = ["AgreementTarget", "agreement_target"]
+__all__ = ["AgreementTarget", "agreement_target", "shuffled_selection", "width_of_reports"]
 
 Method = tuple[str, Callable[[int], Certificate], str, str]
 _RACES = ("threshold", "threshold-below", "stump", "point", "parity")
@@ -170,7 +170,7 @@ class AgreementTarget:
 
     def _local(self) -> Certificate:
         bits, keep, beta = self.task.learner.universe.bits, keep_probability(self.epsilon), min(self.beta, _CLEAR)
-        width = bits if bits <= 20 else _chunk(bits, 16) if bits <= 128 else 8  # the default of ``LocalProtocol``
+        width = width_of_reports(bits)
         # The transform runs over all values of so many bits, rules or not.
         return users_local(keep, 1 << bits, beta=beta) if width >= bits else users_local_chunks(keep, bits, width, beta=beta)
 
@@ -326,6 +326,17 @@ def _shuffled(epsilon: Fraction, delta: Fraction, beta: Fraction, size: int, bit
             return Certificate.upper(found.n_users, found.method, found.assumption, **details)
         power = (found.n_users - 1).bit_length()
     return Certificate.upper(None, "shuffled plurality", "a share of 0.9 names one item")
+
+
+def width_of_reports(bits: int) -> int:
+    """Bits of a chunk that a local report is about: the default of ``LocalProtocol``."""
+    return bits if bits <= 20 else _chunk(bits, 16) if bits <= 128 else 8
+
+
+def shuffled_selection(epsilon: Fraction, delta: Fraction, size: int, bits: int, n: int) -> ShuffleSelection:
+    """The noise of a run with ``n`` clients, none more or fewer than is promised but for ``n_max``, a power of two."""
+    noise = _noise(epsilon, delta, 1 << (n - 1).bit_length())
+    return ShuffleSelection(size, noise.r, noise.p, n, MAX_CAP, 0 if size <= 1024 else _chunk(bits, 9))
 
 
 def _chunk(bits: int, most: int) -> int:

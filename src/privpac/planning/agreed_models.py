@@ -1,7 +1,7 @@
 """What learning by agreement is predicted to do on the standard model of its class, with a curator: the exact law of the plurality.
 
 The people of the model name rules by one public seed each time; where the plurality is not clear the public default stands in.  The other
-trust models count the same votes with more noise and have no exact law: nothing is predicted for them.
+trust models count the same votes with more noise and have no exact law: their runs are drawn (:mod:`privpac.planning.protocol_models`).
 """
 
 from __future__ import annotations
@@ -31,23 +31,27 @@ from privpac.planning.own_laws import listed, mean_excess
 from privpac.planning.population import Population
 from privpac.planning.predict import Prediction
 
-__all__ = ["AgreementSimulation", "agreement_simulations"]
+__all__ = ["AgreementSimulation", "agreement_simulations", "default_excess", "modelled_concept"]
 
 REPEATS = 2
 MOST_USERS, MOST_RECORDS = 1 << 10, 1 << 18
 _NAMED = 16
 
 
-def agreement_simulations(target: AgreementTarget) -> list[AgreementSimulation]:
-    """The central model of a class that has a standard model and an exact law; else nothing.
+def agreement_simulations(target: AgreementTarget) -> list[Any]:
+    """The trust model asked for, of a class that has a standard model and rules that can be listed; else nothing.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.planning.agreed import agreement_target
     >>> cuts = Thresholds(Integers(0, 99))
     >>> [len(agreement_simulations(agreement_target(cuts, model=model, epsilon=1))) for model in ("central", "local")]
-    [1, 0]
+    [1, 1]
     """
-    concept = _concept(target) if target.model is Model.CENTRAL else None
+    if target.model is not Model.CENTRAL:
+        from privpac.planning.protocol_models import protocol_simulations
+
+        return [*protocol_simulations(target)]
+    concept = modelled_concept(target)
     people = None if concept is None else standard_population(concept, records_per_user=_NAMED, noise=DEFAULT_NOISE)
     if people is None or listed(AgreementLearner(people.concept, target.epsilon, delta=target.delta), people) is None:
         return []
@@ -67,7 +71,7 @@ class AgreementSimulation:
 
     @property
     def model(self) -> str:
-        return f"{self.law} as the column says"
+        return f"{self.law} as the column says; mean of {REPEATS} public seeds and drawn data sets"
 
     def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
         """Mean excess error over the law of the released rule, drawn people and public seeds."""
@@ -96,7 +100,7 @@ class AgreementSimulation:
 @lru_cache(maxsize=1024)
 def _mean_of(simulation: AgreementSimulation, m: int, n: int, epsilon: Fraction) -> Prediction | None:
     target = simulation.target
-    concept = _concept(target)
+    concept = modelled_concept(target)
     assert concept is not None
     people = standard_population(concept, records_per_user=m, noise=DEFAULT_NOISE)
     assert people is not None
@@ -104,7 +108,7 @@ def _mean_of(simulation: AgreementSimulation, m: int, n: int, epsilon: Fraction)
     for i in range(REPEATS):
         seed = hashlib.sha256(b"privpac plan %d" % i).digest()
         learner = AgreementLearner(people.concept, epsilon, delta=target.delta, neighbours=target.neighbours, seed=seed)
-        value, default = listed(learner, people), _default_excess(people)
+        value, default = listed(learner, people), default_excess(people)
         assert value is not None
 
         def excess(item: Any, value: Any = value, default: float = default) -> float:
@@ -116,14 +120,15 @@ def _mean_of(simulation: AgreementSimulation, m: int, n: int, epsilon: Fraction)
     return Prediction(float(np.mean(found)), spread, f"{people.name}; {n} users")
 
 
-def _default_excess(people: Population) -> float:
+def default_excess(people: Population) -> float:
+    """Of the public default."""
     columns = {name: domain for name, domain in people.concept.declared().items() if name is not None and domain is not None}
     task = task_of(kind_of(people.concept), columns, own_parameters(people.concept))
     rule = AgreedRule(task.kind, Frozen(tuple(columns.items())), task.default, task.parameters)
     return float(people.error(rule.predict_codes(people.points))) - people.best_error
 
 
-def _concept(target: AgreementTarget) -> ConceptClass | None:
+def modelled_concept(target: AgreementTarget) -> ConceptClass | None:
     """The class of the task, as far as its kind and its columns say all of it."""
     if target.task.kind not in RULES or dict(target.task.parameters):
         return None

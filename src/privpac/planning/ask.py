@@ -103,7 +103,7 @@ def _letters(shape: dict[str, Any]) -> dict[str, Any]:
     """The shape by the letters of the formulas."""
     found: dict[str, Any] = {}
     for name, value in shape.items():
-        letter = _WORDS.get(name, name)
+        letter = name if name == "candidates" and not isinstance(value, int) else _WORDS.get(name, name)
         if letter in found:
             raise ParameterError(
                 f"{name} is given twice, under two names; give one of {letter}, {', '.join(w for w in _WORDS if _WORDS[w] == letter)}"

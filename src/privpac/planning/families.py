@@ -48,7 +48,7 @@ from privpac.planning.plan import MAX_EPSILON
 if TYPE_CHECKING:
     from privpac.planning.other_targets import MedianTarget
 
-__all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_target"]
+__all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_cover", "family_target"]
 
 Method = tuple[str, Callable[[int], Certificate], str, str]
 _ANY_TWO = ([1, 0], [0, 1])
@@ -155,7 +155,7 @@ class SelectionTarget(FamilyTarget):
 
 
 @lru_cache(maxsize=64)
-def _cover(family: Family, domains: tuple[tuple[str, Domain], ...], alpha: Fraction) -> Cover:
+def family_cover(family: Family, domains: tuple[tuple[str, Domain], ...], alpha: Fraction) -> Cover:
     """The learner's own cover: it depends on neither epsilon nor the records."""
     return CoverLearner(family, 1, alpha=alpha, records_per_user=1).cover(dict(domains))
 
@@ -195,7 +195,7 @@ class CountedTarget(FamilyTarget):
         learner = CoverLearner(
             self.described, self.epsilon, alpha=self.alpha, beta=self.beta, records_per_user=m, neighbours=self.neighbours
         )
-        found = learner.plan(_cover(self.described, domains, self.alpha)).certificate
+        found = learner.plan(family_cover(self.described, domains, self.alpha)).certificate
         assert found is not None
         return found
 
@@ -277,7 +277,7 @@ class GaussianTarget(FamilyTarget):
     def cover(self, m: int) -> Certificate:
         domains = tuple((f"x{i}", Floats()) for i in range(self.d))
         learner = CoverLearner(self.law, self.epsilon, alpha=self.alpha, beta=self.beta, records_per_user=m, neighbours=self.neighbours)
-        found = learner.plan(_cover(self.law, domains, self.alpha)).certificate
+        found = learner.plan(family_cover(self.law, domains, self.alpha)).certificate
         assert found is not None
         return found
 

@@ -1,7 +1,8 @@
 """What learners of distributions are predicted to do on a stated law: mean total variation over simulated people.
 
-Their outputs have no finite law, so the learners themselves run, with the system's randomness: predictions repeat up to their
-Monte-Carlo error only.  Stated laws: all values of one column equally likely; normal with the mean half-way to the public radius.
+Noisy counts and coarse-to-fine means have no finite law, so the learners themselves run, with the system's randomness: predictions repeat
+up to their Monte-Carlo error only.  Stated laws: all values of every column equally likely; normal with the mean half-way to the public
+radius.  Selection has an exact law (:mod:`privpac.planning.cover_models`).
 """
 
 from __future__ import annotations
@@ -22,24 +23,34 @@ from privpac.distributions.histogram import ClippedHistogram
 from privpac.distributions.means import CoarseToFineMean
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.exact import rational
+from privpac.planning.cover_models import cover_simulations
 from privpac.planning.families import CountedTarget, GaussianTarget
 from privpac.planning.predict import Prediction
+from privpac.planning.simulated import least_users
 
 __all__ = ["FamilySimulation", "family_simulations"]
 
 REPEATS = 4
 MOST_RECORDS, MOST_VALUES, MOST_COLUMNS = 1 << 18, 1 << 12, 64
+MOST_CELLS = 1 << 16
 
 
-def family_simulations(target: Any) -> list[FamilySimulation]:
+def family_simulations(target: Any) -> list[Any]:
     """What can be simulated of a family in a moment.
 
     >>> from privpac.planning.families import family_target
     >>> [made.method for made in family_simulations(family_target("histogram", epsilon=1, k=10))]
     ['clipped histogram, one stage']
     """
-    if isinstance(target, CountedTarget) and len(target.sizes) == 1 and 1 < target.sizes[0] <= MOST_VALUES:
-        law = f"all {target.sizes[0]} values equally likely"
+    return [*cover_simulations(target), *_runs(target)]
+
+
+def _runs(target: Any) -> list[FamilySimulation]:
+    """Learners that must run."""
+    if isinstance(target, CountedTarget) and max(target.sizes) > 1 and sum(target.sizes) <= MOST_VALUES:
+        many = "" if len(target.sizes) == 1 else " of every column"
+        summed = "" if math.prod(target.sizes) <= MOST_CELLS else " (the sum over the columns, which is at least that of the whole)"
+        law = f"all {' x '.join(map(str, dict.fromkeys(target.sizes)))} values{many} equally likely{summed}"
         return [FamilySimulation("clipped histogram, one stage", law, target, _counted)]
     if isinstance(target, GaussianTarget) and target.law.max_variance is None and target.d <= MOST_COLUMNS:
         law = f"normal with variance {float(rational(target.law.variance)):g}, the mean half-way to the radius"
@@ -58,30 +69,32 @@ class FamilySimulation:
 
     @property
     def model(self) -> str:
-        return f"{self.law}, as many records per user as the column says"
+        return f"{self.law}, as many records per user as the column says; mean of {REPEATS} drawn data sets and runs"
+
+    @property
+    def columns(self) -> int:
+        return len(self.target.sizes) if isinstance(self.target, CountedTarget) else int(self.target.d)
 
     def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
         """Mean total variation; None where the people are too many to simulate, or the learner refuses these numbers."""
-        if n_users * records_per_user * getattr(self.target, "d", 1) > MOST_RECORDS:
+        if n_users * records_per_user * self.columns > MOST_RECORDS:
             return None
         return _mean_of(self, records_per_user, n_users, epsilon)
 
     def users(self, records_per_user: int) -> int | None:
-        """About the least number of users at which the mean is at most alpha: doubling, then bisection up to one part in 16."""
+        """About the least number of users at which the mean is at most alpha, up to one part in 16."""
 
         def enough(n: int) -> bool:
             found = self.at(records_per_user, n, self.target.epsilon)
             return found is not None and found.excess <= self.target.alpha
 
-        low, high = 0, 1
-        while not enough(high):
-            low, high = high, 2 * high
-            if high * records_per_user * getattr(self.target, "d", 1) > MOST_RECORDS:
-                return None
-        while high - low > max(1, high // 16):
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        most = MOST_RECORDS // (records_per_user * self.columns)
+        certify = next(certify for name, certify, _, _ in self.target.methods() if name == self.method)
+        try:
+            certified = certify(records_per_user).n_users
+        except (ParameterError, TooLargeError):
+            certified = None
+        return None if most < 1 else least_users(enough, start=max(2, (certified or 64) // 8), most=most)
 
 
 @lru_cache(maxsize=1024)
@@ -101,12 +114,20 @@ def _people(values: Any, n: int, m: int, domain: Any) -> UserData:
 
 
 def _counted(target: Any, m: int, n: int, epsilon: Fraction, seed: int) -> float:
-    k = target.sizes[0]
-    values = np.random.default_rng([k, m, seed]).integers(0, k, (n * m, 1))
+    sizes = target.sizes
+    rng = np.random.default_rng([sizes[0], m, seed])
+    values = np.stack([rng.integers(0, k, n * m) for k in sizes], axis=1)
+    domains = {f"x{i}": Integers(0, k - 1) for i, k in enumerate(sizes)}
+    people = UserData.from_arrays(values, None, np.repeat(np.arange(n), m), features=domains)
     learner = ClippedHistogram(epsilon, max_records=m, stages=1, neighbours=target.neighbours)
-    learned: Any = learner.learn(_people(values, n, m, Integers(0, k - 1))).hypothesis
-    masses = np.array([float(mass) for mass in learned.probabilities])
-    return float(np.abs(masses - 1 / k).sum() / 2)
+    learned: Any = learner.learn(people).hypothesis
+    columns = [np.array(part.probabilities, dtype=np.float64) for part in getattr(learned, "parts", (learned,))]
+    if math.prod(sizes) > MOST_CELLS:
+        return sum(float(np.abs(masses - 1 / len(masses)).sum() / 2) for masses in columns)
+    joint = np.ones(1)
+    for masses in columns:
+        joint = np.multiply.outer(joint, masses).ravel()
+    return float(np.abs(joint - 1 / len(joint)).sum() / 2)
 
 
 def _normal(target: Any, m: int, n: int, epsilon: Fraction, seed: int) -> float:

@@ -77,6 +77,12 @@ class MedianTarget:
         """What the numbers mean."""
         return "one number per user counts, and alpha is a share of the ranks"
 
+    def simulations(self, setting: str | None = None) -> list[Any]:
+        """What is predicted on uniform numbers."""
+        from privpac.planning.median_models import median_simulations
+
+        return [*median_simulations(self)]
+
     def window(self, levels: int | str) -> int:
         """How many middle numbers the mechanism plans for."""
         if self.top == 0:

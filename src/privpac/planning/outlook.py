@@ -18,6 +18,7 @@ from privpac.concepts.points import Points
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
 from privpac.errors import PrivpacWarning
+from privpac.guarantee import Model
 from privpac.planning.agreed import AgreementTarget
 from privpac.planning.agreed_models import agreement_simulations
 from privpac.planning.choose import Choice, choose_method
@@ -171,9 +172,12 @@ def measure_of(target: Any) -> str:
 def quick(plan: Plan | InversePlan) -> bool:
     """Whether the predictions of a plan take a moment only, judged from the sizes asked for."""
     if plan.asked is not None and isinstance(plan.asked.target, AgreementTarget):
-        return len(plan.records_per_user) == 1 and getattr(plan, "quantity", "users") != "epsilon"
-    if plan.asked is None or not isinstance(plan.asked.target, Target):
+        few = len(plan.records_per_user) == 1 or plan.asked.target.model is not Model.CENTRAL
+        return few and getattr(plan, "quantity", "users") != "epsilon"
+    if plan.asked is None:
         return True
+    if not isinstance(plan.asked.target, Target):
+        return all(getattr(made, "quick", True) for made in simulations(plan.asked.target, plan.asked.setting))
     concept, n = plan.asked.target.concept, plan.asked.n_users
     records = 0 if n is None else sum(min(n * m, 64 * MOST_RECORDS) for m in plan.records_per_user)
     if isinstance(plan, InversePlan) and plan.quantity == "epsilon":

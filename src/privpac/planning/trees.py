@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from privpac.bounds.certificate import Certificate
@@ -95,6 +96,12 @@ def selection_instead(tree: VC1Tree) -> str:
     return "FiniteClass of its rules" if rules is not None and rules <= LISTED else ""
 
 
+@lru_cache(maxsize=256)
+def _certified(**asked: Any) -> Certificate:
+    """Kept for the prediction, which runs the learner that the certificate describes."""
+    return plan_tree(**asked)
+
+
 @dataclass(frozen=True)
 class TreeTarget:
     """Error ``alpha`` with probability ``1 - beta`` for one node of a tree, some node being right."""
@@ -116,16 +123,9 @@ class TreeTarget:
 
     def methods(self, setting: str | None = None) -> list[Method]:
         """Name, users for a number of records per user, what else is assumed, and the kind of number."""
-        width = widest(self.tree)
-        spent = Fraction(0) if width == 1 else self.delta
-
-        def certified(form: str, m: int) -> Certificate:
-            height = self.tree.height
-            return plan_tree(height=height, width=width, delta=spent, records_per_user=m, form=form, within=self.within, **self._goal)
-
-        rows: list[Method] = [("tree learner", lambda m: certified("best", m), "", "certified")]
+        rows: list[Method] = [("tree learner", self.certificate, "", "certified")]
         if self.simple:
-            rows.append(("tree learner, simple bound", lambda m: certified("simple", m), "", "certified"))
+            rows.append(("tree learner, simple bound", lambda m: self.certificate(m, "simple"), "", "certified"))
         if (rules := rules_of(self.tree)) is not None:
             log_size = math.log(rules)
             every: Method = (
@@ -140,6 +140,18 @@ class TreeTarget:
                 ("any private learner", lambda m: lower_tree(delta=self.delta, records_per_user=m, **self._goal), "", "lower bound")
             )
         return rows
+
+    def certificate(self, m: int, form: str = "best") -> Certificate:
+        """Users of the tree learner, with its ranks and its split of epsilon."""
+        width = widest(self.tree)
+        told = {"height": self.tree.height, "width": width, "delta": Fraction(0) if width == 1 else self.delta}
+        return _certified(records_per_user=m, form=form, within=self.within, **told, **self._goal)
+
+    def simulations(self, setting: str | None = None) -> list[Any]:
+        """What is predicted on a stated model."""
+        from privpac.planning.tree_models import tree_simulations
+
+        return [*tree_simulations(self)]
 
     def recommend(self, n_users: int | None, records_per_user: int) -> Any:
         """As ``choose_method`` says."""

@@ -1,0 +1,135 @@
+"""What private medians are predicted to do on uniform numbers: the mean share of ranks by which the answer misses the middle.
+
+One number per user, uniform over the domain.  An answer with a share ``a`` of the numbers at most it, and ``b`` at least it, misses by
+``max(0, 1/2 - min(a, b))``; no answer by 1/2.  The exponential mechanism has an exact law over blocks, and its mean is a sum in double
+precision over drawn people of fixed seeds.  Hidden walks run, with the system's randomness: they repeat up to their Monte-Carlo error.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
+from privpac.law.base import Bottom
+from privpac.law.blocks import BlockLaw
+from privpac.mechanisms.interior_point import InteriorPoint
+from privpac.planning.other_targets import MedianTarget
+from privpac.planning.population import law_blocks
+from privpac.planning.predict import Prediction
+from privpac.planning.simulated import least_users
+
+__all__ = ["MedianSimulation", "median_simulations"]
+
+REPEATS, RUNS = 6, 3
+MOST_USERS = 1 << 13
+MOST_BITS = 1 << 10
+"""Numbers whose logarithms are doubles; longer ones are not simulated."""
+
+
+def median_simulations(target: MedianTarget) -> list[MedianSimulation]:
+    """The mechanisms of the plan.
+
+    >>> from privpac.planning.other_targets import median_target
+    >>> [made.method for made in median_simulations(median_target(bits=32, epsilon=1))]
+    ['median by the exponential mechanism']
+    """
+    if not 0 < target.top.bit_length() < MOST_BITS:
+        return []
+    made = [MedianSimulation(target, "median by the exponential mechanism", 0)]
+    return [*made, *([MedianSimulation(target, "median, best number of hidden walks", "auto")] if target.delta > 0 else [])]
+
+
+@dataclass(frozen=True)
+class MedianSimulation:
+    """One mechanism on uniform numbers."""
+
+    target: MedianTarget
+    method: str
+    levels: int | str
+
+    @property
+    def model(self) -> str:
+        return f"numbers uniform over the domain, one per user; mean of {REPEATS} drawn data sets ({RUNS} runs where walks are hidden)"
+
+    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
+        """The mean share of ranks; None where the people are too many, or the mechanism refuses these numbers."""
+        return _mean_of(self, n_users, epsilon) if n_users <= MOST_USERS else None
+
+    def users(self, records_per_user: int) -> int | None:
+        """About the least number of users at which the mean is at most alpha, whatever the number of records."""
+        return _least(self)
+
+
+@lru_cache(maxsize=64)
+def _least(simulation: MedianSimulation) -> int | None:
+    target = simulation.target
+
+    def enough(n: int) -> bool:
+        found = simulation.at(1, n, target.epsilon)
+        return found is not None and found.excess <= target.alpha
+
+    return least_users(enough, start=max(2, int(target.window(simulation.levels) / 2)), most=MOST_USERS, fine=32)
+
+
+@lru_cache(maxsize=1024)
+def _mean_of(simulation: MedianSimulation, n: int, epsilon: Fraction) -> Prediction | None:
+    target = simulation.target
+    delta = target.delta if simulation.levels else 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
+        try:
+            point = InteriorPoint.median(epsilon, delta, n_users=n, top=target.top, beta=target.beta, levels=simulation.levels)
+        except (ParameterError, TooLargeError):
+            return None
+        repeats = RUNS if point.reductions else REPEATS
+        found = [_missed(point, _numbers(target.top, n, seed)) for seed in range(repeats)]
+    return Prediction(float(np.mean(found)), float(np.std(found, ddof=1)) / repeats**0.5, f"{simulation.model}; {n} users")
+
+
+def _numbers(top: int, n: int, seed: int) -> list[int]:
+    """Uniform numbers, of which a larger data set of the same seed holds those of a smaller one; the bias is below 2**-64."""
+    size = top.bit_length() // 8 + 9
+    drawn = np.random.default_rng([13, seed]).bytes(n * size)
+    return [int.from_bytes(drawn[i * size : (i + 1) * size], "little") % (top + 1) for i in range(n)]
+
+
+def _missed(point: InteriorPoint, numbers: list[int]) -> float:
+    """The mean share of ranks by which the answer misses the middle."""
+    if point.reductions:
+        answer = point.sample(numbers)
+        return 0.5 if isinstance(answer, Bottom) else float(_shares(sorted(numbers), [answer])[0])
+    law = point.law(numbers)
+    assert isinstance(law, BlockLaw)
+    held: Any = sorted(numbers)
+    firsts, _, scores = law_blocks(law, point.top + 1)
+    # The law's blocks outside its window of ranks hold further numbers: on the common refinement both are constant.
+    begins = sorted({*(int(v) for v in firsts.tolist()), *held, *(v + 1 for v in held if v < point.top)})
+    place = np.searchsorted(_ints([int(v) for v in firsts.tolist()]), _ints(begins), side="right") - 1
+    lengths = np.array([float(b - a) for a, b in zip(begins, [*begins[1:], point.top + 1])])
+    rate = float(law.eta) if law.eta is not None else math.log(law.base or 1)
+    logs = np.log(lengths) - rate * (scores - scores.min())[place]
+    weight = np.exp(logs - logs.max())
+    return float(np.sum(weight * _shares(held, begins)) / np.sum(weight))
+
+
+def _shares(held: list[int], answers: list[int]) -> NDArray[np.float64]:
+    """By which share of the ranks each answer misses the middle of the sorted numbers."""
+    n, y, z = len(held), _ints(held), _ints(answers)
+    fewer = np.minimum(np.searchsorted(y, z, side="right"), n - np.searchsorted(y, z))
+    missed: NDArray[np.float64] = np.maximum(0.5 - fewer / n, 0.0)
+    return missed
+
+
+def _ints(values: list[int]) -> NDArray[Any]:
+    """Integers of any size."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

@@ -80,8 +80,8 @@ def from_spark(
 ) -> SparkUsers:
     """Users of a Spark DataFrame; rows stay on the cluster, the driver receives sums over users.
 
-    ``partitions`` is the number of tasks of a fold (default: Spark's own number of shuffle partitions).  Every worker needs this
-    package.  A frame that is costly to compute is computed once per fold: ``cache`` it.
+    ``partitions`` is the number of tasks of a fold (default: Spark's own number of shuffle partitions, or more for large tables).
+    Every worker needs this package.  A frame that is costly to compute is computed once per fold: ``cache`` it.
 
     **Guarantees.**  Profiles, laws and schema errors are those of ``UserData.from_frame`` on the same rows.  A task that is run
     again, or twice, counts once.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.events import sum_events
+from privpac.data.jit import jit
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.law import Law
@@ -40,10 +41,25 @@ class Step:
             raise ParameterError("profiles of different classes cannot be added")
         if len(self.starts) == len(other.starts) and bool((self.starts == other.starts).all()):
             return Step(self.offset, self.starts, self.end, self.scores + other.scores)
-        starts = np.union1d(self.starts, other.starts)
-        mine = self.scores[np.searchsorted(self.starts, starts, side="right") - 1]
-        theirs = other.scores[np.searchsorted(other.starts, starts, side="right") - 1]
-        return Step(self.offset, starts, self.end, mine + theirs)
+        starts = np.empty(len(self.starts) + len(other.starts), dtype=np.uint64)
+        scores = np.empty(len(starts), dtype=np.int64)
+        n = _merge(self.starts, self.scores, other.starts, other.scores, starts, scores)
+        if n > len(starts) // 2:
+            return Step(self.offset, starts[:n], self.end, scores[:n])
+        return Step(self.offset, starts[:n].copy(), self.end, scores[:n].copy())
+
+
+@jit
+def _merge(a: Any, x: Any, b: Any, y: Any, starts: Any, scores: Any) -> int:
+    """Add two step functions, both from 0 on: one walk along their starts; returns how many there are together."""
+    i, j, n = 0, 0, 0
+    while i < a.size or j < b.size:
+        at = a[i] if j == b.size or (i < a.size and a[i] < b[j]) else b[j]
+        i += int(i < a.size and a[i] == at)
+        j += int(j < b.size and b[j] == at)
+        starts[n], scores[n] = at, x[i - 1] + y[j - 1]
+        n += 1
+    return n
 
 
 @dataclass(frozen=True, eq=False)

@@ -210,6 +210,7 @@ class SparkUsers(RecipeUsers):
         if not all(hasattr(frame, name) for name in ("mapInArrow", "repartition", "schema")):
             raise TypeError(f"a Spark DataFrame is needed, got {type(frame).__name__}; other tables: UserData.from_frame or scan")
         schema = _schema(frame, declared)
+        asked = partitions
         if partitions is None:
             partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
         partitions = positive_int(partitions, "partitions", maximum=1 << 20)
@@ -222,6 +223,8 @@ class SparkUsers(RecipeUsers):
             seen = chosen.select(*map(quoted, doubtful.wanted))
             parts = _quiet(lambda: seen.mapInArrow(_Task(_Check(doubtful), partitions), _PARTS))
             _reduce(parts, partitions, _FaultSum()).report(declared)
+        if asked is None:  # small enough not to need Spark's sort
+            partitions = max(partitions, min(-(-2 * rows // chunk_rows), 1 << 20))
         return cls(recipe, sample, chosen, partitions, chunk_rows, ordered=rows > partitions * chunk_rows)
 
     def _with(self, recipe: Recipe, sample: UserData) -> SparkUsers:

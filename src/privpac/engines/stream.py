@@ -10,7 +10,7 @@ A user whose rows are spread over files and row groups is one user in either cas
 
 **Guarantees.**  The fold is the sum over the same users as in memory, so profiles and laws are equal, number by number.  Schema
 errors are raised by ``scan`` and ``bind``, before anything is spent, with column and count only.  At a time about ``chunk_rows`` rows
-(or one user's, if they are more) are in work and up to as many wait in columns; beside them the buffers of a few row groups and the profile.
+(or one user's, if they are more) are in work and up to as many wait in columns; beside them buffers of a few row groups and the profile.
 
 | case | behaviour |
 |---|---|

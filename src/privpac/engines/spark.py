@@ -210,10 +210,8 @@ class SparkUsers(RecipeUsers):
         if not all(hasattr(frame, name) for name in ("mapInArrow", "repartition", "schema")):
             raise TypeError(f"a Spark DataFrame is needed, got {type(frame).__name__}; other tables: UserData.from_frame or scan")
         schema = _schema(frame, declared)
-        asked = partitions
-        if partitions is None:
-            partitions = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
-        partitions = positive_int(partitions, "partitions", maximum=1 << 20)
+        usual = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
+        tasks = positive_int(usual if partitions is None else partitions, "partitions", maximum=1 << 20)
         chunk_rows = positive_int(chunk_rows, "chunk_rows", maximum=1 << 40)
         recipe, sample = cls.start(declared, schema)
         chosen = frame.select(*map(quoted, declared.wanted))
@@ -221,11 +219,11 @@ class SparkUsers(RecipeUsers):
         rows, doubtful = _quiet(lambda: survey(chosen, declared if strict else replace(declared, user=None, features={}, label=None)))
         if doubtful is not None:
             seen = chosen.select(*map(quoted, doubtful.wanted))
-            parts = _quiet(lambda: seen.mapInArrow(_Task(_Check(doubtful), partitions), _PARTS))
-            _reduce(parts, partitions, _FaultSum()).report(declared)
-        if asked is None:  # small enough not to need Spark's sort
-            partitions = max(partitions, min(-(-2 * rows // chunk_rows), 1 << 20))
-        return cls(recipe, sample, chosen, partitions, chunk_rows, ordered=rows > partitions * chunk_rows)
+            parts = _quiet(lambda: seen.mapInArrow(_Task(_Check(doubtful), tasks), _PARTS))
+            _reduce(parts, tasks, _FaultSum()).report(declared)
+        if partitions is None:  # small enough not to need Spark's sort
+            tasks = max(tasks, min(-(-2 * rows // chunk_rows), 1 << 20))
+        return cls(recipe, sample, chosen, tasks, chunk_rows, ordered=rows > tasks * chunk_rows)
 
     def _with(self, recipe: Recipe, sample: UserData) -> SparkUsers:
         return SparkUsers(recipe, sample, self._frame, self._partitions, self._chunk_rows, self._ordered)

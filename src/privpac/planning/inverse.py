@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
@@ -20,10 +20,9 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.planning.plan import MAX_EPSILON, Asked, read_records, read_setting, rule_target
-from privpac.planning.tables import as_text, found_row, plan_grid, plan_words, share
+from privpac.planning.tables import Shown, found_row, share
 
 if TYPE_CHECKING:
-    from privpac.planning.choose import Choice
     from privpac.planning.population import Population
 
 __all__ = ["InversePlan", "InverseRow", "invert", "least_alpha", "least_epsilon"]
@@ -59,7 +58,7 @@ class InverseRow:
 
 
 @dataclass(frozen=True)
-class InversePlan:
+class InversePlan(Shown):
     """What so many users can be promised: ``quantity`` is "alpha" or "epsilon"."""
 
     quantity: str
@@ -68,22 +67,14 @@ class InversePlan:
     rows: tuple[InverseRow, ...]
     asked: Asked | None = field(default=None, compare=False, repr=False)
 
-    def row(self, method: str) -> InverseRow:
-        return found_row(self.rows, method)
+    caption: ClassVar[str] = "- : nothing is certified"
 
     @property
-    def note(self) -> str:
-        """What is left out, and why."""
-        return getattr(self.asked.target, "note", "") if self.asked else ""
+    def title(self) -> str:
+        return f"least {self.quantity}"
 
-    # Made on first use
-
-    @cached_property
-    def recommendation(self) -> Choice | None:
-        """The method to use and the reason, from public numbers only; for the middle one of the numbers of records per user."""
-        from privpac.planning.outlook import recommend
-
-        return recommend(self)
+    def row(self, method: str) -> InverseRow:
+        return found_row(self.rows, method)
 
     @cached_property
     def predicted(self) -> tuple[InverseRow, ...]:
@@ -101,41 +92,13 @@ class InversePlan:
                 costs[row.method] = tuple(self._cost(row.method, m, value) for m, value in zip(self.records_per_user, row.values))
         return costs
 
+    def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
+        return {"quantity": self.quantity, **super().to_dict(predict=predict)}
+
     def _cost(self, method: str, m: int, value: Fraction | None) -> float | None:
         if value is None or self.asked is None:
             return None
         return 1.0 if m == 1 else share(self.asked.n_users, m, self.asked.certify(method, 1, **{self.quantity: value}))
-
-    # What is shown
-
-    def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
-        """Plain values for JSON; ``predict=False`` leaves the predictions out."""
-        choice = self.recommendation
-        return {
-            "quantity": self.quantity,
-            "target": self.target,
-            "records_per_user": list(self.records_per_user),
-            "rows": [row.to_dict() for row in self.rows],
-            "note": self.note,
-            "cost_per_record": {method: list(costs) for method, costs in self.cost_per_record.items()},
-            "recommendation": None if choice is None else {"method": choice.method, "reason": choice.reason},
-            "predicted": [row.to_dict() for row in self.predicted] if predict else [],
-        }
-
-    def table(self, *, predict: bool = True) -> Any:
-        """A rich table for the terminal."""
-        title = f"least {self.quantity}: " + ", ".join(f"{name} {value}" for name, value in self.target.items())
-        return plan_grid(title, "- : nothing is certified", self, predict=predict)
-
-    def words(self, *, predict: bool = True) -> list[str]:
-        """What the rows rest on, and the recommendation."""
-        return plan_words(self, predict=predict)
-
-    def __str__(self) -> str:
-        from privpac.planning.outlook import quick
-
-        predict = quick(self)
-        return as_text(self.table(predict=predict), self.words(predict=predict))
 
 
 def least_alpha(concept: ConceptClass, *, n_users: int, epsilon: Rational, **more: Any) -> InversePlan:

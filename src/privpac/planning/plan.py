@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.planning.tables import as_text, found_row, plan_grid, plan_words, share
+from privpac.planning.tables import Shown, found_row, share
 from privpac.planning.target import Target
 
 if TYPE_CHECKING:
-    from privpac.planning.choose import Choice
     from privpac.planning.population import Population
 
 __all__ = [
@@ -103,30 +102,21 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Shown):
     """Rows of methods against numbers of records per user."""
 
     target: dict[str, Any]
     records_per_user: tuple[int, ...]
     rows: tuple[PlanRow, ...]
     asked: Asked | None = field(default=None, compare=False, repr=False)
+    caption: ClassVar[str] = "- : no number of users"
+
+    @property
+    def title(self) -> str:
+        return "users needed"
 
     def row(self, method: str) -> PlanRow:
         return found_row(self.rows, method)
-
-    @property
-    def note(self) -> str:
-        """What is left out, and why."""
-        return getattr(self.asked.target, "note", "") if self.asked else ""
-
-    # Made on first use
-
-    @cached_property
-    def recommendation(self) -> Choice | None:
-        """The method to use and the reason, from public numbers only; for the middle one of the numbers of records per user."""
-        from privpac.planning.outlook import recommend
-
-        return recommend(self)
 
     @cached_property
     def predicted(self) -> tuple[PlanRow, ...]:
@@ -148,36 +138,6 @@ class Plan:
                 alone = known[1] if 1 in known else self.asked.certify(row.method, 1) if self.asked else None
                 costs[row.method] = tuple(share(n, m, alone) for m, n in zip(self.records_per_user, row.n_users))
         return costs
-
-    # What is shown
-
-    def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
-        """Plain values for JSON; ``predict=False`` leaves the predictions out."""
-        choice = self.recommendation
-        return {
-            "target": self.target,
-            "records_per_user": list(self.records_per_user),
-            "rows": [row.to_dict() for row in self.rows],
-            "note": self.note,
-            "cost_per_record": {method: list(costs) for method, costs in self.cost_per_record.items()},
-            "recommendation": None if choice is None else {"method": choice.method, "reason": choice.reason},
-            "predicted": [row.to_dict() for row in self.predicted] if predict else [],
-        }
-
-    def table(self, *, predict: bool = True) -> Any:
-        """A rich table for the terminal."""
-        title = "users needed: " + ", ".join(f"{name} {value}" for name, value in self.target.items())
-        return plan_grid(title, "- : no number of users", self, predict=predict)
-
-    def words(self, *, predict: bool = True) -> list[str]:
-        """What the rows rest on, and the recommendation."""
-        return plan_words(self, predict=predict)
-
-    def __str__(self) -> str:
-        from privpac.planning.outlook import quick
-
-        predict = quick(self)
-        return as_text(self.table(predict=predict), self.words(predict=predict))
 
 
 def plan_users(

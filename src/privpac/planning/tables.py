@@ -3,17 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from io import StringIO
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from privpac.errors import ParameterError
 
-__all__ = ["KINDS", "as_text", "because", "cost_cells", "found_row", "plan_grid", "plan_words", "share"]
+if TYPE_CHECKING:
+    from privpac.planning.choose import Choice
+
+__all__ = ["KINDS", "Shown", "as_text", "because", "cost_cells", "found_row", "plan_grid", "plan_words", "share"]
 
 Row = TypeVar("Row")
 
 KINDS = {"certified": "", "lower bound": "dim", "predicted": "italic"}
 """Kinds of numbers in the order of the table, and how they look in a terminal."""
+
+
+class Shown:
+    """What plans and inverse plans share: rows of several kinds, a recommendation, and three ways to show them."""
+
+    target: dict[str, Any]
+    records_per_user: tuple[int, ...]
+    rows: tuple[Any, ...]
+    asked: Any
+    caption: ClassVar[str]
+
+    @property
+    def title(self) -> str:
+        """What the numbers are."""
+        raise NotImplementedError
+
+    @property
+    def predicted(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    @property
+    def cost_per_record(self) -> dict[str, tuple[float | None, ...]]:
+        raise NotImplementedError
+
+    @property
+    def note(self) -> str:
+        """What is left out, and why."""
+        return getattr(self.asked.target, "note", "") if self.asked else ""
+
+    @cached_property
+    def recommendation(self) -> Choice | None:
+        """The method to use and the reason, from public numbers only; for the middle one of the numbers of records per user."""
+        from privpac.planning.outlook import recommend
+
+        return recommend(self)  # type: ignore[arg-type]
+
+    def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
+        """Plain values for JSON; ``predict=False`` leaves the predictions out."""
+        choice = self.recommendation
+        return {
+            "target": self.target,
+            "records_per_user": list(self.records_per_user),
+            "rows": [row.to_dict() for row in self.rows],
+            "note": self.note,
+            "cost_per_record": {method: list(costs) for method, costs in self.cost_per_record.items()},
+            "recommendation": None if choice is None else {"method": choice.method, "reason": choice.reason},
+            "predicted": [row.to_dict() for row in self.predicted] if predict else [],
+        }
+
+    def table(self, *, predict: bool = True) -> Any:
+        """A rich table for the terminal."""
+        title = f"{self.title}: " + ", ".join(f"{name} {value}" for name, value in self.target.items())
+        return plan_grid(title, self.caption, self, predict=predict)
+
+    def words(self, *, predict: bool = True) -> list[str]:
+        """What the rows rest on, and the recommendation."""
+        return plan_words(self, predict=predict)
+
+    def __str__(self) -> str:
+        from privpac.planning.outlook import quick
+
+        predict = quick(self)  # type: ignore[arg-type]
+        return as_text(self.table(predict=predict), self.words(predict=predict))
 
 
 def found_row(rows: Sequence[Row], method: str) -> Row:

@@ -45,6 +45,7 @@ __all__ = [
     "formula",
     "listed_model",
     "mean_distance",
+    "sizes_of",
     "standard_population",
     "with_domains",
 ]
@@ -66,7 +67,7 @@ def standard_population(concept: ConceptClass, *, records_per_user: int, noise: 
     """The standard model of a class (see the module); None where a profile of the class is not affordable.
 
     >>> print(standard_population(Thresholds(Integers(0, 2**64 - 1)), records_per_user=16, noise="0.1").name)
-    x uniform on 18446744073709551616 values, right cut in the middle, label noise 1/10, 16 records per user
+    x uniform on 2^64 values, right cut in the middle, label noise 1/10, 16 records per user
     """
     if not isinstance(concept, ConceptClass):
         raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
@@ -223,8 +224,14 @@ def mean_distance(first: Floats64, counts: Floats64) -> Floats64:
     return np.where(across, (a * (a + 1) + b * (b + 1)) / (2 * counts), np.abs(b - a) / 2)
 
 
+def sizes_of(concept: ConceptClass) -> str:
+    """How many values each column may take; large powers of two as such."""
+    sizes = [domain.size for domain in domains_of(concept).values()]
+    return " x ".join(f"2^{n.bit_length() - 1}" if n >= 1 << 20 and not n & (n - 1) else str(n) for n in sizes)
+
+
 def _cuts(concept: Thresholds | Stumps, m: int, noise: float, rest: str) -> Population:
-    sizes = " x ".join(str(domain.size) for domain in domains_of(concept).values())
+    sizes = sizes_of(concept)
     where = "" if isinstance(concept, Thresholds) else " of the first column"
     name = f"x uniform on {sizes} values, right cut in the middle{where}, {rest}"
     return formula(UniformCuts, name, concept, m, noise)

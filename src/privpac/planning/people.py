@@ -39,6 +39,7 @@ from privpac.planning.models import (
     formula,
     listed_model,
     mean_distance,
+    sizes_of,
     standard_population,
     with_domains,
 )
@@ -143,8 +144,7 @@ def _heavy(concept: ConceptClass, records_per_user: int, noise: Rational) -> Pop
         return None
     text = f"people with {max(1, m // SIZE_SPREAD)} to {SIZE_SPREAD * m} records, those above {HEAVY_FROM * m} with"
     if isinstance(bound, (Thresholds, Stumps)):
-        sizes = " x ".join(str(domain.size) for domain in domains_of(bound).values())
-        name = f"{text} a cut a quarter of the range higher; x uniform on {sizes} values, label noise {wrong}"
+        name = f"{text} a cut a quarter of the range higher; x uniform on {sizes_of(bound)} values, label noise {wrong}"
         return formula(HeavyCuts, name, bound, m, float(wrong))
     model = listed_model(bound, wrong, seed=0)
     return None if model is None else _heavy_listed(model, f"{text} another rule; x uniform on {model.what}, label noise {model.noise}", m)

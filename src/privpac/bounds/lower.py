@@ -24,6 +24,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 
 __all__ = [
+    "STRICT",
     "gilbert_varshamov",
     "lower_agnostic_vc",
     "lower_discrete",
@@ -32,9 +33,10 @@ __all__ = [
     "lower_littlestone",
     "lower_packing",
     "lower_two_points",
+    "tilted",
 ]
 
-_STRICT = 1 + 1e-9
+STRICT = 1 + 1e-9
 """Tasks need a bias strictly above the one that is just not learned."""
 
 _MAX_CODE = 4096
@@ -100,9 +102,9 @@ def lower_agnostic_vc(
 
     def families() -> Iterator[tuple[int, float, float]]:
         for distance, words in _codes(d):
-            bias = 2 * target * d / distance * _STRICT
+            bias = 2 * target * d / distance * STRICT
             if bias < 1:
-                yield words, *_tilted(bias, m)
+                yield words, *tilted(bias, m)
 
     n = _code_bound(families(), eps, s, 0)
     return Certificate.lower(n, "agnostic learning, VC dimension", f"a class of VC dimension {d}", records_per_user=m)
@@ -124,12 +126,12 @@ def lower_discrete(
 
     def families() -> Iterator[tuple[int, float, float]]:
         for distance, words in _codes(pairs):
-            bias = 2 * target * pairs / distance * _STRICT
+            bias = 2 * target * pairs / distance * STRICT
             if bias < 1:
-                yield words, *_tilted(bias, m)
+                yield words, *tilted(bias, m)
 
-    bias = 2 * target * _STRICT
-    start = _two_points(_tilted(bias, m)[1], s) if bias < 1 else 0
+    bias = 2 * target * STRICT
+    start = _two_points(tilted(bias, m)[1], s) if bias < 1 else 0
     n = _code_bound(families(), eps, s, start)
     return Certificate.lower(n, "discrete law", f"all laws on {k} categories", records_per_user=m)
 
@@ -149,8 +151,8 @@ def lower_gauss_mean(
 
     def families() -> Iterator[tuple[int, float, float]]:
         for distance, words in _codes(d):
-            a = float(ndtri(0.5 + target)) / math.sqrt(distance) * _STRICT
-            yield words, min(1.0, float(2 * ndtr(a * math.sqrt(m * d)) - 1) * _STRICT), 2 * a * a * d * m
+            a = float(ndtri(0.5 + target)) / math.sqrt(distance) * STRICT
+            yield words, min(1.0, float(2 * ndtr(a * math.sqrt(m * d)) - 1) * STRICT), 2 * a * a * d * m
 
     n = _code_bound(families(), eps, s, 0)
     return Certificate.lower(n, "Gaussian mean", f"all means in {d} dimensions, unit covariance", records_per_user=m)
@@ -240,7 +242,7 @@ def _two_points(divergence: float, success: float) -> int:
     return max(0, math.ceil(max(2 * v * v, -math.log1p(-v * v)) / divergence * (1 - SLACK)))
 
 
-def _tilted(bias: float, m: int) -> tuple[float, float]:
+def tilted(bias: float, m: int) -> tuple[float, float]:
     """Distance of two tilted laws for one user of ``m`` records, and their divergence: ``kl = a ln((1+a)/(1-a))`` per record."""
     kl = 2 * bias * math.atanh(bias) * m
     return min(1.0, math.sqrt(kl / 2), math.sqrt(-math.expm1(-kl))), kl

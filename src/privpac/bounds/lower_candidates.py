@@ -15,13 +15,12 @@ from __future__ import annotations
 import math
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.lower import gilbert_varshamov, lower_fano, lower_packing, lower_two_points
+from privpac.bounds.lower import STRICT, gilbert_varshamov, lower_fano, lower_packing, lower_two_points, tilted
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 
 __all__ = ["lower_selection"]
 
-_STRICT = 1 + 1e-9
 _MAX_CODE = 256
 
 
@@ -42,25 +41,18 @@ def lower_selection(
     k, m, apart = (
         positive_int(candidates, "candidates"),
         positive_int(records_per_user, "records_per_user"),
-        float(rational(alpha, "alpha", minimum="1e-40", below=1)) * _STRICT,
+        float(rational(alpha, "alpha", minimum="1e-40", below=1)) * STRICT,
     )
     private = {"epsilon": epsilon, "success": success, "neighbours": neighbours}
     users: list[int | None] = [0]
     if k > 1 and apart < 1:
         users.append(lower_packing(k, -math.expm1(m * math.log1p(-apart)), **private).n_users)  # type: ignore[arg-type]
-        users.append(lower_two_points(_divergence(apart), records_per_user=m, success=success).n_users)
+        users.append(lower_two_points(tilted(apart, 1)[1], records_per_user=m, success=success).n_users)
         bias = apart * _stretch(k)
         if bias < 1:
-            kl = _divergence(bias)
-            # Pinsker and Bretagnolle-Huber for the m records of one user.
-            seen = min(1.0, math.sqrt(m * kl / 2), math.sqrt(-math.expm1(-m * kl)))
-            users.append(lower_fano(k, kl, records_per_user=m, success=success).n_users)
-            users.append(lower_packing(k, seen, **private).n_users)  # type: ignore[arg-type]
+            users.append(lower_fano(k, tilted(bias, 1)[1], records_per_user=m, success=success).n_users)
+            users.append(lower_packing(k, tilted(bias, m)[0], **private).n_users)  # type: ignore[arg-type]
     return Certificate.lower(max(n for n in users if n is not None), "selection", f"the worst {k} candidates", records_per_user=m)
-
-
-def _divergence(bias: float) -> float:
-    return 2 * bias * math.atanh(bias)
 
 
 def _stretch(k: int) -> float:

@@ -30,6 +30,7 @@ from privpac.planning.models import standard_population
 from privpac.planning.own_laws import listed, mean_excess
 from privpac.planning.population import Population
 from privpac.planning.predict import Prediction
+from privpac.planning.simulated import keeps_promise, least_users
 
 __all__ = ["AgreementSimulation", "agreement_simulations", "default_excess", "modelled_concept"]
 
@@ -81,20 +82,8 @@ class AgreementSimulation:
 
     def users(self, records_per_user: int) -> int | None:
         """About the least number of users at which the mean is at most alpha: doubling, then bisection up to one part in 8."""
-
-        def enough(n: int) -> bool:
-            found = self.at(records_per_user, n, self.target.epsilon)
-            return found is not None and found.excess <= self.target.alpha
-
-        low, high = 0, 8
-        while not enough(high):
-            low, high = high, 2 * high
-            if high > MOST_USERS:
-                return None
-        while high - low > max(1, high // 8):
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        enough = keeps_promise(self, records_per_user)
+        return least_users(enough, start=8, most=MOST_USERS, fine=8)
 
 
 @lru_cache(maxsize=1024)

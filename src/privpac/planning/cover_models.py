@@ -39,7 +39,7 @@ from privpac.exact import rational
 from privpac.guarantee import Neighbours
 from privpac.planning.families import CountedTarget, GaussianTarget, SelectionTarget, family_cover
 from privpac.planning.predict import Prediction
-from privpac.planning.simulated import least_users
+from privpac.planning.simulated import keeps_promise, least_users
 
 __all__ = ["LawSimulation", "cover_simulations"]
 
@@ -114,11 +114,7 @@ class LawSimulation:
 
     def users(self, records_per_user: int) -> int | None:
         """About the least number of users at which the mean is at most alpha, up to one part in 16 (4 where that takes long)."""
-
-        def enough(n: int) -> bool:
-            found = self.at(records_per_user, n, self.target.epsilon)
-            return found is not None and found.excess <= self.target.alpha
-
+        enough = keeps_promise(self, records_per_user)
         known = next((certify for name, certify, _, _ in self.target.methods() if name == self.method), None)
         try:
             certified = None if known is None else known(records_per_user).n_users

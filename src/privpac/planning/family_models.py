@@ -26,7 +26,7 @@ from privpac.exact import rational
 from privpac.planning.cover_models import cover_simulations
 from privpac.planning.families import CountedTarget, GaussianTarget
 from privpac.planning.predict import Prediction
-from privpac.planning.simulated import least_users
+from privpac.planning.simulated import keeps_promise, least_users
 
 __all__ = ["FamilySimulation", "family_simulations"]
 
@@ -83,11 +83,7 @@ class FamilySimulation:
 
     def users(self, records_per_user: int) -> int | None:
         """About the least number of users at which the mean is at most alpha, up to one part in 16."""
-
-        def enough(n: int) -> bool:
-            found = self.at(records_per_user, n, self.target.epsilon)
-            return found is not None and found.excess <= self.target.alpha
-
+        enough = keeps_promise(self, records_per_user)
         most = MOST_RECORDS // (records_per_user * self.columns)
         certify = next(certify for name, certify, _, _ in self.target.methods() if name == self.method)
         try:

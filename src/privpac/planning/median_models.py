@@ -24,7 +24,7 @@ from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.planning.other_targets import MedianTarget
 from privpac.planning.population import law_blocks
 from privpac.planning.predict import Prediction
-from privpac.planning.simulated import least_users
+from privpac.planning.simulated import keeps_promise, least_users
 
 __all__ = ["MedianSimulation", "median_simulations"]
 
@@ -71,11 +71,7 @@ class MedianSimulation:
 @lru_cache(maxsize=64)
 def _least(simulation: MedianSimulation) -> int | None:
     target = simulation.target
-
-    def enough(n: int) -> bool:
-        found = simulation.at(1, n, target.epsilon)
-        return found is not None and found.excess <= target.alpha
-
+    enough = keeps_promise(simulation, 1)
     return least_users(enough, start=max(2, int(target.window(simulation.levels) / 2)), most=MOST_USERS, fine=32)
 
 

@@ -37,7 +37,7 @@ from privpac.planning.choose import DEFAULT_NOISE
 from privpac.planning.models import standard_population
 from privpac.planning.own_laws import listed
 from privpac.planning.predict import Prediction
-from privpac.planning.simulated import least_users
+from privpac.planning.simulated import keeps_promise, least_users
 from privpac.protocols.analyzer import BETA, decode_counts
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.protocol import LocalProtocol
@@ -86,11 +86,7 @@ class ProtocolSimulation:
         """About the least number of users at which the mean is at most alpha, up to one part in 16."""
         if PEOPLE * records_per_user > MOST_RECORDS:
             return None
-
-        def enough(n: int) -> bool:
-            found = self.at(records_per_user, n, self.target.epsilon)
-            return found is not None and found.excess <= self.target.alpha
-
+        enough = keeps_promise(self, records_per_user)
         try:
             needed = self.target.users(records_per_user).n_users
         except (ParameterError, TooLargeError):

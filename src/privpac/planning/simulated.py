@@ -1,10 +1,21 @@
-"""What simulations share: the search for the least number of users that will do."""
+"""What simulations share: whether so many users will do, and the search for the least number that will."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-__all__ = ["least_users"]
+__all__ = ["keeps_promise", "least_users"]
+
+
+def keeps_promise(simulation: Any, records_per_user: int) -> Callable[[int], bool]:
+    """Whether the simulated mean at so many users is at most the target's alpha; what cannot be simulated does not count."""
+
+    def enough(n_users: int) -> bool:
+        found = simulation.at(records_per_user, n_users, simulation.target.epsilon)
+        return found is not None and bool(found.excess <= simulation.target.alpha)
+
+    return enough
 
 
 def least_users(enough: Callable[[int], bool], *, start: int, most: int, fine: int = 16) -> int | None:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.voices import Voices
@@ -108,6 +109,11 @@ class TwoVoices(Selection):
         bound = self.bind(data)
         size = bound.concept.size
         return self._law(bound).map_blocks(lambda ids: range(ids.start % size, ids.start % size + (ids.stop - ids.start)))  # type: ignore[union-attr]
+
+    def outcome_text(self, concept: ConceptClass, pair: int) -> str:
+        """A value of the law in words, for audits."""
+        voice, rule = divmod(pair, concept.size)
+        return f"{concept.decode(rule)} ({('clip', 'mean')[voice]} voice)"
 
     def _law(self, bound: Bound) -> Law:
         return self.scores(bound).law(self.rate(self.epsilon, self.levels))

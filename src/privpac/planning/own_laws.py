@@ -132,7 +132,8 @@ def listed(learner: Any, people: Population) -> Callable[[Any], float] | None:
         return cache(lambda node: of_rule(tree.rule(tree.root if node is BOTTOM else node)))
     if isinstance(learner, TrimmedSelection) and people.concept.size > MOST_RULES:
         return None
-    return cache(lambda rule: never if rule is BOTTOM else people.excess_of(rule))
+    # Of a law over pairs (voice, rule) the rule is released.
+    return cache(lambda rule: never if rule is BOTTOM else people.excess_of(rule % people.concept.size))
 
 
 def count_points(learner: RegretSelection, bits: int, data: UserData) -> list[tuple[float, int]]:

@@ -26,6 +26,7 @@ from privpac.concepts.points import Points
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
 from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import MAX_NODES, TreeNodes
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
@@ -97,7 +98,11 @@ def choose_method(
     """
     relation = one_of(Neighbours, neighbours, "neighbours")
     if isinstance(concept, VC1Tree):
-        return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
+        if setting == "realizable" or concept.n_nodes is None or concept.n_nodes > MAX_NODES:
+            return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
+        people: dict[str, Any] = {"public_n_users": public_n_users, "records_per_user": records_per_user, "noise": noise, "users": users}
+        chosen = choose_method(TreeNodes(concept), epsilon=epsilon, neighbours=neighbours, population=population, **people)
+        return Choice(chosen.method, f"labels may be wrong, and selection among all nodes stays right as people grow; {chosen.reason}")
     known = _declared(users, population, setting)
     eps = rational(epsilon, "epsilon", above=0)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")

@@ -37,7 +37,7 @@ from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Learner
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, choose_method
-from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner
+from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner, check_learns
 from privpac.planning.trees import as_tree
 from privpac.released import Released
 
@@ -65,11 +65,10 @@ def learner_for(
         raise ParameterError(f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}")
     given = {name: value for name, value in options.items() if value is not None}
     chosen = _choose(concept, epsilon, method, setting, neighbours, given).method
+    check_learns(chosen, concept)
     if chosen == "tree":
         concept = as_tree(concept, {})
         given.setdefault("mode", "erm" if setting == "agnostic" else "closure")
-    elif isinstance(concept, VC1Tree):
-        raise ParameterError(f"a tree is learned by the method 'tree' (or 'auto'), got {method!r}")
     common = {
         "tree" if chosen == "tree" else "concept": concept,
         "epsilon": rational(epsilon, "epsilon", above=0),
@@ -134,6 +133,7 @@ def learn(
     """
     unit = getattr(data, "unit", Unit.USER)  # what is no dataset at all is refused by the learner's bind
     choice = _choose(concept, epsilon, method, setting, neighbours, options)
+    check_learns(choice.method, concept)
     learner = learner_for(
         as_tree(concept, getattr(data, "features", {})) if choice.method == "tree" else concept,
         epsilon=epsilon,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -91,6 +91,7 @@ class AgreementLearner(Selection):
     task: Mapping[str, int | str] = field(default_factory=dict)
     seed: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     min_records: int = 1
+    scores: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

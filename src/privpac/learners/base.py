@@ -16,12 +16,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
-from privpac.errors import IncompatibleGuarantees, ParameterError
+from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import Law
 from privpac.ledger import release
@@ -97,10 +97,14 @@ class Selection(Learner):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     unit: Unit = Unit.USER
     max_records: int | None = None
+    scores: ClassVar[bool] = True
+    """Whether the learner scores rules one by one."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.concept, ConceptClass):
             raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(self.concept).__name__}")
+        if self.scores and not self.concept.scored:  # after the spend it would be too late to find out
+            raise TooLargeError(f"rules of {type(self.concept).__name__} are not scored one by one; use method='agreement'")
         put = object.__setattr__
         put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
         if self.epsilon.denominator.bit_length() > _EPSILON_BITS:

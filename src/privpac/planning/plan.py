@@ -85,6 +85,8 @@ class Asked:
     target: Any
     setting: str | None = None
     n_users: int | None = None
+    source: tuple[str, ...] = ()
+    """How the class was written on the command line, where its name and domains do not say."""
 
     def certify(self, method: str, m: int, **changed: Any) -> int | None:
         """Users certified for one row, perhaps at another ``alpha`` or ``epsilon``; None where nothing is."""

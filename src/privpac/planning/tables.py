@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from privpac.errors import ParameterError
 
 if TYPE_CHECKING:
+    from privpac.learners.base import Learner
     from privpac.planning.choose import Choice
 
 __all__ = ["KINDS", "Shown", "as_text", "because", "cost_cells", "found_row", "plan_grid", "plan_words", "share"]
@@ -53,6 +54,24 @@ class Shown:
         from privpac.planning.outlook import recommend
 
         return recommend(self)  # type: ignore[arg-type]
+
+    def learner(self, row: Any, *, records_per_user: int | None = None) -> Learner:
+        """The learner that a certified row speaks of, with exactly the parameters that are certified.
+
+        >>> import privpac as pp
+        >>> planned = pp.plan(pp.Thresholds(pp.Integers(0, 99)), epsilon=1, alpha="0.1", records_per_user=4)
+        >>> planned.learner("realizable selection").max_records
+        4
+        """
+        from privpac.planning.certified import certified_run
+
+        return certified_run(self, row, records_per_user).learner()
+
+    def command(self, row: Any, *, records_per_user: int | None = None) -> str:
+        """The command that runs a certified row."""
+        from privpac.planning.certified import certified_run
+
+        return certified_run(self, row, records_per_user).command()
 
     def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
         """Plain values for JSON; ``predict=False`` leaves the predictions out."""

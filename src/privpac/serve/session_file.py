@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import RULES, rule_class
+from privpac.concepts.named import RULES, name_of, rule_class
 from privpac.data import Domain
 from privpac.errors import LedgerMismatch, ModelFileError, ParameterError, PrivpacError
 from privpac.guarantee import Guarantee
@@ -93,11 +93,9 @@ def _file_key(secret: str, header: dict[str, Any]) -> bytes:
 
 def rule_name(concept: ConceptClass) -> str:
     """The name under which ``rule_class`` rebuilds a bound class; other classes cannot be saved (``ParameterError``)."""
-    features = {name: domain for name, domain in concept.declared().items() if name is not None and domain is not None}
-    for name in RULES if features else ():
-        with suppress(PrivpacError):
-            if rule_class(name, features) == concept:
-                return name
+    found = None if None in concept.declared() else name_of(concept)
+    if found is not None:
+        return found
     raise ParameterError(f"a session of this {type(concept).__name__} cannot be saved; use one of the rules {', '.join(RULES)}")
 
 

@@ -69,7 +69,7 @@ def certify_counts(
         best = min(best, root * root * (1 + SLACK))
     n = max(1, math.ceil(best)) if best < LIMIT else None
     assumption = "users with equally many records from one law" + (", its columns independent" if d > 1 else "")
-    return Certificate.upper(n, "noisy counts", assumption, records_per_user=m)
+    return Certificate.upper(n, "noisy counts", assumption, records_per_user=m).run_with(max_records=m, stages=1)
 
 
 def _luck(counts: Sequence[int], failure: float) -> float:

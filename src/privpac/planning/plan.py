@@ -18,7 +18,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.planning.tables import Shown, found_row, share
-from privpac.planning.target import Target
+from privpac.planning.target import MAX_EPSILON, Target
 
 if TYPE_CHECKING:
     from privpac.planning.population import Population
@@ -40,9 +40,6 @@ __all__ = [
 
 STANDARD_RECORDS = (1, 4, 16, 64, 256)
 """Numbers of records per user that are planned for when none is declared."""
-
-MAX_EPSILON = 100
-"""Beyond this nothing is protected, and there is nothing to plan."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ from privpac.bounds import (
     Certificate,
     certify_regret_agnostic,
     certify_regret_bounded_noise,
+    certify_voices_any,
+    certify_voices_noise,
     plan_own_clip,
     plan_pairwise,
     plan_realizable,
@@ -90,6 +92,9 @@ class Target:
         if setting != "agnostic":
             rows.append(("realizable selection", self.realizable, "", "certified"))
         if setting != "realizable":
+            rows.append(("two voices", self.voices, "", "certified"))
+            if self.noise is not None and self.on_a_line:
+                rows.append(("two voices, bounded noise", self.voices_noise, "", "certified"))
             rows.append(("regret selection", self.regret, self.declared, "certified"))
             if self.noise is not None and self.on_a_line:
                 rows.append(("regret selection, bounded noise", self.regret_noise, self.declared, "certified"))
@@ -164,6 +169,16 @@ class Target:
             )
 
         return self._own_clip(m, certify)
+
+    def _voices(self, certify: Callable[..., Certificate], m: int, **more: Any) -> Certificate:
+        theta = self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
+        return certify(records_per_user=m, size=self.concept.size, theta=theta, levels=DEFAULT_LEVELS, **self._common, **more)
+
+    def voices(self, m: int) -> Certificate:
+        return self._voices(certify_voices_any, m, thresholds=self.on_a_line)
+
+    def voices_noise(self, m: int) -> Certificate:
+        return self._voices(certify_voices_noise, m, noise=self.noise or 0)
 
     def mean(self, m: int) -> Certificate:
         return self._agnostic(m, m, float(regret_split(self.epsilon, self.neighbours, 1).theta)).run_with(statistic="mean")

@@ -28,6 +28,7 @@ from privpac.cli.options import (
     open_ledger,
     tree_of,
     wants_tree,
+    with_settings,
 )
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import RULES
@@ -37,6 +38,7 @@ from privpac.errors import PrivpacError
 from privpac.guarantee import Unit
 from privpac.planning import Plan
 from privpac.planning.methods import METHODS, named_class
+from privpac.planning.settings import read_settings
 from privpac.released import Released
 
 __all__ = ["learn"]
@@ -65,6 +67,10 @@ def learn(
     users_are: Annotated[
         str | None, typer.Option(help="Publicly known about the people: alike, differ (more than x explains), heavy. For method auto.")
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other parameter of the method's learner: name=value, such as radius=1/16. Repeat.", show_default=False),
+    ] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
     label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
     engine: Annotated[
@@ -91,6 +97,7 @@ def learn(
         concept = named_class(rule or "threshold", features, method)
     options: dict[str, Any] = {"setting": setting, "method": method, "neighbours": neighbours, "max_records": max_records}
     options |= {"public_n_users": public_n_users, "records_per_user": records_per_user, "delta": delta, "users": users_are}
+    options = with_settings(options, read_settings(method, settings or []))
     learner = learner_for(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
     labels = label_map_of(label_map)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})

@@ -1,8 +1,8 @@
 """From a certified row to the learner it speaks of: the same parameters, ready to run, and the command that runs it.
 
-A certificate is a promise about one learner with its clip, cap, split of the budget and so on; with any other nothing is promised.  What the
-certificate does not name is what was asked for: the accuracy, the records per user, and the certified number of users where the
-learner takes a declared one.
+A certificate is a promise about one learner with its clip, cap, split of the budget and so on; with any other nothing is promised.
+What the certificate does not name is what was asked for: the accuracy, the records per user, and the certified number of users where
+the learner takes a declared one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from privpac.planning.methods import METHODS, build_learner, learner_options
 from privpac.planning.rule_models import ROWS
 from privpac.planning.settings import COMMON, written
 
-__all__ = ["CertifiedRun", "certified_run", "commands", "method_of"]
+__all__ = ["CertifiedRun", "certified_run", "method_of", "runs"]
 
 _FURTHER = {"user agnostic selection": "agnostic", "pairwise selection": "pairwise", "threshold search": "search"}
 _OPTIONS = ("max_records", "records_per_user", "public_n_users", "delta")
@@ -64,7 +64,7 @@ class CertifiedRun:
     def command(self) -> str:
         """``privpac learn`` with these parameters; the names in capitals are the reader's."""
         words = ["privpac", "learn", "TABLE.parquet", "--user", "USER", "--label", "LABEL", *(self.source or _class_words(self.concept))]
-        words += ["--epsilon", str(self.epsilon), *(["--neighbours", "replace"] if self.neighbours is Neighbours.REPLACE else [])]
+        words += ["--epsilon", written(self.epsilon), *(["--neighbours", "replace"] if self.neighbours is Neighbours.REPLACE else [])]
         words += ["--method", self.method]
         for name, value in self.parameters.items():
             words += [f"--{name.replace('_', '-')}", written(value)] if name in _OPTIONS else ["--set", f"{name}={written(value)}"]
@@ -93,8 +93,10 @@ def certified_run(plan: Any, row: Any, records_per_user: int | None = None) -> C
     place = _place(plan, records_per_user)
     m = plan.records_per_user[place]
     target = _target_at(plan, shown, place, name, m)
-    certificate: Certificate = next(certify for method, certify, _, _ in target.methods(plan.asked.setting) if method == name)(m)
-    if certificate.n_users is None:
+    known = getattr(shown, "certificates", ())  # of a plan; those of an inverse plan are made again at the value found
+    certify = next(certify for method, certify, _, _ in target.methods(plan.asked.setting) if method == name)
+    certificate: Certificate | None = known[place] if known else certify(m)
+    if certificate is None or certificate.n_users is None:
         raise ParameterError(f"{name!r} certifies nothing for {m} records per user, so there is no learner to run; take another row")
     return _run(target, name, m, certificate, plan.asked)
 
@@ -129,19 +131,23 @@ def _run(target: Any, name: str, m: int, certificate: Certificate, asked: Any) -
     if getattr(target, "delta", 0) > 0:
         told["delta"] = target.delta
     preset = METHODS[method].preset
+    if "statistic" in preset:
+        del told["public_n_users"]  # only a clip follows it, and a mean has none
     fixed = {key: value for key, value in certificate.parameters.items() if preset.get(key) != value}
+    if "sizes" in fixed:
+        del told["records_per_user"]  # the sizes say more
     given = {key: value for key, value in (told | fixed).items() if key in own or key in fixed}
     concept = getattr(target, "tree", None) or target.concept
     return CertifiedRun(method, concept, target.epsilon, target.neighbours, certificate.n_users, given, asked.source)
 
 
-def commands(plan: Any, records_per_user: int | None = None) -> dict[str, str]:
-    """The command of every certified row that has one, for one number of records per user."""
-    found: dict[str, str] = {}
-    for row in plan.rows:
+def runs(plan: Any, records_per_user: int | None = None) -> dict[str, dict[str, Any]]:
+    """Method, parameters and command of every certified row that has them, for one number of records per user."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in plan.rows if plan.asked is not None else ():
         if row.kind == "certified" and method_of(row.method) is not None:
             try:
-                found[row.method] = certified_run(plan, row, records_per_user).command()
+                found[row.method] = certified_run(plan, row, records_per_user).to_dict()
             except PrivpacError:
                 continue  # nothing is certified there, or the class cannot be written on the command line
     return found

@@ -78,7 +78,11 @@ def recommend(plan: Plan | InversePlan) -> Choice | None:
     m, target, users = plan.records_per_user[place], plan.asked.target, plan.asked.n_users
     if isinstance(target, Target):
         asked = target if isinstance(plan, Plan) or plan.quantity == "alpha" else replace(target, epsilon=epsilon_found(plan, place))
-        return _choice(asked, plan.asked.setting, users or _certified_users(plan, place), m)
+        if users is not None or not _by_numbers(asked, plan.asked.setting, m):
+            return _choice(asked, plan.asked.setting, users, m)
+        stands, where = _standing(plan, place)
+        choice = _choice(asked, plan.asked.setting, stands, m)
+        return choice if stands is None else replace(choice, reason=f"{choice.reason}; {where}")
     if hasattr(target, "recommend"):
         found: Choice = target.recommend(users, m)
         return found
@@ -126,11 +130,28 @@ def _choice(target: Target, setting: str | None, users: int | None, m: int) -> C
     )
 
 
-def _certified_users(plan: Plan | InversePlan, place: int) -> int | None:
-    if isinstance(plan, InversePlan):
-        return plan.asked.n_users if plan.asked else None
-    asked = plan.asked
-    return enough_for(plan, "realizable" if asked is not None and asked.setting == "realizable" else "voices", place)
+def _by_numbers(target: Target, setting: str | None, m: int) -> bool:
+    """Whether the choice between methods takes a number of users."""
+    return target.population is not None or (setting != "realizable" and (m > 1 or target.users == "heavy"))
+
+
+def _standing(plan: Plan | InversePlan, place: int) -> tuple[int | None, str]:
+    """Where somebody stands who did not say how many people there are: where the wanted accuracy is within reach, on the stated model.
+
+    The certified number would judge methods on the worst law's terms, where all of them are good enough for the reader's.
+    """
+    assert plan.asked is not None
+    target, m = plan.asked.target, plan.records_per_user[place]
+    if isinstance(plan, Plan) and quick(plan):
+        rows = [row.n_users[place] for row in plan.predicted if plan.asked.setting == "realizable" or row.method != ROWS["realizable"]]
+    else:
+        first = [made for made in simulations(target, plan.asked.setting) if made.method != ROWS["realizable"]][:1]
+        rows = [made.users(m) for made in first]
+    fewest = min((n for n in rows if n is not None), default=None)
+    if fewest is not None:
+        return fewest, f"judged at the fewest users that typically reach {float(target.alpha):g}"
+    certified = enough_for(plan, "voices", place) if isinstance(plan, Plan) else None
+    return certified, "judged at the certified number of users, since no simulated one reaches the accuracy"
 
 
 def _fewest(plan: Plan | InversePlan, place: int) -> Choice:

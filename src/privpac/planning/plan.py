@@ -54,6 +54,7 @@ class PlanRow:
     assumption: str
     n_users: tuple[int | None, ...]
     note: str = ""
+    certificates: tuple[Certificate | None, ...] = field(default=(), compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -235,15 +236,16 @@ def plan_target(target: Any, sizes: Iterable[int], shown: dict[str, str], settin
 
 def plan_row(method: str, certify: Callable[[int], Certificate], sizes: Iterable[int], also: str = "", kind: str = "certified") -> PlanRow:
     """One method for all sizes; a bound that refuses a size (too many records to scan, epsilon too small) leaves it open and says why."""
-    numbers: list[int | None] = []
+    found: list[Certificate | None] = []
     assumption = note = ""
     for m in sizes:
         try:
             certificate = certify(m)
         except (ParameterError, TooLargeError) as error:
-            numbers.append(None)
+            found.append(None)
             note = note or f"not computed for {m} records: {error}"
         else:
-            numbers.append(certificate.n_users)
+            found.append(certificate)
             assumption = certificate.assumption + also
-    return PlanRow(method, kind, assumption, tuple(numbers), note)
+    numbers = tuple(None if certificate is None else certificate.n_users for certificate in found)
+    return PlanRow(method, kind, assumption, numbers, note, tuple(found))

@@ -121,12 +121,15 @@ def written(value: Any) -> str:
     """A value as :func:`read_settings` reads it.
 
     >>> [written(value) for value in (Fraction(1, 16), (1, 4), {1: 1, 16: 4}, True, bytes(2))]
-    ['1/16', '1,4', '1:1,16:4', 'true', '0000']
+    ['0.0625', '1,4', '1:1,16:4', 'true', '0000']
     """
     if isinstance(value, Mapping):
         return ",".join(f"{key}:{item}" for key, item in value.items())
     if isinstance(value, (tuple, list)):
-        return ",".join(map(str, value))
+        return ",".join(map(written, value))
     if isinstance(value, bytes):
         return value.hex()
+    if isinstance(value, Fraction):
+        short = f"{float(value):g}"
+        return short if Fraction(short) == value else str(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

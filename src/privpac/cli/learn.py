@@ -69,7 +69,7 @@ def learn(
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other parameter of the method's learner: name=value, such as radius=1/16. Repeat.", show_default=False),
+        typer.Option("--set", help="Any other parameter of the method: name=value, such as radius=1/16. Repeat.", show_default=False),
     ] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
     label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,

@@ -8,7 +8,7 @@ anything with so few users, rounded down.  Pure functions of public numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +25,7 @@ from privpac.planning.tables import Shown, found_row, share
 if TYPE_CHECKING:
     from privpac.planning.population import Population
 
-__all__ = ["InversePlan", "InverseRow", "invert", "least_alpha", "least_epsilon"]
+__all__ = ["InversePlan", "InverseRow", "invert", "least_alpha", "least_epsilon", "least_for"]
 
 _COARSE, _FINE = 16, 256
 _TINY = Fraction(1, 10**6)
@@ -167,6 +167,21 @@ def invert(
             values.append(value)
         rows.append(InverseRow(method, kind, tuple(values), "".join([*assumed, also]) if assumed else ""))
     return InversePlan(quantity, dict(shown), records, tuple(rows), Asked(target, setting, n))
+
+
+def least_for(target: Any, methods: Collection[str], *, quantity: str, n_users: int, records: int, setting: str | None) -> Fraction | None:
+    """The least value that some of these methods certify for exactly ``n_users`` users: what an inverse plan says of them."""
+    probe = replace(target, within=n_users) if hasattr(target, "within") else target
+    found = []
+    for place, (method, _, _, _) in enumerate(target.methods(setting)):
+        if method in methods:
+
+            def certify(value: Fraction, m: int, place: int = place) -> Certificate:
+                certificate: Certificate = replace(probe, **{quantity: value}).methods(setting)[place][1](m)
+                return certificate
+
+            found.append(_least(certify, records, n_users, quantity, _COARSE // 2, lower=False)[0])
+    return min((value for value in found if value is not None), default=None)
 
 
 def _least(

@@ -20,7 +20,7 @@ words to numbers       ``Gamma:60,race:dyadic``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -66,15 +66,17 @@ def _settable(method: str) -> dict[str, str]:
     return {name: kind for name, kind in kinds.items() if name != "population" and _reader(kind) is not None}
 
 
-def _reader(kind: str) -> Any:
-    return next((read for mark, read in _READERS if mark in kind), None)
+def _reader(kind: str) -> tuple[Callable[[str], Any], str] | None:
+    return next(((read, said) for mark, read, said in _READERS if mark in kind), None)
 
 
 def _read(kind: str, name: str, text: str) -> Any:
+    reader = _reader(kind)
+    assert reader is not None
     try:
-        return _reader(kind)(text)
+        return reader[0](text)
     except ValueError:
-        raise ParameterError(f"{name} cannot be read from {text[:40]!r}; see the table of --set in the documentation") from None
+        raise ParameterError(f"{name} must be {reader[1]}; got {text[:40]!r}") from None
 
 
 def _whole(text: str) -> int:
@@ -84,7 +86,9 @@ def _whole(text: str) -> int:
 
 
 def _truth(text: str) -> bool:
-    return {"true": True, "false": False}[text] if text in ("true", "false") else _whole("")
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
 
 
 def _table(text: str) -> Any:
@@ -101,20 +105,20 @@ def _words(text: str) -> dict[str, int | str]:
     return {name: int(value) if _WHOLE.fullmatch(value) else value for name, _, value in pairs}
 
 
-_READERS: tuple[tuple[str, Any], ...] = (
-    ("tuple[int", lambda text: tuple(_whole(part) for part in text.split(","))),
-    ("tuple[Fraction", lambda text: tuple(text.split(","))),
-    ("Mapping[str, int | str]", _words),
-    ("bytes", bytes.fromhex),
-    ("bool", _truth),
-    ("Fraction", str),
-    ("Rational", str),
-    ("int", _whole),
-    ("str", str),
-    ("Mode", str),
-    ("Any", _table),
+_READERS: tuple[tuple[str, Callable[[str], Any], str], ...] = (
+    ("tuple[int", lambda text: tuple(_whole(part) for part in text.split(",")), "whole numbers such as 1,4,16"),
+    ("tuple[Fraction", lambda text: tuple(text.split(",")), "two numbers such as 0.1,1/16"),
+    ("Mapping[str, int | str]", _words, "names with values such as Gamma:60,race:dyadic"),
+    ("bytes", bytes.fromhex, "hexadecimal digits"),
+    ("bool", _truth, "true or false"),
+    ("Fraction", str, "a number"),
+    ("Rational", str, "a number"),
+    ("int", _whole, "a whole number"),
+    ("str", str, "a word"),
+    ("Mode", str, "a word"),
+    ("Any", _table, "a whole number, or a table such as 1:1,16:4"),
 )
-"""By a mark in the type of a field, the first that fits."""
+"""By a mark in the type of a field, the first that fits: how its text is read, and what it must be."""
 
 
 def written(value: Any) -> str:

@@ -35,12 +35,12 @@ ONE_WAY, CUTS = ("threshold", "threshold-below"), ("threshold", "threshold-below
 LISTED = (*CUTS, "stump", "point", "interval", "rectangle", "conjunction", "disjunction", "parity", "decision-list", "halfspace")
 AGREED = (*ONE_WAY, "stump", "point", "conjunction", "disjunction", "parity", "decision-list", "halfspace", "naive-bayes")
 LEARNS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("regret", "mean", "realizable", "agnostic", "surrogate", "pairwise", "trimmed"), LISTED),
-    "auto": (*LISTED, "branch"),
+    **dict.fromkeys(("voices", "regret", "mean", "realizable", "agnostic", "surrogate", "pairwise", "trimmed"), (*LISTED, "nodes")),
+    "auto": (*LISTED, "nodes", "branch"),
     "direct": CUTS,
     "search": ONE_WAY,
     "agreement": AGREED,
-    "tree": (*ONE_WAY, "point", "branch"),
+    "tree": (*ONE_WAY, "point", "nodes", "branch"),
 }
 """Which rules each method learns."""
 NEEDS: dict[str, dict[str, Any]] = {
@@ -50,7 +50,9 @@ NEEDS: dict[str, dict[str, Any]] = {
     "tree": {"delta": "1e-4"},
 }
 """What a method must be told."""
-EVERY_RULE, EVERY_METHOD = (*LISTED, "naive-bayes", "branch"), ("auto", *METHODS)
+TREES = {"nodes": "thresholds:0:3", "branch": "path:/"}
+"""A tree whose nodes can be counted, and an open vocabulary."""
+EVERY_RULE, EVERY_METHOD = (*LISTED, "naive-bayes", *TREES), ("auto", *METHODS)
 SETTINGS, RELATIONS = ("agnostic", "realizable"), ("add-remove", "replace")
 FEATURES = {**dict.fromkeys((*CUTS, "point", "interval"), ("x=0:3",)), "stump": ("a=0:1", "x=0:3"), "rectangle": ("a=0:1", "x=0:3")}
 
@@ -61,7 +63,7 @@ def _learned(rule: str, method: str, relation: str) -> bool:
 
 
 def _features(rule: str) -> tuple[str, ...]:
-    return ("path",) if rule == "branch" else FEATURES.get(rule, ("a=0:1", "b=0:1"))
+    return ("path",) if rule == "branch" else ("x",) if rule == "nodes" else FEATURES.get(rule, ("a=0:1", "b=0:1"))
 
 
 def _needs(rule: str, method: str) -> dict[str, Any]:
@@ -107,7 +109,7 @@ def quiet() -> Iterator[None]:
 
 def test_the_table_knows_every_rule_and_every_method() -> None:
     assert set(LEARNS) == set(EVERY_METHOD)
-    assert set(EVERY_RULE) == {*RULES, *KINDS, "branch"}
+    assert set(EVERY_RULE) == {*RULES, *KINDS, *TREES}
 
 
 def _check(said: Run, spent: int, *, learned: bool) -> None:
@@ -123,7 +125,7 @@ def _check(said: Run, spent: int, *, learned: bool) -> None:
 
 def _words(rule: str, method: str, setting: str, relation: str, engine: str) -> list[str]:
     words = ["--user", "who", "--label", "y", "--epsilon", "1", "--setting", setting, "--method", method, "--neighbours", relation]
-    words += ["--engine", engine, *(["--tree", "path:/"] if rule == "branch" else ["--rule", rule])]
+    words += ["--engine", engine, *(["--tree", TREES[rule]] if rule in TREES else ["--rule", rule])]
     words += [word for feature in _features(rule) for word in ("--feature", feature)]
     needs = _needs(rule, method)
     words += [word for name, value in needs.items() for word in (f"--{name.replace('_', '-')}", str(value))]
@@ -163,8 +165,8 @@ def test_the_executable_says_the_same(rule: str, method: str, tmp_path: Path) ->
 
 def _concept(rule: str, method: str) -> Any:
     declared = dict(parse_feature(text) for text in _features(rule))
-    if rule == "branch":
-        return parse_tree("path:/")
+    if rule in TREES:
+        return parse_tree(TREES[rule])
     return AgreedRules(rule, declared) if rule == "naive-bayes" else named_class(rule, declared, method)
 
 
@@ -188,7 +190,7 @@ def test_python_gives_a_result_or_refuses_before_the_spend(rule: str) -> None:
 def test_the_estimator_gives_a_result_or_refuses(rule: str) -> None:
     frame = _table()
     declared = dict(parse_feature(text) for text in _features(rule))
-    shape: dict[str, Any] = {"rule": "tree", "tree": "path:/"} if rule == "branch" else {"rule": rule, "domains": declared}
+    shape: dict[str, Any] = {"rule": "tree", "tree": TREES[rule]} if rule in TREES else {"rule": rule, "domains": declared}
     for method, setting, relation in product(EVERY_METHOD, SETTINGS, RELATIONS):
         model = PrivateRuleClassifier(method=method, setting=setting, neighbours=relation, **shape, **_needs(rule, method))
         try:

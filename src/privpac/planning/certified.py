@@ -16,6 +16,7 @@ from typing import Any
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.named import name_of
 from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data.declare import domain_text
 from privpac.errors import ParameterError, PrivpacError
 from privpac.guarantee import Neighbours
@@ -27,6 +28,7 @@ from privpac.planning.settings import COMMON, written
 __all__ = ["CertifiedRun", "certified_run", "method_of", "runs"]
 
 _FURTHER = {"user agnostic selection": "agnostic", "pairwise selection": "pairwise", "threshold search": "search"}
+_FURTHER |= {"selection from all rules": "realizable"}
 _OPTIONS = ("max_records", "records_per_user", "public_n_users", "delta")
 """Parameters with an option of their own."""
 
@@ -134,10 +136,14 @@ def _run(target: Any, name: str, m: int, certificate: Certificate, asked: Any) -
     if "statistic" in preset:
         del told["public_n_users"]  # only a clip follows it, and a mean has none
     fixed = {key: value for key, value in certificate.parameters.items() if preset.get(key) != value}
+    if method == "tree":
+        told["mode"] = "closure"  # the certificate is for labels that some node explains
     if "sizes" in fixed:
         del told["records_per_user"]  # the sizes say more
     given = {key: value for key, value in (told | fixed).items() if key in own or key in fixed}
     concept = getattr(target, "tree", None) or target.concept
+    if isinstance(concept, VC1Tree) and method != "tree":
+        concept = TreeNodes(concept)
     return CertifiedRun(method, concept, target.epsilon, target.neighbours, certificate.n_users, given, asked.source)
 
 

@@ -15,6 +15,7 @@ from privpac.concepts.named import RULES, rule_class
 from privpac.concepts.points import Points
 from privpac.concepts.thresholds import Thresholds
 from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import MAX_NODES
 from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.learners.agreed_class import KINDS, AgreedRules, by_agreement
@@ -27,6 +28,8 @@ PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "users", "populat
 
 
 def _scored(concept: Any) -> bool:
+    if isinstance(concept, VC1Tree):  # the nodes of a tree are a class where they can be counted
+        return concept.n_nodes is not None and concept.n_nodes <= MAX_NODES
     return isinstance(concept, ConceptClass) and concept.scored
 
 

@@ -46,6 +46,8 @@ __all__ = [
 
 _SOME = 100
 """People to compare methods on where nothing is certified for any number of them."""
+CLEARLY = 1.25
+"""So many times the users of another method are within what a simulation of a few data sets can tell apart."""
 _SIMULATED = "mean {} on one simulated model, {}"
 _EPSILONS = (1e-3, 100.0)
 _SMALL = 1 << 12
@@ -80,6 +82,9 @@ def recommend(plan: Plan | InversePlan) -> Choice | None:
         asked = target if isinstance(plan, Plan) or plan.quantity == "alpha" else replace(target, epsilon=epsilon_found(plan, place))
         if users is not None or not _by_numbers(asked, plan.asked.setting, m):
             return _choice(asked, plan.asked.setting, users, m)
+        typical = _typical(plan, place) if isinstance(plan, Plan) and target.population is None and quick(plan) else None
+        if typical is not None:
+            return typical
         stands, where = _standing(plan, place)
         choice = _choice(asked, plan.asked.setting, stands, m)
         return choice if stands is None else replace(choice, reason=f"{choice.reason}; {where}")
@@ -133,6 +138,21 @@ def _choice(target: Target, setting: str | None, users: int | None, m: int) -> C
 def _by_numbers(target: Target, setting: str | None, m: int) -> bool:
     """Whether the choice between methods takes a number of users."""
     return target.population is not None or (setting != "realizable" and (m > 1 or target.users == "heavy"))
+
+
+def _typical(plan: Plan, place: int) -> Choice | None:
+    """The method with the fewest typical users, as the plan shows them; the default unless another needs clearly fewer."""
+    shown = {row.method: row.n_users[place] for row in plan.predicted}
+    found = {method: n for method in ("voices", "regret", "mean") if (n := shown.get(ROWS[method])) is not None}
+    if not found or plan.asked is None:
+        return None
+    best = min(found, key=lambda method: found[method])
+    kept = "voices" in found and found["voices"] <= CLEARLY * found[best]
+    said = ", ".join(f"{method} {n:,}" for method, n in found.items())
+    near = f"; {best} does not need clearly fewer" if kept and best != "voices" else ""
+    model = next(row.assumption for row in plan.predicted if row.method == ROWS[best])
+    goal = f"{measure_of(plan.asked.target)} {float(plan.asked.target.alpha):g}"
+    return Choice("voices" if kept else best, f"predicted users for {goal}: {said} ({model}){near}")
 
 
 def _standing(plan: Plan | InversePlan, place: int) -> tuple[int | None, str]:

@@ -22,10 +22,13 @@ from privpac.concepts import (
     Halfspaces,
     Intervals,
     Parities,
+    PathTree,
     Points,
     Rectangles,
+    StarTree,
     Stumps,
     Thresholds,
+    TreeNodes,
 )
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import ClipRule, Mean, Regret, own_clip
@@ -56,6 +59,8 @@ CLASSES: dict[str, tuple[Any, dict[str, Integers]]] = {
     "parities": (Parities(PLANE), PLANE),
     "decision lists": (DecisionLists(PLANE, length=2), PLANE),
     "halfspaces": (Halfspaces(PLANE, weights=1, cuts=2), PLANE),
+    "nodes of a path": (TreeNodes(PathTree(LINE["x"])), LINE),
+    "nodes of a star": (TreeNodes(StarTree(LINE["x"])), LINE),
 }
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.events import sum_events
 from privpac.concepts.line import change_type, contribution
-from privpac.concepts.profile import Profile, Step, constant_profile
+from privpac.concepts.profile import Profile, Step, concatenate, constant_profile
 from privpac.concepts.spread import spread, user_spans
 from privpac.concepts.statistics import Statistic
 from privpac.concepts.trees.base import VC1Tree
@@ -38,17 +38,16 @@ MAX_NODES = (1 << 64) + 1
 
 
 @jit
-def _walk(at: Any, flips: Any, offsets: Any, start: int, stop: int, span: Any, shape: Any, out: Any, room: Any) -> int:
-    """Write the events of some users; returns the sum of their contributions to the root.
+def _walk(at: Any, flips: Any, offsets: Any, start: int, stop: int, span: Any, shape: Any, out: Any, room: Any, total: Any) -> None:
+    """Write the events of some users, one column a voice; ``total`` sums their contributions to the root.
 
     ``span``: the first and last number (less 1) below each place, and the last of all.  The user's nodes come in preorder, so those
     that hold the next one wait on a stack; where one ends, the mistakes are again those of the one that holds it.
     """
     firsts, lasts, end = span
     offset, cap, levels, uses_minimum = shape
-    key, change = out
+    key, change, own = out
     order, stack, gains, where, value = room
-    total = 0
     for u in range(start, stop):
         a, b = offsets[u], offsets[u + 1]
         n, root, steps, top = 0, 0, 0, 0
@@ -58,7 +57,7 @@ def _walk(at: Any, flips: Any, offsets: Any, start: int, stop: int, span: Any, s
                 order[n] = 2 * at[i] + np.int64(flips[i])
                 n += 1
         order[:n].sort()
-        i, least = 0, root
+        i, least, most = 0, root, root
         while i < n or top > 0:
             node = order[i] >> 1 if i < n else 0
             if top > 0 and (i == n or lasts[stack[top - 1]] < firsts[node]):
@@ -81,18 +80,18 @@ def _walk(at: Any, flips: Any, offsets: Any, start: int, stop: int, span: Any, s
             where[steps], value[steps] = place, mistakes
             steps += 1
         for s in range(steps):
-            least = min(least, value[s])
+            least, most = min(least, value[s]), max(most, value[s])
         if b == a:
             continue
+        own[0, u], own[1, u] = least, most
         free = least if uses_minimum else 0
-        first = contribution(root, free, offset[u], cap[u], levels)
-        total += first
-        last = first
-        for s in range(steps):
-            now = contribution(value[s], free, offset[u], cap[u], levels)
-            key[2 * a + s], change[2 * a + s, 0] = where[s], now - last
-            last = now
-    return total
+        for v in range(len(cap)):
+            last = contribution(root, free, offset[u], cap[v, u], levels)
+            total[v] += last
+            for s in range(steps):
+                now = contribution(value[s], free, offset[u], cap[v, u], levels)
+                key[2 * a + s], change[2 * a + s, v] = where[s], now - last
+                last = now
 
 
 @dataclass(frozen=True)
@@ -153,27 +152,35 @@ class TreeNodes(ConceptClass):
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
+        voices = statistic.voices
         if self.size == 1:
-            return self.empty_profile()
+            return concatenate([self.empty_profile()] * voices, [1] * voices)
         read: dict[str, Column] = user_columns(users, self.tree.columns)
         places = self.tree.places(read)
         firsts, lasts = self.tree.spans(places)
         # Less 1: the root stands by itself, so that 2**64 other nodes fit 64 bits.
         span = (np.array([0, *(i - 1 for i in firsts[1:])], dtype=np.uint64), np.array([0, *(i - 1 for i in lasts[1:])], dtype=np.uint64))
-        offset, cap = statistic.shape(np.diff(users.offsets))
+        sizes = np.diff(users.offsets)
+        offset, cap = statistic.shape(sizes)
         shape = (offset, cap, statistic.bound, statistic.uses_minimum)
         flips = places.flips(users.labels)
         key = np.zeros(2 * len(flips) + 1, dtype=np.uint64)
-        change = np.zeros((2 * len(flips), 1), dtype=change_type(statistic.bound))
+        change = np.zeros((2 * len(flips), voices), dtype=change_type(statistic.bound))
+        own = np.zeros((2, len(sizes)), dtype=np.int64)
 
-        def run(start: int, stop: int) -> int:
+        def run(start: int, stop: int) -> NDArray[np.int64]:
             longest = int(np.diff(users.offsets[start : stop + 1]).max(initial=0))
             small = np.empty((3, longest), dtype=np.int64)
             room = (*small, np.empty(2 * longest, dtype=np.uint64), np.empty(2 * longest, dtype=np.int64))
             ends = (*span, np.uint64(self.size - 2))
-            return int(_walk(places.at, flips, users.offsets, start, stop, ends, shape, (key[:-1], change), room))
+            total = np.zeros(voices, dtype=np.int64)
+            _walk(places.at, flips, users.offsets, start, stop, ends, shape, (key[:-1], change, own), room, total)
+            return total
 
-        root = sum(spread(run, user_spans(users.offsets)))
-        ((starts, scores),) = sum_events(key[:-1], change, [root], self.size - 1, spare=key)
-        at_root = Step(0, np.zeros(1, dtype=np.uint64), 0, np.array([root], dtype=np.int64))
-        return Profile((at_root, Step(1, starts, self.size - 2, scores)))
+        roots = sum(spread(run, user_spans(users.offsets)), start=np.zeros(voices, dtype=np.int64)).tolist()
+        sums = sum_events(key[:-1], change, roots, self.size - 1, spare=key)
+        steps: list[Step] = []
+        for v, (root, (starts, scores)) in enumerate(zip(roots, sums)):
+            steps.append(Step(v * self.size, np.zeros(1, dtype=np.uint64), 0, np.array([root], dtype=np.int64)))
+            steps.append(Step(v * self.size + 1, starts, self.size - 2, scores))
+        return Profile(tuple(steps), statistic.luck(sizes, own))

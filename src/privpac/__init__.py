@@ -51,6 +51,7 @@ _HOME = {
     "TreeLearner": "learners",
     "TrimmedMean": "learners",
     "TrimmedSelection": "learners",
+    "TwoVoices": "learners",
     "UserData": "data",
     "VC1Tree": "concepts",
     "VotePredictor": "learners",

@@ -123,12 +123,12 @@ def test_the_dense_kernel_reads_any_table() -> None:
     offsets = np.array([0, 0, 3, 4, 4, 20])
     points, labels = rng.integers(0, 6, 20).astype(np.uint64), rng.integers(0, 2, 20).astype(np.uint8)
     for statistic in brute.STATISTICS:
-        got = dense.dense_scores(points, labels, offsets, statistic, size=37, n_points=6, table=table_of)
+        got = dense.dense_fold(points, labels, offsets, statistic, size=37, n_points=6, table=table_of)
         wanted = np.zeros(37, dtype=np.int64)
         for a, b in pairwise(offsets):
             mistakes = (table[points[a:b]] != labels[a:b, None]).sum(axis=0)
             wanted += [statistic.value(int(e), int(mistakes.min()), int(b - a)) for e in mistakes]
-        assert got.tolist() == wanted.tolist()
+        assert [got.score(h) for h in range(37)] == wanted.tolist()
 
 
 @pytest.mark.parametrize(("concept", "columns"), CASES)

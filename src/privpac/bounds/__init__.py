@@ -99,6 +99,7 @@ _ROOMS = {
         "vote_rho",
         "wrong_answer",
     ),
+    "voices": ("certify_voices_any", "certify_voices_noise", "voices_excess"),
     "trees": ("TreeBudget", "generic_tree", "lower_tree", "spread_failure", "text_tree", "tree_failure"),
 }
 _HOME = {name: room for room, names in _ROOMS.items() for name in names}

@@ -30,7 +30,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 
-__all__ = ["MAX_RECORDS", "certify_regret_bounded_noise", "certify_regret_regular"]
+__all__ = ["MAX_RECORDS", "certify_regret_bounded_noise", "certify_regret_regular", "regret_factors"]
 
 Array = NDArray[np.float64]
 
@@ -148,6 +148,17 @@ def _cell_walks(records: int, noise: float, alpha: float) -> Walks:
     return walks(records, *_steps(a1, a2, noise))
 
 
+def regret_factors(m: int, tau: int, noise: float, alpha: float, grid: Array) -> Array:
+    """``f`` for every ``theta'`` of the grid: the largest over the cells of excess error from ``alpha`` on."""
+    a1, a2 = cells(alpha, noise)
+    if tau >= m:
+        return np.asarray(_unclipped(m, *_steps(a1, a2, noise), grid / tau).max(axis=0))
+    law = _cell_walks(m, noise, alpha)
+    return np.asarray(
+        _factor(law, _back(law, grid / tau), m, tau, tau, np.minimum(1, a2 / (1 - 2 * noise)), noise / (1 - noise), grid).max(axis=0)
+    )
+
+
 # Certificate S1
 
 
@@ -176,15 +187,9 @@ def certify_regret_bounded_noise(
     """
     m, t, noise_, alpha_, beta_, theta_, levels_ = _read(records_per_user, tau, noise, alpha, beta, theta, levels)
     log_ratio = log_size_of(log_size) - math.log(beta_)
-    a1, a2 = cells(alpha_, noise_)
 
     def rates(grid: Array) -> Array:
-        if t >= m:
-            f = _unclipped(m, *_steps(a1, a2, noise_), grid / t)
-        else:
-            law = _cell_walks(m, noise_, alpha_)
-            f = _factor(law, _back(law, grid / t), m, t, t, np.minimum(1, a2 / (1 - 2 * noise_)), noise_ / (1 - noise_), grid)
-        return np.asarray(-np.log(f.max(axis=0) * (1 + SLACK)) - (grid / levels_ if levels_ % t else 0.0))
+        return np.asarray(-np.log(regret_factors(m, t, noise_, alpha_, grid) * (1 + SLACK)) - (grid / levels_ if levels_ % t else 0.0))
 
     rate, tilt = best_tilt(rates, theta_, needed(log_ratio, enough))
     return Certificate.upper(

@@ -35,6 +35,7 @@ _HOME = {
     "Thresholds": "thresholds",
     "TreeRule": "trees",
     "VC1Tree": "trees",
+    "Voices": "voices",
     "glue": "trees",
     "graft": "trees",
     "parse_tree": "trees",

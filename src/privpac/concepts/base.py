@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.profile import Profile
+from privpac.concepts.profile import Profile, concatenate
 from privpac.concepts.statistics import Mean, Statistic
 from privpac.errors import ParameterError, SchemaError
 
@@ -109,7 +109,8 @@ class ClassKernel:
     columns: tuple[str, ...]
 
     def zero(self) -> Profile:
-        return self.concept.empty_profile()
+        voices = self.statistic.voices
+        return concatenate([self.concept.empty_profile()] * voices, [self.concept.size] * voices)
 
     def chunk(self, users: UserData) -> Profile:
         return self.concept._fold(users, self.columns, self.statistic)
@@ -195,7 +196,7 @@ class ConceptClass(ABC):
 
     @abstractmethod
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
-        """The profile of bound users; a kernel without Python loops over users."""
+        """The profile of bound users, all voices of the statistic in one pass; a kernel without Python loops over users."""
 
     def kernel(self, statistic: Statistic) -> ClassKernel:
         return ClassKernel(self, statistic, tuple(name for name in self.declared() if name is not None))

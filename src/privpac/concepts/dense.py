@@ -2,7 +2,7 @@
 
 The kernel adds up rows of a 0/1 table (points by rules) over a user's distinct points, so the cost is one byte operation
 per (distinct point of a user, rule); nothing of size users times rules is stored.  Rules come in blocks that bound the
-table's memory: with several blocks the user's own minimum over the *whole* class is found in a first pass.
+table's memory: with several blocks the user's own least and most mistakes over the *whole* class are found in a first pass.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.cells import SIZE_LIMIT
 from privpac.concepts.grouped import Groups, Terms, group, shared, tally, terms
-from privpac.concepts.profile import Profile, constant_profile
+from privpac.concepts.profile import Profile, constant_profile, dense_profile
 from privpac.concepts.statistics import Statistic
 from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["EnumeratedClass", "dense_scores", "limited"]
+__all__ = ["EnumeratedClass", "dense_fold", "limited"]
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -90,9 +90,9 @@ class EnumeratedClass(ConceptClass):
 
 @jit
 def _block(
-    table: Any, groups: Any, offset: Any, cap: Any, levels: int, mode: int, minimum: Any, first: int, last: int, scores: Any
+    table: Any, groups: Any, offset: Any, cap: Any, levels: int, uses_minimum: bool, own: Any, mode: int, first: int, last: int, scores: Any
 ) -> None:
-    """One block of rules: lower ``minimum`` (0), add contributions given ``minimum`` (1), or both at once (2)."""
+    """One block of rules: widen ``own`` (0), add contributions given ``own`` (1), or both at once (2)."""
     starts, ends, places, weights, ones, sizes, times = groups
     width = table.shape[1]
     row = np.empty(width, dtype=np.int32)
@@ -107,26 +107,23 @@ def _block(
                 for h in range(b - a):
                     strip[h] += weight * np.int32(line[h])
         if mode != _SCORES:
-            least = row[0]
+            least, most = row[0], row[0]
             for h in range(1, width):
-                least = min(least, row[h])
-            minimum[i] = min(minimum[i], np.int64(least))
+                least, most = min(least, row[h]), max(most, row[h])
+            own[0, i], own[1, i] = min(own[0, i], np.int64(least)), max(own[1, i], np.int64(most))
         if mode != _MINIMUM:
             if len(values) <= sizes[i]:
                 values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
-            tally(row, minimum[i], sizes[i], offset[i], cap[i], levels, times[i], values, scores)
+            minimum = own[0, i] if uses_minimum else np.int64(0)
+            tally(row, minimum, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
 
 
-def _run(table: Bytes, groups: Groups, term: Terms, mode: int, minimum: Ints) -> Ints:
-    lines, packed = np.ascontiguousarray(table), tuple(groups)
-
-    def work(first: int, last: int, scores: Ints) -> None:
-        _block(lines, packed, term.offset, term.cap, term.levels, mode, minimum, first, last, scores)
-
-    return shared(groups, table.shape[1], work)
+def _run(table: Bytes, groups: Groups, term: Terms, mode: int) -> Ints:
+    lines, packed, fixed = np.ascontiguousarray(table), tuple(groups), tuple(term)
+    return shared(groups, term, table.shape[1], lambda first, last, scores: _block(lines, packed, *fixed, mode, first, last, scores))
 
 
-def dense_scores(
+def dense_fold(
     points: NDArray[np.uint64],
     labels: Bytes,
     offsets: Ints,
@@ -135,7 +132,7 @@ def dense_scores(
     size: int,
     n_points: int,
     table: Callable[[int, int], Bytes],
-) -> Ints:
+) -> Profile:
     """The sum over users of the statistic, for each of ``size`` rules.
 
     ``points[r]`` in 0..n_points-1 is the table row of record ``r``; ``table(first, last)`` gives the 0/1 predictions
@@ -143,14 +140,15 @@ def dense_scores(
     """
     groups = group(points, labels, offsets)
     if not len(groups.sizes):
-        return np.zeros(size, dtype=np.int64)
+        return dense_profile(np.zeros((statistic.voices, size), dtype=np.int64))
     term = terms(groups, statistic)
     block = max(1, _TABLE // max(n_points, 1))
     edges = [(first, min(first + block, size)) for first in range(0, size, block)]
-    minimum = groups.sizes.copy() if term.uses_minimum else np.zeros_like(groups.sizes)
     if len(edges) == 1:
-        return _run(table(0, size), groups, term, _BOTH if term.uses_minimum else _SCORES, minimum)
-    if term.uses_minimum:
-        for first, last in edges:
-            _run(table(first, last), groups, term, _MINIMUM, minimum)
-    return np.concatenate([_run(table(first, last), groups, term, _SCORES, minimum) for first, last in edges])
+        scores = _run(table(0, size), groups, term, _BOTH if term.uses_minimum else _SCORES)
+    else:
+        if term.uses_minimum:
+            for first, last in edges:
+                _run(table(first, last), groups, term, _MINIMUM)
+        scores = np.concatenate([_run(table(first, last), groups, term, _SCORES) for first, last in edges], axis=1)
+    return dense_profile(scores, statistic.luck(groups.sizes, term.own, groups.times))

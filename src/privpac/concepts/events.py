@@ -28,6 +28,7 @@ Loads = NDArray[Any]
 _RUN, _FILL, _BITS = 24, 2, 9
 _TOP_BITS = 11
 _SMALL = FEW_PLACES = 1 << 15
+_WORDS = {4: np.int32, 8: np.int64}
 _STACK = 2 * 32 * (1 << _BITS)
 ROOM = _STACK + (1 << _BITS) + 1
 """Work space of :func:`sort_span`: two ends for every bucket on each of at most 32 levels, and the counts of one level."""
@@ -194,8 +195,32 @@ def _totals(key: Any, change: Any, first: int, total: Any) -> int:
 
 
 @jit
+def _totals_of_all(key: Any, change: Any, first: Any, totals: Any) -> int:
+    """The same for several columns at once, with the places where any of them moves."""
+    n, columns = 0, change.shape[1]
+    running, shown = first.copy(), first.copy()
+    if len(change) == 0 or key[1] != 0:
+        key[0] = 0
+        totals[:, 0] = first
+        n = 1
+    for i in range(len(change)):
+        for c in range(columns):
+            running[c] += change[i, c]
+        if i + 1 == len(change) or key[i + 2] != key[i + 1]:
+            moves = n == 0
+            for c in range(columns):
+                moves = moves or running[c] != shown[c]
+            if moves:
+                key[n] = key[i + 1]
+                for c in range(columns):
+                    totals[c, n] = shown[c] = running[c]
+                n += 1
+    return n
+
+
+@jit
 def _totals_of_two(key: Any, change: Any, first: int, second: int, one: Any, two: Any) -> int:
-    """The same for two columns at once, with the places where either of them moves."""
+    """The same for two columns."""
     n = 0
     if len(change) == 0 or key[1] != 0:
         key[0], one[0], two[0] = 0, first, second
@@ -245,13 +270,18 @@ def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int, *, s
     columns = range(change.shape[1])
     if places <= max(_SMALL, 2 * len(at)):
         return [_dense(at, change[:, c], first[c], places) for c in columns]
-    if change.dtype == np.int32 and len(columns) == 2:
-        # Two changes travel as one word: one sort serves both columns.
-        key, word = sorted_events(at, np.ascontiguousarray(change).view(np.int64)[:, 0])
-        totals = _room(spare, len(key)), np.empty(len(key), dtype=np.int64)
-        n = _totals_of_two(key, word.view(np.int32).reshape(-1, 2), first[0], first[1], *totals)
-        place, one, two = _used([key, *totals], n, len(at))
-        return [(place, one), (place, two)]
+    if len(columns) > 1 and (word_type := _WORDS.get(change.dtype.itemsize * len(columns))) is not None:
+        # All changes of an event travel as one word: one sort serves all columns.
+        key, word = sorted_events(at, np.ascontiguousarray(change).view(word_type)[:, 0])
+        moved = word.view(change.dtype).reshape(-1, len(columns))
+        if len(columns) == 2:
+            totals = [_room(spare, len(key)), np.empty(len(key), dtype=np.int64)]
+            n = _totals_of_two(key, moved, first[0], first[1], *totals)
+        else:
+            rows = np.empty((len(columns), len(key)), dtype=np.int64)
+            n, totals = _totals_of_all(key, moved, np.array(first, dtype=np.int64), rows), [*rows]
+        place, *totals = _used([key, *totals], n, len(at))
+        return [(place, total) for total in totals]
     out = []
     for c in columns:
         key, moved = sorted_events(at, np.ascontiguousarray(change[:, c]))

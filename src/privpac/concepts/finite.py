@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule, sauer
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
-from privpac.concepts.dense import Bytes, EnumeratedClass, dense_scores, limited
+from privpac.concepts.dense import Bytes, EnumeratedClass, dense_fold, limited
 from privpac.concepts.profile import Profile, dense_profile
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
@@ -216,10 +216,9 @@ class FiniteClass(EnumeratedClass):
         assert users.labels is not None
         points = flat_codes(users.codes, self._columns)
         table = self._points
-        scores = dense_scores(
+        return dense_fold(
             points, users.labels, users.offsets, statistic, size=self.size, n_points=len(table), table=lambda a, b: table[:, a:b]
         )
-        return dense_profile(scores)
 
     def empty_profile(self) -> Profile:
         return dense_profile(np.zeros(self.size, dtype=np.int64))

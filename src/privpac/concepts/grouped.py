@@ -41,18 +41,22 @@ class Groups(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What turns mistakes into contributions, one entry per distinct user (see the formula of ``statistics``)."""
+    """What turns mistakes into contributions, one entry per distinct user (see the formula of ``statistics``).
+
+    ``cap`` has one row for every voice.  The kernels write each user's least and most mistakes over the class into ``own``.
+    """
 
     offset: Ints
     cap: Ints
     levels: int
     uses_minimum: bool
+    own: Ints
 
 
 def terms(groups: Groups, statistic: Statistic) -> Terms:
     """The statistic's public functions of the number of records, read off for every distinct user."""
     offset, cap = statistic.shape(groups.sizes)
-    return Terms(offset, cap, statistic.bound, statistic.uses_minimum)
+    return Terms(offset, cap, statistic.bound, statistic.uses_minimum, np.stack([groups.sizes, np.zeros_like(groups.sizes)]))
 
 
 @jit
@@ -123,21 +127,23 @@ def group(points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints) 
 
 
 @jit
-def tally(row: Any, least: Any, m: int, offset: int, cap: int, levels: int, times: int, values: Any, scores: Any) -> None:
-    """Add ``times`` times one user's contribution to every rule, given the user's mistakes ``row``.
+def tally(row: Any, least: Any, m: int, offset: int, cap: Any, levels: int, times: int, values: Any, scores: Any) -> None:
+    """Add ``times`` times one user's contribution to every rule, given the user's mistakes ``row``: one cap and one row of scores a voice.
 
     The contribution lies in 0..levels: this bound is the sensitivity.  It is tabulated over 0..m, so that the loop over
     rules only looks it up.
     """
-    for e in range(m + 1):
-        excess = min(max(e - least - offset, 0), cap)
-        values[e] = times * (levels if excess == cap else levels * excess // cap)
-    for h in range(len(row)):
-        scores[h] += values[row[h]]
+    for v in range(len(cap)):
+        for e in range(m + 1):
+            excess = min(max(e - least - offset, 0), cap[v])
+            values[e] = times * (levels if excess == cap[v] else levels * excess // cap[v])
+        line = scores[v]
+        for h in range(len(row)):
+            line[h] += values[row[h]]
 
 
-def shared(groups: Groups, size: int, work: Callable[[int, int, Ints], None]) -> Ints:
-    """The scores of ``size`` rules: ``work(first, last, scores)`` adds those of some distinct users, in all threads.
+def shared(groups: Groups, term: Terms, size: int, work: Callable[[int, int, Ints], None]) -> Ints:
+    """The scores of ``size`` rules, one row a voice: ``work(first, last, scores)`` adds those of some distinct users, in all threads.
 
     Every thread has scores of its own, so threads are few where classes are large.
     """
@@ -145,7 +151,7 @@ def shared(groups: Groups, size: int, work: Callable[[int, int, Ints], None]) ->
     least = max((1 << 20) // size, -(-n * size >> 27))
 
     def part(first: int, last: int) -> Ints:
-        scores = np.zeros(size, dtype=np.int64)
+        scores = np.zeros((len(term.cap), size), dtype=np.int64)
         work(first, last, scores)
         return scores
 

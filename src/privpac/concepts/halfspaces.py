@@ -173,6 +173,7 @@ def _scores(
     cap: Any,
     levels: int,
     uses_minimum: bool,
+    own: Any,
     points: Any,
     factors: Any,
     least_threshold: Any,
@@ -181,7 +182,7 @@ def _scores(
 ) -> None:
     """Add the contributions of the distinct users ``first..last - 1``."""
     starts, ends, places, weights, ones, sizes, times = groups
-    row = np.empty(len(scores), dtype=np.int32)
+    row = np.empty(scores.shape[1], dtype=np.int32)
     values = np.empty(0, dtype=np.int64)
     for i in range(first, last):
         row[0], row[1] = np.int32(ones[i]), np.int32(sizes[i] - ones[i])
@@ -202,12 +203,11 @@ def _scores(
             for h in range(end - 1, begin - 1, -1):
                 run += row[h]
                 row[h] = run
-        least = np.int64(0)
-        if uses_minimum:
-            least = np.int64(row.min())
+        own[0, i], own[1, i] = row.min(), row.max()
+        least = own[0, i] if uses_minimum else np.int64(0)
         if len(values) <= sizes[i]:
             values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
-        tally(row, least, sizes[i], offset[i], cap[i], levels, times[i], values, scores)
+        tally(row, least, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
 
 
 @dataclass(frozen=True)
@@ -320,9 +320,10 @@ class Halfspaces(EnumeratedClass):
         assert users.labels is not None
         points, place = _distinct([users.codes[name] for name in self._columns], [domain.size for domain in self._columns.values()])
         groups = group(place, users.labels, users.offsets)
-        vectors, packed = self._vectors, tuple(groups)
-        fixed: tuple[Any, ...] = (*terms(groups, statistic), points, vectors.factors, vectors.least, vectors.begins, vectors.scale)
-        return dense_profile(shared(groups, self.size, lambda a, b, scores: _scores(a, b, scores, packed, *fixed)))
+        vectors, packed, term = self._vectors, tuple(groups), terms(groups, statistic)
+        fixed: tuple[Any, ...] = (*term, points, vectors.factors, vectors.least, vectors.begins, vectors.scale)
+        scores = shared(groups, term, self.size, lambda a, b, out: _scores(a, b, out, packed, *fixed))
+        return dense_profile(scores, statistic.luck(groups.sizes, term.own, groups.times))
 
 
 def _checked_weights(weights: Any) -> tuple[int, ...]:

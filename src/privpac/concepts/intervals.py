@@ -5,7 +5,7 @@ come the ranges by ``l``, then by ``r``.
 
 Kernel.  Let a user hold distinct codes ``p_1 < ... < p_k`` with weights ``w = zeros - ones``.  The mistakes of ``[l, r)`` are
 ``ones`` plus the weights inside, so they depend only on the gaps between codes in which ``l`` and ``r`` lie, and the user's own
-minimum is a minimum-subarray sum.  As a function of (l, r) the contribution is constant on rectangles: its mixed
+minimum (and its most mistakes) is a minimum- (maximum-) subarray sum.  As a function of (l, r) the contribution is constant on rectangles: its mixed
 differences are non-zero at k(k+1)/2 corners at most.  They are added up over users in one triangle, and two running sums
 turn the triangle into scores: O(sum of k**2 + N**2).
 
@@ -102,12 +102,13 @@ def _corners(
     levels: int,
     n: int,
     longest: int,
-    triangle: Any,
-) -> int:
-    """Add every user's mixed differences in the rows ``l = part`` modulo ``parts``; returns the score of the empty range."""
+    own: Any,
+    triangles: Any,
+    empties: Any,
+) -> None:
+    """Add every user's mixed differences in the rows ``l = part`` modulo ``parts``, one triangle a voice; ``empties``: the empty range's scores."""
     place, prefix = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1, dtype=np.int64)
     values = np.empty(longest + 1, dtype=np.int64)
-    total = 0
     for u in range(len(offsets) - 1):
         a, b = offsets[u], offsets[u + 1]
         if a == b:
@@ -124,32 +125,35 @@ def _corners(
                     k += 1
                     place[k], prefix[k] = np.int64(key[i]) + 1, prefix[k - 1] + weight
                 weight = np.int64(0)
-        least, highest = 0, 0
+        least, highest, most, lowest = 0, 0, 0, 0
         for i in range(1, k + 1):
-            least = min(least, prefix[i] - highest)
-            highest = max(highest, prefix[i])
+            least, most = min(least, prefix[i] - highest), max(most, prefix[i] - lowest)
+            highest, lowest = max(highest, prefix[i]), min(lowest, prefix[i])
+        if part == 0:
+            own[0, u], own[1, u] = ones + least, ones + most
         minimum = ones + least if uses_minimum else 0
-        for e in range(b - a + 1):
-            values[e] = contribution(e, minimum, offset[u], cap[u], levels)
-        empty = values[ones]
-        total += empty
-        for i in range(k + 1):
-            left = place[i]
-            if left % parts != part:
-                continue
-            row = left * (n + 1) - left * (left - 1) // 2 - left
-            here = ones - prefix[i]
-            if i == 0:
-                for j in range(1, k + 1):
-                    triangle[row + place[j]] += values[here + prefix[j]] - values[here + prefix[j - 1]]
-                continue
-            # Ranges that start one gap earlier; the pair (i, i) itself is empty.
-            before = ones - prefix[i - 1]
-            triangle[row + left] += empty - values[before + prefix[i]]
-            for j in range(i + 1, k + 1):
-                old = values[before + prefix[j]] - values[before + prefix[j - 1]]
-                triangle[row + place[j]] += values[here + prefix[j]] - values[here + prefix[j - 1]] - old
-    return total
+        for v in range(len(cap)):
+            triangle = triangles[v]
+            for e in range(b - a + 1):
+                values[e] = contribution(e, minimum, offset[u], cap[v, u], levels)
+            empty = values[ones]
+            empties[v] += empty
+            for i in range(k + 1):
+                left = place[i]
+                if left % parts != part:
+                    continue
+                row = left * (n + 1) - left * (left - 1) // 2 - left
+                here = ones - prefix[i]
+                if i == 0:
+                    for j in range(1, k + 1):
+                        triangle[row + place[j]] += values[here + prefix[j]] - values[here + prefix[j - 1]]
+                    continue
+                # Ranges that start one gap earlier; the pair (i, i) itself is empty.
+                before = ones - prefix[i - 1]
+                triangle[row + left] += empty - values[before + prefix[i]]
+                for j in range(i + 1, k + 1):
+                    old = values[before + prefix[j]] - values[before + prefix[j - 1]]
+                    triangle[row + place[j]] += values[here + prefix[j]] - values[here + prefix[j - 1]] - old
 
 
 @jit
@@ -256,16 +260,21 @@ class Intervals(ConceptClass):
         key, tag = sort_within_users(users.codes[columns[0]], users.labels, offsets)
         sizes = np.diff(offsets)
         offset, cap = statistic.shape(sizes)
-        triangle = np.zeros((n + 1) * (n + 2) // 2, dtype=np.int64)
-        rest = (statistic.uses_minimum, offset, cap, statistic.bound, n, int(sizes.max(initial=0)), triangle)
+        triangles = np.zeros((statistic.voices, (n + 1) * (n + 2) // 2), dtype=np.int64)
+        own = np.zeros((2, len(sizes)), dtype=np.int64)
+        rest = (statistic.uses_minimum, offset, cap, statistic.bound, n, int(sizes.max(initial=0)), own, triangles)
         parts = workers() if len(key) > 1 << 14 else 1
         # Threads own rows, so that one triangle serves them all; each of them sees the score of the empty range.
-        empty = spread(lambda part, of: _corners(key, tag, offsets, part, of, *rest), [(p, parts) for p in range(parts)])[0]
-        _scores(triangle, n, empty)
-        scores = triangle[: self.size]
-        first = np.concatenate([[True], scores[1:] != scores[:-1]])
-        starts = np.flatnonzero(first) if 4 * int(first.sum()) < self.size else np.arange(self.size)
-        return Profile((Step(0, starts.astype(np.uint64), self.size - 1, scores[starts]),))
+        empties = np.zeros((parts, statistic.voices), dtype=np.int64)
+        spread(lambda part, of: _corners(key, tag, offsets, part, of, *rest, empties[part]), [(p, parts) for p in range(parts)])
+        steps = []
+        for v, triangle in enumerate(triangles):
+            _scores(triangle, n, int(empties[0, v]))
+            scores = triangle[: self.size]
+            first = np.concatenate([[True], scores[1:] != scores[:-1]])
+            starts = np.flatnonzero(first) if 4 * int(first.sum()) < self.size else np.arange(self.size)
+            steps.append(Step(v * self.size, starts.astype(np.uint64), self.size - 1, scores[starts]))
+        return Profile(tuple(steps), statistic.luck(sizes, own))
 
     # Labellings
 

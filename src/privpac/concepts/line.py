@@ -2,8 +2,9 @@
 
 With a user's records sorted by code, the mistakes of "1 iff code >= u" are a step function of the cut ``u``: all records
 with label 0 are wrong at ``u = 0``, and passing a record's code adds 1 for label 1 and takes 1 away for label 0.  The
-opposite direction makes ``m - mistakes``.  One walk finds the user's own minimum, a second one writes an event wherever the
-user's contribution changes: O(m) per user after the sort, on any domain, and nothing but the events is kept.
+opposite direction makes ``m - mistakes``.  One walk finds the user's own least and most mistakes, a second one writes an event
+wherever the user's contribution changes: O(m) per user after the sort, on any domain, and nothing but the events is kept.
+Statistics of two voices write both changes of an event in the same walk, and one sort of the events serves both.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from privpac.concepts.events import FEW_PLACES, ROOM, sort_span, sum_events, sum_places
 from privpac.concepts.profile import Step
 from privpac.concepts.spread import spread, user_spans
+from privpac.concepts.statistics import Statistic
 from privpac.data.jit import jit
 
 __all__ = ["Line", "change_type", "contribution", "sort_within_users"]
@@ -41,8 +43,10 @@ def contribution(mistakes: int, minimum: int, offset: int, cap: int, levels: int
     return levels * excess // cap
 
 
-def change_type(levels: int) -> type[np.int32] | type[np.int64]:
-    """A type that holds every difference of two contributions."""
+def change_type(levels: int) -> type[np.int16] | type[np.int32] | type[np.int64]:
+    """A type that holds every difference of two contributions; small ones travel several in a word."""
+    if levels < 1 << 15:
+        return np.int16
     return np.int32 if levels < 1 << 31 else np.int64
 
 
@@ -72,13 +76,14 @@ def sort_within_users(codes: Codes, labels: Bytes, offsets: Ints) -> tuple[Codes
 
 
 @jit
-def _least(at: Any, tag: Any, m: int, mistakes: Any, sign: int) -> Any:
-    least = mistakes
+def _ends(at: Any, tag: Any, m: int, mistakes: Any, sign: int) -> Any:
+    """The least and the most mistakes of all cuts."""
+    least, most = mistakes, mistakes
     for i in range(m):
         mistakes += sign * (2 * np.int64(tag[i]) - 1)
         if i + 1 == m or at[i + 1] != at[i]:
-            least = min(least, mistakes)
-    return least
+            least, most = min(least, mistakes), max(most, mistakes)
+    return least, most
 
 
 @jit
@@ -97,8 +102,25 @@ def _emit(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values
 
 
 @jit
+def _emit_two(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, other: Any, change: Any, second: Any) -> Any:
+    """The same for two voices in one walk; returns both contributions at cut 0."""
+    e = max(mistakes - free, 0)
+    first, also = values[e], other[e]
+    value, beside = first, also
+    for i in range(m):
+        mistakes += sign * (2 * np.int64(tag[i]) - 1)
+        change[i], second[i] = 0, 0
+        if i + 1 == m or at[i + 1] != at[i]:
+            e = max(mistakes - free, 0)
+            now, then = values[e], other[e]
+            change[i], second[i] = now - value, then - beside
+            value, beside = now, then
+    return first, also
+
+
+@jit
 def _tally(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, moved: Any) -> Any:
-    """The same changes, added to what every place has moved by so far."""
+    """The changes of one voice, added to what every place has moved by so far."""
     first = values[max(mistakes - free, 0)]
     value = first
     for i in range(m):
@@ -146,12 +168,16 @@ def _zeros(tag: Any, m: int) -> Any:
 def _walk(
     codes: Any, labels: Any, offsets: Any, start: int, stop: int, signs: Any, find: bool, emit: bool, shape: Any, out: Any, room: Any
 ) -> None:
-    """``find``: lower every user's minimum to the least mistakes of these directions; ``emit``: then write the events, or tally them."""
-    minimum, offset, cap, levels = shape
+    """``find``: widen every user's least and most mistakes to those of these directions; ``emit``: then write the events, or tally them.
+
+    Columns of changes, totals and tallies are the directions of one voice, then those of the other.
+    """
+    own, uses_minimum, offset, cap, levels = shape
     key, change, total, moved = out
     dense = moved.shape[1] > 0
     at, tag, at_room, tag_room, stack, values = room
-    tabulated, filled = np.int64(0), np.int64(0)
+    voices, directions = len(cap), len(signs)
+    tabulated, filled = np.zeros(voices, dtype=np.int64), np.zeros(voices, dtype=np.int64)
     for u in range(start, stop):
         a, b = offsets[u], offsets[u + 1]
         m = b - a
@@ -164,60 +190,75 @@ def _walk(
         zeros = _zeros(tag, m)
         if find:
             for sign in signs:
-                minimum[u] = min(minimum[u], _least(at, tag, m, zeros if sign > 0 else m - zeros, sign))
+                least, most = _ends(at, tag, m, zeros if sign > 0 else m - zeros, sign)
+                own[0, u], own[1, u] = min(own[0, u], least), max(own[1, u], most)
         if emit:
-            if cap[u] != tabulated or filled < m:
-                tabulated, filled = cap[u], m
-                for e in range(m + 1):
-                    values[e] = contribution(e, 0, 0, cap[u], levels)
-            free = minimum[u] + offset[u]
+            for v in range(voices):
+                if cap[v, u] != tabulated[v] or filled[v] < m:
+                    tabulated[v], filled[v] = cap[v, u], m
+                    for e in range(m + 1):
+                        values[v, e] = contribution(e, 0, 0, cap[v, u], levels)
+            free = offset[u] + (own[0, u] if uses_minimum else np.int64(0))
             if not dense:
                 key[a:b] = at[:m]
-            for c in range(len(signs)):
-                mistakes = zeros if signs[c] > 0 else m - zeros
+            for c in range(directions):
+                mistakes, d = zeros if signs[c] > 0 else m - zeros, directions + c
                 if dense:
-                    total[c] += _tally(at, tag, m, mistakes, signs[c], free, values, moved[c])
+                    total[c] += _tally(at, tag, m, mistakes, signs[c], free, values[0], moved[c])
+                    if voices > 1:
+                        total[d] += _tally(at, tag, m, mistakes, signs[c], free, values[1], moved[d])
+                elif voices > 1:
+                    first, also = _emit_two(
+                        at, tag, m, mistakes, signs[c], free, values[0], values[1], change[a:b, c], change[a:b, d]
+                    )
+                    total[c] += first
+                    total[d] += also
                 else:
-                    total[c] += _emit(at, tag, m, mistakes, signs[c], free, values, change[a:b, c])
+                    total[c] += _emit(at, tag, m, mistakes, signs[c], free, values[0], change[a:b, c])
 
 
 @dataclass(frozen=True)
 class Line:
-    """Users seen through one column.  ``minimum`` is shared by the columns of a class, which lower it one by one."""
+    """Users seen through one column.  ``own``, the least and most mistakes, is shared by the columns of a class, which widen it one by one."""
 
     codes: Codes
     labels: Bytes
     offsets: Ints
     directions: Sequence[str]
-    minimum: Ints
-    offset: Ints
-    cap: Ints
-    levels: int
+    own: Ints
+    statistic: Statistic
+    shape: tuple[Ints, Ints]
+
+    @property
+    def _columns(self) -> int:
+        return len(self.directions) * self.statistic.voices
 
     def _run(self, key: Codes, change: NDArray[Any], places: int = 0, *, find: bool, emit: bool) -> tuple[list[int], Ints]:
         """Totals at cut 0, and with ``places`` what every place moves the totals by, instead of events."""
         signs = np.array([SIGNS[direction] for direction in self.directions], dtype=np.int64)
-        shape = (self.minimum, self.offset, self.cap, self.levels)
+        shape, columns = (self.own, self.statistic.uses_minimum, *self.shape, self.statistic.bound), self._columns
 
         def run(start: int, stop: int) -> tuple[Ints, Ints]:
-            n = int(np.diff(self.offsets[start : stop + 1]).max())
+            n, voices = int(np.diff(self.offsets[start : stop + 1]).max()), self.statistic.voices
             words, small = np.empty((2, n), dtype=np.uint64), np.empty((2, n), dtype=np.uint8)
-            room = (words[0], small[0], words[1], small[1], np.empty(ROOM, dtype=np.int64), np.empty(n + 1, dtype=np.int64))
-            total, moved = np.zeros(len(signs), dtype=np.int64), np.zeros((len(signs), places), dtype=np.int64)
+            room = (words[0], small[0], words[1], small[1], np.empty(ROOM, dtype=np.int64), np.empty((voices, n + 1), dtype=np.int64))
+            total, moved = np.zeros(columns, dtype=np.int64), np.zeros((columns, places), dtype=np.int64)
             _walk(self.codes, self.labels, self.offsets, start, stop, signs, find, emit, shape, (key, change, total, moved), room)
             return total, moved
 
         found = spread(run, user_spans(self.offsets))
-        moved = sum((part for _, part in found), start=np.zeros((len(signs), places), dtype=np.int64))
-        return [sum(int(total[c]) for total, _ in found) for c in range(len(signs))], moved
+        moved = sum((part for _, part in found), start=np.zeros((columns, places), dtype=np.int64))
+        return [sum(int(total[c]) for total, _ in found) for c in range(columns)], moved
 
-    def find_minimum(self) -> None:
-        """Lower ``minimum`` to each user's least mistakes over all cuts."""
-        nothing = np.empty((0, len(self.directions)), dtype=change_type(self.levels))
+    def find_ends(self) -> None:
+        """Widen ``own`` to each user's least and most mistakes over all cuts."""
+        nothing = np.empty((0, self._columns), dtype=change_type(self.statistic.bound))
         self._run(np.empty(0, dtype=np.uint64), nothing, find=True, emit=False)
 
-    def steps(self, base: int, size: int, *, find: bool = False) -> list[Step]:
-        """Two steps (cut 0; cuts 1..size) for every direction, with ids starting at ``base``; ``find`` the minimum first.
+    def steps(self, base: int, size: int, whole: int, *, find: bool = False) -> list[Step]:
+        """Two steps (cut 0; cuts 1..size) for every voice and direction, with ids from ``base`` on, a voice ``whole`` ids after the other.
+
+        ``find`` the least and most mistakes first.
 
         Cut ``c + 1`` is where the code ``c`` is passed; keeping ``c`` itself as the start, in a step whose offset is one
         higher, lets 2**64 codes and their 2**64 + 1 cuts fit in 64 bits.
@@ -225,14 +266,15 @@ class Line:
         few = size <= FEW_PLACES
         events = 0 if few else len(self.codes)
         words = np.empty(events + 1, dtype=np.uint64)
-        change = np.empty((events, len(self.directions)), dtype=change_type(self.levels))
+        change = np.empty((events, self._columns), dtype=change_type(self.statistic.bound))
         first, moved = self._run(words[:-1], change, size if few else 0, find=find, emit=True)
         sums = (
             [sum_places(moved[c], first[c]) for c in range(len(first))] if few else sum_events(words[:-1], change, first, size, spare=words)
         )
         out: list[Step] = []
         for c, (starts, scores) in enumerate(sums):
-            cut0 = base + c * (size + 1)
+            voice, direction = divmod(c, len(self.directions))
+            cut0 = base + voice * whole + direction * (size + 1)
             out.append(Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first[c]], dtype=np.int64)))
             out.append(Step(cut0 + 1, starts, size - 1, scores))
         return out

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from privpac.concepts.base import Rule
 from privpac.concepts.boolean import literal, yes_no_columns
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of
-from privpac.concepts.dense import EnumeratedClass, dense_scores, limited
-from privpac.concepts.profile import Profile, dense_profile
+from privpac.concepts.dense import EnumeratedClass, dense_fold, limited
+from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
@@ -271,7 +271,7 @@ class DecisionLists(EnumeratedClass):
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
         points, place = np.unique(self._bits(users.codes), return_inverse=True)
-        scores = dense_scores(
+        return dense_fold(
             place.astype(np.uint64),
             users.labels,
             users.offsets,
@@ -280,4 +280,3 @@ class DecisionLists(EnumeratedClass):
             n_points=len(points),
             table=lambda first, last: self._predict(points, first, last),
         )
-        return dense_profile(scores)

@@ -126,23 +126,24 @@ def _walsh(row: Any) -> None:
 
 
 @jit
-def _add_users(groups: Any, offset: Any, cap: Any, levels: int, uses_minimum: bool, first: int, last: int, scores: Any) -> None:
+def _add_users(groups: Any, offset: Any, cap: Any, levels: int, uses_minimum: bool, own: Any, first: int, last: int, scores: Any) -> None:
     starts, ends, places, weights, ones, sizes, times = groups
-    row = np.empty(len(scores), dtype=np.int32)
+    row = np.empty(scores.shape[1], dtype=np.int32)
     values = np.empty(0, dtype=np.int64)
     for i in range(first, last):
         row[:] = 0
         for k in range(starts[i], ends[i]):
             row[places[k]] = weights[k]
         _walsh(row)
-        whole, own = row[0], np.int32(ones[i])
-        least = sizes[i]
+        whole, positive = row[0], np.int32(ones[i])
+        least, most = sizes[i], np.int64(0)
         for s in range(len(row)):
-            row[s] = own + (whole - row[s]) // 2
-            least = min(least, np.int64(row[s]))
+            row[s] = positive + (whole - row[s]) // 2
+            least, most = min(least, np.int64(row[s])), max(most, np.int64(row[s]))
+        own[0, i], own[1, i] = least, most
         if len(values) <= sizes[i]:
             values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
-        tally(row, least if uses_minimum else 0, sizes[i], offset[i], cap[i], levels, times[i], values, scores)
+        tally(row, least if uses_minimum else 0, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
 
 
 @dataclass(frozen=True)
@@ -217,10 +218,10 @@ class Parities(EnumeratedClass):
         groups = group(masks(users.codes, columns), users.labels, users.offsets)
         term = terms(groups, statistic)
         spans = even(len(groups.sizes), 1 + (1 << 16) // self.size)
-        scores = np.zeros((len(spans), self.size), dtype=np.int64)
-        rest = (tuple(groups), term.offset, term.cap, term.levels, term.uses_minimum)
+        scores = np.zeros((len(spans), statistic.voices, self.size), dtype=np.int64)
+        rest = (tuple(groups), *term)
         spread(lambda i, a, b: _add_users(*rest, a, b, scores[i]), [(i, a, b) for i, (a, b) in enumerate(spans)])
-        return dense_profile(scores.sum(axis=0))
+        return dense_profile(scores.sum(axis=0), statistic.luck(groups.sizes, term.own, groups.times))
 
     # Labellings: linear algebra over two elements
 

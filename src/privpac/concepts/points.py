@@ -89,13 +89,14 @@ def _events(
     offset: Any,
     cap: Any,
     levels: int,
+    own: Any,
     change: Any,
-) -> int:
-    """Per distinct value of a user (at its last record) what it adds to the base; returns the sum of the bases.
+    total: Any,
+) -> None:
+    """Per distinct value of a user (at its last record) what it adds to the base, one column a voice; ``total`` sums the bases.
 
     ``values`` is the number of values a user must hold so that no rule is left with the base.
     """
-    total = 0
     for u in range(start, stop):
         a, b = offsets[u], offsets[u + 1]
         if a == b:
@@ -103,28 +104,29 @@ def _events(
         ones = 0
         for i in range(a, b):
             ones += tag[i]
-        least = b - a
+        least, most = b - a, np.int64(0)
         mistakes: Any = ones
         held = np.uint64(0)
         for i in range(a, b):
             mistakes += 1 - 2 * np.int64(tag[i])
             if i + 1 == b or key[i + 1] != key[i]:
-                least = min(least, mistakes)
+                least, most = min(least, mistakes), max(most, mistakes)
                 mistakes = ones
                 held += np.uint64(1)
         if held < values:
-            least = min(least, ones)
+            least, most = min(least, ones), max(most, ones)
+        own[0, u], own[1, u] = least, most
         minimum = least if uses_minimum else 0
-        base = contribution(ones, minimum, offset[u], cap[u], levels)
-        total += base
-        mistakes = ones
-        for i in range(a, b):
-            mistakes += 1 - 2 * np.int64(tag[i])
-            change[i] = 0
-            if i + 1 == b or key[i + 1] != key[i]:
-                change[i] = contribution(mistakes, minimum, offset[u], cap[u], levels) - base
-                mistakes = ones
-    return total
+        for v in range(len(cap)):
+            base = contribution(ones, minimum, offset[u], cap[v, u], levels)
+            total[v] += base
+            mistakes = ones
+            for i in range(a, b):
+                mistakes += 1 - 2 * np.int64(tag[i])
+                change[i, v] = 0
+                if i + 1 == b or key[i + 1] != key[i]:
+                    change[i, v] = contribution(mistakes, minimum, offset[u], cap[v, u], levels) - base
+                    mistakes = ones
 
 
 @jit
@@ -207,32 +209,40 @@ class Points(ConceptClass):
 
     # Folding
 
-    def _profile(self, base: int, places: NDArray[np.uint64], totals: NDArray[np.int64]) -> Profile:
-        """``base`` for every rule, and at ``places[i]`` (the first one is 0) what ``totals`` grows by there."""
+    def _steps(self, at: int, base: int, places: NDArray[np.uint64], totals: NDArray[np.int64]) -> list[Step]:
+        """``base`` for every rule from id ``at`` on, and at ``places[i]`` (the first one is 0) what ``totals`` grows by there."""
         last = np.uint64(self._points - 1)
         apart = int(np.count_nonzero(np.diff(places) != 1)) + int(places[-1] != last)
         starts, scores = np.empty(len(places) + apart, dtype=np.uint64), np.empty(len(places) + apart, dtype=np.int64)
         _spikes(places, totals, base, last, starts, scores)
-        steps = [Step(0, starts, self._points - 1, scores)]
+        steps = [Step(at, starts, self._points - 1, scores)]
         if self.zero:
-            steps.append(Step(self._points, np.zeros(1, dtype=np.uint64), 0, np.array([base], dtype=np.int64)))
-        return Profile(tuple(steps))
+            steps.append(Step(at + self._points, np.zeros(1, dtype=np.uint64), 0, np.array([base], dtype=np.int64)))
+        return steps
 
     def empty_profile(self) -> Profile:
-        return self._profile(0, np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int64))
+        return Profile(tuple(self._steps(0, 0, np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int64))))
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
         offsets = users.offsets
         key, tag = sort_within_users(users.codes[columns[0]], users.labels, offsets)
-        offset, cap = statistic.shape(np.diff(offsets))
-        change = np.empty((len(key), 1), dtype=change_type(statistic.bound))
+        sizes, voices = np.diff(offsets), statistic.voices
+        offset, cap = statistic.shape(sizes)
+        own = np.zeros((2, len(sizes)), dtype=np.int64)
+        change = np.empty((len(key), voices), dtype=change_type(statistic.bound))
         # No user holds 2**64 values, so the last code stands in for that number.
-        values, moved = np.uint64(min(self.size, (1 << 64) - 1)), change[:, 0]
-        rest = (values, statistic.uses_minimum, offset, cap, statistic.bound, moved)
-        base = sum(spread(lambda a, b: _events(key, tag, offsets, a, b, *rest), user_spans(offsets)))
-        ((places, totals),) = sum_events(key, change, [0], self._points)
-        return self._profile(base, places, totals)
+        values = np.uint64(min(self.size, (1 << 64) - 1))
+
+        def run(a: int, b: int) -> NDArray[np.int64]:
+            total = np.zeros(voices, dtype=np.int64)
+            _events(key, tag, offsets, a, b, values, statistic.uses_minimum, offset, cap, statistic.bound, own, change, total)
+            return total
+
+        bases = sum(spread(run, user_spans(offsets)), start=np.zeros(voices, dtype=np.int64)).tolist()
+        sums = sum_events(key, change, [0] * voices, self._points)
+        steps = (step for v, (base, sums_of) in enumerate(zip(bases, sums)) for step in self._steps(v * self.size, base, *sums_of))
+        return Profile(tuple(steps), statistic.luck(sizes, own))
 
     # Labellings
 

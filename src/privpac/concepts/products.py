@@ -66,6 +66,7 @@ def _scores(
     cap: Any,
     levels: int,
     uses_minimum: bool,
+    own: Any,
     outside: bool,
     cells: Any,
     begins: Any,
@@ -74,7 +75,7 @@ def _scores(
 ) -> None:
     """Add the contributions of the distinct users ``first..last - 1``."""
     starts, ends, places, weights, ones, sizes, times = groups
-    size, columns = len(scores), len(cells)
+    size, columns = scores.shape[1], len(cells)
     n_cells = 1
     for j in range(columns):
         n_cells *= cells[j]
@@ -96,14 +97,15 @@ def _scores(
         if outside:
             base, sign = np.int32(sizes[i] - ones[i]), np.int32(-1)
         row[0] = base
-        least = base
+        least, most = base, base
         for r in range(size - 1):
             mistakes = np.int32(base + sign * source[r])
             row[1 + r] = mistakes
-            least = min(least, mistakes)
+            least, most = min(least, mistakes), max(most, mistakes)
+        own[0, i], own[1, i] = least, most
         if len(values) <= sizes[i]:
             values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
-        tally(row, np.int64(least) if uses_minimum else 0, sizes[i], offset[i], cap[i], levels, times[i], values, scores)
+        tally(row, np.int64(least) if uses_minimum else 0, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
 
 
 class ProductClass(EnumeratedClass):
@@ -169,9 +171,10 @@ class ProductClass(EnumeratedClass):
         firsts = np.concatenate([runs[0] for runs in self._runs])
         lasts = np.concatenate([runs[1] for runs in self._runs])
         begins = np.cumsum([0, *(len(runs) for runs in self._selectors)])
-        fixed: tuple[Any, ...] = (*terms(groups, statistic), self.outside, np.array(self._counts, dtype=np.int64), begins, firsts, lasts)
-        packed = tuple(groups)
-        return dense_profile(shared(groups, self.size, lambda a, b, scores: _scores(a, b, scores, packed, *fixed)))
+        term, packed = terms(groups, statistic), tuple(groups)
+        fixed: tuple[Any, ...] = (*term, self.outside, np.array(self._counts, dtype=np.int64), begins, firsts, lasts)
+        scores = shared(groups, term, self.size, lambda a, b, out: _scores(a, b, out, packed, *fixed))
+        return dense_profile(scores, statistic.luck(groups.sizes, term.own, groups.times))
 
 
 def box_dimension(counts: tuple[int, ...]) -> int:

@@ -2,7 +2,8 @@
 
 Ids are Python ints ``0..size-1``.  A :class:`Step` covers consecutive ids with a step function; a :class:`Profile` is
 a sequence of steps that covers the class.  Profiles add up (``a + b`` is the profile of the union of two disjoint sets of
-users), so the same fold runs in memory, in chunks or on a cluster.
+users), so the same fold runs in memory, in chunks or on a cluster.  With several voices the ids of one follow those of the
+other, ``size`` later, and one more integer is summed beside them.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Profile:
     """Integer scores (minimised) of every hypothesis of a class."""
 
     steps: tuple[Step, ...]
+    luck: int = 0
 
     # Reading
 
@@ -105,7 +107,7 @@ class Profile:
     def __add__(self, other: Profile) -> Profile:
         if len(self.steps) != len(other.steps):
             raise ParameterError("profiles of different classes cannot be added")
-        return Profile(tuple(a + b for a, b in zip(self.steps, other.steps)))
+        return Profile(tuple(a + b for a, b in zip(self.steps, other.steps)), self.luck + other.luck)
 
     def law(self, eta: Rational | None = None, *, base: Rational | None = None) -> Law:
         """The exponential law over ids: weight ``e**(-eta * score)``."""
@@ -120,9 +122,12 @@ def constant_profile(size: int, score: int = 0) -> Profile:
     return Profile((Step(0, np.zeros(1, dtype=np.uint64), size - 1, np.array([score], dtype=np.int64)),))
 
 
-def dense_profile(scores: NDArray[np.int64]) -> Profile:
-    """One score per id."""
-    return Profile((Step(0, np.arange(len(scores), dtype=np.uint64), len(scores) - 1, scores.astype(np.int64)),))
+def dense_profile(scores: NDArray[np.int64], luck: int = 0) -> Profile:
+    """One score per id; rows are voices, one after the other."""
+    rows = np.atleast_2d(scores)
+    size = rows.shape[1]
+    ids = np.arange(size, dtype=np.uint64)
+    return Profile(tuple(Step(v * size, ids, size - 1, row.astype(np.int64)) for v, row in enumerate(rows)), luck)
 
 
 def step_of(offset: int, end: int, first: int, places: NDArray[np.uint64], scores: NDArray[np.int64]) -> Step:

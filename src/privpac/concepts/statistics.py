@@ -8,6 +8,9 @@ number of records ``m``:
 and 0 for a user without records.  The bound ``levels`` *is* the privacy proof: a sum over users of values in 0..levels
 has range sensitivity ``levels`` under add-remove and ``2 * levels`` under replace, whatever ``offset`` and ``cap`` are, as
 long as they are public functions of ``m`` (rule R2 of the pure agnostic learner).
+
+A statistic may have several *voices*: one formula each, with caps of their own, folded together in one pass over the users
+(:mod:`privpac.concepts.voices`).
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 
-__all__ = ["DEFAULT_LEVELS", "ClipRule", "Exceeds", "Mean", "Regret", "Statistic", "root_clip"]
+__all__ = ["DEFAULT_LEVELS", "ClipRule", "Exceeds", "Mean", "Regret", "Statistic", "own_clip", "root_clip"]
 
 DEFAULT_LEVELS = 840
 """Steps of a scaled contribution: divisible by 1..8, so small clips lose nothing to rounding."""
@@ -91,6 +94,19 @@ class Statistic:
         """Mistakes from which on nothing more is charged, at least 1."""
         raise NotImplementedError
 
+    def caps_of(self, m: int) -> tuple[int, ...]:
+        """The cap of every voice."""
+        return (self.cap_of(m),)
+
+    @property
+    def voices(self) -> int:
+        """How many scores every rule gets."""
+        return 1
+
+    def luck(self, sizes: NDArray[np.int64], own: NDArray[np.int64], times: NDArray[np.int64] | None = None) -> int:
+        """One more integer summed over users, from the own least and most mistakes (rows of ``own``); 0 for one voice."""
+        return 0
+
     def value(self, mistakes: int, own_minimum: int, m: int) -> int:
         """The contribution of one user, for reference and tests."""
         if m == 0:
@@ -100,11 +116,11 @@ class Statistic:
         return self.bound * min(max(mistakes - base - self.offset_of(m), 0), cap) // cap
 
     def shape(self, sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """``offset`` and ``cap`` for every user, from a table over the distinct sizes."""
+        """``offset`` for every user, and ``cap`` in one row for every voice, from a table over the distinct sizes."""
         distinct, place = _distinct(sizes)
         offsets = np.array([self.offset_of(int(m)) if m else 0 for m in distinct], dtype=np.int64)
-        caps = np.array([self.cap_of(int(m)) if m else 1 for m in distinct], dtype=np.int64)
-        return offsets[place], caps[place]
+        caps = np.array([self.caps_of(int(m)) if m else (1,) * self.voices for m in distinct], dtype=np.int64)
+        return offsets[place], np.ascontiguousarray(caps.reshape(-1, self.voices).T[:, place])
 
 
 @dataclass(frozen=True)
@@ -185,6 +201,11 @@ class ClipRule:
         if k * k < m or 16 * k < m:
             return 0.0
         return min(8 * k / sqrt(n_users * m), 96 * bits * k / (n_users * m)) * (1 - 1e-12)
+
+
+def own_clip(m: int) -> int:
+    """The clip without a number of users: the least ``k >= 1`` with ``k*k >= m`` and ``16 k >= m``."""
+    return max(1, _root_up(m), _ratio_up(m, 16))
 
 
 def root_clip(c: Rational) -> Callable[[int], int]:

@@ -175,16 +175,17 @@ class Stumps(ConceptClass):
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
         sizes = np.diff(users.offsets)
-        offset, cap = statistic.shape(sizes)
-        minimum = sizes.copy() if statistic.uses_minimum else np.zeros_like(sizes)
-        shape = (users.labels, users.offsets, self.directions, minimum, offset, cap, statistic.bound)
-        lines = [Line(users.codes[name], *shape) for name in columns]
+        own = np.stack([sizes, np.zeros_like(sizes)])
+        rest = (users.labels, users.offsets, self.directions, own, statistic, statistic.shape(sizes))
+        lines = [Line(users.codes[name], *rest) for name in columns]
         if statistic.uses_minimum:
             # Sorting a user again is cheaper than keeping every sorted column.
             for line in lines:
-                line.find_minimum()
+                line.find_ends()
         parts = zip(lines, self._bases, self._domains.values())
-        return Profile(tuple(step for line, base, domain in parts for step in line.steps(base, domain.size)))
+        steps = [step for line, base, domain in parts for step in line.steps(base, domain.size, self.size)]
+        # All columns of one voice come before those of the other.
+        return Profile(tuple(sorted(steps, key=lambda step: step.offset)), statistic.luck(sizes, own))
 
     # Labellings
 

@@ -172,10 +172,10 @@ class Thresholds(ConceptClass):
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
         sizes = np.diff(users.offsets)
-        offset, cap = statistic.shape(sizes)
-        minimum = sizes.copy() if statistic.uses_minimum else np.zeros_like(sizes)
-        line = Line(users.codes[columns[0]], users.labels, users.offsets, self.directions, minimum, offset, cap, statistic.bound)
-        return Profile(tuple(line.steps(0, self._points, find=statistic.uses_minimum)))
+        own = np.stack([sizes, np.zeros_like(sizes)])
+        line = Line(users.codes[columns[0]], users.labels, users.offsets, self.directions, own, statistic, statistic.shape(sizes))
+        steps = tuple(line.steps(0, self._points, self.size, find=statistic.uses_minimum))
+        return Profile(steps, statistic.luck(sizes, own))
 
     # Labellings
 

@@ -32,6 +32,7 @@ _HOME = {
     "TrimDesign": "transform",
     "TrimmedMean": "means",
     "TrimmedSelection": "trimmed",
+    "TwoVoices": "voices",
     "UserAgnosticLearner": "agnostic",
     "VotePredictor": "prediction",
     "WithFallback": "fallback",

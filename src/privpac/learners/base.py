@@ -127,7 +127,11 @@ class Selection(Learner):
 
     def release_rule(self, bound: Bound, law: Law, rng: Rng, parameters: dict[str, Any], method: str) -> Released:
         """The rule that the law's one draw names, with its promise and the public parameters."""
-        rule: Rule = bound.concept.decode(law.sample(rng), bound.label)
+        return self.release_id(bound, law.sample(rng), parameters, method)
+
+    def release_id(self, bound: Bound, hypothesis: int, parameters: dict[str, Any], method: str) -> Released:
+        """The same for an id that was drawn."""
+        rule: Rule = bound.concept.decode(hypothesis, bound.label)
         # Every number shown has a public bound on its digits, so that nothing can fail here, after the spend.
         shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": _size(bound.concept.size)}
         cap = {} if self.max_records is None else {"max_records": self.max_records}

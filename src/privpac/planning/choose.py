@@ -1,13 +1,14 @@
 """Which method, from public quantities only.
 
-With nothing declared the answer is clipped-regret selection, which needs neither the noise rate nor a cap.  With a number of users and
+With nothing declared the answer is two voices, which needs no number of users, no noise rate and no cap.  With a number of users and
 of records per user declared, methods are compared by their predicted excess error on a stated model:
 
 * ``users=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see ``planning.people``);
 * ``population=`` brings a public table or a model of one's own instead, on which more methods are compared.
 
-Every method sees the same simulated data sets; regret selection is left only where another one is better by more than the Monte-Carlo
+Every method sees the same simulated data sets; two voices are left only where another one is better by more than the Monte-Carlo
 error of the difference, and by more than 1 %.  Where a class has no affordable model, certified numbers of users are shown instead.
+With so many users that the mean voice always speaks, ``"mean"`` is named: the same errors, and the better certificate.
 Data are never an argument here.
 """
 
@@ -40,6 +41,8 @@ __all__ = ["Choice", "choose_method"]
 
 DEFAULT_NOISE = Fraction(1, 5)
 REPEATS = 6
+MANY = 100
+"""From this many bits of the class per user of theta on, two voices and the mean have the same errors."""
 MARGIN = 0.01
 """A smaller gain, as a part of the excess error, is none."""
 
@@ -86,7 +89,7 @@ def choose_method(
     >>> import privpac as pp
     >>> cuts = pp.Thresholds(pp.Integers(0, 99))
     >>> choose_method(cuts, epsilon=1).method
-    'regret'
+    'voices'
     >>> choose_method(cuts, epsilon=1, public_n_users=100, records_per_user=16, users="differ").method
     'mean'
     >>> print(choose_method(pp.PrefixTree(8), epsilon=1, delta="1e-6"))
@@ -107,11 +110,24 @@ def choose_method(
     if m is None or n is None:
         if known != "alike":
             raise ParameterError(f"users={known!r} is a matter of numbers: declare public_n_users and records_per_user too")
-        return Choice("regret", "the default: it needs no noise rate, no cap and nothing to tune")
+        return _default(concept, eps, relation, n)
     if m == 1 and known != "heavy":
-        return Choice("regret", "with one record per user all agnostic methods score users alike")
+        return Choice("voices", "with one record per user all agnostic methods score users alike")
     predict = _on_model if _hashable(concept) else _on_model.__wrapped__
     return predict(concept, eps, relation, n, m, DEFAULT_NOISE if flips is None else flips, known)
+
+
+def _default(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n: int | None) -> Choice:
+    """Two voices, unless the number of users alone says that its mean voice always speaks."""
+    theta = epsilon if neighbours is Neighbours.ADD_REMOVE else epsilon / 2
+    if n is not None and _sized(concept) and n * theta >= MANY * concept.bits:
+        return Choice("mean", f"{n} users are so many that two voices would average too, and the certificate of the mean is the better one")
+    return Choice("voices", "the default: it needs no number of users, no noise rate, no cap and nothing to tune")
+
+
+def _sized(concept: ConceptClass) -> bool:
+    """Whether the class knows its domains."""
+    return all(domain is not None for domain in concept.declared().values()) and bool(concept.declared())
 
 
 def _hashable(concept: ConceptClass) -> bool:
@@ -143,11 +159,11 @@ def _on_model(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, 
     records = min(m, max(1, share // max(n, 1)))
     people = declared_population(users, concept, records_per_user=records, noise=noise) if n > 0 else None
     if people is not None:
-        return _predicted(people, ("regret", "mean"), epsilon, neighbours, min(n, _simulated(people.concept)), records)
+        return _predicted(people, ("voices", "regret", "mean"), epsilon, neighbours, min(n, _simulated(people.concept)), records)
     if users != "alike":
         return Choice("mean", f"{ABOUT_USERS[users]}, and averages are unbiased whoever the people are; no prediction for this class")
     if with_domains(concept) is None:
-        return Choice("regret", "the default; the class has no domains yet on which to predict")
+        return Choice("voices", "the default; the class has no domains yet on which to predict")
     return _certified(concept, epsilon, neighbours, m)
 
 
@@ -174,7 +190,7 @@ def _on_population(
     most = people.largest()
     users = min(n, _simulated(people.concept), MAX_SIMULATED if most is None else most)
     typical = m or people.records_per_user or int(np.median(people.users.sizes))
-    names = [*(("realizable",) if setting == "realizable" else ()), "regret", "mean"]
+    names = [*(("realizable",) if setting == "realizable" else ()), "voices", "regret", "mean"]
     # A scalar noise rate is the model's; the estimating learner would read it as a pair.
     if setting != "realizable" and noise is None and users * typical <= MAX_ESTIMATED and people.concept.size <= MAX_ESTIMATED:
         names.append("agnostic")
@@ -205,5 +221,5 @@ def _predicted(people: Population, names: tuple[str, ...], epsilon: Fraction, ne
 
 def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, m: int) -> Choice:
     rows = {row.method: row.n_users[0] for row in plan_users(concept, epsilon=epsilon, neighbours=neighbours, records_per_user=m).rows}
-    regret, mean = rows["regret selection"], rows["per-user mean"]
-    return Choice("regret", f"no prediction for this class; certified users: regret {regret}, mean {mean}")
+    voices, regret, mean = rows["two voices"], rows["regret selection"], rows["per-user mean"]
+    return Choice("voices", f"no prediction for this class; certified users: two voices {voices}, regret {regret}, mean {mean}")

@@ -119,7 +119,7 @@ def _how(method: str, setting: Setting) -> str:
     """How a method is measured, in words."""
     if method in _RUN or listed(own_learner(method, setting, setting.epsilons[0]), setting.population) is None:
         return f"{setting.runs} runs a data set"
-    if method in ("default", "regret") and setting.neighbours is Neighbours.ADD_REMOVE:
+    if method == "regret" and setting.neighbours is Neighbours.ADD_REMOVE:
         return f"exact law; at most {COUNT_POINTS} values stand for its noisy count of users"
     return f"exact law, {setting.runs} public seeds a data set" if method == "agreement" else "exact law"
 
@@ -253,7 +253,7 @@ def _constant(setting: Setting, datasets: Sequence[UserData]) -> Floats64:
 
 _NOBODY: Callable[[Setting, Fraction], str] = lambda setting, epsilon: "none: not private"  # noqa: E731
 
-_EXACT = ("regret", "mean", "realizable", "pairwise", "trimmed", "tree", "agreement")
+_EXACT = ("voices", "regret", "mean", "realizable", "pairwise", "trimmed", "tree", "agreement")
 """Learners whose law over a class is affordable, at least for a class of some thousand rules."""
 
 CONTENDERS: dict[str, Contender] = {

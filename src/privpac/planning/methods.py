@@ -34,7 +34,8 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "regret": Method("regret", "RegretSelection", "clipped regret against each user's own best rule; the default"),
+    "voices": Method("voices", "TwoVoices", "clipped regret with few users, per-user averages with many, in one law; the default"),
+    "regret": Method("regret", "RegretSelection", "clipped regret against each user's own best rule; a clip that follows public_n_users"),
     "mean": Method("regret", "RegretSelection", "per-user averages; unbiased when users differ", {"statistic": "mean"}),
     "realizable": Method("realizable", "RealizableSelection", "users with more than `tolerance` mistakes; when some rule is right"),
     "agnostic": Method("agnostic", "UserAgnosticLearner", "users with more than t mistakes, t from a private estimate of the least error"),

@@ -150,7 +150,7 @@ class Formula(Population):
         weight = counts * np.exp(-float(law.eta or 0) * (law.score - law.best))
         ends = [first for first, _ in law.segments[1:]] + [len(law)]
         parts = [
-            self._disagreement(offset, law.lows[first:end].astype(np.float64), counts[first:end])
+            self._disagreement(offset % self.concept.size, law.lows[first:end].astype(np.float64), counts[first:end])
             for (first, offset), end in zip(law.segments, ends)
         ]
         return float(np.sum(weight * np.concatenate(parts)) / weight.sum()) * (1 - 2 * self.noise)

@@ -33,6 +33,7 @@ from privpac.planning.target import Target
 
 __all__ = [
     "Simulation",
+    "better_certificate",
     "enough_for",
     "measure_of",
     "predicted_rows",
@@ -84,6 +85,30 @@ def recommend(plan: Plan | InversePlan) -> Choice | None:
     return _fewest(plan, place)
 
 
+def better_certificate(plan: Any) -> str:
+    """Which method to name where its certificate is better than that of two voices, in words; empty where none is.
+
+    Two voices are one law, and what is proved of it charges both of them; a method of one voice may be certified for less.
+    """
+    found = []
+    for place, m in enumerate(plan.records_per_user):
+        own, (best, method) = (_best(plan, "voices", place), min((_best(plan, name, place), name) for name in ("mean", "regret")))
+        if best < own < math.inf:
+            said = ["{:,}" if isinstance(plan, Plan) else "{:.3g}"] * 2
+            shown = " instead of ".join(said).format(best, own)
+            found.append(f"method='{method}' with {m:,} record{'s' * (m != 1)} per user ({shown})")
+    what = "fewer users" if isinstance(plan, Plan) else f"a smaller {plan.quantity}" if isinstance(plan, InversePlan) else ""
+    return f"for a certificate with {what} than the default's, name {', '.join(found)}" if found else ""
+
+
+def _best(plan: Any, method: str, place: int) -> float:
+    """What is certified for a method; infinite where nothing is."""
+    if isinstance(plan, Plan):
+        return enough_for(plan, method, place) or math.inf
+    values = [row.values[place] for row in rows_of(plan.rows, method)] if isinstance(plan, InversePlan) else []
+    return min((float(value) for value in values if value is not None), default=math.inf)
+
+
 def _choice(target: Target, setting: str | None, users: int | None, m: int) -> Choice:
     """By the rules of ``choose_method``, at no more records than can be simulated in a moment."""
     modelled = target.users is not None or target.population is not None
@@ -105,7 +130,7 @@ def _certified_users(plan: Plan | InversePlan, place: int) -> int | None:
     if isinstance(plan, InversePlan):
         return plan.asked.n_users if plan.asked else None
     asked = plan.asked
-    return enough_for(plan, "realizable" if asked is not None and asked.setting == "realizable" else "regret", place)
+    return enough_for(plan, "realizable" if asked is not None and asked.setting == "realizable" else "voices", place)
 
 
 def _fewest(plan: Plan | InversePlan, place: int) -> Choice:
@@ -139,7 +164,7 @@ def epsilon_found(plan: Plan | InversePlan, place: int) -> Fraction:
     """The epsilon found for the default method, or the least one found, for one number of records; 1 where there is none."""
     rows = plan.rows if isinstance(plan, InversePlan) and plan.quantity == "epsilon" else ()
     found = {row.method: row.values[place] for row in rows if row.kind == "certified"}
-    best = found["regret selection"] if "regret selection" in found else min((value for value in found.values() if value), default=None)
+    best = found["two voices"] if "two voices" in found else min((value for value in found.values() if value), default=None)
     return best or Fraction(1)
 
 

@@ -59,7 +59,7 @@ TRUTH_USERS = 4096
 DENSE = 1 << 20
 """Classes of at most this many rules have their excess errors listed rule by rule."""
 
-_EXACT = 1 << 62
+_EXACT = 1 << 61
 
 Draw = Callable[[int, np.random.Generator], UserData]
 """Draws a data set of so many users."""
@@ -153,20 +153,30 @@ class Population:
         return float(excess[int(np.searchsorted(starts, hypothesis, side="right")) - 1])
 
     def expected_excess(self, law: BlockLaw) -> float:
-        """The mean excess error of a rule drawn from a law over the class, block by block in double precision."""
-        firsts, counts, scores = law_blocks(law, self.concept.size)
-        if self.concept.size <= DENSE:
-            weight = np.exp(-float(law.eta or 0) * (scores - scores.min()))
-            summed = self._summed[firsts + counts.astype(np.int64)] - self._summed[firsts]
+        """The mean excess error of a rule drawn from a law over the class, block by block in double precision.
+
+        The law may be over pairs (voice, rule), the ids of one voice after those of the other.
+        """
+        size = self.concept.size
+        firsts, counts, scores = law_blocks(law, size)
+        gaps = float(law.eta or 0) * (scores - scores.min())
+        if size <= DENSE:
+            weight, rules = np.exp(-gaps), firsts % size
+            summed = self._summed[rules + counts.astype(np.int64)] - self._summed[rules]
             return float(np.sum(weight * summed) / np.sum(weight * counts))  # no threads of linear algebra for so little
         starts, excess = self._errors
-        # The common refinement of the law's blocks and the error's: on each part both are constant.
-        edges = np.union1d(firsts, starts)
-        lengths = np.diff(np.append(edges, _ids([self.concept.size], self.concept.size))).astype(np.float64)
-        chosen = np.searchsorted(firsts, edges, side="right") - 1
-        logs = np.log(lengths) - float(law.eta or 0) * (scores - scores.min())[chosen]
-        weight = np.exp(logs - logs.max())
-        return float(np.sum(weight * excess[np.searchsorted(starts, edges, side="right") - 1]) / weight.sum())
+        logs, costs = [], []
+        for voice in range(int(firsts[-1]) // size + 1):
+            held = firsts // size == voice
+            begins, gap = firsts[held] - voice * size, gaps[held]
+            # The common refinement of the law's blocks and the error's: on each part both are constant.
+            edges = np.union1d(begins, starts)
+            lengths = np.diff(np.append(edges, _ids([size], size))).astype(np.float64)
+            logs.append(np.log(lengths) - gap[np.searchsorted(begins, edges, side="right") - 1])
+            costs.append(excess[np.searchsorted(starts, edges, side="right") - 1])
+        each = np.concatenate(logs)
+        weight = np.exp(each - each.max())
+        return float(np.sum(weight * np.concatenate(costs)) / weight.sum())
 
     # Data sets
 

@@ -14,6 +14,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
 from privpac.learners.realizable import RealizableSelection
 from privpac.learners.regret import RegretSelection
+from privpac.learners.voices import TwoVoices
 from privpac.planning.choose import DEFAULT_NOISE
 from privpac.planning.people import declared_population
 from privpac.planning.population import Population
@@ -22,7 +23,13 @@ from privpac.planning.target import Target
 
 __all__ = ["MOST_RECORDS", "ROWS", "RuleSimulation", "rule_simulations"]
 
-ROWS = {"regret": "regret selection", "mean": "per-user mean", "realizable": "realizable selection", "tree": "tree learner"}
+ROWS = {
+    "voices": "two voices",
+    "regret": "regret selection",
+    "mean": "per-user mean",
+    "realizable": "realizable selection",
+    "tree": "tree learner",
+}
 """Methods by the names that are typed, and their rows in a plan."""
 
 MOST_RECORDS = 1 << 14
@@ -34,7 +41,7 @@ NAMED = 16
 
 def rule_simulations(target: Target, setting: str | None) -> list[RuleSimulation]:
     """The methods of a setting; none where the class has no affordable model."""
-    methods = [*(["realizable"] if setting != "agnostic" else []), *(["regret", "mean"] if setting != "realizable" else [])]
+    methods = [*(["realizable"] if setting != "agnostic" else []), *(["voices", "regret", "mean"] if setting != "realizable" else [])]
     made = [RuleSimulation(method, target) for method in methods]
     return [simulation for simulation in made if simulation.people(NAMED) is not None]
 
@@ -78,6 +85,8 @@ class RuleSimulation:
         options: dict[str, Any] = {"neighbours": self.target.neighbours, "max_records": m}
         if self.kind == "realizable":
             return RealizableSelection(concept, epsilon, **options)
+        if self.kind == "voices":
+            return TwoVoices(concept, epsilon, **options)
         return RegretSelection(concept, epsilon, public_n_users=n, statistic=self.kind, **options)
 
     def users(self, records_per_user: int) -> int | None:

@@ -44,8 +44,10 @@ class Shown:
 
     @property
     def note(self) -> str:
-        """What is left out, and why."""
-        return getattr(self.asked.target, "note", "") if self.asked else ""
+        """What is left out, and why; and which method to name where its certificate is better than the default's."""
+        from privpac.planning.outlook import better_certificate
+
+        return getattr(self.asked.target, "note", "") or better_certificate(self) if self.asked else ""
 
     @cached_property
     def recommendation(self) -> Choice | None:

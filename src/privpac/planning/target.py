@@ -16,6 +16,8 @@ from privpac.bounds import (
     Certificate,
     certify_regret_agnostic,
     certify_regret_bounded_noise,
+    certify_voices_any,
+    certify_voices_noise,
     plan_own_clip,
     plan_pairwise,
     plan_realizable,
@@ -23,7 +25,8 @@ from privpac.bounds import (
     regret_split,
 )
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule
+from privpac.bounds.certificate import fewest
+from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.concepts.thresholds import Thresholds
 from privpac.guarantee import Neighbours
 from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_depth
@@ -90,6 +93,9 @@ class Target:
         if setting != "agnostic":
             rows.append(("realizable selection", self.realizable, "", "certified"))
         if setting != "realizable":
+            rows.append(("two voices", self.voices, "", "certified"))
+            if self.noise is not None and self.on_a_line:
+                rows.append(("two voices, bounded noise", self.voices_noise, "", "certified"))
             rows.append(("regret selection", self.regret, self.declared, "certified"))
             if self.noise is not None and self.on_a_line:
                 rows.append(("regret selection, bounded noise", self.regret_noise, self.declared, "certified"))
@@ -164,6 +170,19 @@ class Target:
             )
 
         return self._own_clip(m, certify)
+
+    def _voices(self, certify: Callable[..., Certificate], m: int, **more: Any) -> Certificate:
+        theta = self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
+        given = {"size": self.concept.size, "theta": theta, "levels": DEFAULT_LEVELS, **self._common, **more}
+        # The clip voice's vote is worth at most alpha m/tau: see ``plan_own_clip``.
+        worth = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha * theta)
+        return fewest(m, lambda size: certify(records_per_user=size, **given), lambda size: worth * own_clip(size) / size)
+
+    def voices(self, m: int) -> Certificate:
+        return self._voices(certify_voices_any, m, thresholds=self.on_a_line)
+
+    def voices_noise(self, m: int) -> Certificate:
+        return self._voices(certify_voices_noise, m, noise=self.noise or 0)
 
     def mean(self, m: int) -> Certificate:
         return self._agnostic(m, m, float(regret_split(self.epsilon, self.neighbours, 1).theta)).run_with(statistic="mean")

@@ -176,7 +176,7 @@ class Target:
         given = {"size": self.concept.size, "theta": theta, "levels": DEFAULT_LEVELS, **self._common, **more}
         # The clip voice's vote is worth at most alpha m/tau: see ``plan_own_clip``.
         worth = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha * theta)
-        return fewest(m, lambda size: certify(records_per_user=size, **given), lambda size: worth * own_clip(size) / size)
+        return fewest(m, lambda size: certify(records_per_user=size, **given), lambda size: worth * own_clip(size) / size, self.within)
 
     def voices(self, m: int) -> Certificate:
         return self._voices(certify_voices_any, m, thresholds=self.on_a_line)

@@ -7,7 +7,7 @@ to be hard it climbs, one coordinate after the other, towards laws that fail mor
 is the mean of exact laws over drawn data sets, five standard errors are left on the safe side.
 
 A :class:`Claim` is all that a certificate needs to be put to the test; those of plans for rules come from
-:func:`privpac.audit.rule_claims.rule_claims`.
+:func:`privpac.audit.rule_laws.rule_claims`.
 
 >>> coin = Claim("no more heads than tails", 9, 0.4, ((0.5,),), lambda law, n: Failure(law[0] ** 9), lambda law: f"heads with {law[0]:.2f}")
 >>> refute(coin).refuted, refute(coin).worst.law

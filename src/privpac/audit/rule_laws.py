@@ -104,7 +104,8 @@ def law_at(point: Point, alpha: float, noise: float) -> Law:
     at_critical, at_far, at_light = critical * top, far * noise, light * top
     wanted = min(alpha * OVER * (1 + heavier), 0.95 * (1 - 2 * at_critical))
     # The light value on the right is on the way to the many cuts; the one on the left costs the cut before the best one.
-    between = right * wanted / 2 / (1 - 2 * at_light) if right else 0.0
+    room = 0.97 - wanted / (1 - 2 * at_critical)
+    between = min(right * wanted / 2 / (1 - 2 * at_light), room) if right else 0.0
     mass = (wanted - between * (1 - 2 * at_light)) / (1 - 2 * at_critical)
     beside = min(left * wanted / (1 - 2 * at_light), max(0.0, 0.98 - mass - between)) if left else 0.0
     rest = 1 - mass - between - beside

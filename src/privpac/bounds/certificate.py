@@ -26,6 +26,9 @@ SLACK = 1e-11
 LIMIT = 1 << 60
 """Numbers of users beyond this are reported as "not certified"."""
 
+MOST_READ = 1024
+"""Records of a user that are ever planned to be read where fewer may certify more: each number takes proofs of its own."""
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -145,6 +148,28 @@ def numbers_up_to(limit: int) -> list[int]:
     [40, 36, 32, 30, 28, 26, 24, 22, 20, 18, 16, 15]
     """
     return [k << shift for shift in reversed(range(limit.bit_length())) for k in range(15, 0 if shift == 0 else 7, -1) if k << shift <= limit]
+
+
+def fewest(
+    records: int, certify: Callable[[int], Certificate], at_least: Callable[[int], float], within: int | None = None
+) -> Certificate:
+    """The number of records to read, at most those given (and :data:`MOST_READ`), that certifies the fewest users.
+
+    ``at_least(records)`` is a number of users below which nothing is certified, to save proofs; ``within``: a number of users of which only
+    is asked whether they are enough.  The choice is a parameter: ``max_records``.
+    """
+    found: Certificate | None = None
+    for size in numbers_up_to(min(records, MOST_READ)):
+        if found is not None and found.n_users is not None:
+            if within is not None and found.n_users <= within:
+                break
+            if at_least(size) >= (found.n_users if within is None else within + 1):
+                continue
+        tried = certify(size)
+        if found is None or (tried.n_users is not None and (found.n_users is None or tried.n_users < found.n_users)):
+            found = tried.run_with(max_records=size)
+    assert found is not None
+    return found
 
 
 def users_for(log_ratio: float, rate: float) -> int | None:

@@ -16,14 +16,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
-from privpac.bounds.certificate import LIMIT, Certificate, least, numbers_up_to
+from privpac.bounds.certificate import LIMIT, MOST_READ, Certificate, least, numbers_up_to
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 
 __all__ = ["certify_clip_at", "certify_own_clip", "plan_own_clip"]
-
-_MOST = 1024
-"""Records that are ever planned to be read: each has a clip of its own to be certified."""
 
 Clip = Callable[[int], int]
 """The clip with so many users; it never falls, and ends at the number of records."""
@@ -105,7 +102,7 @@ def plan_own_clip(
     """
     best: Certificate | None = None
     theta = rational(rate, "rate", above=0)
-    for records in numbers_up_to(min(positive_int(records_per_user, "records_per_user"), _MOST)):
+    for records in numbers_up_to(min(positive_int(records_per_user, "records_per_user"), MOST_READ)):
         own = _Own(rules, theta, records)
         # What would be an improvement: one user less than the best so far, or the number asked about.
         aim = within if within is not None or best is None or best.n_users is None else best.n_users - 1

@@ -189,8 +189,7 @@ def certify_regret_bounded_noise(
     log_ratio = log_size_of(log_size) - math.log(beta_)
 
     def rates(grid: Array) -> Array:
-        f = regret_factors(m, t, noise_, alpha_, grid)
-        return np.asarray(-np.log(f * (1 + SLACK)) - (grid / levels_ if levels_ % t else 0.0))
+        return np.asarray(-np.log(regret_factors(m, t, noise_, alpha_, grid) * (1 + SLACK)) - (grid / levels_ if levels_ % t else 0.0))
 
     rate, tilt = best_tilt(rates, theta_, needed(log_ratio, enough))
     return Certificate.upper(

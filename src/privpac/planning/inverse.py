@@ -1,7 +1,8 @@
 """The other way round: what can be promised with so many users, and which epsilon does it take?
 
 For every method the least ``alpha`` (or ``epsilon``) at which its certified number of users is at most the number there is, found by
-bisection on a logarithmic grid and rounded up to three digits; for the lower bound the value below which no private learner can promise
+bisection on a logarithmic grid and rounded up to three digits.  A promise is checked with exactly the number of users asked for, with the
+parameters that the learner has then; for the lower bound the value below which no private learner can promise
 anything with so few users, rounded down.  Pure functions of public numbers.
 """
 
@@ -147,7 +148,8 @@ def invert(
 ) -> InversePlan:
     """The least ``alpha`` or ``epsilon`` of any target (see :func:`plan_target`) for ``n_users`` users, method by method.
 
-    A target whose certificates are dear may have a field ``within``: a number of users of which only is asked whether they are enough.
+    A target whose learners follow the number of users, or whose certificates are dear, has a field ``within``: only whether exactly so many
+    users are enough is then asked.
     """
     if quantity not in _RANGES:
         raise ParameterError(f"quantity must be 'alpha' or 'epsilon', got {quantity!r}")

@@ -25,7 +25,8 @@ from privpac.bounds import (
     regret_split,
 )
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule
+from privpac.bounds.certificate import fewest
+from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.concepts.thresholds import Thresholds
 from privpac.guarantee import Neighbours
 from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_depth
@@ -172,7 +173,10 @@ class Target:
 
     def _voices(self, certify: Callable[..., Certificate], m: int, **more: Any) -> Certificate:
         theta = self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
-        return certify(records_per_user=m, size=self.concept.size, theta=theta, levels=DEFAULT_LEVELS, **self._common, **more)
+        given = {"size": self.concept.size, "theta": theta, "levels": DEFAULT_LEVELS, **self._common, **more}
+        # The clip voice's vote is worth at most alpha m/tau: see ``plan_own_clip``.
+        worth = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha * theta)
+        return fewest(m, lambda size: certify(records_per_user=size, **given), lambda size: worth * own_clip(size) / size, self.within)
 
     def voices(self, m: int) -> Certificate:
         return self._voices(certify_voices_any, m, thresholds=self.on_a_line)

@@ -19,7 +19,8 @@ import narwhals as nw
 import polars as pl
 import pyarrow.csv as arrow_csv
 
-from privpac.data.columns import column
+from privpac.data.columns import column, plain, sound
+from privpac.data.ids import id_column
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
 
@@ -31,8 +32,8 @@ MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 Table = dict[str, pl.Series]
 
 
-def read_frame(frame: Any, wanted: Sequence[str]) -> Table:
-    """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals knows."""
+def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> Table:
+    """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals knows; ``user`` names the one of ids."""
     if hasattr(frame, "iloc"):  # pandas allows one name twice
         check_names([str(name) for name in frame.columns], wanted, "the table")
     try:
@@ -47,7 +48,7 @@ def read_frame(frame: Any, wanted: Sequence[str]) -> Table:
     if isinstance(table, nw.LazyFrame):
         lazy = table
         table = quietly(lambda: lazy.select(*wanted).collect("polars"), "the table cannot be computed; run its query alone to see why")
-    return {name: column(nw.to_native(table.get_column(name)), name) for name in wanted}
+    return {name: (id_column if name == user else column)(nw.to_native(table.get_column(name)), name) for name in wanted}
 
 
 def read_files(path: str | os.PathLike[str], wanted: Sequence[str], missing: Sequence[str] = MISSING_TEXTS) -> tuple[Table, bool]:
@@ -62,7 +63,7 @@ def read_files(path: str | os.PathLike[str], wanted: Sequence[str], missing: Seq
     kind = kinds.pop()
     frames = [readers[kind](file, wanted, missing) for file in files]
     joined = quietly(lambda: pl.concat(frames, how="vertical"), "the files disagree on the type of a column; write them with one schema")
-    return {name: joined.get_column(name) for name in wanted}, kind == ".csv"
+    return {name: plain(joined.get_column(name)) for name in wanted}, kind == ".csv"
 
 
 def expand(path: str | os.PathLike[str]) -> list[Path]:
@@ -119,7 +120,7 @@ def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.D
     )
     parse = arrow_csv.ParseOptions(newlines_in_values=True)
     table = quietly(lambda: arrow_csv.read_csv(file, convert_options=convert, parse_options=parse), broken)
-    frame = quietly(lambda: pl.from_arrow(table), broken)
+    frame = quietly(lambda: pl.from_arrow(sound(table)), broken)
     assert isinstance(frame, pl.DataFrame)
     return frame
 

@@ -18,13 +18,14 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
 
 from privpac.data.columns import column, plain, sound
 from privpac.data.ids import id_column
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
 
-__all__ = ["MISSING_TEXTS", "check_names", "check_size", "expand", "read_files", "read_frame"]
+__all__ = ["MISSING_TEXTS", "check_names", "check_size", "counted_rows", "expand", "read_files", "read_frame"]
 
 MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """CSV fields that stand for a missing value; an id among them is never a user."""
@@ -97,9 +98,25 @@ def check_names(names: Sequence[str], wanted: Sequence[str], where: str) -> None
 def _read_parquet(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.DataFrame:
     where = f"file {file.name!r}"
     check_size(file, where)
-    schema = quietly(lambda: pl.read_parquet_schema(file), f"{where} is not a readable Parquet file")
+    broken = f"{where} is not a readable Parquet file"
+    schema = quietly(lambda: pl.read_parquet_schema(file), broken)
     check_names(list(schema), wanted, where)
-    return quietly(lambda: pl.read_parquet(file, columns=list(wanted)), f"{where} is not a readable Parquet file")
+    rows = quietly(lambda: counted_rows(pq.read_metadata(file)), broken)
+    frame = quietly(lambda: pl.read_parquet(file, columns=list(wanted), glob=False, hive_partitioning=False), broken)
+    if len(frame) != rows:
+        raise SchemaError(broken) from None
+    return frame
+
+
+def counted_rows(metadata: pq.FileMetaData) -> int:
+    """The rows that a Parquet file says it has, in all and group by group; ``ValueError`` if it says two things.
+
+    Readers follow one count or the other, and a reader that fails half-way may give the rows before: so whoever reads counts them.
+    """
+    rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    if rows != metadata.num_rows:
+        raise ValueError
+    return int(rows)
 
 
 def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.DataFrame:

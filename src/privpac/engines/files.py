@@ -2,8 +2,8 @@
 
 A table is a file, a glob, or a folder with everything below it (names that begin with ``_`` or ``.`` are left out, as Spark and
 Hive write them for themselves).  A column that the files lack but every path names (``year=2024/part-0.parquet``) is read from
-the path, as text.  Types come from the files' own metadata; so do sizes, which serve to divide the work and to show progress and are
-not believed otherwise: every row is counted when it is read.  What a file says about order and extremes is forgotten.
+the path, as text.  Types and sizes come from the files' own metadata; a file whose sizes disagree with each other, or with the rows
+that are read, is refused.  What it says about order and extremes is forgotten.
 
 Rows are decoded by polars' streaming engine, a few row groups ahead of who reads them.  A file with a larger row group is decoded
 page by page by Arrow instead, which is slower and holds less; so is one with a type that the two read differently.
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from polars.selectors import by_name
 
 from privpac.data.columns import plain, sound
-from privpac.data.readers import check_names, check_size, expand
+from privpac.data.readers import check_names, check_size, counted_rows, expand
 from privpac.data.schema import quietly
 from privpac.errors import EngineError, ParameterError, SchemaError
 
@@ -63,8 +63,12 @@ class ParquetTable:
             _check_stamp(file)
             stored = [name for name in names if name not in file.constants]
             batches = _batches(file, stored, rows)
+            left = file.rows
             while (frame := quietly(lambda: next(batches, None), _unreadable(file.path))) is not None:  # noqa: B023
+                left -= len(frame)
                 yield quietly(lambda: _typed(frame, file, names, self.schema), _unreadable(file.path))  # noqa: B023
+            if left:
+                raise SchemaError(_unreadable(file.path)) from None
             _check_stamp(file)
 
 
@@ -116,8 +120,9 @@ def _metadata(path: Path, wanted: Sequence[str], constants: dict[str, str | None
     empty = quietly(lambda: pl.DataFrame(arrow.empty_table().select(stored)), _unreadable(path))
     found = clean_types(empty).schema
     types = {name: pl.String() if name in constants else found[name] for name in wanted}
+    total = quietly(lambda: counted_rows(metadata), _unreadable(path))
     small = all(metadata.row_group(i).num_rows <= GROUP_ROWS for i in range(metadata.num_row_groups))
-    return metadata.num_rows, small and _agrees(path, {name: found[name] for name in stored}), types
+    return total, small and _agrees(path, {name: found[name] for name in stored}), types
 
 
 def _agrees(path: Path, types: dict[str, pl.DataType]) -> bool:

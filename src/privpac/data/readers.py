@@ -99,7 +99,7 @@ def _read_parquet(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> 
     where = f"file {file.name!r}"
     check_size(file, where)
     broken = f"{where} is not a readable Parquet file"
-    schema = quietly(lambda: pl.read_parquet_schema(file), broken)
+    schema = quietly(lambda: pl.scan_parquet(file, glob=False, hive_partitioning=False).collect_schema(), broken)
     check_names(list(schema), wanted, where)
     rows = quietly(lambda: counted_rows(pq.read_metadata(file)), broken)
     frame = quietly(lambda: pl.read_parquet(file, columns=list(wanted), glob=False, hive_partitioning=False), broken)

@@ -127,8 +127,8 @@ def _metadata(path: Path, wanted: Sequence[str], constants: dict[str, str | None
 
 def _agrees(path: Path, types: dict[str, pl.DataType]) -> bool:
     """Whether polars reads these types too."""
-    with suppress(Exception):
-        schema = pl.read_parquet_schema(path)
+    with suppress(Exception, pl.exceptions.PanicException):
+        schema = pl.scan_parquet(path, glob=False, hive_partitioning=False).collect_schema()
         return clean_types(pl.DataFrame(schema={name: schema[name] for name in types})).schema == pl.Schema(types)
     return False
 

@@ -35,7 +35,7 @@ from privpac.data import Users
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.learners.base import ITEM_LEVEL, Learner
+from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, choose_method
 from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner, check_learns
@@ -171,7 +171,7 @@ def release_rule(learner: Learner, data: Users, *, ledger: BudgetLedger | None =
     noted = (UNCERTIFIED,) if isinstance(concept, VC1Tree) and getattr(learner, "mode", None) == "erm" else ()
     for line in noted:
         warnings.warn(line, AccuracyWarning, stacklevel=3)
-    released = release(learner, data, ledger=ledger, label=label, not_before=not_before)
+    released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
     released = replace(released, warnings=(*released.warnings, *noted))
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away

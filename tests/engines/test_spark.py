@@ -326,12 +326,12 @@ def test_what_spark_finds_good_is_good(spark: Any) -> None:
 def test_faults_of_ids_and_labels_are_left_to_python(spark: Any) -> None:
     for who, y in (("", True), (None, True), ("a", None)):
         frame = spark.createDataFrame([(who, 1, y)], "who string, x int, y boolean")
-        rows, doubtful = survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))
+        rows, doubtful, _ = survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))
         assert rows == 1
         assert doubtful is not None
     frame = spark.createDataFrame([("a", 1, 2)], "who string, x int, y int")
     assert survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))[1] is not None
-    assert survey(frame, declare("who", {"x": DOMAIN}, None, "raise", None)) == (1, None)
+    assert survey(frame, declare("who", {"x": DOMAIN}, None, "raise", None)) == (1, None, True)
 
 
 # Java

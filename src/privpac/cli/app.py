@@ -98,7 +98,9 @@ def _run() -> int:
         return fail(str(error), FAILED).exit_code
     except PrivpacError as error:
         return fail(str(error)).exit_code
-    except Exception as error:
+    except SystemExit:
+        raise
+    except BaseException as error:  # a panic of a library's native code is no Exception
         if hasattr(error, "format_message"):  # usage errors of the option parser
             said = error.format_message().rstrip(". ")
             return fail(f"{said}; see --help").exit_code if said else BAD  # without arguments: the help was shown

@@ -233,7 +233,7 @@ def _family(text: str) -> Any:
     if missing:
         raise ParameterError(f"{name} needs {', '.join(missing)}, as in {name}:{missing[0]}=2")
     law = kind(**given)
-    if not math.isfinite(float(law.ppf(0.5))):
+    if math.isnan(float(law.support()[0])):
         raise ParameterError(f"{text[:60]!r} has invalid parameters for {name}")
     return law
 

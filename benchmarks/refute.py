@@ -34,7 +34,9 @@ def question(top: int, epsilon: str, alpha: str, neighbours: str, noise: str) ->
 
 
 def claims(quick: bool) -> Iterator[tuple[str, Claim]]:
-    people = ((1440, "1", "add-remove"),) if quick else ((1440, "1/2", "add-remove"), (1440, "2", "replace"), ((1 << 20) - 1, "1", "add-remove"))
+    people = (
+        ((1440, "1", "add-remove"),) if quick else ((1440, "1/2", "add-remove"), (1440, "2", "replace"), ((1 << 20) - 1, "1", "add-remove"))
+    )
     grid = product(people, ("0.05",), ("0.1",) if quick else ("0.1", "0.3"), (5,) if quick else (1, 5, 16, 64))
     for (top, epsilon, neighbours), alpha, noise, m in grid:
         for claim in rule_claims(question(top, epsilon, alpha, neighbours, noise), m):
@@ -46,8 +48,9 @@ def planted() -> Iterator[tuple[str, Claim]]:
     for top, epsilon, m, neighbours, users in PLANTED:
         target = question(top, epsilon, "0.05", neighbours, "0.1")
         (claim,) = rule_claims(target, m, rows=("regret selection, bounded noise",))
-        yield f"{top + 1} cuts, ε {epsilon}, α 0.05, m {m}, {neighbours}, noise 0.1", replace(
-            claim, name=f"{claim.name} (planted)", n_users=users
+        yield (
+            f"{top + 1} cuts, ε {epsilon}, α 0.05, m {m}, {neighbours}, noise 0.1",
+            replace(claim, name=f"{claim.name} (planted)", n_users=users),
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ def mean_excess(method: str, model: str, n: int, sets: int) -> float:
 
 
 def no_worse(numbers: list[float]) -> bool:
-    return all(later <= 1.15 * earlier + 0.002 for earlier, later in zip(numbers, numbers[1:]))
+    return all(later <= 1.15 * earlier + 0.002 for earlier, later in pairwise(numbers))
 
 
 @pytest.mark.parametrize("model", MODELS)

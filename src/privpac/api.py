@@ -52,6 +52,9 @@ UNCERTIFIED = (
 TREE_OPTIONS = {"mode", "selector", "epsilon1", "hi", "K", "parts", "users_per_part", "alpha", "beta", "strict"}
 """Parameters that only the tree learner has: who gives one has chosen it."""
 
+REGRET_OPTIONS = ("statistic", "tau")
+"""The same for clipped regret."""
+
 
 def learner_for(
     concept: ConceptClass | VC1Tree,
@@ -93,6 +96,8 @@ def _choose(
     """The method named, or the one predicted best from what was declared."""
     if method != "auto":
         return Choice(method, "asked for")
+    if any(options.get(name) is not None for name in REGRET_OPTIONS) and setting == "agnostic":
+        return Choice("regret", "its own parameters are given")
     facts: dict[str, Any] = {name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)}
     if isinstance(concept, VC1Tree):
         if not TREE_OPTIONS.isdisjoint(options):

@@ -132,7 +132,7 @@ def _excess(low: float, says: tuple[float, float]) -> np.ndarray[Any, Any]:
     zero, top = says
     wrong = [low * (1 - zero) + (1 - low) * (1 - top), low * zero + (1 - low) * (1 - top), low * zero + (1 - low) * top]
     errors = np.array([wrong[0], *[wrong[1]] * 15, wrong[2]])
-    return errors - errors.min()
+    return np.asarray(errors - errors.min())
 
 
 EDGE = 1.01  # just beyond alpha: a mistake there counts
@@ -171,12 +171,14 @@ def test_the_certified_number_keeps_the_promise_on_hard_laws(row: str, relation:
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_the_certified_tree_keeps_the_promise(relation: str) -> None:
+@pytest.mark.parametrize("row", ["tree learner", "tree learner, simple bound"])
+def test_the_certified_tree_keeps_the_promise(row: str, relation: str) -> None:
     tree = PathTree(pp.Integers(0, 15), "x")
     plan = pp.plan(tree, epsilon=1, alpha=ALPHA, beta=BETA, records_per_user=(1, 8), neighbours=relation)
-    for m, n in zip((1, 8), plan.row("tree learner").n_users):
-        learner: Any = plan.learner("tree learner", records_per_user=m)
+    for m, n, certificate in zip((1, 8), plan.row(row).n_users, plan.row(row).certificates):
+        learner: Any = plan.learner(row, records_per_user=m)
         assert (learner.alpha, learner.records_per_user, learner.mode) == (ALPHA, m, "closure")
+        assert (learner.epsilon1, learner.hi, learner.K) == tuple(certificate[name] for name in ("epsilon1", "hi", "K"))
         low = float(ALPHA) * EDGE
         failing = []
         for i in range(6):

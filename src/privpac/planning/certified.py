@@ -29,6 +29,7 @@ __all__ = ["CertifiedRun", "certified_run", "method_of", "runs"]
 
 _FURTHER = {"user agnostic selection": "agnostic", "pairwise selection": "pairwise", "threshold search": "search"}
 _FURTHER |= {"selection from all rules": "realizable"}
+_RANKS = ("epsilon1", "hi", "K", "users_per_part")
 _OPTIONS = ("max_records", "records_per_user", "public_n_users", "delta")
 """Parameters with an option of their own."""
 
@@ -136,8 +137,8 @@ def _run(target: Any, name: str, m: int, certificate: Certificate, asked: Any) -
     if "statistic" in preset:
         del told["public_n_users"]  # only a clip follows it, and a mean has none
     fixed = {key: value for key, value in certificate.parameters.items() if preset.get(key) != value}
-    if method == "tree":
-        told["mode"] = "closure"  # the certificate is for labels that some node explains
+    if method == "tree":  # ranks and split of this very certificate, which is for labels that some node explains
+        told |= {"mode": "closure"} | {key: value for key, value in certificate.details if key in _RANKS}
     if "sizes" in fixed:
         del told["records_per_user"]  # the sizes say more
     given = {key: value for key, value in (told | fixed).items() if key in own or key in fixed}

@@ -15,7 +15,7 @@ from privpac.guarantee import Guarantee
 
 __all__ = ["no_constant", "read_guarantee", "unique", "well_named"]
 
-_NAMES = ("family", "feature", "features", "label", "name", "names")
+_NAME, _NAMES = ("family", "feature", "label", "name"), ("features", "names")
 
 
 def well_named(values: Any, name: str = "") -> bool:
@@ -24,11 +24,13 @@ def well_named(values: Any, name: str = "") -> bool:
     >>> well_named({"feature": "x", "columns": [{"name": 3}]})
     False
     """
+    if name in _NAME:
+        return values is None or isinstance(values, str)
     if isinstance(values, Mapping):
-        return all(well_named(item, key) for key, item in values.items())
+        return name not in _NAMES and all(well_named(item, key) for key, item in values.items())
     if isinstance(values, (list, tuple)):
-        return all(well_named(item, name) for item in values)
-    return name not in _NAMES or values is None or isinstance(values, str)
+        return all(well_named(item, "name" if name in _NAMES else "") for item in values)
+    return name not in _NAMES
 
 
 def read_guarantee(values: Any) -> Guarantee | None:

@@ -53,7 +53,7 @@ def lying(path: Path, x: list[Any], about: str = "x", **columns: Any) -> Path:
     """A file that says that one of its columns ascends."""
     table = pa.table({"u": list(range(len(x))), "x": x, "y": [0] * len(x)} | columns)
     pq.write_table(table, path, sorting_columns=[pq.SortingColumn(table.column_names.index(about))])
-    assert pl.read_parquet(path)[about].flags["SORTED_ASC"]
+    assert about != "x" or pl.read_parquet(path)["x"].flags["SORTED_ASC"]  # polars believes it
     return path
 
 

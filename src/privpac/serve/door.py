@@ -1,0 +1,411 @@
+"""The door of the service: one object for every connection, with a limit for everything a client can hold on to.
+
+A protocol for the server (:mod:`uvicorn`), with the parser of :mod:`h11`.  A client that says nothing, or says it slowly, costs a place
+among ``Limits.connections`` and nothing else, and it loses that place to whoever comes next:
+
+* **Time.**  Request lines and headers, bodies, and responses that nobody reads each have a deadline, counted from their beginning; more
+  bytes do not move it.
+* **Places.**  Where an address, or the whole service, has no place left, the connection that has waited longest for its client goes,
+  first those that never showed a valid key; a newcomer is refused only while every place is being worked for.  Without a place left in the
+  whole service the address that holds most pays, so that one address cannot drive out the others.
+* **Bodies** are left in the socket until the application asks for them, which it does after it has seen the key in the headers.
+
+Every response, of the application or of this door, is one write and carries the same security headers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import ipaddress
+import json
+import resource
+import socket
+import weakref
+from collections import Counter
+from collections.abc import Iterable, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+import h11
+
+from privpac.serve.limits import HEADERS, KEY, MAX_BODY, problem
+
+__all__ = ["BACKLOG", "Door", "Hall", "Limits"]
+
+BACKLOG = 256
+"""Connections that may wait to be accepted; they are accepted together, so that many more descriptors may be open for a moment."""
+
+Message = MutableMapping[str, Any]
+_SECURITY = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What clients may hold on to; times in seconds."""
+
+    connections: int = 1024
+    per_address: int = 256
+    headers: float = 10.0
+    body: float = 20.0
+    idle: float = 15.0
+    linger: float = 5.0
+    header_bytes: int = 16_384
+    pieces: int = 2_000
+    """Pieces a body may come in: each costs the parser the same, whatever its length."""
+    leftover: int = 4 * MAX_BODY
+    """Bytes read and thrown away after a refusal, so that the client is still there to read it."""
+
+    def within(self, descriptors: int) -> int:
+        """Connections that leave room for those waiting to be accepted and for the service's own files."""
+        return max(8, min(self.connections, descriptors - BACKLOG - 64))
+
+
+def _neighbourhood(peer: Any) -> str:
+    """Whom a connection is counted with: an IPv4 address, or the 64 bits of IPv6 that one household gets."""
+    if not isinstance(peer, tuple):
+        return ""
+    try:
+        address = ipaddress.ip_address(str(peer[0]).partition("%")[0])
+    except ValueError:
+        return str(peer[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        return str(address.ipv4_mapped or int(address) >> 64)
+    return str(address)
+
+
+class Hall:
+    """The connections of one server, and which of them wait for their clients."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._places = limits.within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        self._held: Counter[str] = Counter()
+        self._inside: set[Door] = set()
+        self._waiting: dict[Door, None] = {}  # in the order in which they began to wait
+
+    def enter(self, door: Door) -> bool:
+        """Give a newcomer a place, if need be that of a connection that waits; whether there was one."""
+        room = True
+        if self._held[door.address] >= self._limits.per_address:
+            room = self._send_away(door.address)
+        if room and len(self._inside) >= self._places:
+            (crowd, _), *_ = self._held.most_common(1)
+            room = self._send_away(crowd) or self._send_away(None)
+        self._inside.add(door)
+        self._held[door.address] += 1
+        return room
+
+    def _send_away(self, address: str | None) -> bool:
+        candidates = (door for door in self._waiting if address is None or door.address == address)
+        longest = min(candidates, key=lambda door: door.known, default=None)  # of equals the first
+        if longest is None:
+            return False
+        self.leave(longest)
+        longest.abort()
+        return True
+
+    def wait(self, door: Door) -> None:
+        if door in self._inside:
+            self._waiting.setdefault(door)
+
+    def work(self, door: Door) -> None:
+        self._waiting.pop(door, None)
+
+    def leave(self, door: Door) -> None:
+        self._waiting.pop(door, None)
+        if door in self._inside:
+            self._inside.remove(door)
+            self._held[door.address] -= 1
+            if not self._held[door.address]:
+                del self._held[door.address]
+
+
+_halls: weakref.WeakKeyDictionary[Any, Hall] = weakref.WeakKeyDictionary()
+
+
+class Door(asyncio.Protocol):
+    """One connection; the server makes it, as it makes its own protocols."""
+
+    limits = Limits()
+
+    def __init__(self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._app = config.loaded_app
+        self._loop = _loop or asyncio.get_event_loop()
+        self._server, self._app_state = server_state, app_state
+        if server_state not in _halls:
+            _halls[server_state] = Hall(self.limits)
+        self._hall = _halls[server_state]
+        self.address, self.known = "", False
+        self._transport: asyncio.Transport = None  # type: ignore[assignment]
+        self._timer: asyncio.TimerHandle | None = None
+        self._conn = self._parser()
+        self._busy = self._begun = self._gone = self._leaving = self._blocked = False
+        self._last = False
+        """Whether the connection ends after the present response."""
+        self._arrived: asyncio.Event = asyncio.Event()
+        self._method = b""
+        self._head: Message = {}
+        self._body: list[bytes] = []
+        self._pieces = self._leftover = 0
+
+    def _parser(self) -> h11.Connection:
+        return h11.Connection(h11.SERVER, self.limits.header_bytes)
+
+    # What the server and the socket say
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        with suppress(OSError, AttributeError):
+            # A response is one write; it must not wait for the acknowledgement of the one before.
+            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.address = _neighbourhood(transport.get_extra_info("peername"))
+        self._server.connections.add(self)
+        if not self._hall.enter(self):
+            self._refuse(503)
+            return
+        self._hall.wait(self)
+        self._arm(self.limits.headers)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone = True
+        self._arrived.set()
+        self._disarm()
+        self._server.connections.discard(self)
+        self._hall.leave(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._leaving:
+            self._leftover += len(data)
+            if self._leftover > self.limits.leftover:
+                self.abort()
+            return
+        self._conn.receive_data(data)
+        if self._busy:
+            self._arrived.set()
+        else:
+            self._next()
+
+    def eof_received(self) -> bool:
+        self._last = True
+        if self._busy:
+            with suppress(h11.RemoteProtocolError):
+                self._conn.receive_data(b"")
+            self._arrived.set()
+        return self._busy and not self._leaving  # the response is still written
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+
+    def resume_writing(self) -> None:
+        self._blocked = False
+        if not self._busy and not self._leaving:
+            self._next()
+
+    def shutdown(self) -> None:
+        """The server stops: idle connections close, the others after their response."""
+        self._last = True
+        if not self._busy:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once, whatever is still to be written."""
+        self._gone = True
+        self._transport.abort()
+
+    # Deadlines
+
+    def _arm(self, seconds: float) -> None:
+        self._disarm()
+        self._timer = self._loop.call_later(seconds, self._late)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _late(self) -> None:
+        self._timer = None
+        if self._begun and not self._leaving and not self._blocked:
+            self._refuse(408)  # something of a request came, and not the rest
+        else:
+            self.abort()
+
+    # One request after another
+
+    def _next(self) -> None:
+        """Begin the next request, if all of its headers have come and its client reads what it is sent."""
+        if self._blocked:
+            self._transport.pause_reading()
+            return
+        try:
+            event = self._conn.next_event()
+        except h11.RemoteProtocolError as error:
+            self._refuse(error.error_status_hint if error.error_status_hint == 431 else 400)
+            return
+        if isinstance(event, h11.Request):
+            self._request(event)
+        elif event is h11.NEED_DATA:
+            self._transport.resume_reading()
+            if not self._begun and self._conn.trailing_data[0]:
+                self._begun = True
+                self._arm(self.limits.headers)
+        else:
+            self._transport.close()
+
+    def _request(self, event: h11.Request) -> None:
+        names = [name for name, _ in event.headers]
+        if names.count(b"authorization") > 1 or {b"transfer-encoding", b"content-length"} <= set(names):
+            self._refuse(400)  # two readers could take it for two different requests
+            return
+        self._disarm()
+        self._hall.work(self)
+        self._transport.pause_reading()
+        self._busy, self._begun, self._method, self._pieces, self._head, self._body = True, True, event.method, 0, {}, []
+        asked = {token.strip().lower() for name, value in event.headers if name == b"connection" for token in value.split(b",")}
+        self._last |= b"close" in asked or event.http_version != b"1.1"
+        path, _, query = event.target.partition(b"?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "http_version": event.http_version.decode("ascii"),
+            "server": _end(self._transport.get_extra_info("sockname")),
+            "client": _end(self._transport.get_extra_info("peername")),
+            "scheme": "http",
+            "method": event.method.decode("ascii"),
+            "root_path": "",
+            "path": unquote(path.decode("ascii")),
+            "raw_path": path,
+            "query_string": query,
+            "headers": list(event.headers),
+            "state": self._app_state.copy(),
+        }
+        task = self._loop.create_task(self._answer(scope))
+        self._server.tasks.add(task)
+        task.add_done_callback(self._server.tasks.discard)
+
+    async def _answer(self, scope: Message) -> None:
+        try:
+            await self._app(scope, self._receive, self._send)
+        finally:
+            self.known |= scope.get(KEY) is not None
+            if not self._gone and not self._leaving:
+                self._respond()
+
+    async def _receive(self) -> Message:
+        """The next part of the body; deadlines run only while it has not come."""
+        pieces: list[bytes] = []
+        while not self._gone and not self._leaving:
+            try:
+                event = self._conn.next_event()
+            except h11.RemoteProtocolError:
+                self._refuse(400)
+                break
+            if event is h11.NEED_DATA and not pieces:
+                await self._more()
+            elif isinstance(event, h11.Data):
+                pieces.append(bytes(event.data))
+                self._pieces += 1
+                if self._pieces > self.limits.pieces:
+                    self._refuse(413)
+                    break
+            else:  # the end, or nothing more for now
+                return {"type": "http.request", "body": b"".join(pieces), "more_body": event is h11.NEED_DATA}
+        return {"type": "http.disconnect"}
+
+    async def _more(self) -> None:
+        if self._conn.they_are_waiting_for_100_continue:
+            self._transport.write(self._conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+        if self._timer is None:
+            self._arm(self.limits.body)
+        self.known = True  # the application reads no body without a key
+        self._arrived.clear()
+        self._hall.wait(self)
+        self._transport.resume_reading()
+        await self._arrived.wait()
+        self._hall.work(self)
+        if not self._gone:
+            self._transport.pause_reading()
+
+    async def _send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._head = message
+        else:
+            self._body.append(message.get("body", b""))
+
+    # Responses
+
+    def _respond(self) -> None:
+        """Write what the application said; the connection goes on if the request was read to its end."""
+        self._disarm()
+        status, body = self._head.get("status", 500), b"".join(self._body)
+        headers = [(name, value) for name, value in self._head.get("headers", _SECURITY) if name != b"content-length"]
+        complete = self._ended()
+        self._last |= not complete or (b"connection", b"close") in headers
+        self._write(status, headers, body)
+        self._busy = self._begun = False
+        if self._last:
+            self._leave(complete)
+            return
+        rest, self._conn = self._conn.trailing_data[0], self._parser()
+        self._hall.wait(self)
+        self._arm(self.limits.idle)
+        if rest:
+            self._conn.receive_data(rest)
+        self._next()
+
+    def _ended(self) -> bool:
+        """Whether the whole request is here; a short body that was not asked for is thrown away."""
+        for _ in range(8):
+            try:
+                event = self._conn.next_event()
+            except h11.RemoteProtocolError:
+                return False
+            if event is h11.PAUSED or isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
+                return self._conn.their_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)
+            if event is h11.NEED_DATA:
+                return False
+        return False
+
+    def _write(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
+        lines = [b"HTTP/1.1 %d %s" % (status, _phrase(status))]
+        lines += [name + b": " + value for name, value in (*self._server.default_headers, *headers) if name != b"connection"]
+        lines += [b"content-length: %d" % len(body), b"connection: close" if self._last else b"connection: keep-alive", b"", b""]
+        if any(b"\r" in line or b"\n" in line for line in lines):
+            raise ValueError("a header has more than one line")
+        self._transport.write(b"\r\n".join(lines) + (b"" if self._method == b"HEAD" else body))
+
+    def _refuse(self, status: int) -> None:
+        """Say so and leave; nothing of the request is looked at any more."""
+        if self._leaving or self._gone:
+            return
+        self._last = True
+        self._write(status, [(b"content-type", b"application/json"), *_SECURITY], json.dumps(problem(status)).encode())
+        self._leave(False)
+        self._arrived.set()
+
+    def _leave(self, complete: bool) -> None:
+        """Close, after the client has had time to read: a socket closed over unread bytes would take the response along."""
+        self._leaving = True
+        self._hall.wait(self)
+        self._arm(self.limits.linger)
+        if complete:
+            self._transport.close()
+            return
+        with suppress(OSError, RuntimeError):
+            self._transport.write_eof()
+        self._transport.resume_reading()
+
+
+def _end(name: Any) -> Any:
+    return name[:2] if isinstance(name, tuple) else None  # of IPv6 without flow and scope
+
+
+def _phrase(status: int) -> bytes:
+    try:
+        return http.HTTPStatus(status).phrase.encode()
+    except ValueError:
+        return b"Status"

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
 from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerCorrupt, LedgerMismatch, ParameterError
 from privpac.guarantee import positive_int
 from privpac.ledger_file import LedgerFile, chain_hash, now, plain_text
 
-__all__ = ["Answer", "Query", "QueryLog", "SessionRow"]
+__all__ = ["Answer", "Ask", "Query", "QueryLog", "SessionRow"]
 
 MAX_QUERIES = 1 << 40
 _REFUSE = "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
@@ -74,6 +74,24 @@ class Answer:
     number: int
     answer: str
     fresh: bool
+
+
+@dataclass(frozen=True)
+class Ask:
+    """Queries that are answered together or not at all; ``draw``, ``key`` and ``share`` as in ``QueryLog.answer``."""
+
+    digests: Sequence[str]
+    draw: Callable[[int, int], str]
+    key: str = ""
+    share: int | None = None
+
+    def __post_init__(self) -> None:
+        # Checked here, so that one bad ask cannot spoil a batch.
+        object.__setattr__(self, "digests", tuple(_digest(digest) for digest in self.digests))
+        if self.key:
+            plain_text(self.key, "key", 100)
+        if self.share is not None:
+            positive_int(self.share, "share", minimum=0, maximum=MAX_QUERIES)
 
 
 _COLUMNS = ", ".join(f.name for f in fields(Query))
@@ -141,35 +159,50 @@ class QueryLog:
         once, inside the transaction, and only for queries that were not answered before.  Over the session's limit, or over the
         ``share`` of this ``key``: ``BudgetExhausted``, nothing is drawn or written.
         """
-        wanted = [_digest(digest) for digest in digests]
-        if key:
-            key = plain_text(key, "key", 100)
-        if share is not None:
-            share = positive_int(share, "share", minimum=0, maximum=MAX_QUERIES)
+        (found,) = self.answer_many(session_id, [Ask(digests, draw, key, share)])
+        if isinstance(found, BudgetExhausted):
+            raise found
+        return found
+
+    def answer_many(self, session_id: str, asks: Sequence[Ask]) -> list[list[Answer] | BudgetExhausted]:
+        """Several asks in one durable transaction with one sync: for each its answers, or why it was refused.
+
+        The asks are served in order, each wholly or not at all, as if each had been a call of ``answer``: what an ask was answered
+        counts for the asks after it and repeats free of charge, and a refused one draws and counts nothing.  Nothing returns before
+        the disk has every new row.  If a draw fails nothing of the whole batch is written, and the failure is raised.
+        """
+        wanted = {digest for ask in asks for digest in ask.digests}
         with self._file.transaction() as db:  # repeats need neither the lock nor a sync
             session = self._session(db, session_id)
             known = self._known(db, session, wanted)
         if all(digest in known for digest in wanted):
-            return [replace(known[digest], fresh=False) for digest in wanted]
+            return [[known[digest] for digest in ask.digests] for ask in asks]
         with self._file.transaction(write=True) as db:
             session = self._session(db, session_id)
-            known = self._known(db, session, wanted)
-            first = {digest: i for i, digest in reversed(list(enumerate(wanted)))}
-            new = sorted(i for digest, i in first.items() if digest not in known)
+            known |= self._known(db, session, wanted - known.keys())
             last = self._last(db, session)
             number, prev = (last.number, last.hash) if last else (0, session.hash)
-            used = self._used(db, session, key)
-            if number + len(new) > session.queries:
-                raise BudgetExhausted(session.queries - number, len(new), _refusal("the session", session.queries - number, len(new)))
-            if share is not None and used + len(new) > share:
-                raise BudgetExhausted(max(0, share - used), len(new), _refusal("this key's share", max(0, share - used), len(new)))
+            used = {key: self._used(db, session, key) for key in {ask.key for ask in asks}}
+            rows: list[Query] = []
+            found: list[list[Answer] | BudgetExhausted] = []
             at = now()
-            for count, i in enumerate(new, 1):
-                text = plain_text(draw(i, number + count), "answer", 100)
-                row = Query(session.session_id, number + count, wanted[i], text, key, used + count, at, prev).chained()
-                db.execute(f"INSERT INTO query VALUES ({', '.join('?' * len(fields(row)))})", _values(row))
-                prev, known[wanted[i]] = row.hash, Answer(row.number, text, True)
-        return [known[digest] for digest in wanted]
+            for ask in asks:
+                new = {digest: i for i, digest in reversed(list(enumerate(ask.digests))) if digest not in known}
+                refused = _refused(session.queries - number, used[ask.key], ask.share, len(new))
+                if refused is not None:
+                    found.append(refused)
+                    continue
+                fresh: dict[str, Answer] = {}
+                for digest, i in sorted(new.items(), key=lambda item: item[1]):
+                    number, used[ask.key] = number + 1, used[ask.key] + 1
+                    text = plain_text(ask.draw(i, number), "answer", 100)
+                    row = Query(session.session_id, number, digest, text, ask.key, used[ask.key], at, prev).chained()
+                    rows.append(row)
+                    prev, fresh[digest] = row.hash, Answer(number, text, True)
+                found.append([fresh.get(digest) or known[digest] for digest in ask.digests])
+                known |= {digest: replace(answer, fresh=False) for digest, answer in fresh.items()}
+            db.executemany(f"INSERT INTO query VALUES ({', '.join('?' * len(fields(Query)))})", map(_values, rows))
+        return found
 
     def used(self, session_id: str, key: str | None = None) -> int:
         """Answers given so far, in all or to one key."""
@@ -239,9 +272,9 @@ class QueryLog:
             raise LedgerCorrupt(f"a query of {self._file.name} was changed; do not use this ledger")
         return row
 
-    def _known(self, db: sqlite3.Connection, session: SessionRow, digests: Sequence[str]) -> dict[str, Answer]:
+    def _known(self, db: sqlite3.Connection, session: SessionRow, digests: Iterable[str]) -> dict[str, Answer]:
         known: dict[str, Answer] = {}
-        for digest in set(digests):
+        for digest in digests:
             query = f"SELECT {_COLUMNS} FROM query WHERE session_id = ? AND digest = ?"
             found = db.execute(query, (session.session_id, digest)).fetchone()
             if found is not None:
@@ -286,8 +319,15 @@ def _values(row: Query) -> tuple[object, ...]:
     return tuple(getattr(row, f.name) for f in fields(row))
 
 
-def _refusal(whose: str, left: int, wanted: int) -> str:
-    return f"budget exhausted: {whose} has {left} new answers left, {wanted} asked for; nothing was answered or counted"
+def _refused(left: int, used: int, share: int | None, wanted: int) -> BudgetExhausted | None:
+    """Why ``wanted`` new answers are not given, if they are not."""
+    whose = "the session"
+    if wanted <= left and share is not None:
+        whose, left = "this key's share", max(0, share - used)
+    if wanted <= left:
+        return None
+    text = f"budget exhausted: {whose} has {left} new answers left, {wanted} asked for; nothing was answered or counted"
+    return BudgetExhausted(left, wanted, text)
 
 
 def _digest(value: str) -> str:

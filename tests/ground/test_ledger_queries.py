@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -23,6 +24,7 @@ from privpac.errors import (
 )
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
+from privpac.ledger_queries import Answer, Ask
 
 PRICE = Guarantee(1, unit="user", neighbours="add-remove")
 SESSION = "s" * 32
@@ -228,6 +230,7 @@ def test_an_old_copy_is_noticed_with_a_published_head(tmp_path: Path) -> None:
 WORKER = """
 import hashlib, os, signal, sys
 from privpac.ledger import BudgetLedger
+from privpac.ledger_queries import Answer, Ask
 from privpac.errors import BudgetExhausted
 path, session, name, die = sys.argv[1:5]
 ledger = BudgetLedger.open(path, timeout=300)
@@ -317,3 +320,74 @@ def in_fork() -> Callable[[Callable[[], None]], int]:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     return run
+
+
+# Many asks, one transaction
+
+
+def ask(texts: str, bit: str = "1", key: str = "", share: int | None = None) -> Ask:
+    return Ask([digest(text) for text in texts], lambda i, n: bit, key, share)
+
+
+def told(found: list[list[Answer] | BudgetExhausted]) -> list[list[tuple[int, str, bool]] | tuple[object, object]]:
+    return [
+        (one.remaining, one.requested) if isinstance(one, BudgetExhausted) else [(a.number, a.answer, a.fresh) for a in one]
+        for one in found
+    ]
+
+
+def test_a_batch_of_asks_is_what_the_same_asks_would_be_one_by_one(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    one, many = (session_ledger(tmp_path / name, 20) for name in ("one.db", "many.db"))
+    for _ in range(12):
+        batch = [
+            ask(
+                "".join(chance.choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", k=chance.randrange(5))),
+                chance.choice("01"),
+                chance.choice(["", "ann", "bob"]),
+                chance.choice([None, 0, 3, 12]),
+            )
+            for _ in range(chance.randrange(8))
+        ]
+        single: list[list[Answer] | BudgetExhausted] = []
+        for wish in batch:
+            try:
+                single.append(one.queries.answer(SESSION, wish.digests, wish.draw, key=wish.key, share=wish.share))
+            except BudgetExhausted as refused:
+                single.append(refused)
+        assert told(many.queries.answer_many(SESSION, batch)) == told(single)
+        for key in (None, "", "ann", "bob"):
+            assert many.queries.used(SESSION, key) == one.queries.used(SESSION, key)
+    assert many.queries.used(SESSION) == 20
+    one.verify()
+    many.verify()
+
+
+def test_a_refused_ask_leaves_the_others_of_its_batch_alone(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 4)
+    found = ledger.queries.answer_many(
+        SESSION, [ask("ab"), ask("cde"), ask("ab", "0"), ask("cb", "0"), ask("x", share=0, key="k"), ask("d")]
+    )
+    assert told(found) == [
+        [(1, "1", True), (2, "1", True)],
+        (2, 3),
+        [(1, "1", False), (2, "1", False)],
+        [(3, "0", True), (2, "1", False)],
+        (0, 1),
+        [(4, "1", True)],
+    ]
+    assert ledger.queries.answer_many(SESSION, []) == []
+    assert told(ledger.queries.answer_many(SESSION, [ask(""), ask("a")])) == [[], [(1, "1", False)]]
+    ledger.verify()
+
+
+def test_a_failing_draw_counts_nothing_of_its_batch(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 5)
+
+    def fails(i: int, number: int) -> str:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ledger.queries.answer_many(SESSION, [ask("a"), Ask([digest("b")], fails)])
+    assert ledger.queries.used(SESSION) == 0
+    assert told(ledger.queries.answer_many(SESSION, [ask("b")])) == [[(1, "1", True)]]

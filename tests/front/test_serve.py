@@ -34,6 +34,7 @@ from privpac.ledger import BudgetLedger
 from privpac.planning.service import plan_service
 from privpac.serve import app as module
 from privpac.serve.app import create_app
+from privpac.serve.door import Door
 from privpac.serve.keys import KeyStore, Role
 from privpac.serve.schema import _feature
 from privpac.serve.session_file import load_session, new_secret, operator_secret, rule_name, save_session
@@ -137,7 +138,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     ledger = BudgetLedger.open(folder / "budget.db")
     app = create_app(load_session(folder / "s.ppm", SECRET, ledger), ledger, KeyStore(folder / "s.ppm.keys"))
     port = free_port()
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="critical", access_log=False, server_header=False))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, http=Door, log_level="critical", access_log=False))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     made.url = f"http://127.0.0.1:{port}"

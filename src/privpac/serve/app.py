@@ -15,24 +15,25 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import Depends, FastAPI, Path
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.staticfiles import StaticFiles
 
 from privpac.errors import BudgetExhausted, LedgerError, ModelFileError, ParameterError, PrivpacError
-from privpac.learners.session import PredictionSession
+from privpac.learners.session import PredictionSession, Question
 from privpac.ledger import BudgetLedger
-from privpac.serve.keys import ApiKey, KeyStore, Role
-from privpac.serve.limits import Wall, problem
+from privpac.serve.commit import Committer, Pulse
+from privpac.serve.keys import ApiKey, KeyStore
+from privpac.serve.limits import KEY, Wall, problem
 from privpac.serve.schema import (
     Answers,
     Budget,
@@ -58,6 +59,7 @@ __all__ = ["CONFIGURATION", "Configuration", "create_app", "from_environment"]
 CONFIGURATION = "PRIVPAC_SERVE"
 _log = logging.getLogger("privpac.serve")
 _STATIC = files("privpac.serve") / "static"
+_PARTS = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _STEPS, _MAX_SPANS = {"minute": 16, "hour": 13, "day": 10}, 500  # characters of a time that name its span
 
 
@@ -91,12 +93,41 @@ def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore)
     if not session.durable:
         raise ParameterError("a service needs a session that a ledger counts; learn it with ledger=")
     warm_up(session)  # a worker listens only after this
-    app = FastAPI(title="privpac prediction service", version="1", docs_url=None, redoc_url=None, debug=False)
+    app = FastAPI(title="privpac prediction service", version="1", docs_url=None, redoc_url=None, debug=False, redirect_slashes=False)
+    app.router.route_class = _Once
     _add_errors(app)
-    _add_predictions(app, session, keys)
+    _add_predictions(app, session)
     _add_console(app, session, ledger, keys)
-    app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
-    return Wall(app)
+    return Wall(app, keys)
+
+
+# Requests
+
+
+class _OnceRequest(Request):
+    """A body in which a name occurs twice is refused: two readers could take different ones for the query that is charged."""
+
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            self._json = json.loads(await self.body(), object_pairs_hook=_once)
+        return self._json
+
+
+class _Once(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handler = super().get_route_handler()
+
+        async def once(request: Request) -> Response:
+            return await handler(_OnceRequest(request.scope, request.receive))
+
+        return once
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise HTTPException(422)
+    return found
 
 
 # Errors: fixed bodies, nothing echoed
@@ -134,39 +165,36 @@ _EXHAUSTED: dict[int | str, dict[str, Any]] = {429: {"model": Exhausted, "descri
 _MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": problem(404)["error"]}}
 
 _bearer = HTTPBearer(auto_error=False, description="A key made with: privpac serve keys new")
-Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-def _key(keys: KeyStore, credentials: HTTPAuthorizationCredentials | None, role: Role | None = None) -> ApiKey:
-    key = keys.check(None if credentials is None else credentials.credentials)
-    if key is None:
-        raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
-    if role is not None and key.role is not role:
-        raise HTTPException(403)
+async def _checked(request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
+    """The key that the wall has checked; the credentials are named for the description of the API."""
+    key: ApiKey = request.scope[KEY]
     return key
+
+
+Key = Annotated[ApiKey, Depends(_checked)]
 
 
 # What analysts use
 
 
-def _add_predictions(app: FastAPI, session: PredictionSession, keys: KeyStore) -> None:
-    shown = promise(session)
+def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
+    shown, committer, pulse = promise(session), Committer(session), Pulse(session.used)
 
     @app.post("/predict", responses=_RESPONSES | _EXHAUSTED)
-    def predict(queries: Queries, credentials: Credentials) -> Answers:
+    async def predict(queries: Queries, key: Key) -> Answers:
         """Answer up to 1000 queries, all of them or none; queries answered before are free."""
-        key = _key(keys, credentials)
         try:
             codes = columns(session, queries.records)
         except Exception:  # whatever is wrong here is wrong with the query, and looks at nothing else
             raise HTTPException(422) from None
-        answers = session.predict_codes(codes, key=key.id, share=key.share)
-        return Answers(answers=[int(answer) for answer in np.asarray(answers)], label=session.label)
+        answers = await committer.answer(Question(codes, key.id, key.share))
+        return Answers(answers=answers.tolist(), label=session.label)
 
     @app.get("/budget", responses=_RESPONSES)
-    def budget(credentials: Credentials) -> Budget:
+    def budget(key: Key) -> Budget:
         """What is left of the session, and of this key's share."""
-        key = _key(keys, credentials)
         used, mine = session.used(), session.used(key.id)
         left = max(0, session.queries - used)
         own = left if key.share is None else max(0, min(left, key.share - mine))
@@ -174,14 +202,15 @@ def _add_predictions(app: FastAPI, session: PredictionSession, keys: KeyStore) -
         return Budget(queries=session.queries, used=used, remaining=left, **told)
 
     @app.get("/guarantee")
-    def guarantee() -> Promise:
+    async def guarantee() -> Promise:
         """What is promised about all answers together, and what a query looks like."""
         return shown
 
     @app.get("/healthz", responses={503: _RESPONSES[503]})
-    def healthz() -> Health:
-        """Whether the ledger can be read."""
-        session.used()
+    async def healthz() -> Health:
+        """Whether the ledger can be read, said within a second."""
+        if not await pulse.beats():
+            raise HTTPException(503)
         return Health(status="ok")
 
 
@@ -190,40 +219,43 @@ def _add_predictions(app: FastAPI, session: PredictionSession, keys: KeyStore) -
 
 def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger, keys: KeyStore) -> None:
     page = (_STATIC / "console.html").read_text()
+    parts = {name: ((_STATIC / name).read_bytes(), kind) for name, kind in _PARTS.items()}
     guarded = _RESPONSES | _FORBIDDEN
 
     @app.get("/", include_in_schema=False)
-    def console() -> HTMLResponse:
+    async def console() -> HTMLResponse:
         return HTMLResponse(page)
 
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        if name not in parts:
+            raise HTTPException(404)
+        return Response(parts[name][0], media_type=parts[name][1])
+
     @app.get("/console/api/history", responses=guarded)
-    def history(credentials: Credentials) -> History:
+    def history(key: Key) -> History:
         """Answers counted, by minute; by hour or by day where there would be too many."""
-        _key(keys, credentials, Role.OPERATOR)
         read = ((step, ledger.queries.history(session.session_id, width)) for step, width in _STEPS.items())
         step, spans = next(found for found in read if len(found[1]) <= _MAX_SPANS or found[0] == "day")
         return History(queries=session.queries, step=step, answers=[Span(start=start, answers=count) for start, count in spans])
 
     @app.get("/console/api/keys", responses=guarded)
-    def list_keys(credentials: Credentials) -> KeyList:
+    def list_keys(key: Key) -> KeyList:
         """All keys, with what each has used; secrets are not kept."""
-        _key(keys, credentials, Role.OPERATOR)
-        return KeyList(keys=[_info(session, key) for key in keys.all()])
+        return KeyList(keys=[_info(session, listed) for listed in keys.all()])
 
     @app.post("/console/api/keys", status_code=201, responses=guarded)
-    def make_key(wanted: NewKey, credentials: Credentials) -> NewKeyMade:
+    def make_key(wanted: NewKey, key: Key) -> NewKeyMade:
         """Make a key; its secret is in this response and nowhere else."""
-        _key(keys, credentials, Role.OPERATOR)
         try:
-            key, token = keys.new(wanted.name, wanted.role, wanted.share)
+            made, token = keys.new(wanted.name, wanted.role, wanted.share)
         except ParameterError:
             raise HTTPException(422) from None
-        return NewKeyMade(**_info(session, key).model_dump(), token=token)
+        return NewKeyMade(**_info(session, made).model_dump(), token=token)
 
     @app.delete("/console/api/keys/{identity}", responses=guarded | _MISSING)
-    def revoke_key(identity: Annotated[str, Path(max_length=40)], credentials: Credentials) -> KeyInfo:
+    def revoke_key(identity: Annotated[str, Path(max_length=40)], key: Key) -> KeyInfo:
         """Stop a key from working, for good."""
-        _key(keys, credentials, Role.OPERATOR)
         try:
             return _info(session, keys.revoke(identity))
         except ParameterError:

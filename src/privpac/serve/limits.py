@@ -1,4 +1,4 @@
-"""The outer wall of the service: keys before bodies, bounded requests, fixed answers to everything that goes wrong, and a log without content.
+"""The outer wall of the service: keys before bodies, bounded requests, fixed answers to whatever goes wrong, a log without content.
 
 Every error has one of a few fixed bodies; nothing a client sent is ever echoed, and no traceback, local variable or library message leaves
 the process or reaches the log.  The log says method, path pattern and status: no bodies, no query strings, no keys, no answers, no times.

@@ -192,8 +192,15 @@ def faults(folder: Path, clients: int, workers: int, seconds: float, queries: in
     return answers, rows, limit, kills, found.lost
 
 
-def measure(bare: bool, workers: int, connections: Sequence[int], seconds: float) -> list[tuple[float, float, float]]:
-    """Answers per second, p50 and p99 in milliseconds for every number of connections; the rows counted must be the answers given."""
+def burnt(process: subprocess.Popen[bytes]) -> float:
+    """Seconds of processor time of a service and its workers."""
+    pids = [process.pid, *map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())]
+    ticks = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13] for pid in pids]
+    return sum(int(n) for pair in ticks for n in pair) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(bare: bool, workers: int, connections: Sequence[int], seconds: float) -> list[tuple[float, ...]]:
+    """Answers per second, p50 and p99 and processor time per answer in milliseconds; the rows counted must be the answers given."""
     shown, given = [], 0
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -202,12 +209,13 @@ def measure(bare: bool, workers: int, connections: Sequence[int], seconds: float
         try:
             given += len(load(url, key, 8, 2, bare, first=1_000_000).times)  # other workers may still be starting
             for n, many in enumerate(connections, 1):
-                begun = time.monotonic()
+                begun, worked = time.monotonic(), burnt(process)
                 seen = load(url, key, many, seconds, bare, first=1000 * n)
                 rate = len(seen.times) / (time.monotonic() - begun)
                 assert set(seen.statuses) == {200}, set(seen.statuses)
                 given += len(seen.times)
-                shown.append((rate, *(float(p) for p in np.percentile(np.array(seen.times) * 1000, [50, 99]))))
+                work = 1000 * (burnt(process) - worked) / len(seen.times)
+                shown.append((rate, *(float(p) for p in np.percentile(np.array(seen.times) * 1000, [50, 99])), work))
         finally:
             stop(process)
         assert bare or counted(folder)[0] == given
@@ -222,11 +230,15 @@ def main() -> None:
     parser.add_argument("--skip-kills", action="store_true")
     options = parser.parse_args()
     console, best = Console(), {}
-    table = Table("service", "workers", "connections", "answers/s", "p50 ms", "p99 ms", title="new answers, one per request")
+    table = Table(
+        "service", "workers", "connections", "answers/s", "p50 ms", "p99 ms", "CPU ms/answer", title="new answers, one per request"
+    )
     for bare in (True, False):
         for workers in options.workers:
             for many, row in zip(options.connections, measure(bare, workers, options.connections, options.seconds)):
-                table.add_row("bare insert" if bare else "privpac serve", str(workers), str(many), *(f"{x:.1f}" for x in row))
+                table.add_row(
+                    "bare insert" if bare else "privpac serve", str(workers), str(many), *(f"{x:.1f}" for x in row[:3]), f"{row[3]:.2f}"
+                )
                 best[bare, many] = max(best.get((bare, many), 0.0), row[0])
     console.print(table)
     for many in options.connections:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Annotated, Any
@@ -23,17 +22,17 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Path
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from privpac.errors import BudgetExhausted, LedgerError, ModelFileError, ParameterError, PrivpacError
-from privpac.learners.session import PredictionSession, Question
+from privpac.errors import LedgerError, ModelFileError, ParameterError, PrivpacError
+from privpac.learners.session import PredictionSession
 from privpac.ledger import BudgetLedger
-from privpac.serve.commit import Committer, Pulse
+from privpac.serve.answering import Predict, read_json
+from privpac.serve.commit import Pulse
 from privpac.serve.keys import ApiKey, KeyStore
-from privpac.serve.limits import KEY, Wall, problem
+from privpac.serve.limits import KEY, Receive, Refusal, Scope, Send, Wall, problem
 from privpac.serve.schema import (
     Answers,
     Budget,
@@ -48,7 +47,6 @@ from privpac.serve.schema import (
     Promise,
     Queries,
     Span,
-    columns,
     promise,
 )
 from privpac.serve.session_file import load_session, operator_secret
@@ -94,48 +92,28 @@ def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore)
         raise ParameterError("a service needs a session that a ledger counts; learn it with ledger=")
     warm_up(session)  # a worker listens only after this
     app = FastAPI(title="privpac prediction service", version="1", docs_url=None, redoc_url=None, debug=False, redirect_slashes=False)
-    app.router.route_class = _Once
     _add_errors(app)
     _add_predictions(app, session)
     _add_console(app, session, ledger, keys)
-    return Wall(app, keys)
+    predict = Predict(session)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        await (predict if predict.serves(scope) else app)(scope, receive, send)
+
+    return Wall(serve, keys)
 
 
-# Requests
-
-
-class _OnceRequest(Request):
-    """A body in which a name occurs twice is refused: two readers could take different ones for the query that is charged."""
-
-    async def json(self) -> Any:
-        if not hasattr(self, "_json"):
-            self._json = json.loads(await self.body(), object_pairs_hook=_once)
-        return self._json
-
-
-class _Once(APIRoute):
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handler = super().get_route_handler()
-
-        async def once(request: Request) -> Response:
-            return await handler(_OnceRequest(request.scope, request.receive))
-
-        return once
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise HTTPException(422)
-    return found
+async def _strict(request: Request) -> None:
+    """Refuse what :func:`read_json` refuses."""
+    read_json(request.scope["headers"], await request.body())
 
 
 # Errors: fixed bodies, nothing echoed
 
 
 def _add_errors(app: FastAPI) -> None:
-    def respond(status: int, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
-        return JSONResponse(problem(status) | more, status_code=status, headers=headers)
+    def respond(status: int, headers: dict[str, str] | None = None) -> JSONResponse:
+        return JSONResponse(problem(status), status_code=status, headers=headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -146,9 +124,9 @@ def _add_errors(app: FastAPI) -> None:
         allowed = {name: value for name, value in (error.headers or {}).items() if name.lower() in ("allow", "www-authenticate")}
         return respond(error.status_code, allowed)
 
-    @app.exception_handler(BudgetExhausted)
-    async def exhausted(request: Request, error: BudgetExhausted) -> Response:
-        return respond(429, remaining=max(0, error.remaining) if isinstance(error.remaining, int) else 0)
+    @app.exception_handler(Refusal)
+    async def refused(request: Request, error: Refusal) -> Response:
+        return respond(error.status)
 
     @app.exception_handler(LedgerError)
     @app.exception_handler(ModelFileError)
@@ -180,17 +158,12 @@ Key = Annotated[ApiKey, Depends(_checked)]
 
 
 def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
-    shown, committer, pulse = promise(session), Committer(session), Pulse(session.used)
+    shown, pulse = promise(session), Pulse(session.used)
 
-    @app.post("/predict", responses=_RESPONSES | _EXHAUSTED)
+    @app.post(Predict.path, responses=_RESPONSES | _EXHAUSTED)
     async def predict(queries: Queries, key: Key) -> Answers:
         """Answer up to 1000 queries, all of them or none; queries answered before are free."""
-        try:
-            codes = columns(session, queries.records)
-        except Exception:  # whatever is wrong here is wrong with the query, and looks at nothing else
-            raise HTTPException(422) from None
-        answers = await committer.answer(Question(codes, key.id, key.share))
-        return Answers(answers=answers.tolist(), label=session.label)
+        raise AssertionError("described here, answered by Predict")
 
     @app.get("/budget", responses=_RESPONSES)
     def budget(key: Key) -> Budget:
@@ -244,7 +217,7 @@ def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger,
         """All keys, with what each has used; secrets are not kept."""
         return KeyList(keys=[_info(session, listed) for listed in keys.all()])
 
-    @app.post("/console/api/keys", status_code=201, responses=guarded)
+    @app.post("/console/api/keys", status_code=201, responses=guarded, dependencies=[Depends(_strict)])
     def make_key(wanted: NewKey, key: Key) -> NewKeyMade:
         """Make a key; its secret is in this response and nowhere else."""
         try:

@@ -359,16 +359,11 @@ class Door(asyncio.Protocol):
 
     def _ended(self) -> bool:
         """Whether the whole request is here; a short body that was not asked for is thrown away."""
-        for _ in range(8):
-            try:
-                event = self._conn.next_event()
-            except h11.RemoteProtocolError:
-                return False
-            if event is h11.PAUSED or isinstance(event, (h11.EndOfMessage, h11.ConnectionClosed)):
-                return self._conn.their_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)
-            if event is h11.NEED_DATA:
-                return False
-        return False
+        with suppress(h11.RemoteProtocolError):
+            for _ in range(8):
+                if self._conn.their_state is not h11.SEND_BODY or self._conn.next_event() is h11.NEED_DATA:
+                    break
+        return self._conn.their_state in (h11.DONE, h11.MUST_CLOSE, h11.CLOSED)
 
     def _write(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         lines = [b"HTTP/1.1 %d %s" % (status, _phrase(status))]

@@ -14,7 +14,7 @@ from typing import Any
 from privpac.errors import ModelFileError
 from privpac.serve.keys import KeyStore, Role
 
-__all__ = ["HEADERS", "KEY", "MAX_BODY", "OPERATORS", "PROBLEMS", "Wall", "problem"]
+__all__ = ["HEADERS", "KEY", "MAX_BODY", "OPERATORS", "PROBLEMS", "Receive", "Refusal", "Scope", "Send", "Wall", "problem"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -79,6 +79,14 @@ def problem(status: int) -> dict[str, str]:
     return {"error": error, "detail": detail}
 
 
+class Refusal(Exception):
+    """A request ends with one of the fixed bodies; ``more`` are numbers that belong to it."""
+
+    def __init__(self, status: int, **more: int) -> None:
+        super().__init__(status)
+        self.status, self.more = status, more
+
+
 class _TooLarge(Exception):
     """The body is longer than allowed."""
 
@@ -122,11 +130,11 @@ class Wall:
             await send(message)
 
         try:
-            refused = self._refused(scope)
-            if refused:
-                await _refuse(refused, marked_at_once)
-            else:
-                await self._app(scope, bounded, marked)
+            self._admit(scope)
+            await self._app(scope, bounded, marked)
+        except Refusal as refusal:
+            if not status:
+                await _refuse(refusal.status, marked_at_once, **refusal.more)
         except _TooLarge:
             if not status:
                 await _refuse(413, marked_at_once)
@@ -138,21 +146,22 @@ class Wall:
         route = scope.get("route")
         _log.info("%s %s %s", scope["method"], getattr(route, "path", "-"), status)
 
-    def _refused(self, scope: Scope) -> int:
-        """The status that ends a request here, or 0; looks at the headers only."""
+    def _admit(self, scope: Scope) -> None:
+        """``Refusal`` unless the headers, and nothing but they, let the request in."""
         operators = scope["path"].startswith(OPERATORS)
         if operators or scope["path"] == "/budget" or scope["method"] not in ("GET", "HEAD"):
             try:
                 key = self._keys.check(_token(scope))
             except ModelFileError as error:
                 _log.error("unavailable: %s", type(error).__name__)
-                return 503
+                raise Refusal(503) from None
             if key is None:
-                return 401
+                raise Refusal(401)
             scope[KEY] = key
             if operators and key.role is not Role.OPERATOR:
-                return 403
-        return 413 if _declared(scope) > self._max_body else 0
+                raise Refusal(403)
+        if _declared(scope) > self._max_body:
+            raise Refusal(413)
 
 
 def _token(scope: Scope) -> str | None:
@@ -168,8 +177,8 @@ def _declared(scope: Scope) -> int:
     return 0
 
 
-async def _refuse(status: int, send: Send) -> None:
-    body = json.dumps(problem(status)).encode()
+async def _refuse(status: int, send: Send, **more: int) -> None:
+    body = json.dumps(problem(status) | more).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

@@ -212,8 +212,8 @@ def columns(session: PredictionSession, records: Sequence[dict[str, Any]]) -> di
 
 def _encode(domain: Domain, values: list[Any], name: str) -> NDArray[np.uint64]:
     if isinstance(domain, Floats) and not any(isinstance(value, (bool, str)) for value in values):
-        values = [float(value) for value in values]
-    if len({type(value) for value in values}) > 1:  # as one column they would be read as a common type
+        values = np.array([float(value) for value in values])  # type: ignore[assignment]
+    elif len({type(value) for value in values}) > 1:  # as one column they would be read as a common type
         return np.concatenate([_encode(domain, [value], name) for value in values])
     codes, valid = domain.encode(values, on_invalid="clamp", name=name)
     if not bool(np.all(valid)):

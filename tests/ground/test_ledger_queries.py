@@ -23,8 +23,7 @@ from privpac.errors import (
     ParameterError,
 )
 from privpac.guarantee import Guarantee
-from privpac.ledger import BudgetLedger
-from privpac.ledger_queries import Answer, Ask
+from privpac.ledger import Answer, Ask, BudgetLedger
 
 PRICE = Guarantee(1, unit="user", neighbours="add-remove")
 SESSION = "s" * 32
@@ -229,8 +228,7 @@ def test_an_old_copy_is_noticed_with_a_published_head(tmp_path: Path) -> None:
 
 WORKER = """
 import hashlib, os, signal, sys
-from privpac.ledger import BudgetLedger
-from privpac.ledger_queries import Answer, Ask
+from privpac.ledger import Answer, Ask, BudgetLedger
 from privpac.errors import BudgetExhausted
 path, session, name, die = sys.argv[1:5]
 ledger = BudgetLedger.open(path, timeout=300)

@@ -6,7 +6,7 @@ a whole when the session was made, covers all of them together, whoever asks and
 
 * A query that was asked before is answered from the log, free of charge: repeating an answer is post-processing.  Queries are the same
   if their encoded values are equal; two different queries on which all voters agree are **not** shared, since that is private.
-* Every new answer is counted, durably when a ledger keeps the count, before it leaves (:mod:`privpac.ledger_queries`).
+* Every new answer is counted, durably when a ledger keeps the count, before it leaves (:mod:`privpac.ledger.queries`).
 * All votes are counted for every query, in every case, so that the work done does not depend on the margin.
 
 Without a ledger the count lives in this process: such a session cannot be saved, copied or used after a fork, because each copy would
@@ -32,7 +32,7 @@ from privpac.errors import BudgetExhausted, LedgerUnavailable, SchemaError
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee
 from privpac.law import Law
-from privpac.ledger_queries import Answer, Ask
+from privpac.ledger.queries import Answer, Ask
 from privpac.rng import secret_rng
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from typing import Any
 
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import one_of, positive_int
-from privpac.ledger_file import now, plain_text
+from privpac.ledger.rows import now, plain_text
 from privpac.released import sync_directory
 
 __all__ = ["ApiKey", "KeyStore", "Role"]

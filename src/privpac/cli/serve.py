@@ -87,7 +87,7 @@ def fit(
 ) -> None:
     """Spend a guarantee for a number of answers and learn a session that can give them.
 
-    privpac serve fit visits.parquet -u patient -y event -f glucose -e 1 --delta 1e-6 -k 100 --ledger budget.db -o session.ppm
+    privpac serve fit visits.parquet -u patient -y event -f glucose -e 1 --delta 1e-6 -k 100 --ledger budget.db --key-file session.key -o session.ppm
     """
     _need_extra("cryptography")
     from privpac.serve.session_file import new_secret, operator_secret, rule_name, save_session
@@ -223,7 +223,10 @@ def _keys_of(session: Path, chosen: Path | None) -> Path:
 def new(
     session: Session,
     name: Annotated[str, typer.Option(help="Who will use the key.")],
-    share: Annotated[int | None, typer.Option(help="The most new answers this key may get; no limit of its own if left out.")] = None,
+    share: Annotated[
+        int | None,
+        typer.Option(help="The most new answers this key may get (0: only what was asked before); no limit of its own if left out."),
+    ] = None,
     operator: Annotated[bool, typer.Option("--operator", help="May also manage keys in the console.")] = False,
     keys_file: Keys = None,
     json: Json = False,

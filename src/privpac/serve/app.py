@@ -91,11 +91,15 @@ def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore)
     if not session.durable:
         raise ParameterError("a service needs a session that a ledger counts; learn it with ledger=")
     warm_up(session)  # a worker listens only after this
-    app = FastAPI(title="privpac prediction service", version="1", docs_url=None, redoc_url=None, debug=False, redirect_slashes=False)
+    app = FastAPI(title="privpac prediction service", version="1", openapi_url=None, debug=False, redirect_slashes=False)
     _add_errors(app)
     _add_predictions(app, session)
     _add_console(app, session, ledger, keys)
-    predict = Predict(session)
+    described, predict = json.dumps(app.openapi()), Predict(session)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def description() -> Response:
+        return Response(described, media_type="application/json")
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         await (predict if predict.serves(scope) else app)(scope, receive, send)
@@ -158,7 +162,7 @@ Key = Annotated[ApiKey, Depends(_checked)]
 
 
 def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
-    shown, pulse = promise(session), Pulse(session.used)
+    shown, pulse = promise(session).model_dump_json(), Pulse(session.used)
 
     @app.post(Predict.path, responses=_RESPONSES | _EXHAUSTED)
     async def predict(queries: Queries, key: Key) -> Answers:
@@ -174,10 +178,10 @@ def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
         told: dict[str, Any] = {"key": key.name, "role": key.role, "share": key.share, "key_used": mine, "key_remaining": own}
         return Budget(queries=session.queries, used=used, remaining=left, **told)
 
-    @app.get("/guarantee")
-    async def guarantee() -> Promise:
+    @app.get("/guarantee", response_model=Promise)
+    async def guarantee() -> Response:
         """What is promised about all answers together, and what a query looks like."""
-        return shown
+        return Response(shown, media_type="application/json")
 
     @app.get("/healthz", responses={503: _RESPONSES[503]})
     async def healthz() -> Health:

@@ -257,15 +257,16 @@ class Door(asyncio.Protocol):
             self._transport.close()
 
     def _request(self, event: h11.Request) -> None:
-        names = [name for name, _ in event.headers]
+        self._method, headers = event.method, list(event.headers)
+        names = [name for name, _ in headers]
         if names.count(b"authorization") > 1 or {b"transfer-encoding", b"content-length"} <= set(names):
             self._refuse(400)  # two readers could take it for two different requests
             return
         self._disarm()
         self._hall.work(self)
         self._transport.pause_reading()
-        self._busy, self._begun, self._method, self._pieces, self._head, self._body = True, True, event.method, 0, {}, []
-        asked = {token.strip().lower() for name, value in event.headers if name == b"connection" for token in value.split(b",")}
+        self._busy, self._begun, self._pieces, self._head, self._body = True, True, 0, {}, []
+        asked = [token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")]
         self._last |= b"close" in asked or event.http_version != b"1.1"
         path, _, query = event.target.partition(b"?")
         scope = {
@@ -280,7 +281,7 @@ class Door(asyncio.Protocol):
             "path": unquote(path.decode("ascii")),
             "raw_path": path,
             "query_string": query,
-            "headers": list(event.headers),
+            "headers": headers,
             "state": self._app_state.copy(),
         }
         task = self._loop.create_task(self._answer(scope))
@@ -346,7 +347,7 @@ class Door(asyncio.Protocol):
         complete = self._ended()
         self._last |= not complete or (b"connection", b"close") in headers
         self._write(status, headers, body)
-        self._busy = self._begun = False
+        self._busy, self._begun, self._method = False, False, b""
         if self._last:
             self._leave(complete)
             return
@@ -369,9 +370,10 @@ class Door(asyncio.Protocol):
         lines = [b"HTTP/1.1 %d %s" % (status, _phrase(status))]
         lines += [name + b": " + value for name, value in (*self._server.default_headers, *headers) if name != b"connection"]
         lines += [b"content-length: %d" % len(body), b"connection: close" if self._last else b"connection: keep-alive", b"", b""]
-        if any(b"\r" in line or b"\n" in line for line in lines):
+        text = b"\r\n".join(lines)
+        if text.count(b"\r") + text.count(b"\n") != 2 * (len(lines) - 1):
             raise ValueError("a header has more than one line")
-        self._transport.write(b"\r\n".join(lines) + (b"" if self._method == b"HEAD" else body))
+        self._transport.write(text if self._method == b"HEAD" else text + body)
 
     def _refuse(self, status: int) -> None:
         """Say so and leave; nothing of the request is looked at any more."""

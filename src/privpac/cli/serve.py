@@ -87,7 +87,7 @@ def fit(
 ) -> None:
     """Spend a guarantee for a number of answers and learn a session that can give them.
 
-    privpac serve fit visits.parquet -u patient -y event -f glucose -e 1 --delta 1e-6 -k 100 --ledger budget.db --key-file session.key -o session.ppm
+    privpac serve fit visits.parquet -u patient -y event -f glucose -e 1 --delta 1e-6 -k 100 --ledger b.db --key-file s.key -o s.ppm
     """
     _need_extra("cryptography")
     from privpac.serve.session_file import new_secret, operator_secret, rule_name, save_session
@@ -200,12 +200,20 @@ def run(
 
 def _listen(host: str, port: int) -> socket.socket:
     """The address, held before anything is said about it."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    from privpac.serve.door import BACKLOG
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection is a descriptor
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)  # another listener on the same port is noticed here at the latest
+        except OSError:
+            listener.close()
+            raise
     except OSError as error:
         raise ParameterError(f"cannot listen on {host} port {port}: {error.strerror}; choose another --port or --host") from None
     listener.set_inheritable(True)

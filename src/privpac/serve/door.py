@@ -60,6 +60,8 @@ class Limits:
 
     def within(self, descriptors: int) -> int:
         """Connections that leave room for those waiting to be accepted and for the service's own files."""
+        if descriptors == resource.RLIM_INFINITY:
+            return self.connections
         return max(8, min(self.connections, descriptors - BACKLOG - 64))
 
 
@@ -261,6 +263,9 @@ class Door(asyncio.Protocol):
         names = [name for name, _ in headers]
         if names.count(b"authorization") > 1 or {b"transfer-encoding", b"content-length"} <= set(names):
             self._refuse(400)  # two readers could take it for two different requests
+            return
+        if len(event.target) + sum(len(name) + len(value) for name, value in headers) > self.limits.header_bytes:
+            self._refuse(431)  # the parser counts only what is not yet whole
             return
         self._disarm()
         self._hall.work(self)

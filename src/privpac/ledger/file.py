@@ -43,6 +43,7 @@ MAGIC = b"privpac ledger 2\n"
 OLD_MAGIC = b"SQLite format 3\0"
 START = 512  # the seal fills one sector, which a disk writes wholly or not at all
 _FIRST = "0" * 64
+_WENT_BACK = "does not continue what was read before: it was changed, or an older copy was put in its place"
 
 # A fork waits until no transaction is under way and no state is being read, so that a child inherits neither a lock nor half a state.
 _gate = threading.RLock()
@@ -96,9 +97,10 @@ def as_line(head: str, entry: Any) -> tuple[str, bytes]:
 class _Reading:
     """How far a file was read: the state, and the place, number and hash of the last line."""
 
-    def __init__(self, hashes: set[str] | None = None) -> None:
+    def __init__(self, passes: tuple[int, str] = (START, _FIRST), hashes: set[str] | None = None) -> None:
         self.state = State(hashes)
-        self.lines, self.begin, self.end, self.head, self.before, self.sealed = 0, START, START, _FIRST, _FIRST, 0
+        self.lines, self.begin, self.end, self.head, self.before = 0, START, START, _FIRST, _FIRST
+        self._passes, self.passed = passes, passes == (self.end, self.head)  # an end and a head that were seen before
 
     def take(self, line: bytes) -> bool:
         """Read one more line; False if its hash is not its own, ``ValueError`` and the like if it breaks a rule."""
@@ -108,10 +110,10 @@ class _Reading:
         self.state.take(json.loads(text))
         self.lines, self.begin, self.end = self.lines + 1, self.end, self.end + len(line)
         self.before, self.head = self.head, digest
+        self.passed |= self._passes == (self.end, self.head)
         return True
 
     def seal(self) -> bytes:
-        self.sealed = self.end
         return seal(self.lines, self.end, self.head)
 
 
@@ -197,6 +199,7 @@ class LedgerFile:
         self.timeout = timeout
         self._identity: tuple[int, int] | None = None
         self._seen: _Reading | None = None
+        self._mark = START, _FIRST  # the furthest end and head that were seen: no later reading may be without them
         self._closed = False
 
     @property
@@ -330,24 +333,30 @@ class LedgerFile:
         if size != end and not mine and _try_lock(handle):
             # Behind the seal is a writer at work, which seals when it is done, or what a crash left: here it is the second.
             return self._current(handle, mine=True, hashes=hashes)
-        seen = _Reading(hashes) if self._seen is None or hashes is not None else self._seen
+        seen = _Reading(self._mark, hashes) if self._seen is None or hashes is not None else self._seen
         try:
-            if end < seen.sealed or not self._unchanged(handle, seen):
-                raise self.corrupt("does not continue what was read before: it was changed, or an older copy was put in its place")
-            if seen.end <= end:
-                self._extend(handle, seen, end)
-                if (seen.lines, seen.end, seen.head) != (lines, end, head):
-                    raise self.corrupt(f"is cut or damaged at line {seen.lines + 1}")
-            seen.sealed = end
+            self._catch_up(handle, seen, lines, end, head)
             if mine and size != end:
                 self._extend(handle, seen, size)
                 self._settle(handle, seen)
         except BaseException:
             self._seen = None
             raise
+        self._mark = max(self._mark, (seen.end, seen.head))
         if hashes is None:
             self._seen = seen
         return seen
+
+    def _catch_up(self, handle: int, seen: _Reading, lines: int, end: int, head: str) -> None:
+        """Read what the seal speaks of; all of it must be there, and nothing that was seen before may be missing."""
+        if not self._unchanged(handle, seen):
+            raise self.corrupt(_WENT_BACK)
+        if seen.end <= end:
+            self._extend(handle, seen, end)
+            if (seen.lines, seen.end, seen.head) != (lines, end, head) or not lines:
+                raise self.corrupt(f"is cut or damaged at line {seen.lines + 1}")
+            if not seen.passed:
+                raise self.corrupt(_WENT_BACK)
 
     def _unchanged(self, handle: int, seen: _Reading) -> bool:
         """Whether the last line that was read is still where it was."""
@@ -415,6 +424,7 @@ class Turn:
             except BaseException:
                 file._seen = None
                 raise
+            file._mark = seen.end, seen.head
 
     def _confirm(self, line: bytes, start: int) -> None:
         file, seen = self._file, self._seen

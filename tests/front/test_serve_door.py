@@ -16,7 +16,8 @@ from hostile_http import Response, attacks, exchange, responses
 from service_site import Site, serving
 
 from privpac.learners.session import PredictionSession
-from privpac.serve.door import BACKLOG, Door, Hall, Limits, _neighbourhood
+from privpac.serve.door import Door
+from privpac.serve.hall import BACKLOG, Hall, Limits, neighbourhood
 from privpac.serve.limits import MAX_BODY
 
 
@@ -170,10 +171,10 @@ def test_places_leave_room_for_descriptors_and_neighbours_are_counted_together()
     hall = Hall(Limits())
     assert hall._places <= Limits().connections
     peers = {"10.0.0.1": "10.0.0.1", "::ffff:10.0.0.1": "10.0.0.1"}
-    assert {name: _neighbourhood((name, 1)) for name in peers} == peers
-    assert _neighbourhood(("2001:db8::1", 1, 0, 0)) == _neighbourhood(("2001:db8::ffff:2%eth0", 1, 0, 0))
-    assert _neighbourhood(("2001:db8:0:1::1", 1, 0, 0)) != _neighbourhood(("2001:db8::1", 1, 0, 0))
-    assert _neighbourhood(None) == ""
+    assert {name: neighbourhood((name, 1)) for name in peers} == peers
+    assert neighbourhood(("2001:db8::1", 1, 0, 0)) == neighbourhood(("2001:db8::ffff:2%eth0", 1, 0, 0))
+    assert neighbourhood(("2001:db8:0:1::1", 1, 0, 0)) != neighbourhood(("2001:db8::1", 1, 0, 0))
+    assert neighbourhood(None) == ""
 
 
 # Times
@@ -327,6 +328,18 @@ def test_answers_leave_at_once_from_a_socket_that_was_bound_before(patient: Site
         assert one(link).status == 200
         (door, *_) = patient.server.server_state.connections
         assert door._transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize(
+    "path", ["/budget%0A", "/predict%0A", "//budget", "/budget/", "/./budget", "@elsewhere", "/console/api/keys%0A", "/%62udget"]
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_another_way_to_write_a_path_opens_nothing(patient: Site, method: str, path: str) -> None:
+    for key, statuses in ((None, (401, 404, 405)), (patient.analyst, (200, 401, 403, 404, 405, 422))):
+        raw = query(key, ask(80)).replace(b"POST /predict", f"{method} {path}".encode())
+        (response,) = responses(exchange(patient.address, raw))
+        assert response.status in statuses
+        assert b"answers" not in response.body or response.status != 200
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -156,7 +156,8 @@ def run(
     from uvicorn.supervisors import Multiprocess
 
     from privpac.serve.app import CONFIGURATION, Configuration
-    from privpac.serve.door import BACKLOG, Door
+    from privpac.serve.door import Door
+    from privpac.serve.hall import BACKLOG
     from privpac.serve.keys import KeyStore
     from privpac.serve.session_file import load_session, operator_secret
 
@@ -200,7 +201,7 @@ def run(
 
 def _listen(host: str, port: int) -> socket.socket:
     """The address, held before anything is said about it."""
-    from privpac.serve.door import BACKLOG
+    from privpac.serve.hall import BACKLOG
 
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection is a descriptor

@@ -50,7 +50,7 @@ class Predict:
         self._session, self._committer = session, Committer(session)
 
     def serves(self, scope: Scope) -> bool:
-        return scope["type"] == "http" and scope["method"] == "POST" and scope["path"] == self.path
+        return (scope["type"], scope.get("method"), scope.get("path")) == ("http", "POST", self.path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self

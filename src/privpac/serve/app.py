@@ -151,7 +151,9 @@ _bearer = HTTPBearer(auto_error=False, description="A key made with: privpac ser
 
 async def _checked(request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
     """The key that the wall has checked; the credentials are named for the description of the API."""
-    key: ApiKey = request.scope[KEY]
+    key: ApiKey | None = request.scope.get(KEY)
+    if key is None:  # a path that the wall did not take for this one
+        raise Refusal(401)
     return key
 
 
@@ -167,7 +169,7 @@ def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
     @app.post(Predict.path, responses=_RESPONSES | _EXHAUSTED)
     async def predict(queries: Queries, key: Key) -> Answers:
         """Answer up to 1000 queries, all of them or none; queries answered before are free."""
-        raise AssertionError("described here, answered by Predict")
+        raise Refusal(404)  # described here, answered by Predict
 
     @app.get("/budget", responses=_RESPONSES)
     def budget(key: Key) -> Budget:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 from numpy.typing import NDArray
 
 from privpac.learners.session import PredictionSession, Question
 
 __all__ = ["Committer", "Pulse"]
+
+Answers = NDArray[np.int8]
+Waiting = tuple[Question, "asyncio.Future[Answers]"]
 
 _MOST = 2000
 """Queries in one transaction, so that nobody waits long for the one before."""
@@ -27,14 +31,14 @@ class Committer:
 
     def __init__(self, session: PredictionSession) -> None:
         self._session = session
-        self._waiting: deque[tuple[Question, asyncio.Future[NDArray]]] = deque()
+        self._waiting: deque[Waiting] = deque()
         self._thread = ThreadPoolExecutor(1, "privpac-commit")
         self._task: asyncio.Task[None] | None = None
 
-    async def answer(self, question: Question) -> NDArray:
+    async def answer(self, question: Question) -> Answers:
         """The answers, counted and on disk; ``BudgetExhausted`` or another error of the ledger if there are none."""
         loop = asyncio.get_running_loop()
-        future = loop.create_future()
+        future: asyncio.Future[Answers] = loop.create_future()
         self._waiting.append((question, future))
         if self._task is None or self._task.done():
             self._task = loop.create_task(self._commit())
@@ -43,6 +47,7 @@ class Committer:
     async def _commit(self) -> None:
         while self._waiting:
             batch = self._take()
+            found: Sequence[Answers | Exception]
             try:
                 found = await asyncio.get_running_loop().run_in_executor(
                     self._thread, self._session.predict_many, [question for question, _ in batch]
@@ -57,8 +62,9 @@ class Committer:
                 else:
                     future.set_result(result)
 
-    def _take(self):
-        batch, rows = [], 0
+    def _take(self) -> list[Waiting]:
+        batch: list[Waiting] = []
+        rows = 0
         while self._waiting and (not batch or rows < _MOST):
             batch.append(self._waiting.popleft())
             rows += len(next(iter(batch[-1][0].codes.values())))

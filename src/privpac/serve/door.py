@@ -5,9 +5,7 @@ among ``Limits.connections`` and nothing else, and it loses that place to whoeve
 
 * **Time.**  Request lines and headers, bodies, and responses that nobody reads each have a deadline, counted from their beginning; more
   bytes do not move it.
-* **Places.**  Where an address, or the whole service, has no place left, the connection that has waited longest for its client goes,
-  first those that never showed a valid key; a newcomer is refused only while every place is being worked for.  Without a place left in the
-  whole service the address that holds most pays, so that one address cannot drive out the others.
+* **Places** are given by the hall (:mod:`privpac.serve.hall`), if need be those of connections that wait for their clients.
 * **Bodies** are left in the socket until the application asks for them, which it does after it has seen the key in the headers.
 
 Every response, of the application or of this door, is one write and carries the same security headers.
@@ -17,112 +15,23 @@ from __future__ import annotations
 
 import asyncio
 import http
-import ipaddress
 import json
-import resource
 import socket
 import weakref
-from collections import Counter
 from collections.abc import Iterable, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 import h11
 
-from privpac.serve.limits import HEADERS, KEY, MAX_BODY, problem
+from privpac.serve.hall import Hall, Limits, neighbourhood
+from privpac.serve.limits import HEADERS, KEY, problem
 
-__all__ = ["BACKLOG", "Door", "Hall", "Limits"]
-
-BACKLOG = 256
-"""Connections that may wait to be accepted; they are accepted together, so that many more descriptors may be open for a moment."""
+__all__ = ["Door"]
 
 Message = MutableMapping[str, Any]
 _SECURITY = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What clients may hold on to; times in seconds."""
-
-    connections: int = 1024
-    per_address: int = 256
-    headers: float = 10.0
-    body: float = 20.0
-    idle: float = 15.0
-    linger: float = 5.0
-    header_bytes: int = 16_384
-    pieces: int = 2_000
-    """Pieces a body may come in: each costs the parser the same, whatever its length."""
-    leftover: int = 4 * MAX_BODY
-    """Bytes read and thrown away after a refusal, so that the client is still there to read it."""
-
-    def within(self, descriptors: int) -> int:
-        """Connections that leave room for those waiting to be accepted and for the service's own files."""
-        if descriptors == resource.RLIM_INFINITY:
-            return self.connections
-        return max(8, min(self.connections, descriptors - BACKLOG - 64))
-
-
-def _neighbourhood(peer: Any) -> str:
-    """Whom a connection is counted with: an IPv4 address, or the 64 bits of IPv6 that one household gets."""
-    if not isinstance(peer, tuple):
-        return ""
-    try:
-        address = ipaddress.ip_address(str(peer[0]).partition("%")[0])
-    except ValueError:
-        return str(peer[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        return str(address.ipv4_mapped or int(address) >> 64)
-    return str(address)
-
-
-class Hall:
-    """The connections of one server, and which of them wait for their clients."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._places = limits.within(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        self._held: Counter[str] = Counter()
-        self._inside: set[Door] = set()
-        self._waiting: dict[Door, None] = {}  # in the order in which they began to wait
-
-    def enter(self, door: Door) -> bool:
-        """Give a newcomer a place, if need be that of a connection that waits; whether there was one."""
-        room = True
-        if self._held[door.address] >= self._limits.per_address:
-            room = self._send_away(door.address)
-        if room and len(self._inside) >= self._places:
-            (crowd, _), *_ = self._held.most_common(1)
-            room = self._send_away(crowd) or self._send_away(None)
-        self._inside.add(door)
-        self._held[door.address] += 1
-        return room
-
-    def _send_away(self, address: str | None) -> bool:
-        candidates = (door for door in self._waiting if address is None or door.address == address)
-        longest = min(candidates, key=lambda door: door.known, default=None)  # of equals the first
-        if longest is None:
-            return False
-        self.leave(longest)
-        longest.abort()
-        return True
-
-    def wait(self, door: Door) -> None:
-        if door in self._inside:
-            self._waiting.setdefault(door)
-
-    def work(self, door: Door) -> None:
-        self._waiting.pop(door, None)
-
-    def leave(self, door: Door) -> None:
-        self._waiting.pop(door, None)
-        if door in self._inside:
-            self._inside.remove(door)
-            self._held[door.address] -= 1
-            if not self._held[door.address]:
-                del self._held[door.address]
 
 
 _halls: weakref.WeakKeyDictionary[Any, Hall] = weakref.WeakKeyDictionary()
@@ -164,7 +73,7 @@ class Door(asyncio.Protocol):
         with suppress(OSError, AttributeError):
             # A response is one write; it must not wait for the acknowledgement of the one before.
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.address = _neighbourhood(transport.get_extra_info("peername"))
+        self.address = neighbourhood(transport.get_extra_info("peername"))
         self._server.connections.add(self)
         if not self._hall.enter(self):
             self._refuse(503)

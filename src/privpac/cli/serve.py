@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from privpac.cli.app import FAILED, app, fail, working
+from privpac.cli.deliver import check_recovery
 from privpac.cli.options import (
     Epsilon,
     Features,
@@ -108,6 +109,7 @@ def fit(
     if out.exists():
         raise ParameterError(f"{str(out)!r} exists already; a session is never replaced by the way, choose another name")
     book = open_ledger(ledger)
+    check_recovery(ledger)
     made_key = key_file is not None and not key_file.exists()
     if made_key and key_file is not None:
         new_secret(key_file)
@@ -121,7 +123,13 @@ def fit(
     try:
         save_session(session, out, secret)
     except ModelFileError as error:
-        raise fail(f"the session was paid for, but {error}; what was spent stays spent", FAILED) from None
+        spare = Path(os.path.realpath(ledger)).with_name(f"{ledger.name}.{session.session_id[:8]}.result.ppm")
+        kept = f"it is kept in {str(spare)!r}"
+        try:
+            save_session(session, spare, secret)
+        except ModelFileError:
+            kept = "what was spent stays spent"
+        raise fail(f"the session was paid for, but {error}; {kept}", FAILED) from None
     guarantee = plan.predictor.guarantee
     if json:
         body = {"session_id": session.session_id, "guarantee": guarantee.to_dict(), "queries": session.queries}

@@ -407,24 +407,29 @@ class Turn:
             raise LedgerUnavailable(f"{file.name} was moved or replaced just now; nothing was written")
         _, line = as_line(seen.head, entry)
         start = seen.end
-        with file._translated():
-            try:
-                _write(handle, line, start)
-            except BaseException:
-                with suppress(OSError):
-                    os.ftruncate(handle, start)
-                raise
-            _sync(handle)
-            try:
-                with _reading:
-                    if not seen.take(line):
-                        raise AssertionError
-                    _write(handle, seen.seal(), 0)
+        try:
+            with file._translated():
+                self._commit(line)
                 self._confirm(line, start)
-            except BaseException:
-                file._seen = None
-                raise
-            file._mark = seen.end, seen.head
+        except BaseException as error:
+            file._seen = None
+            if isinstance(error, LedgerUnavailable):
+                error.uncertain = True
+            raise
+        file._mark = seen.end, seen.head
+
+    def _commit(self, line: bytes) -> None:
+        try:
+            _write(self._handle, line, self._seen.end)
+        except BaseException:
+            with suppress(OSError):
+                os.ftruncate(self._handle, self._seen.end)
+            raise
+        _sync(self._handle)
+        with _reading:
+            if not self._seen.take(line):
+                raise AssertionError
+            _write(self._handle, self._seen.seal(), 0)
 
     def _confirm(self, line: bytes, start: int) -> None:
         file, seen = self._file, self._seen

@@ -19,11 +19,13 @@ import pytest
 from commands import Command
 from service_site import SECRET, learned, prepare, serving
 
-from privpac.errors import BudgetExhausted, LedgerBusy, ModelFileError, ParameterError
+from privpac.data import Floats
+from privpac.errors import BudgetExhausted, LedgerBusy, ModelFileError, ParameterError, SchemaError
 from privpac.learners.session import PredictionSession, Question
 from privpac.ledger import BudgetLedger
 from privpac.serve.commit import Committer, Pulse
 from privpac.serve.keys import KeyStore
+from privpac.serve.schema import _encode
 from privpac.serve.session_file import new_secret, operator_secret
 
 
@@ -139,6 +141,15 @@ def test_waiting_requests_are_synced_together_and_before_they_are_answered(tmp_p
         assert site.used() == sum(transactions) == synced[-1] == 20
         assert len(transactions) <= 3
         assert calls[0] < 20  # the bare way syncs at least once for every answer
+
+
+def test_numbers_are_encoded_as_everywhere_else() -> None:
+    values = [0, -0.0, 1, -1.5, 1e308, -1e308, 5e-324, 1e999, -1e999, 2**53 + 1, 3]
+    codes, valid = Floats().encode([float(value) for value in values], on_invalid="clamp")
+    assert bool(np.all(valid))
+    assert _encode(Floats(), values, "x").tolist() == codes.tolist()
+    with pytest.raises(SchemaError):
+        _encode(Floats(), [1.0, float("nan")], "x")
 
 
 # Health

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from math import log, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.agreement.scores import walsh_hadamard
+from privpac.bounds.agreement import CLEAR
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Model
@@ -38,7 +38,7 @@ from privpac.planning.models import standard_population
 from privpac.planning.own_laws import listed
 from privpac.planning.predict import Prediction
 from privpac.planning.simulated import keeps_promise, least_users
-from privpac.protocols.analyzer import BETA, decode_counts
+from privpac.protocols.analyzer import decode_counts, likeliest
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.protocol import LocalProtocol
 from privpac.protocols.shuffle import ShuffleSelection
@@ -123,7 +123,7 @@ def _winner(target: AgreementTarget, n: int, epsilon: Fraction) -> Winner:
 
 def local_winner(select: ChunkedHadamard, items: Ints, rng: np.random.Generator) -> int | None:
     """What :func:`privpac.protocols.analyzer.decode_reports` says of one drawn report each; an item below 0 is nothing to say."""
-    n, number = len(items), 0
+    n, spectra, sizes = len(items), [], []
     chunks, truth, coin = rng.integers(0, select.chunks, n), rng.random(n) < float(select.keep), rng.integers(0, 2, n)
     for chunk in range(select.chunks):
         mine, size = chunks == chunk, 1 << select.width_of(chunk)
@@ -131,12 +131,9 @@ def local_winner(select: ChunkedHadamard, items: Ints, rng: np.random.Generator)
         j = rng.integers(0, size, len(values))
         sign = 1 - 2 * (np.bitwise_count(j & values) & 1).astype(np.int64)
         told = np.where(items[mine] < 0, 2 * coin[mine] - 1, np.where(truth[mine], sign, -sign))
-        sums = walsh_hadamard(np.bincount(j, weights=told, minlength=size).astype(np.int64))
-        best = int(sums.argmax())
-        if float(sums[best]) <= sqrt(2 * len(values) * log(select.chunks * size / float(BETA))):
-            return None
-        number |= best << (chunk * select.width)
-    return number
+        spectra.append(walsh_hadamard(np.bincount(j, weights=told, minlength=size).astype(np.int64)))
+        sizes.append(len(values))
+    return likeliest(select, spectra, sizes, float(CLEAR))
 
 
 def shuffle_winner(select: ShuffleSelection, items: Ints, rng: np.random.Generator) -> int | None:
@@ -146,7 +143,7 @@ def shuffle_winner(select: ShuffleSelection, items: Ints, rng: np.random.Generat
     places = items if width == 0 else (chunk << width) | ((items >> (chunk * width)) & ((1 << width) - 1))
     counts = rng.negative_binomial(float(select.share * n), 1 - float(select.p), select.buckets)
     counts += np.bincount(np.where(items < 0, select.null, places), minlength=select.buckets)
-    return decode_counts(select, counts.tolist(), n, float(BETA))
+    return decode_counts(select, counts.tolist(), n, float(CLEAR))
 
 
 @lru_cache(maxsize=64)

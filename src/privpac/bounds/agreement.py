@@ -99,9 +99,7 @@ def silent_votes(base: Rational, universe: int, clear: Rational) -> int:
     return max(1, math.ceil(needed))
 
 
-def local_edge(
-    keep: Rational, reports: Sequence[int] | NDArray[np.int64], places: int, chunks: int, clear: Rational
-) -> NDArray[np.float64]:
+def local_edge(keep: Rational, reports: ArrayLike, places: int, chunks: int, clear: Rational) -> NDArray[np.float64]:
     """What the sum of a value's signs among so many reports of a chunk must exceed, with ``places`` values in all chunks together.
 
     Signs of people who name another value are fair.  One chunk: one person may name the value.  Several: half of the people may, and

@@ -126,7 +126,7 @@ def test_people_count_alike_however_many_records_they_have() -> None:
 def test_no_users_and_users_without_records_give_noise_only() -> None:
     for users in ([], [[]], [[], []]):
         released = AveragedHistogram(1).learn(users_of(users, x=Integers(0, 3)))
-        assert sum(released.hypothesis.probabilities) == 1
+        assert sum(released.hypothesis.probabilities) == pytest.approx(1)
         assert released.parameters["every person counts"] == "alike"
 
 
@@ -172,12 +172,14 @@ def excess(rng: np.random.Generator, n: int, k: int, shares: Any, noise: int) ->
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize("k", [2, 10])
 def test_certified_people_who_differ_as_much_as_they_can_suffice(neighbours: str, k: int) -> None:
-    """Everybody holds one value only, all values alike often: the largest spread.  More than 10 of 100 at 1/20: below 0.02, not 1e-6."""
+    """Everybody holds one value only, all values alike often: the largest spread; more than 22 failures of 100 at 1/20 have
+    probability below 1e-8.
+    """
     n = certify_averages(k, epsilon=1, alpha="0.2", beta="0.05", neighbours=neighbours).n_users
     assert n is not None
     rng, noise = np.random.default_rng(7), 840 if neighbours == "add-remove" else 1680
     failures = sum(excess(rng, n, k, rng.multinomial(1, np.full(k, 1 / k), n), noise) > 0.2 for _ in range(100))
-    assert failures <= 5
+    assert failures <= 22
 
 
 def test_certificates_charge_rounding_and_fall_with_every_budget() -> None:
@@ -196,9 +198,7 @@ def test_certificates_charge_rounding_and_fall_with_every_budget() -> None:
 def test_a_plan_has_both_and_says_what_they_assume() -> None:
     rows = {row[0]: row for row in family_target("histogram", epsilon=1, k=24).methods()}
     both = [rows[name][1](16) for name in ("averaged histogram", "clipped histogram, one stage")]
-    assert [found.assumption.split(",")[0] for found in both] == [
-        "people drawn independently",
-        "users with equally many records from one law",
-    ]
+    assert both[0].assumption.startswith("people drawn independently")
+    assert both[1].assumption.startswith("users with equally many records")
     assert both[0].n_users == rows["averaged histogram"][1](1).n_users > both[1].n_users
     assert "averaging needs no cap" in family_target("histogram", epsilon=1, k=24).note

@@ -3,8 +3,8 @@
 A person with ``c_j`` of ``m`` records in cell ``j`` adds ``v_j = floor(L C_j / m) - floor(L C_{j-1} / m)`` to cell ``j``, ``C`` the counts
 up to it: ``L`` times their own shares, rounded to integers.  The sums get discrete Laplace noise and are cut off at 0 and normalised.
 
-**Guarantee.**  ``(epsilon, 0)`` per user, with noise of rate ``epsilon/(f L)``, ``f = 1`` under add-remove, 2 under replace.  ``C`` grows, so
-no ``v_j`` is negative, and they sum to ``floor(L m/m) - 0 = L`` whatever the records are (to 0 without any): a user who comes or
+**Guarantee.**  ``(epsilon, 0)`` per user, with noise of rate ``epsilon/(f L)``, ``f = 1`` under add-remove, 2 under replace.  ``C`` grows,
+so no ``v_j`` is negative, and they sum to ``floor(L m/m) - 0 = L`` whatever the records are (to 0 without any): a user who comes or
 leaves moves the sums by ``L`` in L1, one who is replaced by at most ``2 L``.  Columns share the budget equally (basic composition).
 
 **Accuracy.**  What is learned is the mean of the people's own distributions: everybody counts alike, however many records they hold, where

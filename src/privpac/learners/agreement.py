@@ -142,7 +142,8 @@ class AgreementLearner(Selection):
         items = bound.users.fold(_Items(task, tuple(self._columns(bound)), self.seed))
         return {task.learner.universe.number(item): count for item, count in items.items()}
 
-    def _selector(self, task: Task) -> StableHistogram | PureSelection:
+    def selector(self, task: Task) -> StableHistogram | PureSelection:
+        """What names one item from all votes."""
         if self._histogram is not None:
             return self._histogram
         return pure_selection(self.epsilon, task, self.beta, self.neighbours, self.unit)
@@ -150,11 +151,11 @@ class AgreementLearner(Selection):
     def law(self, data: Users) -> Law:
         """The law over items' numbers and ``BOTTOM``, given the seed."""
         bound = self.bind(data)
-        return self._selector(self._task(bound)).law(self._votes(bound))
+        return self.selector(self._task(bound)).law(self._votes(bound))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         task, columns = self._task(bound), self._columns(bound)
-        drawn = self._selector(task).sample(self._votes(bound), rng)
+        drawn = self.selector(task).sample(self._votes(bound), rng)
         item = None if drawn is BOTTOM else task.learner.universe.item(drawn)
         known = item is not None and task.learner.decode(item) is not None
         said = item if known and item is not None else task.default

@@ -25,7 +25,7 @@ from privpac.concepts.statistics import Exceeds, Mean, Regret, root_clip
 from privpac.concepts.trees import PrefixTree
 from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData, Users
 from privpac.data.build import declare
-from privpac.distributions import ClippedHistogram
+from privpac.distributions import AveragedHistogram, ClippedHistogram
 from privpac.engines.faults import faults_of
 from privpac.engines.java import find_java
 from privpac.engines.spark_check import _value_test, survey
@@ -268,6 +268,7 @@ LEARNERS: dict[str, tuple[Any, str, bool]] = {
     "prefixes of an open vocabulary": (TreeLearner(PrefixTree(3), 3, "1e-2", mode="erm", max_records=4), "place", True),
     "pairs of rules": (PairwiseSelection(pp.Thresholds(), 1, tau=2), "x", True),
     "agreement": (AgreementLearner(pp.Thresholds(), 3, delta="1e-2", seed=bytes(32)), "x", True),
+    "averaged histogram": (AveragedHistogram(1), "x kind", False),
     "histogram": (ClippedHistogram(1, max_records=4, stages=1), "x kind", False),
 }
 

@@ -105,7 +105,7 @@ def distribution(
     epsilon: Epsilon,
     user: User = None,
     family: Annotated[str, typer.Option("--family", help=f"{', '.join(FAMILIES)}.")] = "histogram",
-    method: Annotated[str, typer.Option(help="auto; for gaussian also coarse-to-fine or cover.")] = "auto",
+    method: Annotated[str, typer.Option(help="auto; histogram: average or counts; gaussian: coarse-to-fine or cover.")] = "auto",
     max_records: MaxRecords = None,
     records_per_user: RecordsPerUser = None,
     tau: Tau = None,
@@ -124,7 +124,9 @@ def distribution(
 ) -> None:
     """Learn the distribution of one or several columns.
 
-    privpac distribution visits.parquet --user patient --feature hour=0:23 --max-records 50 --epsilon 1
+    A histogram averages people, each of whom counts alike; with --max-records it counts records, up to so many of each person.
+
+    privpac distribution visits.parquet --user patient --feature hour=0:23 --epsilon 1
     """
     features = features_of(feature)
     options: dict[str, Any] = {"epsilon": epsilon, "method": method, "neighbours": neighbours, "max_records": max_records, "tau": tau}

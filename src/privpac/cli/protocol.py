@@ -61,6 +61,7 @@ def new(
     min_records: Annotated[int | None, typer.Option(help="Records below which a device has nothing to say.")] = None,
     max_records: Annotated[int | None, typer.Option(help="Records a device reads at most.")] = None,
     width: Annotated[int | None, typer.Option(help="Bits of a chunk of a long item.")] = None,
+    beta: Annotated[str, typer.Option(help="Where no two people agree, a rule is released with at most this probability.")] = "1/20",
     neighbours: NeighboursOption = "add-remove",
     json: Json = False,
 ) -> None:
@@ -69,6 +70,7 @@ def new(
     privpac protocol new run.json --model local --feature age=0:99 --label ill --epsilon 1
     """
     given: dict[str, Any] = {"label": label, "min_records": min_records, "max_records": max_records}
+    given["beta"] = rational(beta, "beta", above=0, below=1)
     given["task"] = _parameters(gamma, parameter or [])
     domains = features_of(feature)
     run: Protocol

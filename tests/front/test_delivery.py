@@ -38,7 +38,7 @@ COMMANDS = {
     ],
     "select": [
         *["select", "t.csv", "--user", "who", "--feature", "größe=0:99", "--candidate", "ä=randint:low=0,high=100"],
-        *["--candidate", "ö=randint:low=0,high=50", "--records-per-user", "2", "--epsilon", "1"],
+        *["--candidate", "ö=randint:low=0,high=50", "--candidates-are", "public", "--records-per-user", "2", "--epsilon", "1"],
     ],
 }
 

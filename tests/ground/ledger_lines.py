@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from privpac.ledger.file import START, as_line, seal
+from privpac.ledger.lines import START, as_line, seal
 
 
 def entries(path: Path) -> list[Any]:

@@ -39,6 +39,7 @@ from privpac.errors import (
 )
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger, Receipt, file, release
+from privpac.ledger.lines import START
 from privpac.released import Released
 from privpac.rng import PublicCoins, Rng
 from privpac.testing import SeededRng, WordRng, insecure_randomness
@@ -498,7 +499,7 @@ def test_verify_finds_every_edit(path: Path, ledger: BudgetLedger, edit: str, op
     ledger.verify()
     whole = path.read_text()
     old, new = LINES[edit]
-    at = whole.index(old, file.START - 1)
+    at = whole.index(old, START - 1)
     path.write_text(whole[:at] + new + whole[at + len(old) :][: len(whole)])
     with pytest.raises(LedgerCorrupt) as caught:
         (ledger if opened == "before" else BudgetLedger.open(path)).verify()

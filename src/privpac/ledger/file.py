@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import hashlib
-import json
 import os
 import stat
 import tempfile
@@ -34,15 +32,13 @@ from pathlib import Path
 from typing import Any
 
 from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable, ParameterError
+from privpac.ledger.lines import FIRST, START, Reading, as_line, chained, read_seal, seal
 from privpac.ledger.state import State
 from privpac.released import sync_directory
 
 __all__ = ["LedgerFile", "Turn", "draft_file", "make_file"]
 
-MAGIC = b"privpac ledger 2\n"
 OLD_MAGIC = b"SQLite format 3\0"
-START = 512  # the seal fills one sector, which a disk writes wholly or not at all
-_FIRST = "0" * 64
 _WENT_BACK = "does not continue what was read before: it was changed, or an older copy was put in its place"
 
 # A fork waits until no transaction is under way and no state is being read, so that a child inherits neither a lock nor half a state.
@@ -61,60 +57,6 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
-
-
-# Seal and lines
-
-
-def seal(lines: int, end: int, head: str) -> bytes:
-    """The first sector: what the file holds at least."""
-    body = MAGIC + f"{lines:020d} {end:020d} {head}\n".encode()
-    text = body + hashlib.sha256(body).hexdigest().encode()
-    return text.ljust(START - 1) + b"\n"
-
-
-def read_seal(data: bytes) -> tuple[int, int, str]:
-    """Lines, end and head; ``ValueError`` for anything but a seal."""
-    if not data.startswith(MAGIC):
-        raise ValueError
-    lines, end, head = data[len(MAGIC) :].split(b"\n")[0].decode("ascii").split(" ")
-    if seal(int(lines), int(end), head) != data:
-        raise ValueError
-    return int(lines), int(end), head
-
-
-def chained(head: str, text: bytes) -> str:
-    return hashlib.sha256(b"privpac.ledger.v2" + head.encode() + text).hexdigest()
-
-
-def as_line(head: str, entry: Any) -> tuple[str, bytes]:
-    """The new head and the bytes of a line."""
-    text = json.dumps(entry, separators=(",", ":")).encode()
-    digest = chained(head, text)
-    return digest, digest.encode() + b" " + text + b"\n"
-
-
-class _Reading:
-    """How far a file was read: the state, and the place, number and hash of the last line."""
-
-    def __init__(self, passes: tuple[int, str] = (START, _FIRST), hashes: set[str] | None = None) -> None:
-        self.state = State(hashes)
-        self.lines, self.begin, self.end, self.head, self.before = 0, START, START, _FIRST, _FIRST
-        self._passes, self.passed = passes, passes == (self.end, self.head)  # an end and a head that were seen before
-
-    def take(self, line: bytes) -> bool:
-        """Read one more line; False if its hash is not its own, ``ValueError`` and the like if it breaks a rule."""
-        digest, space, text = line[:64].decode("ascii", "replace"), line[64:65], line[65:-1]
-        if space != b" " or not line.endswith(b"\n") or digest != chained(self.head, text):
-            return False
-        self.state.take(json.loads(text))
-        self.lines, self.begin, self.end = self.lines + 1, self.end, self.end + len(line)
-        self.before, self.head = self.head, digest
-        self.passed |= self._passes == (self.end, self.head)
-        return True
-
-    def seal(self) -> bytes:
-        return seal(self.lines, self.end, self.head)
 
 
 # Making a file
@@ -147,7 +89,7 @@ def draft_file(path: Path, entries: list[Any]) -> Iterator[tuple[str, int]]:
     """A synced ledger with these lines, under a passing name beside ``path``."""
     handle, draft = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".new", dir=path.parent)
     try:
-        reading = _Reading()
+        reading = Reading()
         data = bytearray()
         for entry in entries:
             line = as_line(reading.head, entry)[1]
@@ -198,8 +140,8 @@ class LedgerFile:
         self.path = Path(os.path.abspath(path))
         self.timeout = timeout
         self._identity: tuple[int, int] | None = None
-        self._seen: _Reading | None = None
-        self._mark = START, _FIRST  # the furthest end and head that were seen: no later reading may be without them
+        self._seen: Reading | None = None
+        self._mark = START, FIRST  # the furthest end and head that were seen: no later reading may be without them
         self._closed = False
 
     @property
@@ -320,7 +262,7 @@ class LedgerFile:
 
     # What is on disk
 
-    def _current(self, handle: int, *, mine: bool = False, hashes: set[str] | None = None) -> _Reading:
+    def _current(self, handle: int, *, mine: bool = False, hashes: set[str] | None = None) -> Reading:
         """The file as it is now; ``mine`` says that this descriptor holds the lock."""
         try:
             lines, end, head = read_seal(os.pread(handle, START, 0))
@@ -333,7 +275,7 @@ class LedgerFile:
         if size != end and not mine and _try_lock(handle):
             # Behind the seal is a writer at work, which seals when it is done, or what a crash left: here it is the second.
             return self._current(handle, mine=True, hashes=hashes)
-        seen = _Reading(self._mark, hashes) if self._seen is None or hashes is not None else self._seen
+        seen = Reading(self._mark, hashes) if self._seen is None or hashes is not None else self._seen
         try:
             self._catch_up(handle, seen, lines, end, head)
             if mine and size != end:
@@ -347,7 +289,7 @@ class LedgerFile:
             self._seen = seen
         return seen
 
-    def _catch_up(self, handle: int, seen: _Reading, lines: int, end: int, head: str) -> None:
+    def _catch_up(self, handle: int, seen: Reading, lines: int, end: int, head: str) -> None:
         """Read what the seal speaks of; all of it must be there, and nothing that was seen before may be missing."""
         if not self._unchanged(handle, seen):
             raise self.corrupt(_WENT_BACK)
@@ -358,12 +300,12 @@ class LedgerFile:
             if not seen.passed:
                 raise self.corrupt(_WENT_BACK)
 
-    def _unchanged(self, handle: int, seen: _Reading) -> bool:
+    def _unchanged(self, handle: int, seen: Reading) -> bool:
         """Whether the last line that was read is still where it was."""
         line = _read(handle, seen.begin, seen.end)
         return seen.end == START or (line[:64].decode("ascii", "replace") == seen.head == chained(seen.before, line[65:-1]))
 
-    def _extend(self, handle: int, seen: _Reading, end: int) -> None:
+    def _extend(self, handle: int, seen: Reading, end: int) -> None:
         """Read whole lines up to ``end``, as far as their hashes are right."""
         data = _read(handle, seen.end, end)
         at = 0
@@ -375,7 +317,7 @@ class LedgerFile:
                 raise self.corrupt(f"breaks its own rules at line {seen.lines + 1}") from None
             at = stop
 
-    def _settle(self, handle: int, seen: _Reading) -> None:
+    def _settle(self, handle: int, seen: Reading) -> None:
         """What a crash left: whole lines are synced and sealed, torn bytes dropped."""
         os.fsync(handle)
         with suppress(OSError):  # a file that may only be read stays as it is
@@ -394,7 +336,7 @@ def _try_lock(handle: int) -> bool:
 class Turn:
     """One transaction: the state under the lock, and at most one line."""
 
-    def __init__(self, file: LedgerFile, handle: int, seen: _Reading) -> None:
+    def __init__(self, file: LedgerFile, handle: int, seen: Reading) -> None:
         self._file, self._handle, self._seen, self._pid = file, handle, seen, os.getpid()
         self.state = seen.state
 

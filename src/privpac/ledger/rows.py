@@ -99,11 +99,8 @@ _COLUMNS = [f.name for f in fields(Spend)]
 
 def chain_hash(*parts: str) -> str:
     """SHA-256 over length-prefixed fields: no two lists of fields read alike."""
-    state = hashlib.sha256(b"privpac.ledger.v1")
-    for part in parts:
-        data = part.encode()
-        state.update(len(data).to_bytes(8, "big") + data)
-    return state.hexdigest()
+    texts = [part.encode() for part in parts]
+    return hashlib.sha256(b"privpac.ledger.v1" + b"".join(len(text).to_bytes(8, "big") + text for text in texts)).hexdigest()
 
 
 def genesis(meta: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,6 +122,14 @@ def children(site: Site) -> list[int]:
     return [int(pid) for pid in found if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
+def until(happened: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    end = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 @contextmanager
 def serving(folder: Path, queries: int, share: int | None = None, door: type[Door] = Door) -> Iterator[Site]:
     """One service in a thread of this process, on loopback; ``site.server`` is the server."""
@@ -135,8 +143,7 @@ def serving(folder: Path, queries: int, share: int | None = None, door: type[Doo
         thread = threading.Thread(target=site.server.run, args=([listener],), daemon=True)
         thread.start()
         site.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        while not site.server.started:
-            time.sleep(0.01)
+        until(lambda: site.server.started)
         try:
             yield site
         finally:

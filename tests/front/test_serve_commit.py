@@ -17,7 +17,7 @@ import httpx
 import numpy as np
 import pytest
 from commands import Command
-from service_site import SECRET, learned, prepare, serving
+from service_site import SECRET, learned, prepare, serving, until
 
 from privpac.data import Floats
 from privpac.errors import BudgetExhausted, LedgerBusy, ModelFileError, ParameterError, SchemaError
@@ -131,8 +131,7 @@ def test_waiting_requests_are_synced_together_and_before_they_are_answered(tmp_p
         threads = [threading.Thread(target=lambda x=x: statuses.append(site.ask(x).status_code)) for x in range(20)]
         for thread in threads:
             thread.start()
-        while sum(transactions) < 1 or len(site.server.server_state.tasks) < 20:
-            pass
+        until(lambda: bool(transactions) and len(site.server.server_state.tasks) == 20)
         assert not statuses
         go.set()
         for thread in threads:

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -308,7 +307,9 @@ def _strange(rng: random.Random, path: Path, rows: dict[str, list[Any]]) -> str:
     u, x, y = pa.array(rows["u"], pa.int64()), pa.array(rows["x"], pa.int64()), pa.array(rows["y"], pa.int8())
     far = pa.array([rng.choice([0, 3, (1 << 31) - 1, -(1 << 31)]) for _ in range(count)], pa.int32()).cast(pa.date32())
     bad_text = pa.Array.from_buffers(
-        pa.string(), count, [None, pa.py_buffer(np.arange(0, 2 * count + 1, 2, dtype=np.int32).tobytes()), pa.py_buffer(b"\xff\xfe" * count)]
+        pa.string(),
+        count,
+        [None, pa.py_buffer(np.arange(0, 2 * count + 1, 2, dtype=np.int32).tobytes()), pa.py_buffer(b"\xff\xfe" * count)],
     )
     kinds: dict[str, Callable[[], dict[str, pa.Array] | list[tuple[str, pa.Array]]]] = {
         "a name twice": lambda: [("u", u), ("x", x), ("x", x), ("y", y)],
@@ -317,7 +318,11 @@ def _strange(rng: random.Random, path: Path, rows: dict[str, list[Any]]) -> str:
         "struct ids": lambda: {"u": pa.array([{"a": v} for v in rows["u"]]) if count else u, "x": x, "y": y},
         "extension": lambda: {"u": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * count, pa.binary(16))), "x": x, "y": y},
         "dates as ids": lambda: {"u": far, "x": x, "y": y},
-        "times as ids": lambda: {"u": pa.array([rng.choice([0, (1 << 63) - 1, -(1 << 62)]) for _ in range(count)], pa.timestamp("us")), "x": x, "y": y},
+        "times as ids": lambda: {
+            "u": pa.array([rng.choice([0, (1 << 63) - 1, -(1 << 62)]) for _ in range(count)], pa.timestamp("us")),
+            "x": x,
+            "y": y,
+        },
         "no text": lambda: {"u": bad_text, "x": x, "y": y},
         "nulls": lambda: {"u": pa.nulls(count), "x": x, "y": y},
         "half floats": lambda: {"u": pa.array(np.arange(count, dtype=np.float16) + np.float16(2040)), "x": x, "y": y},
@@ -386,11 +391,15 @@ def streamed(path: Path) -> Users:
 
 def judge(case: Case, read: Callable[[Path], Users]) -> str:
     """``refused`` or ``answered``; anything wrong is an ``AssertionError``, or whatever came up."""
+    found, told = None, ""
     try:
         found = read(case.path)
     except PrivpacError as error:
-        assert "\n" not in str(error)
-        assert not case.needless or case.truth is None, f"{case.what}: good rows were refused: {error}"
+        told = str(error)
+    if found is None:
+        assert told, "an error without words"
+        assert "\n" not in told
+        assert not case.needless or case.truth is None, f"{case.what}: good rows were refused: {told}"
         return "refused"
     assert not case.known or found == case.truth, f"{case.what}: a wrong answer"
     return "answered"

@@ -16,13 +16,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import hostile_files as hostile  # noqa: E402
+import hostile_files as hostile
 
-import privpac as pp  # noqa: E402
-from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Texts, UserData  # noqa: E402
-from privpac.data.columns import plain  # noqa: E402
-from privpac.data.texts import read_column  # noqa: E402
-from privpac.errors import EngineError, SchemaError  # noqa: E402
+import privpac as pp
+from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Texts, UserData
+from privpac.data.columns import plain
+from privpac.data.texts import read_column
+from privpac.errors import EngineError, SchemaError
 
 TESTS = 150
 KINDS = {"order", "extremes", "row counts", "value counts", "anything", "pages", "bytes", "cut", "lists"}
@@ -60,7 +60,7 @@ def lying(path: Path, x: list[Any], about: str = "x", **columns: Any) -> Path:
 @pytest.mark.parametrize("far", [100, 5000, -1, 1 << 40])
 @pytest.mark.parametrize("read", [hostile.in_memory, hostile.streamed])
 def test_values_between_the_ends_of_what_is_called_sorted_are_seen(tmp_path: Path, far: int, read: Callable[[Path], Any]) -> None:
-    with pytest.raises(SchemaError, match="column 'x': 1 outside whole numbers 0..99"):
+    with pytest.raises(SchemaError, match=r"column 'x': 1 outside whole numbers 0..99"):
         read(lying(tmp_path / "a.parquet", [0, far, 50, 99]))
 
 
@@ -82,9 +82,7 @@ def test_every_domain_judges_values_whatever_flag_the_column_carries(domain: Dom
     frame = pl.DataFrame({"u": pl.Series([3, 1, 1, 2]).set_sorted(), "x": series.set_sorted(descending=descending)})
     assert any(frame["x"].flags.values())
     kept = UserData.from_frame(frame, user="u", features={"x": domain}, on_invalid="drop")
-    honest = UserData.from_frame(
-        pl.DataFrame({"u": [3, 1, 1, 2], "x": series}), user="u", features={"x": domain}, on_invalid="drop"
-    )
+    honest = UserData.from_frame(pl.DataFrame({"u": [3, 1, 1, 2], "x": series}), user="u", features={"x": domain}, on_invalid="drop")
     assert kept.n_records == 4 - bad
     assert sorted(kept.to_lists()) == sorted(honest.to_lists())
     late = UserData.from_frame(frame, user="u", features=["x"]).bind({"x": domain}, "drop")
@@ -165,5 +163,5 @@ def test_columns_of_different_lengths_reach_no_loop() -> None:
 def test_a_domain_that_gives_codes_outside_itself_is_stopped_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a reader gets wrong, no loop indexes memory with it."""
     monkeypatch.setattr("privpac.data.encode.covers", lambda series, ladder: True)
-    with pytest.raises(SchemaError, match="column 'x' cannot be read as whole numbers 0..9"):
+    with pytest.raises(SchemaError, match=r"column 'x' cannot be read as whole numbers 0..9"):
         read_column(Integers(0, 9), pl.Series([1, 1 << 40]), "x")

@@ -167,7 +167,7 @@ FAR: list[pl.Series] = [
 
 @pytest.mark.parametrize("far", FAR, ids=lambda series: str(series.dtype))
 def test_dates_beyond_the_calendar_are_refused_and_never_a_panic(far: pl.Series) -> None:
-    with pytest.raises(SchemaError, match="column 'users': 3 user ids are .* or dates outside the years 1 to 9999"):
+    with pytest.raises(SchemaError, match=r"column 'users': 3 user ids are .* or dates outside the years 1 to 9999"):
         from_arrays(far)
     assert people(from_arrays(far, on_invalid="drop")) == [[0]]
     for domain, words in ((pp.Dates("1970-01-01", "1970-12-31"), "3 outside"), (pp.Categories(["1970-01-01"]), None), (pp.Texts(), None)):
@@ -175,14 +175,18 @@ def test_dates_beyond_the_calendar_are_refused_and_never_a_panic(far: pl.Series)
         if words is not None or far.dtype == pl.Date:
             with pytest.raises(SchemaError, match=words or "3 missing"):
                 UserData.from_frame(frame, user=None, features={"x": domain})
-    clamped = UserData.from_frame(pl.DataFrame({"x": far}), user=None, features={"x": pp.Dates("1970-01-01", "1970-12-31")}, on_invalid="clamp")
+    clamped = UserData.from_frame(
+        pl.DataFrame({"x": far}), user=None, features={"x": pp.Dates("1970-01-01", "1970-12-31")}, on_invalid="clamp"
+    )
     assert clamped.codes["x"].tolist() == [0, 364, 0, 364]
 
 
 def test_days_are_counted_on_the_column_s_own_clock() -> None:
     late = pl.Series([dt.datetime(1969, 12, 31, 20), dt.datetime(1970, 1, 1, 15)]).dt.replace_time_zone("UTC")
     tokyo = late.dt.convert_time_zone("Asia/Tokyo")  # 05:00 on the 1st, 00:00 on the 2nd
-    kept = UserData.from_frame(pl.DataFrame({"x": tokyo}), user=None, features={"x": pp.Dates("1970-01-01", "1970-01-03")}, on_invalid="clamp")
+    kept = UserData.from_frame(
+        pl.DataFrame({"x": tokyo}), user=None, features={"x": pp.Dates("1970-01-01", "1970-01-03")}, on_invalid="clamp"
+    )
     assert kept.codes["x"].tolist() == [0, 1]
 
 

@@ -388,3 +388,69 @@ def test_messages_cannot_name_code_to_run(record: list[Any]) -> None:
     head = json.dumps(record).encode()
     with pytest.raises(TypeError, match="cannot travel"):
         unpack(len(head).to_bytes(8, "little") + head)
+
+
+# What files say about themselves, and who is the same person
+
+
+class _Collect:
+    def zero(self) -> list[list[tuple[int, ...]]]:
+        return []
+
+    def chunk(self, users: UserData) -> list[list[tuple[int, ...]]]:
+        return [sorted(user) for user in users.to_lists()]
+
+    def merge(self, a: list[list[tuple[int, ...]]], b: list[list[tuple[int, ...]]]) -> list[list[tuple[int, ...]]]:
+        return a + b
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("rule", ["raise", "drop"])
+def test_texts_of_one_form_are_one_person_wherever_their_rows_are(spark: Any, tmp_path: Path, rule: str, ordered: bool) -> None:
+    forms = ["Zo\u00eb", "Zoe\u0308", "\u00c5", "\u212b", "A\u030a", "plain", "K", "\u212a", "\ud55c", "\u1112\u1161\u11ab"]
+    frame = pl.DataFrame({"who": forms * 30, "x": [i % 10 for i in range(300)], "y": [i % 2 for i in range(300)]})
+    if rule == "drop":
+        frame = pl.concat([frame, pl.DataFrame({"who": [None, ""] * 20, "x": [1] * 40, "y": [0] * 40})])
+    schema = SCHEMA | {"on_invalid": rule}
+    memory = UserData.from_frame(frame, **schema)
+    assert memory.n_users == 5
+    options = {"partitions": 3, "chunk_rows": 20} if ordered else {"partitions": 7}
+    remote = pp.from_spark(on_cluster(spark, frame, tmp_path), **schema, **options)
+    assert sorted(remote.fold(_Collect())) == sorted(memory.fold(_Collect()))
+    kept = (users.max_records(4, "hash").fold(_Collect()) for users in (remote, memory))
+    assert sorted(next(kept)) == sorted(next(kept))
+
+
+def test_row_groups_that_are_said_to_hold_nothing_are_read(spark: Any, tmp_path: Path) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+    import hostile_files as hostile
+
+    frame = table()
+    on_cluster(spark, frame, tmp_path)
+    for path in tmp_path.glob("*.parquet"):
+        tree = hostile.footer(path.read_bytes())
+        for chunk in hostile.chunks(tree):
+            rows = hostile.field(chunk, 5)[2]
+            # Nothing but nulls, and all values beyond the domain: who believes it leaves the row group out.
+            hostile.put(chunk, 12, 12, [[3, 6, rows], [5, 8, (200).to_bytes(8, "little")], [6, 8, (100).to_bytes(8, "little")]])
+        path.write_bytes(hostile.with_footer(path.read_bytes(), tree))
+    for rule in ("raise", "drop"):
+        schema = SCHEMA | {"on_invalid": rule}
+        remote = pp.from_spark(spark.read.parquet(str(tmp_path)), **schema)
+        assert sorted(remote.fold(_Collect())) == sorted(UserData.from_frame(frame, **schema).fold(_Collect()))
+
+
+def test_hostile_files_are_refused_or_read_right(spark: Any, tmp_path: Path) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+    import hostile_files as hostile
+
+    def read(path: Path) -> Any:
+        from privpac.engines.spark import read_parquet
+
+        return sorted(pp.from_spark(read_parquet(path), **hostile.SCHEMA, partitions=2).fold(hostile.Collect()))
+
+    for seed in range(24):
+        case = hostile.hostile(seed, tmp_path)
+        # Spark follows the counts of the footer, so that nobody can say what such a file holds.
+        known = case.what in hostile.NEEDLESS
+        hostile.judge(hostile.Case(case.path, case.what, case.truth, known=known, needless=known), read)

@@ -27,17 +27,22 @@ def failing(error: type[Exception]) -> Any:
 
 
 @pytest.mark.parametrize("error", [ParameterError, SchemaError, LawError, TooLargeError, ValueError, IndexError, KeyError])
-def test_what_went_wrong_is_not_told_once_data_were_touched(error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_went_wrong_is_not_told_once_data_were_touched(
+    error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(RegretSelection, "draw", failing(error))
     data = pp.UserData.from_users([[(3, 0), (8, 1)]], features={"x": pp.Integers(0, 9)})
     book = pp.BudgetLedger.create(tmp_path / "a.db", pp.Guarantee(3, unit="user", neighbours="add-remove"), dataset="d")
     learner = RegretSelection(pp.Thresholds(), 1)
-    for release in (lambda: learner.learn(data, ledger=book), lambda: pp.learn(data, pp.Thresholds(), epsilon=1, method="regret", ledger=book)):
+    for release in (
+        lambda: learner.learn(data, ledger=book),
+        lambda: pp.learn(data, pp.Thresholds(), epsilon=1, method="regret", ledger=book),
+    ):
         with pytest.raises(EngineError, match="stays spent, and why is not told") as told:
             release()
         assert SECRET not in str(told.value)
         assert told.value.__context__ is None
-    assert [spend.label for spend in book.history()][0] == "RegretSelection"
+    assert next(spend.label for spend in book.history()) == "RegretSelection"
     assert len(book.history()) == 2
 
 

@@ -102,8 +102,8 @@ def check_terms(law: Any, name: str, most: float | None = None) -> None:
     if last - first <= _TERMS or (most is None and float(law.pmf(first + _TERMS)) * _TERMS < 1e-16):
         return
     raise TooLargeError(
-        f"{name}: the distribution function of {law.dist.name} is a sum of more than 2^20 masses here; give edges below 2^20 as bins=[...], "
-        "list the masses as {value: weight}, or use a law that ends, such as zipfian for zipf"
+        f"{name}: the distribution function of {law.dist.name} is a sum of more than 2^20 masses here; give edges below 2^20 as "
+        "bins=[...], list the masses as {value: weight}, or use a law that ends, such as zipfian for zipf"
     )
 
 

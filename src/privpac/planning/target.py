@@ -24,8 +24,8 @@ from privpac.bounds import (
     plan_user_agnostic,
     regret_split,
 )
-from privpac.concepts.base import ConceptClass
 from privpac.bounds.certificate import fewest
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.concepts.thresholds import Thresholds
 from privpac.guarantee import Neighbours

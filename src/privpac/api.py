@@ -35,7 +35,7 @@ from privpac.data import Users
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.learners.base import ITEM_LEVEL, Learner
+from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, choose_method
 from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner, check_learns
@@ -51,6 +51,9 @@ UNCERTIFIED = (
 
 TREE_OPTIONS = {"mode", "selector", "epsilon1", "hi", "K", "parts", "users_per_part", "alpha", "beta", "strict"}
 """Parameters that only the tree learner has: who gives one has chosen it."""
+
+REGRET_OPTIONS = ("statistic", "tau")
+"""The same for clipped regret."""
 
 
 def learner_for(
@@ -93,6 +96,8 @@ def _choose(
     """The method named, or the one predicted best from what was declared."""
     if method != "auto":
         return Choice(method, "asked for")
+    if any(options.get(name) is not None for name in REGRET_OPTIONS) and setting == "agnostic":
+        return Choice("regret", "its own parameters are given")
     facts: dict[str, Any] = {name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)}
     if isinstance(concept, VC1Tree):
         if not TREE_OPTIONS.isdisjoint(options):
@@ -171,7 +176,7 @@ def release_rule(learner: Learner, data: Users, *, ledger: BudgetLedger | None =
     noted = (UNCERTIFIED,) if isinstance(concept, VC1Tree) and getattr(learner, "mode", None) == "erm" else ()
     for line in noted:
         warnings.warn(line, AccuracyWarning, stacklevel=3)
-    released = release(learner, data, ledger=ledger, label=label, not_before=not_before)
+    released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
     released = replace(released, warnings=(*released.warnings, *noted))
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away

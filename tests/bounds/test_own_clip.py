@@ -37,7 +37,9 @@ def agnostic(m: int, tau: int, noise: float, enough: int | None = None) -> Certi
 
 
 # The numbers at which the certificate was published to hold are lower where it lapses again: 246 of 16 records, 62 and 63 of 64.
-@pytest.mark.parametrize(("m", "noise", "users"), [(4, 0, None), (16, 0, 285), (64, 0, 70), (16, 0.1, None), (64, 0.1, None), (16, 0.3, None)])
+@pytest.mark.parametrize(
+    ("m", "noise", "users"), [(4, 0, None), (16, 0, 285), (64, 0, 70), (16, 0.1, None), (64, 0.1, None), (16, 0.3, None)]
+)
 @pytest.mark.parametrize("certify", [noisy, regular, agnostic])
 def test_the_own_clip_stays_certified_with_every_larger_number_of_users(m: int, noise: float, users: int | None, certify: object) -> None:
     def fixed(tau: int, enough: int | None = None) -> Certificate:
@@ -88,7 +90,8 @@ def test_a_noisy_count_asks_for_all_clips_it_may_lead_to() -> None:
 
 # On these laws 461 and 258 users fail with probability .35 and .25 at beta .05; 451 and 250 were certified.
 @pytest.mark.parametrize(
-    ("cuts", "epsilon", "m", "neighbours", "failing", "most"), [(1 << 20, "1/2", 5, "add-remove", 500, 700), (1441, 1, 4, "replace", 258, 400)]
+    ("cuts", "epsilon", "m", "neighbours", "failing", "most"),
+    [(1 << 20, "1/2", 5, "add-remove", 500, 700), (1441, 1, 4, "replace", 258, 400)],
 )
 def test_plans_certify_no_number_beyond_which_the_clip_fails(
     cuts: int, epsilon: object, m: int, neighbours: str, failing: int, most: int

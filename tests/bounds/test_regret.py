@@ -25,7 +25,6 @@ from privpac.bounds import (
     regret_split,
 )
 from privpac.bounds.regret_noise import cells
-from privpac.concepts.statistics import ClipRule
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 
 LOG_SIZE = math.log(1025)

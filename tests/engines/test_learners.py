@@ -21,6 +21,7 @@ from privpac.concepts.representations import HashedPoints
 from privpac.concepts.trees import BranchThresholds, PathTree, PrefixTree, StarTree, Taxonomy, VC1Tree, glue
 from privpac.data import Categories, Integers
 from privpac.distributions import (
+    AveragedHistogram,
     ClippedHistogram,
     CoarseToFineCovariance,
     CoarseToFineGaussian,
@@ -52,6 +53,7 @@ from privpac.learners import (
     TreeLearner,
     TrimmedMean,
     TrimmedSelection,
+    TwoVoices,
     UserAgnosticLearner,
     VotePredictor,
     WithFallback,
@@ -80,6 +82,12 @@ class Case:
 
 
 CASES: dict[str, Case] = {
+    "voices": Case(lambda: TwoVoices(CUTS, 1), method="voices"),
+    "voices stumps capped": Case(lambda: TwoVoices(pp.Stumps(), 1, max_records=3), "x z"),
+    "voices intervals": Case(lambda: TwoVoices(pp.Intervals(), 1, neighbours="replace")),
+    "voices points of categories": Case(lambda: TwoVoices(pp.Points(), 1), "kind"),
+    "voices rectangles": Case(lambda: TwoVoices(pp.Rectangles({"a": Integers(0, 1), "b": Integers(0, 1)}), 1), "a b"),
+    "voices by item": Case(lambda: TwoVoices(CUTS, 1, unit="item"), user=False),
     "regret": Case(lambda: RegretSelection(CUTS, 1), law=False, method="regret"),
     "regret stumps capped": Case(lambda: RegretSelection(pp.Stumps(), 1, max_records=3, public_n_users=30), "x z"),
     "regret intervals": Case(lambda: RegretSelection(pp.Intervals(), 1, public_n_users=30)),
@@ -134,6 +142,7 @@ CASES: dict[str, Case] = {
         lambda: HypothesisSelector([[1] * 10, [1] * 5 + [3] * 5], 1, records_per_user=4, candidates_are="public"), label=False
     ),
     "cover": Case(lambda: CoverLearner("discrete", 4, alpha="1/2", records_per_user=2), "kind", label=False),
+    "averaged histogram": Case(lambda: AveragedHistogram(1), "x kind", label=False, law=False),
     "histogram": Case(lambda: ClippedHistogram(1, max_records=4), "x kind", label=False, law=False),
     "histogram in one stage": Case(lambda: ClippedHistogram(1, max_records=4, stages=1), label=False, law=False),
     "coarse mean": Case(lambda: CoarseToFineMean(2, radius=10, records_per_user=4), "x", label=False, law=False),

@@ -25,7 +25,7 @@ from privpac.concepts.statistics import Exceeds, Mean, Regret, root_clip
 from privpac.concepts.trees import PrefixTree
 from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData, Users
 from privpac.data.build import declare
-from privpac.distributions import ClippedHistogram
+from privpac.distributions import AveragedHistogram, ClippedHistogram
 from privpac.engines.faults import faults_of
 from privpac.engines.java import find_java
 from privpac.engines.spark_check import _value_test, survey
@@ -268,6 +268,7 @@ LEARNERS: dict[str, tuple[Any, str, bool]] = {
     "prefixes of an open vocabulary": (TreeLearner(PrefixTree(3), 3, "1e-2", mode="erm", max_records=4), "place", True),
     "pairs of rules": (PairwiseSelection(pp.Thresholds(), 1, tau=2), "x", True),
     "agreement": (AgreementLearner(pp.Thresholds(), 3, delta="1e-2", seed=bytes(32)), "x", True),
+    "averaged histogram": (AveragedHistogram(1), "x kind", False),
     "histogram": (ClippedHistogram(1, max_records=4, stages=1), "x kind", False),
 }
 
@@ -326,12 +327,12 @@ def test_what_spark_finds_good_is_good(spark: Any) -> None:
 def test_faults_of_ids_and_labels_are_left_to_python(spark: Any) -> None:
     for who, y in (("", True), (None, True), ("a", None)):
         frame = spark.createDataFrame([(who, 1, y)], "who string, x int, y boolean")
-        rows, doubtful = survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))
+        rows, doubtful, _ = survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))
         assert rows == 1
         assert doubtful is not None
     frame = spark.createDataFrame([("a", 1, 2)], "who string, x int, y int")
     assert survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))[1] is not None
-    assert survey(frame, declare("who", {"x": DOMAIN}, None, "raise", None)) == (1, None)
+    assert survey(frame, declare("who", {"x": DOMAIN}, None, "raise", None)) == (1, None, True)
 
 
 # Java

@@ -169,6 +169,8 @@ def test_auto_follows_the_setting() -> None:
     assert isinstance(learner_for(pp.Thresholds(), epsilon=1, neighbours="replace"), pp.TwoVoices)
     assert isinstance(learner_for(pp.Thresholds(), epsilon=1, method="regret"), RegretSelection)
     assert isinstance(learner_for(pp.Thresholds(), epsilon=1, setting="realizable"), RealizableSelection)
+    for own in ({"statistic": "mean"}, {"tau": 3}):
+        assert isinstance(learner_for(pp.Thresholds(), epsilon=1, **own), RegretSelection), "who gives its parameters has chosen it"
     by_mean = learner_for(pp.Thresholds(), epsilon=1, method="mean", levels=10)
     assert isinstance(by_mean, RegretSelection)
     assert (by_mean.statistic, by_mean.levels) == ("mean", 10)

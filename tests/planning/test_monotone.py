@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def users(target: Any, row: str, m: int) -> float:
 
 
 def rises(numbers: list[float]) -> bool:
-    return any(later > earlier for earlier, later in zip(numbers, numbers[1:]))
+    return any(later > earlier for earlier, later in pairwise(numbers))
 
 
 def broken(target: Any, parts: int = 1) -> set[tuple[str, str]]:

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
+from privpac.bounds.agreement import CLEAR
 from privpac.concepts import AddressTree, PathTree, PrefixTree, StarTree, Thresholds
 from privpac.data import Integers, UserData
 from privpac.distributions.cover_learner import CoverLearner
@@ -37,7 +38,7 @@ from privpac.planning.protocol_models import local_winner, protocol_simulations,
 from privpac.planning.simulated import least_users
 from privpac.planning.tree_models import TreeSimulation
 from privpac.planning.trees import tree_target
-from privpac.protocols.analyzer import BETA, decode_counts, decode_reports
+from privpac.protocols.analyzer import decode_counts, decode_reports
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.shuffle import ShuffleSelection
 from privpac.testing import SeededRng, insecure_randomness
@@ -335,7 +336,7 @@ def test_local_runs_are_decoded_as_the_analyzer_does() -> None:
             rng = SeededRng(9)
             real = np.mean(
                 [
-                    decode_reports(select, [select.report(None if i < 0 else i, rng) for i in items.tolist()], float(BETA)) == 19
+                    decode_reports(select, [select.report(None if i < 0 else i, rng) for i in items.tolist()], float(CLEAR)) == 19
                     for _ in range(60)
                 ]
             )
@@ -352,7 +353,7 @@ def test_shuffled_runs_are_decoded_as_the_analyzer_does() -> None:
             rng, right = SeededRng(4), []
             for _ in range(24):
                 sent = [bucket for i in items.tolist() for bucket in select.messages(None if i < 0 else i, rng)]
-                right.append(decode_counts(select, select.counts(sent, n), n, float(BETA)) == 5)
+                right.append(decode_counts(select, select.counts(sent, n), n, float(CLEAR)) == 5)
         assert abs(mine - np.mean(right)) < 6 * math.sqrt(0.25 / 300 + 0.25 / 24)
         assert mine > 0.05
 

@@ -102,7 +102,13 @@ class Refutation:
         found = [
             {"n_users": a.n_users, "failure": a.failure.probability, "standard_error": a.failure.error, "law": a.law} for a in self.attacks
         ]
-        return {"claim": self.claim.name, "certified": self.claim.n_users, "beta": self.claim.beta, "refuted": self.refuted, "attacks": found}
+        return {
+            "claim": self.claim.name,
+            "certified": self.claim.n_users,
+            "beta": self.claim.beta,
+            "refuted": self.refuted,
+            "attacks": found,
+        }
 
     def __str__(self) -> str:
         worst, verdict = self.worst, "refuted" if self.refuted else "not refuted"

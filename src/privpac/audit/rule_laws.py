@@ -129,8 +129,8 @@ STARTS: tuple[Point, ...] = (
 class Votes:
     """What users add up to, and the law of the output.
 
-    ``cast(mistakes, records)``: integers of every user (rows), from the mistakes of all groups; ``law(totals, copies)``: probabilities of the
-    groups, rows by rows.  ``rate``: the weight of group g is its copies times ``exp(-rate total_g)`` and nothing else, if not ``None``.
+    ``cast(mistakes, records)``: integers of every user (rows), from the mistakes of all groups; ``law(totals, copies)``: probabilities of
+    the groups, rows by rows.  ``rate``: the weight of group g is its copies times ``exp(-rate total_g)`` and nothing else, if not ``None``.
     """
 
     cast: Callable[[Ints, int], Ints]
@@ -260,7 +260,8 @@ class _Trial:
         if "public_n_users" in given:
             given["public_n_users"] = n  # the clip follows the number of users
         target = self.target
-        return LEARNERS[self.row.split(",")[0]](**{"concept": target.concept, "epsilon": target.epsilon, "neighbours": target.neighbours} | given)
+        common: dict[str, Any] = {"concept": target.concept, "epsilon": target.epsilon, "neighbours": target.neighbours}
+        return LEARNERS[self.row.split(",")[0]](**common | given)
 
     def failure(self, point: Point, n: int) -> Failure:
         law, learner = self.law(point), self.learner(n)
@@ -348,8 +349,8 @@ def _mean(values: Floats) -> Failure:
 def rule_claims(target: Target, records_per_user: int, *, rows: tuple[str, ...] | None = None) -> list[Claim]:
     """The certified rows of a plan for cut-offs, each with the learner that its certificate names.
 
-    Left out: rows without a number, those whose output depends on an estimate (``user agnostic selection`` for some numbers of records), and
-    methods that have no law (the search, the reduction).
+    Left out: rows without a number, those whose output depends on an estimate (``user agnostic selection`` for some numbers of records),
+    and methods that have no law (the search, the reduction).
 
     >>> from privpac.data import Integers
     >>> from privpac.planning.plan import rule_target

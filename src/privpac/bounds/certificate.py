@@ -147,12 +147,12 @@ def numbers_up_to(limit: int) -> list[int]:
     >>> numbers_up_to(40)[:12]
     [40, 36, 32, 30, 28, 26, 24, 22, 20, 18, 16, 15]
     """
-    return [k << shift for shift in reversed(range(limit.bit_length())) for k in range(15, 0 if shift == 0 else 7, -1) if k << shift <= limit]
+    return [
+        k << shift for shift in reversed(range(limit.bit_length())) for k in range(15, 0 if shift == 0 else 7, -1) if k << shift <= limit
+    ]
 
 
-def fewest(
-    records: int, certify: Callable[[int], Certificate], at_least: Callable[[int], float], within: int | None = None
-) -> Certificate:
+def fewest(records: int, certify: Callable[[int], Certificate], at_least: Callable[[int], float], within: int | None = None) -> Certificate:
     """The number of records to read, at most those given (and :data:`MOST_READ`), that certifies the fewest users.
 
     ``at_least(records)`` is a number of users below which nothing is certified, to save proofs; ``within``: a number of users of which only

@@ -158,9 +158,9 @@ def least_users(
     tau = chosen.numerator if chosen.denominator == 1 else chosen
     bound = ("split", "chernoff")[int(column)]
     # The clip follows the records per user and not n; both conditions stay true for more users.
-    return Certificate.upper(
-        int(found) if found < LIMIT else None, method, assumption, tau=tau, bound=bound, records_per_user=m
-    ).run_with(tau=tau, records_per_user=m)
+    return Certificate.upper(int(found) if found < LIMIT else None, method, assumption, tau=tau, bound=bound, records_per_user=m).run_with(
+        tau=tau, records_per_user=m
+    )
 
 
 def _cut_off(tau: Array, m: int, a0: float, a1: float, w: float) -> Array:

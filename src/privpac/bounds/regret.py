@@ -121,7 +121,8 @@ def certify_regret_agnostic(
     ``w = min_s max{theta' gamma - (e**theta' - 1 - theta') v, (1 - e**-theta') gamma - (e**theta' + e**-theta' - 2) u}``.
     The minimum runs over cells of ratio 1.01 in ``s`` (each quantity at its worse end), ``theta'`` up to ``theta``;
     rounding to ``levels`` steps costs ``exp(theta'/levels)`` when ``tau`` does not divide them.  ``n_users`` is ``None`` when ``w <=
-    0``, as for ``tau = ceil(sqrt m)``, whose coin bias is real.  ``enough``: the search for ``theta'`` ends once so many users are certified.
+    0``, as for ``tau = ceil(sqrt m)``, whose coin bias is real.  ``enough``: the search for
+    ``theta'`` ends once so many users are certified.
     """
     m, clip = positive_int(records_per_user, "records_per_user", maximum=1 << 50), positive_int(tau, "tau")
     if clip > m:

@@ -15,10 +15,10 @@ from typing import Any
 from privpac.errors import ParameterError
 from privpac.planning.families import FamilyTarget
 from privpac.planning.inverse import InversePlan, least_for
-from privpac.planning.outlook import Simulation, enough_for, epsilon_found, measure_of, rows_of, simulable, simulations
+from privpac.planning.outlook import enough_for, epsilon_found, measure_of, rows_of, simulable, simulations
 from privpac.planning.plan import MAX_EPSILON, STANDARD_RECORDS, Plan, plan_target
-from privpac.planning.predict import Prediction
 from privpac.planning.rule_models import MOST_RECORDS
+from privpac.planning.simulated import MeanSimulation, Prediction
 from privpac.planning.trees import TreeTarget
 
 __all__ = ["Curves"]
@@ -146,7 +146,7 @@ class Curves:
     # Predictions
 
     @cached_property
-    def simulation(self) -> Simulation | None:
+    def simulation(self) -> MeanSimulation | None:
         """The recommended method on its model; None where it cannot be simulated."""
         wanted = {row.method for row in rows_of(self.planned.rows, self.method)}
         return next((found for found in simulations(self.target, self._asked.setting) if found.method in wanted), None)

@@ -37,21 +37,28 @@ _RANGES = {"alpha": (1e-4, 0.9), "epsilon": (1e-3, float(MAX_EPSILON))}
 class InverseRow:
     """One method: the least value for each number of records per user; None where nothing is certified.
 
-    ``kind`` as in :class:`PlanRow`; a predicted row names its model in ``assumption``.
+    ``kind``, ``states`` and ``standard_error`` as in :class:`PlanRow`; a predicted row names its model in ``assumption``.
     """
 
     method: str
     kind: str
     values: tuple[Fraction | None, ...]
     assumption: str = ""
+    note: str = ""
+    states: str = ""
+    standard_error: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         values = [None if v is None else float(v) for v in self.values]
-        return {"method": self.method, "kind": self.kind, "assumption": self.assumption, "values": values}
+        shown = {"method": self.method, "kind": self.kind, "assumption": self.assumption, "values": values}
+        if self.standard_error is None:
+            return shown
+        return {**shown, "note": self.note, "states": self.states, "standard_error": self.standard_error}
 
     def words(self) -> str:
         """What the row rests on, in a line."""
-        return f"{self.method}: assumes {self.assumption}" if self.assumption else self.method
+        said = [*([f"assumes {self.assumption}"] if self.assumption else []), *([self.note] if self.note else [])]
+        return f"{self.method}: {'; '.join(said)}" if said else self.method
 
     def cells(self) -> list[str]:
         """The numbers as they are printed."""

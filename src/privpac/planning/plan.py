@@ -54,6 +54,10 @@ class PlanRow:
     assumption: str
     n_users: tuple[int | None, ...]
     note: str = ""
+    states: str = ""
+    """Of a prediction: what is so at these numbers (a mean, not a probability)."""
+    standard_error: float | None = None
+    """Of a prediction, as a share; 0 where every comparison was clear."""
     certificates: tuple[Certificate | None, ...] = field(default=(), compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,6 +67,7 @@ class PlanRow:
             "assumption": self.assumption,
             "n_users": list(self.n_users),
             "note": self.note,
+            **({} if self.standard_error is None else {"states": self.states, "standard_error": self.standard_error}),
         }
 
     def words(self) -> str:
@@ -226,7 +231,7 @@ def plan_target(target: Any, sizes: Iterable[int], shown: dict[str, str], settin
 
     A target is a frozen dataclass with fields ``alpha`` and ``epsilon`` and ``methods(setting)``, a list of (name, certify(m) ->
     Certificate, what else is assumed, kind).  It may have ``recommend(n_users, records_per_user) -> Choice`` (else the method with the
-    fewest certified users is recommended), ``simulations(setting) -> list[Simulation]`` for predictions, and a ``note``.  ``shown``: the
+    fewest certified users is recommended), ``simulations(setting) -> list[MeanSimulation]``, and a ``note``.  ``shown``: the
     numbers as they were typed.
     """
     records = tuple(sizes)
@@ -248,4 +253,4 @@ def plan_row(method: str, certify: Callable[[int], Certificate], sizes: Iterable
             found.append(certificate)
             assumption = certificate.assumption + also
     numbers = tuple(None if certificate is None else certificate.n_users for certificate in found)
-    return PlanRow(method, kind, assumption, numbers, note, tuple(found))
+    return PlanRow(method, kind, assumption, numbers, note, certificates=tuple(found))

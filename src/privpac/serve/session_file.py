@@ -35,13 +35,14 @@ from privpac.guarantee import Guarantee
 from privpac.learners.session import PredictionSession
 from privpac.ledger import BudgetLedger
 from privpac.released import write_durably
+from privpac.serve.keys import exposed
 
 __all__ = ["SECRET_VARIABLE", "load_session", "new_secret", "operator_secret", "rule_name", "save_session"]
 
 SECRET_VARIABLE = "PRIVPAC_SESSION_KEY"
 _MAGIC, _FORMAT, _VERSION = b"PPMSESS1", "privpac.session", 1
 _MAX_FILE, _MAX_HEADER = 1 << 26, 1 << 12
-_LOG_N = 17
+_LOG_N, _MAX_SECRET = 17, 4096
 _REFUSED = "wrong key or a damaged file; nothing was read from it"
 
 
@@ -64,7 +65,10 @@ def operator_secret(key_file: str | os.PathLike[str] | None = None) -> str:
     """The secret from a key file or, without one, from the environment variable ``PRIVPAC_SESSION_KEY``."""
     if key_file is not None:
         try:
-            text = Path(key_file).read_text().strip()
+            with open(key_file) as file:
+                if exposed(os.fstat(file.fileno())):
+                    raise ParameterError(f"others may read the key file {str(key_file)!r}; make it yours alone with: chmod 600")
+                text = file.read(_MAX_SECRET).strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not text"
             raise ParameterError(f"cannot read the key file {str(key_file)!r}: {reason}") from None

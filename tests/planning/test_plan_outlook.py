@@ -36,7 +36,7 @@ def planned() -> Plan:
 
 
 def test_the_recommendation_has_the_fewest_typical_users(planned: Plan) -> None:
-    typical = {row.method: row.n_users[1] for row in planned.predicted}
+    typical: dict[str, Any] = {row.method: row.n_users[1] for row in planned.predicted}
     found = planned.recommendation
     assert found is not None
     assert typical[ROWS[found.method]] <= CLEARLY * min(n for method, n in typical.items() if method != "realizable selection")

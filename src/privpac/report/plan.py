@@ -277,7 +277,8 @@ def _runs(view: Curves) -> str:
     found = runs(view.planned, view.records)
     if not found:
         return ""
-    rows = "".join(f"<p>{html.escape(row)}</p><pre style='white-space:pre-wrap'>{html.escape(run['command'])}</pre>" for row, run in found.items())
+    look = "white-space:pre-wrap"
+    rows = "".join(f"<p>{html.escape(row)}</p><pre style='{look}'>{html.escape(run['command'])}</pre>" for row, run in found.items())
     return (
         f"<section><h2>How to run it</h2><p class='quiet'>What is certified for people with {_holding(view)} is certified for the learner "
         f"with exactly these parameters. Put in your own names for the words in capitals.</p>{rows}</section>"

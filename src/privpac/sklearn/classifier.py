@@ -110,7 +110,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             max_records=self.max_records,
             public_n_users=self.public_n_users,
             records_per_user=self.records_per_user,
-            delta=self.delta if self.tree is not None or takes(self.method, "delta") else None,
+            # None where the method has no use for one and none was meant; a delta that was meant is refused with the others.
+            delta=self.delta if takes(self.method, "delta") or self.method == "auto" or self.delta != 0 else None,
         )
         released = self._release(learner, columns, target, groups, features)
         # "Nothing" is a covered output: the fit stands, and predict says that there is no rule.

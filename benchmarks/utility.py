@@ -2,9 +2,9 @@
 
     python benchmarks/utility.py [--quick | --full] [--markdown] [--plots docs/img] [--workers 1]
 
-All columns protect whole users (add-remove, epsilon 1): averaging each user's mistakes; the clip sqrt(m) whatever the number of
-users; the default with the number of users declared and with a noisy count; one record per user (smallest hash); and counting
-users with more than t mistakes, t chosen for the *known* least error.  Data are seeded; the mechanism is never sampled: every
+All columns protect whole users (add-remove, epsilon 1): the default, two voices; averaging each user's mistakes; the clip sqrt(m)
+whatever the number of users; clipped regret with the number of users declared and with a noisy count; one record per user (smallest
+hash); and counting users with more than t mistakes, t chosen for the *known* least error.  Data are seeded; the mechanism is never sampled: every
 figure is an expectation over the exact law of the output.  "Users needed" is found by doubling and bisection on data sets whose
 first n users are used; the noisy count's law is exact where the clip takes few values, else 8 quantiles stand for it.
 
@@ -37,14 +37,16 @@ from privpac.concepts.statistics import ClipRule, Exceeds, root_clip
 from privpac.data import UserData
 from privpac.learners.base import profile_of
 from privpac.learners.regret import RegretSelection
+from privpac.learners.voices import TwoVoices
 
 ALPHA, BETA, EPSILON = 0.02, 0.1, Fraction(1)
 RECORDS = (4, 16, 64, 256)
 COLUMNS = {
+    "voices": "default: two voices",
     "mean": "per-user mean",
     "sqrt": "clip sqrt(m)",
-    "default": "default, N declared",
-    "count": "noisy count",
+    "default": "regret, N declared",
+    "count": "regret, noisy count",
     "one": "one record per user",
     "exceeds": "more than t, noise known",
 }
@@ -93,6 +95,9 @@ def laws(column: str, world: World, data: UserData, best_error: float, alpha: fl
         eta = Fraction(best_error).limit_denominator(10**6)
         yield 1.0, world.concept.profile(data, Exceeds(lambda m: tolerance(m, eta, Fraction(alpha)))), float(EPSILON)
         return
+    if column == "voices":
+        yield from voices(TwoVoices(world.concept, EPSILON), data)
+        return
     chosen: dict[str, Callable[[], RegretSelection]] = {
         "mean": lambda: RegretSelection(world.concept, EPSILON, statistic="mean"),
         "one": lambda: RegretSelection(world.concept, EPSILON, statistic="mean"),
@@ -107,6 +112,24 @@ def laws(column: str, world: World, data: UserData, best_error: float, alpha: fl
     points = count_points(learner, bound.concept.bits, n, sizes[:5]) if column == "count" else [(1.0, n)]
     for p, value in points:
         yield p, profile_of(bound, learner.statistic_for(bound, value)), rate
+
+
+def voices(learner: TwoVoices, data: UserData) -> list[tuple[float, Profile, float]]:
+    """Both voices as laws over rules, with their shares of the one law over pairs."""
+    scores, rate = learner.scores(learner.bind(data)), float(learner.rate(learner.epsilon, learner.levels))
+    half = len(scores.steps) // 2
+    parts = [Profile(scores.steps[:half]), Profile(scores.steps[half:])]
+    logs = np.array([log_weight(part, rate) for part in parts])
+    shares = np.exp(logs - logs.max())
+    return [(float(share), part, rate) for share, part in zip(shares / shares.sum(), parts)]
+
+
+def log_weight(profile: Profile, rate: float) -> float:
+    """The logarithm of the sum of ``e**(-rate * score)``."""
+    ends = [np.append(s.starts[1:].astype(float), float(s.end + 1)) - s.starts.astype(float) for s in profile.steps]
+    counts, scores = np.concatenate(ends), np.concatenate([s.scores for s in profile.steps])
+    least = int(scores.min())
+    return float(np.log(np.sum(counts * np.exp(-rate * (scores - least))))) - rate * least
 
 
 def risk(column: str, world: World, data: UserData, alpha: float = ALPHA) -> tuple[float, float]:
@@ -200,13 +223,15 @@ def law_check() -> float:
     """Largest difference between the probabilities used here and the library's exact law, on one data set."""
     model = MODELS["label noise 0.1"]
     data = model.users(model.draw(np.random.default_rng(5), 60, 16))
-    learner = RegretSelection(model.concept, EPSILON, public_n_users=60)
-    exact = learner.law(data)
-    bad, mean = risk("default", model, data)
-    chances = [float(exact.prob(u)) for u in range(model.concept.size)]
-    return max(
-        abs(bad - math.fsum(p for p, e in zip(chances, model.excess) if e > ALPHA)), abs(mean - float(np.dot(chances, model.excess)))
-    )
+    off = []
+    for column, exact in (
+        ("default", RegretSelection(model.concept, EPSILON, public_n_users=60).law(data)),
+        ("voices", TwoVoices(model.concept, EPSILON).rule_law(data)),
+    ):
+        bad, mean = risk(column, model, data)
+        chances = [float(exact.prob(u)) for u in range(model.concept.size)]
+        off += [abs(bad - math.fsum(p for p, e in zip(chances, model.excess) if e > ALPHA)), abs(mean - float(np.dot(chances, model.excess)))]
+    return max(off)
 
 
 @dataclass
@@ -287,15 +312,15 @@ def plots(folder: Path, users: dict[tuple[str, int], dict[str, Any]], excess: di
     import matplotlib.pyplot as plt
 
     folder.mkdir(parents=True, exist_ok=True)
-    marks = {"mean": "s", "default": "o", "one": "^", "exceeds": "v", "sqrt": "d"}
-    colours = {"mean": "tab:blue", "default": "tab:red", "one": "tab:gray", "exceeds": "tab:green", "sqrt": "tab:orange"}
+    marks = {"mean": "s", "voices": "o", "default": "x", "one": "^", "exceeds": "v", "sqrt": "d"}
+    colours = {"mean": "tab:blue", "voices": "tab:red", "default": "tab:purple", "one": "tab:gray", "exceeds": "tab:green", "sqrt": "tab:orange"}
 
     def line(axes: Any, column: str, x: Any, y: Any) -> None:
         axes.loglog(x, y, color=colours[column], marker=marks[column], markersize=4, linewidth=1.2, label=COLUMNS[column])
 
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
     for axes, (name, m) in zip(panels, CURVES):
-        for column in ("mean", "default", "one", "sqrt"):
+        for column in ("mean", "voices", "default", "one", "sqrt"):
             line(axes, column, USERS, [max(excess[name, m, n][column], 1e-5) for n in USERS])
         axes.set_title(f"{name}, m = {m}", fontsize=9)
         axes.set_xlabel("users")
@@ -305,7 +330,7 @@ def plots(folder: Path, users: dict[tuple[str, int], dict[str, Any]], excess: di
     figure.tight_layout()
     figure.savefig(folder / "utility-excess.png", dpi=90)
     figure, axes = plt.subplots(figsize=(4.4, 3.2))
-    for column in ("one", "mean", "exceeds", "default"):
+    for column in ("one", "mean", "exceeds", "voices"):
         kept = [(m, users["label noise 0.1", m][column]) for m in RECORDS if users["label noise 0.1", m][column] is not None]
         line(axes, column, *zip(*kept))
     axes.set_title("label noise 0.1, excess <= 0.02 w.p. 0.9, epsilon 1", fontsize=8)

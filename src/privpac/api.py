@@ -30,6 +30,7 @@ from typing import Any
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Users
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
 from privpac.exact import Rational, rational
@@ -44,9 +45,15 @@ from privpac.released import Released
 __all__ = ["METHODS", "Released", "learn", "learner_for", "load", "release_rule"]
 
 UNCERTIFIED = (
-    "the node of fewest mistakes (mode 'erm'): private whatever the labels, but accuracy is certified only if some node is right for "
-    "every record (setting='realizable')"
+    "the node of fewest mistakes (mode 'erm'): private whatever the labels, but no accuracy is certified; it is if some node is right for "
+    "every record (setting='realizable'), or by selection where the nodes can be counted (a taxonomy, networks, declared values)"
 )
+
+TREE_OPTIONS = {"mode", "selector", "epsilon1", "hi", "K", "parts", "users_per_part", "alpha", "beta", "strict"}
+"""Parameters that only the tree learner has: who gives one has chosen it."""
+
+REGRET_OPTIONS = ("statistic", "tau")
+"""The same for clipped regret."""
 
 
 def learner_for(
@@ -65,11 +72,13 @@ def learner_for(
         raise ParameterError(f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}")
     given = {name: value for name, value in options.items() if value is not None}
     chosen = _choose(concept, epsilon, method, setting, neighbours, given).method
+    if method == "auto" and chosen != "tree":
+        given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure and needs none
     if chosen == "tree":
         concept = as_tree(concept, {})
         given.setdefault("mode", "erm" if setting == "agnostic" else "closure")
     elif isinstance(concept, VC1Tree):
-        raise ParameterError(f"a tree is learned by the method 'tree' (or 'auto'), got {method!r}")
+        concept = TreeNodes(concept)
     common = {
         "tree" if chosen == "tree" else "concept": concept,
         "epsilon": rational(epsilon, "epsilon", above=0),
@@ -86,8 +95,12 @@ def _choose(
     """The method named, or the one predicted best from what was declared."""
     if method != "auto":
         return Choice(method, "asked for")
+    if any(options.get(name) is not None for name in REGRET_OPTIONS) and setting == "agnostic":
+        return Choice("regret", "its own parameters are given")
     facts: dict[str, Any] = {name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)}
     if isinstance(concept, VC1Tree):
+        if not TREE_OPTIONS.isdisjoint(options):
+            return Choice("tree", "its own parameters are given")
         facts["delta"] = options.get("delta") or 0
     return choose_method(concept, epsilon=epsilon, neighbours=neighbours, setting=setting, **facts)
 
@@ -112,9 +125,9 @@ def learn(
     ``method=`` names a method, further options are those of its learner.  With a ``ledger`` the result says what is left.
     ``records_per_user=``, and ``users=`` or ``population=``, say more about the people for the choice of a method (``choose_method``).
 
-    ``concept`` may be a tree (``PrefixTree``, ``Taxonomy``, ...): one node of it is learned by ``TreeLearner``, with ``delta=`` for an
-    open vocabulary.  A realizable setting reduces each user to the deepest positive node (``mode="closure"``), an agnostic one to the
-    node of fewest mistakes (``"erm"``), which is private but has no certificate of accuracy.
+    ``concept`` may be a tree (``PrefixTree``, ``Taxonomy``, ...), one node of which is learned.  A realizable setting reduces each user to
+    the deepest positive node (``TreeLearner``, ``mode="closure"``).  An agnostic one selects among all nodes where they can be counted;
+    an open vocabulary takes ``delta=`` and reduces each user to the node of fewest mistakes (``mode="erm"``), without a certificate.
 
     **Guarantees.** ``(epsilon, 0)``-DP (trees: ``(epsilon, delta)``) per user for the chosen relation (per record, with an
     ``ItemLevelWarning``, when the data have no user column).  Schema errors are raised before anything is spent; afterwards
@@ -137,7 +150,7 @@ def learn(
     learner = learner_for(
         as_tree(concept, getattr(data, "features", {})) if choice.method == "tree" else concept,
         epsilon=epsilon,
-        method=choice.method,
+        method="auto" if method == "auto" and isinstance(concept, VC1Tree) else choice.method,
         setting=setting,
         neighbours=neighbours,
         unit=unit,

@@ -265,10 +265,11 @@ class _Task:
     def _decoder(self, data: Any) -> Callable[[Any, Any], str]:
         bound = self.subject.bind(self.build(data)) if isinstance(self.subject, Learner) and self.build else None
         concept = getattr(bound, "concept", None)
+        said = getattr(self.subject, "outcome_text", lambda concept, value: str(concept.decode(value)))
 
         def one(value: Any) -> str:
             plain_id = isinstance(value, int) and not isinstance(value, bool)
-            return str(concept.decode(value)) if concept is not None and plain_id else value if isinstance(value, str) else repr(value)
+            return said(concept, value) if concept is not None and plain_id else value if isinstance(value, str) else repr(value)
 
         return lambda first, last: one(first) if first == last else f"{one(first)} ... {one(last)}"
 

@@ -26,6 +26,8 @@ from privpac.concepts import (
     Rectangles,
     Stumps,
     Thresholds,
+    TreeNodes,
+    VC1Tree,
 )
 from privpac.concepts.base import ConceptClass
 from privpac.data import Domain, Integers, UserData
@@ -50,6 +52,7 @@ CLASSES: dict[str, tuple[ConceptClass, Mapping[str, Domain]]] = {
     "disjunctions": (Disjunctions(PLANE), PLANE),
     "finite": (FiniteClass(np.array([[0, 0, 1], [1, 0, 1], [1, 1, 0], [1, 1, 0]]), LINE["x"]), LINE),
     "parities": (Parities(PLANE), PLANE),
+    "nodes of a tree": (TreeNodes(VC1Tree.from_matrix([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]], root=0)), LINE),
     "decision lists": (DecisionLists(PLANE, length=2), PLANE),
     "halfspaces": (Halfspaces({"a": Integers(0, 1), "b": Integers(0, 1)}, weights=1, cuts=2), PLANE),
 }

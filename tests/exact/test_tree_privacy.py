@@ -21,6 +21,7 @@ from privpac.exact import ExpSum, dyadic_base
 from privpac.law import BOTTOM, Law
 from privpac.learners.tree import TreeLearner
 from privpac.learners.tree_law import NamedParts, NodeChoice
+from privpac.mechanisms.laplace import Laplace
 
 MODES: tuple[Mode, ...] = ("closure", "exact", "erm")
 
@@ -212,3 +213,51 @@ def test_an_open_vocabulary_is_private() -> None:
     audit = audit_exact(learner, datasets(kinds, 3), build=build)
     assert audit.holds
     assert not audit_exact(learner, datasets(kinds, 3), build=build, neighbours="add-remove", epsilon="0.1", delta="0.01").holds
+
+
+# Ranks that follow the number of users
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_ranks_that_follow_a_public_number_are_private(neighbours: str) -> None:
+    """Twelve users, so that both ranks lie above their constants."""
+    learner = configured(SMALL, 1, "0.05", mode="erm", neighbours=neighbours, public_n_users=12 if neighbours == "add-remove" else None)
+    kinds = [(), ((0, 1),), ((1, 1), (1, 1)), ((2, 1),)]
+    crowds = [(kinds[2],) * 11, (kinds[2],) * 8 + (kinds[3],) * 3]
+    universe = {tuple(sorted((*crowd, kind))) for crowd in crowds for kind in kinds}
+    if neighbours == "add-remove":
+        universe |= {tuple(sorted(crowd)) for crowd in crowds}
+    assert audit_exact(learner, universe, build=people).holds
+
+
+def test_the_noisy_count_and_the_node_together_keep_epsilon() -> None:
+    """The ranks follow what the count said, not the users."""
+    learner = configured(SMALL, 2, "0.05", mode="erm")
+    assert learner.needs_count
+    assert learner.epsilon_count + learner.split.epsilon1 + learner.split.epsilon2 == learner.guarantee.epsilon == 2
+    kinds = [(), ((0, 1),), ((1, 1), (1, 1)), ((2, 1),)]
+
+    def law(users: Dataset) -> Law:
+        data, most = people(users), 600
+        count = Laplace(learner.epsilon_count, 1, unit="user", neighbours="add-remove").law(len(users), bounds=(0, most))
+        return count.bind(lambda n: learner.law(data, given=n // 200 * 200).map(lambda node: (n // 200, node)))
+
+    ranks = {learner._ranks(n) for n in range(0, 601, 200)}
+    assert len(ranks) > 2
+    universe = {tuple(sorted((*crowd, *more))) for crowd in [(), (kinds[2],) * 6] for more in [(), *((kind,) for kind in kinds)]}
+    audit = audit_exact(law, universe, neighbours="add-remove", epsilon=2, delta="0.05")
+    assert audit.holds, audit.explain()
+
+
+def test_ranks_that_follow_the_true_number_of_users_are_caught() -> None:
+    """The mistake that the count exists for: a user without records moves both ranks at once, hi by 1 and K by 2."""
+    path = VC1Tree.from_matrix([[0], [1]], root=0)
+
+    def law(users: Dataset) -> Law:
+        learner = configured(path, 1, mode="erm", public_n_users=14 * len(users) // 5)
+        return learner.law(UserData.from_users([list(user) for user in users], features={"x": Integers(0, 0)}))
+
+    crowd = (((0, 1),),) * 62
+    audit = audit_exact(law, [crowd, ((), *crowd)], neighbours="add-remove", epsilon=1)
+    assert not audit.holds
+    assert audit.epsilon_found > 1.15

@@ -54,13 +54,13 @@ def test_epsilon_and_a_class_are_enough() -> None:
     assert rule.guarantee == pp.Guarantee("0.1", unit="user", neighbours="add-remove", rho=rule.guarantee.rho)
     assert rule.outcome == "released"
     assert rule.warnings == ()
-    assert set(rule.parameters) == {"class", "size", "statistic", "levels", "noisy_n_users", "epsilon_count"}
+    assert set(rule.parameters) == {"class", "size", "levels"}
 
 
 def test_result_says_rule_unit_relation_and_method() -> None:
     lines = str(pp.learn(people(), pp.Thresholds(), epsilon=1)).splitlines()
     assert len(lines) == 2
-    assert lines[1].startswith("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · clipped-regret selection")
+    assert lines[1].startswith("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · two voices")
 
 
 def test_label_column_gives_the_rule_its_name() -> None:
@@ -74,7 +74,7 @@ def test_with_a_ledger_the_result_says_what_is_left(book: pp.BudgetLedger) -> No
     second = pp.learn(people(), pp.Thresholds(), epsilon="1/2", ledger=book)
     assert first.parameters["budget left"] == "(1.5, 0) of (2, 0)"
     assert "budget left = (1, 0) of (2, 0)" in str(second)
-    assert [spend.label for spend in book.history()] == ["RegretSelection of Thresholds"] * 2
+    assert [spend.label for spend in book.history()] == ["TwoVoices of Thresholds"] * 2
 
 
 def test_a_busy_ledger_does_not_take_a_paid_rule_away(book: pp.BudgetLedger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +165,12 @@ def test_a_user_of_a_million_records_counts_as_one() -> None:
 
 
 def test_auto_follows_the_setting() -> None:
-    assert isinstance(learner_for(pp.Thresholds(), epsilon=1), RegretSelection)
+    assert isinstance(learner_for(pp.Thresholds(), epsilon=1), pp.TwoVoices)
+    assert isinstance(learner_for(pp.Thresholds(), epsilon=1, neighbours="replace"), pp.TwoVoices)
+    assert isinstance(learner_for(pp.Thresholds(), epsilon=1, method="regret"), RegretSelection)
     assert isinstance(learner_for(pp.Thresholds(), epsilon=1, setting="realizable"), RealizableSelection)
+    for own in ({"statistic": "mean"}, {"tau": 3}):
+        assert isinstance(learner_for(pp.Thresholds(), epsilon=1, **own), RegretSelection), "who gives its parameters has chosen it"
     by_mean = learner_for(pp.Thresholds(), epsilon=1, method="mean", levels=10)
     assert isinstance(by_mean, RegretSelection)
     assert (by_mean.statistic, by_mean.levels) == ("mean", 10)
@@ -191,7 +195,7 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"max_records": 0}, ParameterError, "max_records"),
     ({"max_records": "3"}, TypeError, "max_records"),
     ({"public_n_users": -5}, ParameterError, "public_n_users"),
-    ({"tolerance": 1}, ParameterError, "unknown option 'tolerance': RegretSelection takes public_n_users, levels, statistic, tau"),
+    ({"tolerance": 1}, ParameterError, "unknown option 'tolerance': TwoVoices takes levels"),
     ({"method": "realizable", "tau": 1}, ParameterError, "RealizableSelection takes tolerance"),
     ({"method": "mean", "statistic": "regret"}, ParameterError, "unknown option 'statistic'"),
     ({"rng": 3}, ParameterError, "unknown option 'rng'"),

@@ -149,7 +149,7 @@ def test_ledger_is_spent_shown_and_verified(privpac: Command, table: Path) -> No
     assert "budget exhausted" in exhausted
     assert spends() == 2
     shown = privpac("ledger", "show", "b.db").out
-    assert shown.count("RegretSelection") == 2
+    assert shown.count("TwoVoices") == 2
     assert "left (0, 0)" in shown
     assert len(json.loads(privpac("ledger", "show", "b.db", "--json").out)["spends"]) == 2
     head = json.loads(privpac("ledger", "verify", "b.db", "--json").out)["head"]
@@ -443,7 +443,7 @@ def test_plan_prints_a_table_or_json(privpac: Command) -> None:
     assert "lower bound:" in run.out
     assert "predicted:" in run.out
     assert "assumes" in run.out
-    assert "recommended: regret, because" in run.out
+    assert "recommended: voices, because" in run.out
     body = json.loads(privpac("plan", "thresholds", "--domain", 1441, "-m", 4, "-m", 16, "-e", 1, "--setting", "realizable", "--json").out)
     assert body["records_per_user"] == [4, 16]
     assert body["rows"][0]["n_users"] == list(

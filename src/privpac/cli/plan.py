@@ -112,10 +112,8 @@ def plan(
     elif given:
         raise ParameterError(f"{_SHAPES[next(iter(given))]} describes a distribution such as histogram or gaussian, not a rule")
     elif wants_tree(name if name in TREE_RULES or tree is not None else None, tree):
-        if domain or feature or noise or model or population or setting == "agnostic":
-            raise ParameterError(
-                "a tree brings its own domain and is planned for labels without noise: leave out --domain, --feature, --noise"
-            )
+        if domain or feature or noise or model or population:
+            raise ParameterError("a tree brings its own domain: leave out --domain, --feature, --noise, --model and --population")
         what = parse_tree(tree or "")
     else:
         if delta is not None and model is None:

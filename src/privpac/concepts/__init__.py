@@ -33,6 +33,7 @@ _HOME = {
     "Stumps": "stumps",
     "Taxonomy": "trees",
     "Thresholds": "thresholds",
+    "TreeNodes": "trees",
     "TreeRule": "trees",
     "VC1Tree": "trees",
     "Voices": "voices",

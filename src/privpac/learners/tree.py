@@ -3,7 +3,12 @@
 Problem: labels are those of one concept ``h_v(x) = f(x) XOR [node(x) is v or above it]``: thresholds, points of an open vocabulary, the
 place of a target in a hierarchy.  The cost grows with the logarithm of the tree's height and not with its width (seed 003,
 Algorithm 2, corrected: a contradictory part gets the root instead of voting for everything, votes are weighed for the relation
-that is promised, and the ranks are constants instead of shares of the number of users).
+that is promised, and for labels without noise the ranks are constants instead of shares of the number of users).
+
+**Noisy labels** (``mode="erm"``) need shares: noise deepens the nodes of a share of the users, and once those are more than a constant
+``K`` the noise sets the depth, and more users hurt.  Unless given, the ranks then are ``max(hi, n // 5)`` and ``max(K, n // 2)`` for a
+public number ``n`` of parts: declared, known under replace, or a noisy count for ``epsilon / 16``.  Where the nodes can be counted,
+selection over all of them (:class:`~privpac.concepts.trees.nodes.TreeNodes`) is better, and certified for noisy labels too.
 
 Each part (one user, or a group) is reduced to one node; :mod:`privpac.learners.tree_law` draws a depth and then a node.
 
@@ -21,7 +26,7 @@ replace        one user each, or random equal      ``base(epsilon1/2)``     ``ba
 
 One user lies in one part, whatever the number of records, so one part changes (or, with one user per part, appears or vanishes).  The
 random partition reads no data: couple it for both neighbours, then mix.  Trees with one node per level (thresholds) need no votes:
-``epsilon2 = delta = 0``.  A tree of height 0 has one rule, promised (0, 0).
+``epsilon2 = delta = 0``.  A tree of height 0 has one rule, promised (0, 0).  The noisy count composes adaptively with the two draws.
 
 **Accuracy.**  For i.i.d. records labelled by one concept: :mod:`privpac.bounds.trees`.  ``mode="erm"`` runs on noisy labels as well,
 private as ever, but without a certificate for them.
@@ -30,7 +35,7 @@ private as ever, but without a certificate for them.
 from __future__ import annotations
 
 import warnings as python_warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -42,17 +47,19 @@ from privpac.bounds.trees import TreeBudget
 from privpac.concepts.trees.base import Mode, VC1Tree, check_mode
 from privpac.concepts.trees.tally import count_nodes
 from privpac.data import UserData
-from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError
+from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import dyadic_base, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import BOTTOM, Law
 from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, check_users, count_users
-from privpac.learners.tree_accuracy import TreeAccuracy
+from privpac.learners.regret import COUNT_CAP, COUNT_SHARE
+from privpac.learners.tree_accuracy import TreeAccuracy, TreePromises
 from privpac.learners.tree_law import NodeChoice
 from privpac.learners.tree_levels import lists_levels, widest
-from privpac.learners.tree_parts import Partition, all_partitions, draw_partition
+from privpac.learners.tree_parts import BoundTree, Partition, all_partitions, draw_partition
 from privpac.learners.tree_split import SELECTORS, Split
 from privpac.mechanisms.choosing import choosing_law
+from privpac.mechanisms.laplace import Laplace
 from privpac.mechanisms.parameters import read_epsilon
 from privpac.released import Outcome, Released
 from privpac.rng import Rng
@@ -65,18 +72,8 @@ __all__ = ["SELECTORS", "TreeLearner"]
 _SHOWN_BITS = 4096
 
 
-@dataclass(frozen=True, repr=False)
-class BoundTree:
-    """A tree with its columns, the users bound to it, and what is to be said with the result."""
-
-    tree: VC1Tree
-    users: Users
-    label: str
-    warnings: tuple[str, ...]
-
-
 @dataclass(frozen=True)
-class TreeLearner(Learner):
+class TreeLearner(TreePromises, Learner):
     """Learn one node of a tree.  ``epsilon1`` (for the depth), ``hi`` and ``K`` are chosen from public numbers where left out.
 
     With ``alpha`` and ``records_per_user`` declared they are planned for the fewest users (:meth:`plan`), else so that both draws succeed
@@ -121,6 +118,8 @@ class TreeLearner(Learner):
     max_records: int | None = None
     strict: bool = False
     split: Split = field(init=False, repr=False, compare=False)
+    follows: bool = field(init=False, repr=False, compare=False)
+    """Whether the ranks follow the number of parts."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.tree, VC1Tree):
@@ -163,26 +162,30 @@ class TreeLearner(Learner):
 
     def _fill(self) -> None:
         put = object.__setattr__
-        if self.alpha is not None and self.K is None and self.hi is None and self.epsilon1 is None and self._plannable:
-            plan = self._plan()
-            if plan is not None:
-                for name, value in plan.items():
-                    put(self, name, value)
+        given = self.hi is not None or self.K is not None
+        ranked = self.tree.height > 0 and self.selector in ("auto", "exponential") and not self._long
+        put(self, "follows", self.mode == "erm" and ranked and not given)
+        ranks = {"hi": self.hi, "K": None if self.K is None else positive_int(self.K, "K", minimum=0)}
+        if self.alpha is not None and not given and self.epsilon1 is None and self._plannable and (plan := self._plan()) is not None:
+            ranks = {name: plan.pop(name) for name in ranks}
+            for name, value in plan.items():
+                put(self, name, value)
         split = Split.of(
             self.tree.height,
             self.width,
-            self.epsilon,
+            self.epsilon - self.epsilon_count,
             self.delta,
             self.beta,
             self.selector,
             one_way=self.one_way,
             epsilon1=self.epsilon1,
-            hi=self.hi,
-            K=None if self.K is None else positive_int(self.K, "K", minimum=0),
+            **ranks,
         )
-        for name in ("epsilon1", "hi", "K", "selector"):
+        for name in ("epsilon1", "selector") if self.follows else ("epsilon1", "hi", "K", "selector"):
             put(self, name, getattr(split, name))
         put(self, "split", split)
+        if self.needs_count:
+            self._count()  # its own limits on epsilon, before anything is spent
         if split.delta2 > 0:
             choosing_law({}, self.choice(self.tree).r2, split.delta2)  # refuses a delta that is too large, before any data
 
@@ -201,7 +204,7 @@ class TreeLearner(Learner):
         plan = plan_tree(
             height=self.tree.height,
             width=self.width,
-            epsilon=self.epsilon,
+            epsilon=self.epsilon - self.epsilon_count,
             delta=0 if self.width == 1 else self.delta,
             alpha=self.alpha,
             beta=self.beta,
@@ -215,10 +218,7 @@ class TreeLearner(Learner):
 
     @classmethod
     def plan(cls, tree: VC1Tree, epsilon: Any, delta: Any = 0, *, alpha: Any, beta: Any = Fraction(1, 20), **options: Any) -> TreeLearner:
-        """The learner whose depth, ranks and split certify error at most ``alpha`` but for ``beta`` with the fewest users.
-
-        Options are those of the class: ``records_per_user``, ``neighbours``, ...  ``users_needed`` says how many users that is.
-        """
+        """The learner that certifies error at most ``alpha`` but for ``beta`` with the fewest users (``users_needed`` says how many)."""
         return cls(tree, epsilon, delta, alpha=alpha, beta=beta, **options)
 
     # Public numbers
@@ -238,24 +238,46 @@ class TreeLearner(Learner):
         return self.split.epsilon2
 
     @property
+    def _independent(self) -> bool:
+        """A number of parts fixed in advance, and users assigned to them independently."""
+        return self.parts is not None and self.neighbours is Neighbours.ADD_REMOVE
+
+    @property
+    def needs_count(self) -> bool:
+        """Whether a noisy count of the users has to be bought for the ranks."""
+        return self.follows and self.one_way and self.public_n_users is None
+
+    @property
+    def epsilon_count(self) -> Fraction:
+        return self.epsilon * COUNT_SHARE if self.needs_count else Fraction(0)
+
+    def _count(self) -> Laplace:
+        return Laplace(self.epsilon_count, 1, unit=self.unit, neighbours=self.neighbours)
+
+    def _ranks(self, n_parts: int) -> tuple[int, int]:
+        """``hi`` and ``K``, for a public number of parts."""
+        hi, K = self.split.hi, self.split.K
+        return (max(hi, n_parts // 5), max(K, n_parts // 2)) if self.follows else (hi, K)
+
+    @property
     def guarantee(self) -> Guarantee:
         tags: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours}
         if self.tree.height == 0:
             return Guarantee(0, **tags)
         split = self.split
-        total = split.epsilon1 + split.epsilon2
+        total = self.epsilon_count + split.epsilon1 + split.epsilon2
         if split.delta == 0:
-            # Both draws are bounded-range laws; their zCDP parameters add up.
-            return Guarantee(total, rho=(split.epsilon1**2 + split.epsilon2**2) / 8, **tags)
+            # Both draws are bounded-range laws; their zCDP parameters add up, also with that of the count.
+            return Guarantee(total, rho=self.epsilon_count**2 / 2 + (split.epsilon1**2 + split.epsilon2**2) / 8, **tags)
         return Guarantee(total, split.delta, **tags)
 
-    def choice(self, tree: VC1Tree) -> NodeChoice:
-        """The two draws on a bound tree."""
-        split = self.split
+    def choice(self, tree: VC1Tree, n_parts: int = 0) -> NodeChoice:
+        """The two draws on a bound tree, for a public number of parts (which matters to ranks that follow it)."""
+        split, (hi, K) = self.split, self._ranks(n_parts)
         r2 = Fraction(1)  # nothing is paid for votes, so they weigh nothing
         if split.epsilon2 > 0:
             r2 = dyadic_base(split.epsilon2 if self.one_way else split.epsilon2 / 2)
-        return NodeChoice(tree, split.hi, split.K, dyadic_base(split.epsilon1 / 2), r2, split.delta2, split.point)
+        return NodeChoice(tree, hi, K, dyadic_base(split.epsilon1 / 2), r2, split.delta2, split.point)
 
     # Accuracy, from public numbers
 
@@ -267,26 +289,7 @@ class TreeLearner(Learner):
         epsilon1 = split.epsilon1 or self.epsilon
         budget = TreeBudget(self.tree.height, self.width, epsilon1, split.epsilon2, split.delta2, self.one_way, window)
         grouped = (self.parts, self.users_per_part, self._independent, min(self.records_per_user, capped))
-        return TreeAccuracy(budget, split.hi, split.K, *grouped, self.alpha, self.beta)
-
-    @property
-    def _independent(self) -> bool:
-        """A number of parts fixed in advance, and users assigned to them independently."""
-        return self.parts is not None and self.neighbours is Neighbours.ADD_REMOVE
-
-    def failure(self, n_users: int, alpha: Any = None) -> float:
-        """A certified bound on the probability of error above ``alpha`` for this many users (records of one concept, i.i.d.)."""
-        error = None if alpha is None else rational(alpha, "alpha", above=0, below=1)
-        return self.accuracy.failure(positive_int(n_users, "n_users", minimum=0), error)
-
-    @property
-    def users_needed(self) -> int | None:
-        """The fewest users for which this learner certifies ``alpha`` and ``beta``."""
-        return self.accuracy.users_needed
-
-    def alpha_for(self, n_users: int) -> float | None:
-        """The least error certified at ``beta`` for this many users; ``None`` if none is."""
-        return self.accuracy.alpha_for(positive_int(n_users, "n_users", minimum=0))
+        return TreeAccuracy(budget, split.hi, split.K, *grouped, self.alpha, self.beta, certified=not self.follows)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -341,14 +344,27 @@ class TreeLearner(Learner):
             return None
         return draw_partition(count_users(bound.users), self._count_of(bound), rng, independent=self._independent)
 
+    def _public_parts(self, bound: BoundTree) -> int:
+        """The number of parts that ranks follow, without a draw."""
+        if self._partitioned:
+            return self._count_of(bound)
+        return self.public_n_users or 0 if self.one_way else count_users(bound.users)
+
     def law(self, data: Users, *, given: Any = None) -> Law:
-        """The exact law over nodes and ``BOTTOM``; ``given`` is a partition (the part of each user), by default averaged over."""
+        """The exact law over nodes and ``BOTTOM``.
+
+        ``given`` is a partition (the part of each user), by default averaged over; or, where a noisy count is bought, what it said.
+        """
         with python_warnings.catch_warnings():
             python_warnings.simplefilter("ignore", AccuracyWarning)
             bound = self.bind(data)
-        choice = self.choice(bound.tree)
         if self.tree.height == 0:
             return Law.point(bound.tree.root)
+        if self.needs_count:
+            if given is None:
+                raise TooLargeError("the ranks follow a noisy count: pass given=n for the law given n, or declare public_n_users")
+            return self.choice(bound.tree, positive_int(given, "given", minimum=0)).law(self._parts(bound, None))
+        choice = self.choice(bound.tree, self._public_parts(bound))
         if not self._partitioned:
             if given is not None:
                 raise ParameterError("every user is one part: there is no partition to give")
@@ -359,24 +375,25 @@ class TreeLearner(Learner):
         return Law.mixture([(Fraction(1, len(drawn)), choice.law(self._parts(bound, p))) for p in drawn])
 
     def draw(self, bound: BoundTree, rng: Rng) -> Released:
-        node = bound.tree.root
+        node, n_parts, counted = bound.tree.root, 0, {}
+        if self.needs_count:
+            n_parts = min(max(self._count().sample(count_users(bound.users), rng), 0), COUNT_CAP)
+            counted = {"noisy_n_users": n_parts, "epsilon_count": self.epsilon_count}
+        elif self.follows:
+            n_parts = self._public_parts(bound)
         if self.tree.height > 0:
-            node = self.choice(bound.tree).sample(self._parts(bound, self._partition(bound, rng)), rng)
+            node = self.choice(bound.tree, n_parts).sample(self._parts(bound, self._partition(bound, rng)), rng)
         outcome: Outcome = "default" if node is BOTTOM else "released"
         rule = bound.tree.rule(bound.tree.root if node is BOTTOM else node, bound.label)
-        return Released(rule, self.guarantee, self._shown(), outcome=outcome, warnings=bound.warnings, learner="tree learner")
+        shown = self._shown(n_parts) | counted
+        return Released(rule, self.guarantee, shown, outcome=outcome, warnings=bound.warnings, learner="tree learner")
 
-    def _shown(self) -> dict[str, Any]:
-        height: int | str = self.tree.height
-        if self.tree.height.bit_length() > _SHOWN_BITS:
-            height = f"more than 2^{self.tree.height.bit_length() - 1}"
-        split = self.split
+    def _shown(self, n_parts: int) -> dict[str, Any]:
+        bits = self.tree.height.bit_length()
+        height = self.tree.height if bits <= _SHOWN_BITS else f"more than 2^{bits - 1}"
+        split, (hi, K) = self.split, self._ranks(n_parts)
         shown: dict[str, Any] = {"tree": type(self.tree).__name__, "height": height, "mode": self.mode, "selector": split.selector}
-        shown |= {"epsilon1": split.epsilon1, "epsilon2": split.epsilon2, "hi": split.hi, "K": split.K}
+        shown |= {"epsilon1": split.epsilon1, "epsilon2": split.epsilon2, "hi": hi, "K": K}
         named = {"parts": self.parts, "max_records": self.max_records, "public_n_users": self.public_n_users, "alpha": self.alpha}
         grouped = {"users_per_part": self.users_per_part} if self.users_per_part > 1 else {}
         return shown | grouped | {name: value for name, value in named.items() if value is not None}
-
-    def with_(self, **changes: Any) -> TreeLearner:
-        """The same learner with other parameters."""
-        return replace(self, **changes)

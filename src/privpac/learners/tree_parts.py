@@ -1,4 +1,4 @@
-"""Secret partitions of users into parts: drawn without a look at the data.
+"""Users bound to a tree, and their secret partitions into parts, drawn without a look at the data.
 
 Under replace the number ``n`` of users is public: a uniformly random permutation, part = position mod ``t``.  Under add-remove ``t`` is
 fixed in advance and every user goes to an independent uniform part, so that adding a user changes one part.
@@ -7,8 +7,10 @@ fixed in advance and every user goes to an independent uniform part, so that add
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from math import factorial, prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,26 @@ from privpac.errors import TooLargeError
 from privpac.learners.chance import below, random_order
 from privpac.rng import Rng
 
-__all__ = ["MAX_PARTITIONS", "all_partitions", "draw_partition"]
+if TYPE_CHECKING:
+    from privpac.concepts.trees.base import VC1Tree
+    from privpac.data import Users
+
+__all__ = ["MAX_PARTITIONS", "BoundTree", "all_partitions", "draw_partition"]
 
 MAX_PARTITIONS = 1 << 12
 """How many partitions an exact law averages over at most."""
 
 Partition = NDArray[np.int64]
+
+
+@dataclass(frozen=True, repr=False)
+class BoundTree:
+    """A tree with its columns, the users bound to it, and what is to be said with the result."""
+
+    tree: VC1Tree
+    users: Users
+    label: str
+    warnings: tuple[str, ...]
 
 
 def draw_partition(n: int, t: int, rng: Rng, *, independent: bool) -> Partition:

@@ -25,15 +25,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.voices import Voices
 from privpac.guarantee import positive_int
 from privpac.law import Law
+from privpac.law.near import sample_steps
 from privpac.learners.base import Bound, Selection, profile_of
 from privpac.released import Released
 from privpac.rng import Rng
@@ -86,16 +88,17 @@ class TwoVoices(Selection):
 
     def scores(self, bound: Bound) -> Profile:
         """The scores of all pairs: clip voice at ids ``0..|H| - 1``, mean voice at ``|H|..2|H| - 1``."""
-        return self.weighed(profile_of(bound, Voices(self.levels)), bound)
-
-    def weighed(self, folded: Profile, bound: Bound) -> Profile:
-        """The handicap, added to the folded sums of the mean voice; without a budget nothing is told apart."""
-        size = bound.concept.size
-        if self.epsilon == 0:
+        folded = profile_of(bound, Voices(self.levels))
+        if self.epsilon == 0:  # nothing is told apart
             return Profile(tuple(Step(s.offset, s.starts, s.end, np.zeros_like(s.scores)) for s in folded.steps))
+        more = self._offset(folded, bound)
+        return Profile(tuple(s if s.offset < bound.concept.size else Step(s.offset, s.starts, s.end, s.scores + more) for s in folded.steps))
+
+    def _offset(self, folded: Profile, bound: Bound) -> int:
+        """What the mean voice pays."""
         most, always = self.handicap(bound.concept.bits)
-        more = min(folded.luck, most) + always
-        return Profile(tuple(s if s.offset < size else Step(s.offset, s.starts, s.end, s.scores + more) for s in folded.steps))
+        return min(folded.luck, most) + always
+
 
     def law(self, data: Users) -> Law:
         """The law over pairs: id ``h`` is (clip, rule h), id ``|H| + h`` is (mean, rule h)."""
@@ -107,10 +110,22 @@ class TwoVoices(Selection):
         size = bound.concept.size
         return self._law(bound).map_blocks(lambda ids: range(ids.start % size, ids.start % size + (ids.stop - ids.start)))  # type: ignore[union-attr]
 
+    def outcome_text(self, concept: ConceptClass, pair: int) -> str:
+        """A value of the law in words, for audits."""
+        voice, rule = divmod(pair, concept.size)
+        return f"{concept.decode(rule)} ({('clip', 'mean')[voice]} voice)"
+
     def _law(self, bound: Bound) -> Law:
         return self.scores(bound).law(self.rate(self.epsilon, self.levels))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        pair = self._law(bound).sample(rng)
-        shown: dict[str, Any] = {"levels": self.levels}
-        return self.release_id(bound, pair % bound.concept.size, shown, "two voices")
+        return self.release_id(bound, self._pair(bound, rng) % bound.concept.size, {"levels": self.levels}, "two voices")
+
+    def _pair(self, bound: Bound, rng: Rng) -> int:
+        """One draw from the law of ``law``, without laying it out where two profiles of millions of blocks would be copied."""
+        if self.epsilon == 0:
+            return int(self._law(bound).sample(rng))
+        folded, size = profile_of(bound, Voices(self.levels)), bound.concept.size
+        more = self._offset(folded, bound)
+        parts = [(s.offset, s.starts, s.end, s.scores, 0 if s.offset < size else more) for s in folded.steps]
+        return sample_steps(parts, self.rate(self.epsilon, self.levels), rng)

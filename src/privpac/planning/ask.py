@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Model, Neighbours, positive_int
@@ -54,7 +55,8 @@ def plan(
     * a class of rules.  ``noise`` (thresholds): each label is wrong with at most this probability at every x.  ``setting`` restricts the
       plan to ``"realizable"`` or ``"agnostic"`` methods; ``every_method=True`` adds some that have never needed fewer users than selection.
     * a class of rules or a task with ``model="central"``, ``"local"`` or ``"shuffle"``: learning by agreement in that trust model.
-    * a tree, for labels without noise, with ``delta`` for open vocabularies.
+    * a tree, for labels without noise, with ``delta`` for open vocabularies; with ``setting="agnostic"`` a tree whose nodes can be counted,
+      for noisy labels.
     * a family of distributions by name, with its public ``shape``: ``"histogram"`` (``bins=``), ``"discrete"`` (``values=``), ``"product"``
       (``columns=`` of so many ``values=``), ``"gaussian"`` (``radius=``), ``"selection"`` (``candidates=``); ``k=`` and ``d=`` will do.
       ``alpha`` (0.1) is then the distance in total variation.  ``"median"`` (``domain=``): ``alpha`` is a share of the ranks.
@@ -88,9 +90,13 @@ def plan(
     if shape:
         raise ParameterError(f"{', '.join(sorted(shape))} describe a family of distributions such as 'histogram'; leave them out for rules")
     asked["neighbours"] = Neighbours.ADD_REMOVE if neighbours is None else neighbours
+    if isinstance(concept, VC1Tree) and setting == "agnostic":
+        if concept.n_nodes is None:
+            raise ParameterError("nothing is certified for noisy labels on an open vocabulary: leave out setting='agnostic'")
+        concept = TreeNodes(concept)
     if isinstance(concept, VC1Tree):
-        if setting == "agnostic" or any(value is not None for name, value in extra.items() if name != "setting"):
-            raise ParameterError("a tree is planned for labels without noise: leave out noise, setting='agnostic' and the model of people")
+        if any(value is not None for name, value in extra.items() if name != "setting"):
+            raise ParameterError("a tree is planned for labels without noise: leave out noise and the model of people, or set 'agnostic'")
         return (plan_of_tree if quantity == "users" else inverse_of_tree)(concept, delta=delta, **numbers, **asked)
     if delta != 0:
         raise ParameterError("all methods for rules are pure: leave out delta, or name a model such as model='shuffle'")

@@ -26,6 +26,7 @@ from privpac.concepts.points import Points
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
 from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import MAX_NODES, TreeNodes
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
@@ -43,8 +44,8 @@ DEFAULT_NOISE = Fraction(1, 5)
 REPEATS = 6
 MANY = 100
 """From this many bits of the class per user of theta on, two voices and the mean have the same errors."""
-MARGIN = 0.01
-"""A smaller gain, as a part of the excess error, is none."""
+MARGIN, VISIBLE = 0.01, 1e-4
+"""A smaller gain, as a part of the excess error or in itself, is none."""
 
 MAX_SIMULATED = 1 << 20
 """Simulated records per data set, and users; from 2**17 records on there are half as many data sets."""
@@ -90,14 +91,18 @@ def choose_method(
     >>> cuts = pp.Thresholds(pp.Integers(0, 99))
     >>> choose_method(cuts, epsilon=1).method
     'voices'
-    >>> choose_method(cuts, epsilon=1, public_n_users=100, records_per_user=16, users="differ").method
+    >>> choose_method(cuts, epsilon=1, public_n_users=30, records_per_user=36, users="differ").method
     'mean'
     >>> print(choose_method(pp.PrefixTree(8), epsilon=1, delta="1e-6"))
     tree: the vocabulary is open: the rules cannot be listed, and people vote for what they hold
     """
     relation = one_of(Neighbours, neighbours, "neighbours")
     if isinstance(concept, VC1Tree):
-        return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
+        if setting == "realizable" or concept.n_nodes is None or concept.n_nodes > MAX_NODES:
+            return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
+        people: dict[str, Any] = {"public_n_users": public_n_users, "records_per_user": records_per_user, "noise": noise, "users": users}
+        chosen = choose_method(TreeNodes(concept), epsilon=epsilon, neighbours=neighbours, population=population, **people)
+        return Choice(chosen.method, f"labels may be wrong, and selection among all nodes stays right as people grow; {chosen.reason}")
     known = _declared(users, population, setting)
     eps = rational(epsilon, "epsilon", above=0)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
@@ -212,7 +217,7 @@ def _predicted(people: Population, names: tuple[str, ...], epsilon: Fraction, ne
     means = found.mean(axis=1)
     best = int(np.argmin(means))
     gain = found[0] - found[best]
-    kept = best != 0 and float(gain.mean()) <= max(float(np.std(gain, ddof=1)) / repeats**0.5, MARGIN * float(means[0]))
+    kept = best != 0 and float(gain.mean()) <= max(float(np.std(gain, ddof=1)) / repeats**0.5, MARGIN * float(means[0]), VISIBLE)
     chosen = 0 if kept else best
     compared = ", ".join(f"{name} {value:.4f}" for name, value in zip(names, means.tolist()))
     near = f"; {names[best]} is not clearly better" if kept else ""

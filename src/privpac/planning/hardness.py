@@ -38,6 +38,7 @@ from privpac.concepts.points import Points
 from privpac.concepts.rectangles import Rectangles
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
+from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import DimensionLimit, ParameterError, TooLargeError
 from privpac.guarantee import Neighbours
 
@@ -70,7 +71,7 @@ def shattered(concept: ConceptClass) -> int:
     >>> shattered(Intervals(Integers(0, 9))), shattered(Stumps({name: Integers(0, 9) for name in "abc"}))
     (2, 3)
     """
-    if isinstance(concept, (Thresholds, Points, Intervals, Rectangles, Conjunctions, Disjunctions, Parities)):
+    if isinstance(concept, (Thresholds, Points, Intervals, Rectangles, Conjunctions, Disjunctions, Parities, TreeNodes)):
         return concept.vc_dimension
     if isinstance(concept, FiniteClass):
         try:
@@ -103,6 +104,8 @@ def _tree_depth(concept: ConceptClass) -> int:
     if isinstance(concept, Thresholds):
         assert concept.domain is not None
         return _line(concept.domain.size)
+    if isinstance(concept, TreeNodes):
+        return _line(concept.tree.height)  # cut-offs along its longest path
     if isinstance(concept, Stumps):
         return max(_line(domain.size) for domain in domains_of(concept.columns or {}).values())
     if isinstance(concept, Intervals):

@@ -31,7 +31,7 @@ from privpac.concepts.intervals import Intervals
 from privpac.concepts.points import Points
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
-from privpac.data import Domain, Integers, UserData
+from privpac.data import Domain, Integers, Texts, UserData
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.law.blocks import BlockLaw
@@ -322,8 +322,10 @@ class ListedModel:
 
 
 def listed_model(concept: ConceptClass, noise: Fraction, seed: int) -> ListedModel | None:
-    """Uniform points for a class with domains; None if it has more than ``MAX_RULES`` rules."""
+    """Uniform points for a class with domains; None if it has more than ``MAX_RULES`` rules, or reads texts of any kind."""
     on = ""
+    if any(isinstance(domain, Texts) for domain in domains_of(concept).values()):
+        return None
     if isinstance(concept, Intervals) and concept.domain is not None and concept.domain.size > GRID:
         on = f" (a grid in {concept.domain.size})"
         concept = Intervals(Integers(0, GRID - 1), concept.feature)

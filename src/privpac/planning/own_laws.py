@@ -95,7 +95,8 @@ def mean_excess(learner: Any, people: Population, data: UserData, value: Callabl
             points = count_points(learner, people.concept.bits, data)
             laws: list[tuple[float, Any]] = [(p, learner.law(data, given=n)) for p, n in points]
             return sum((p * people.expected_excess(law) for p, law in laws), 0.0)
-        law: Law = learner.law(data)
+        # The ranks of a tree learner hardly move with the noise of its count: its law is taken at the true number.
+        law: Law = learner.law(data, given=data.n_users) if getattr(learner, "needs_count", False) else learner.law(data)
     if isinstance(law, BlockLaw) and not isinstance(learner, AgreementLearner):
         return people.expected_excess(law)
     mean = 0.0
@@ -132,7 +133,8 @@ def listed(learner: Any, people: Population) -> Callable[[Any], float] | None:
         return cache(lambda node: of_rule(tree.rule(tree.root if node is BOTTOM else node)))
     if isinstance(learner, TrimmedSelection) and people.concept.size > MOST_RULES:
         return None
-    return cache(lambda rule: never if rule is BOTTOM else people.excess_of(rule))
+    # Of a law over pairs (voice, rule) the rule is released.
+    return cache(lambda rule: never if rule is BOTTOM else people.excess_of(rule % people.concept.size))
 
 
 def count_points(learner: RegretSelection, bits: int, data: UserData) -> list[tuple[float, int]]:

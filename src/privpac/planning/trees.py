@@ -25,11 +25,13 @@ from privpac.concepts.trees.branches import BranchThresholds
 from privpac.concepts.trees.combine import Combined
 from privpac.concepts.trees.explicit import ExplicitTree
 from privpac.concepts.trees.implicit import PathTree, StarTree
+from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
 from privpac.learners.tree_levels import MAX_LEVELS, widest
+from privpac.planning.hardness import lower_realizable
 from privpac.planning.inverse import InversePlan, invert
 from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, plan_target, read_records
 from privpac.planning.target import Method
@@ -135,10 +137,13 @@ class TreeTarget:
                 "certified",
             )
             rows.append(every)
-        if self.tree.height > 0:
+        if self.tree.agrees_somewhere:
             rows.append(
                 ("any private learner", lambda m: lower_tree(delta=self.delta, records_per_user=m, **self._goal), "", "lower bound")
             )
+        elif self.tree.height > 0 and self.delta == 0:  # two rules that may differ everywhere: one record tells them apart
+            nodes = TreeNodes(self.tree)
+            rows.append(("any private learner", lambda m: lower_realizable(nodes, records_per_user=m, **self._goal), "", "lower bound"))
         return rows
 
     def certificate(self, m: int, form: str = "best") -> Certificate:
@@ -158,7 +163,12 @@ class TreeTarget:
         from privpac.planning.choose import choose_method
 
         return choose_method(
-            self.tree, epsilon=self.epsilon, delta=self.delta, neighbours=self.neighbours, records_per_user=records_per_user
+            self.tree,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=self.neighbours,
+            setting="realizable",
+            records_per_user=records_per_user,
         )
 
     @property

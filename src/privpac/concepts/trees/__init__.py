@@ -17,6 +17,7 @@ _HOME = {
     "PrefixTree": "prefix",
     "StarTree": "implicit",
     "Taxonomy": "taxonomy",
+    "TreeNodes": "nodes",
     "TreeRule": "rule",
     "VC1Tree": "base",
     "glue": "combine",

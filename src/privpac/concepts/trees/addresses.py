@@ -105,6 +105,28 @@ class AddressTree(Region):
     def order_key(self, v: Network) -> Network:
         return v
 
+    @property
+    def n_nodes(self) -> int:
+        return (2 << self.height) - 1
+
+    def number(self, v: Network) -> int:
+        # The i-th bit passes its parent, and if it is 1 also the 2**(height - i + 1) - 1 nodes on the other side.
+        number, length = v
+        prefix = number >> (self.bits - length)
+        return length + (prefix << (self.height - length + 1)) - prefix.bit_count()
+
+    def below(self, v: Network) -> int:
+        return (2 << (self.height - v[1])) - 1
+
+    def numbered(self, i: int) -> Network:
+        prefix = length = 0
+        while i:
+            side = (2 << (self.height - length - 1)) - 1
+            bit = int(i > side)
+            i -= 1 + bit * side
+            prefix, length = 2 * prefix + bit, length + 1
+        return (prefix << (self.bits - length), length)
+
     def describe(self, v: Network) -> str:
         return str((IPv4Network if self.version == 4 else IPv6Network)(v))
 

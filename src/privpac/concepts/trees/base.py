@@ -110,6 +110,36 @@ class VC1Tree(ABC):
     def _level(self, z: int) -> int:
         return positive_int(z, "depth", minimum=0, maximum=self.height)
 
+    # Numbers: the nodes in preorder, where they can be counted
+
+    @property
+    def n_nodes(self) -> int | None:
+        """How many nodes there are; ``None`` for an open vocabulary."""
+        return None
+
+    @property
+    def agrees_somewhere(self) -> bool:
+        """Whether two rules surely agree on one point and differ on another: with a third node they agree on its points."""
+        return self.n_nodes is None or self.n_nodes > 2
+
+    def number(self, v: Any) -> int:
+        """The place of a node in preorder, 0 for the root; its descendants come right after it."""
+        raise ParameterError(f"the nodes of {type(self).__name__} are not numbered: its vocabulary is open")
+
+    def below(self, v: Any) -> int:
+        """How many nodes are ``v`` or lie below it."""
+        raise ParameterError(f"the nodes of {type(self).__name__} are not counted: its vocabulary is open")
+
+    def numbered(self, i: int) -> Node:
+        """The node with this number."""
+        raise ParameterError(f"the nodes of {type(self).__name__} are not numbered: its vocabulary is open")
+
+    def spans(self, places: Places) -> tuple[list[int], list[int]]:
+        """The first and the last number of the nodes that are each place or below it; trees with arrays for it override this."""
+        names = [places.name(i) for i in range(len(places.depth))]
+        firsts = [self.number(v) for v in names]
+        return firsts, [first + self.below(v) - 1 for first, v in zip(firsts, names)]
+
     @staticmethod
     def from_matrix(
         matrix: Any, root: Literal["center", "end", "auto"] | int = "center", domain: Domain | None = None, feature: str | None = None

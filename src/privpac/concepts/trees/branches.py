@@ -95,6 +95,20 @@ class BranchThresholds(VC1Tree):
     def order_key(self, v: tuple[Any, ...]) -> tuple[Any, ...]:
         return v
 
+    @property
+    def n_nodes(self) -> int | None:
+        branches = self._star.level_width(1)
+        return None if branches is None else 1 + branches * self.height
+
+    def number(self, v: tuple[Any, ...]) -> int:
+        return (self._star.number(v[:1]) - 1) * self.height + v[1] if v else 0
+
+    def below(self, v: tuple[Any, ...]) -> int:
+        return self.height + 1 - v[1] if v else self.n_nodes or super().below(v)
+
+    def numbered(self, i: int) -> tuple[int, ...]:
+        return ((i - 1) // self.height, (i - 1) % self.height + 1) if i else ()
+
     def declared(self) -> Mapping[str | None, Domain | None]:
         return {self._names[0]: Texts() if self.branches is None else self.branches, self._names[1]: self.positions}
 

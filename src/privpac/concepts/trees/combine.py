@@ -95,6 +95,12 @@ class Combined(VC1Tree):
         return self.root if v == self.trees[i].root else (i, v)
 
 
+def _nodes_under_one_root(trees: Sequence[VC1Tree]) -> int | None:
+    """The nodes of all trees, their roots taken as one."""
+    counts = [tree.n_nodes for tree in trees]
+    return None if None in counts else 1 + sum(count - 1 for count in counts if count is not None)
+
+
 def _one_column(trees: Sequence[Any]) -> None:
     for tree in trees:
         if not isinstance(tree, VC1Tree):
@@ -145,6 +151,26 @@ class Glued(Combined):
 
     def order_key(self, v: Any) -> Any:
         return (v[0], self.trees[v[0]].preorder(v[1])) if v else ()
+
+    @property
+    def n_nodes(self) -> int | None:
+        return _nodes_under_one_root(self.trees)
+
+    def _before(self, part: int) -> int:
+        """Nodes of the trees before this one; their roots are one, which stands in front."""
+        return (_nodes_under_one_root(self.trees[:part]) or super().below(())) - 1
+
+    def number(self, v: Any) -> int:
+        return self._before(v[0]) + self.trees[v[0]].number(v[1]) if v else 0
+
+    def below(self, v: Any) -> int:
+        return self.trees[v[0]].below(v[1]) if v else self.n_nodes or super().below(v)
+
+    def numbered(self, i: int) -> Any:
+        if not i:
+            return ()
+        part = max(k for k in range(len(self.trees)) if self._before(k) < i)
+        return (part, self.trees[part].numbered(i - self._before(part)))
 
     @classmethod
     def _from_dict(cls, values: Mapping[str, Any]) -> Glued:
@@ -203,6 +229,32 @@ class Grafted(Combined):
     def order_key(self, v: Any) -> Any:
         # The grafted nodes come right after the node they grow on, before its own descendants.
         return (self.trees[0].preorder(v[1]),) if v[0] == 0 else (self.trees[0].preorder(self.at), self.trees[1].preorder(v[1]))
+
+    @property
+    def n_nodes(self) -> int | None:
+        return _nodes_under_one_root(self.trees)
+
+    @property
+    def _grown(self) -> int:
+        """Nodes that the grafted tree adds; its root is one that is there."""
+        return self.trees[1].below(self.trees[1].root) - 1
+
+    def number(self, v: Any) -> int:
+        first, at = self.trees[0], self.trees[0].number(self.at)
+        if v[0]:
+            return at + self.trees[1].number(v[1])
+        number = first.number(v[1])
+        return number + (self._grown if number > at else 0)
+
+    def below(self, v: Any) -> int:
+        own: int = self.trees[v[0]].below(v[1])
+        return own + (self._grown if v[0] == 0 and self.trees[0].is_ancestor(v[1], self.at) else 0)
+
+    def numbered(self, i: int) -> Any:
+        at = self.trees[0].number(self.at)
+        if at < i <= at + self._grown:
+            return (1, self.trees[1].numbered(i - at))
+        return (0, self.trees[0].numbered(i - (self._grown if i > at else 0)))
 
     def to_dict(self) -> dict[str, Any]:
         return self._packed_trees() | {"at": self.trees[0].pack(self.at)}

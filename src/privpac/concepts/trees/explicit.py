@@ -242,6 +242,23 @@ class ExplicitTree(VC1Tree):
     def preorder(self, v: int) -> int:
         return int(self.layout.tin[v])
 
+    @property
+    def n_nodes(self) -> int:
+        return len(self.parent)
+
+    def number(self, v: int) -> int:
+        return int(self.layout.tin[v])
+
+    def below(self, v: int) -> int:
+        return int(self.layout.tout[v] - self.layout.tin[v])
+
+    def numbered(self, i: int) -> int:
+        return int(self.layout.order[i])
+
+    def spans(self, places: Places) -> tuple[list[int], list[int]]:
+        # Places are the positions in preorder.
+        return list(range(len(self.parent))), (self.layout.tout[self.layout.order] - 1).tolist()
+
     # Columns and rules
 
     def declared(self) -> Mapping[str | None, Domain | None]:

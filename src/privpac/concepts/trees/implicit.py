@@ -124,6 +124,22 @@ class PathTree(VC1Tree):
     def order_key(self, v: int) -> int:
         return v
 
+    @property
+    def n_nodes(self) -> int:
+        return self.size + 1
+
+    def number(self, v: int) -> int:
+        return v
+
+    def below(self, v: int) -> int:
+        return self.size + 1 - v
+
+    def numbered(self, i: int) -> int:
+        return i
+
+    def spans(self, places: Places) -> tuple[list[int], list[int]]:
+        return places.depth.tolist(), [self.size] * len(places.depth)
+
     def declared(self) -> Mapping[str | None, Domain | None]:
         return {self.feature: self.domain}
 
@@ -243,6 +259,20 @@ class StarTree(VC1Tree):
 
     def order_key(self, v: tuple[Any, ...]) -> tuple[Any, ...]:
         return v
+
+    @property
+    def n_nodes(self) -> int | None:
+        width = self.level_width(1)
+        return None if width is None else 1 + width
+
+    def number(self, v: tuple[Any, ...]) -> int:
+        return 1 + v[0] if v and not self._open else 0 if not v else super().number(v)
+
+    def below(self, v: tuple[Any, ...]) -> int:
+        return 1 if v else self.n_nodes or super().below(v)
+
+    def numbered(self, i: int) -> tuple[int, ...]:
+        return (i - 1,) if i else ()
 
     def declared(self) -> Mapping[str | None, Domain | None]:
         return {self.feature: Texts() if self.domain is None else self.domain}

@@ -136,6 +136,31 @@ class Taxonomy(VC1Tree):
     def order_key(self, v: str) -> int:
         return int(self.layout.tin[self._number[v]])
 
+    @cached_property
+    def _kept(self) -> Ints:
+        """How many nodes within ``max_depth`` come before each position in preorder, and before the end."""
+        kept = np.zeros(len(self.names) + 1, dtype=np.int64)
+        np.cumsum(self.layout.depth[self.layout.order] <= self.max_depth, out=kept[1:])
+        return kept
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self._kept[-1])
+
+    def number(self, v: str) -> int:
+        return int(self._kept[self.layout.tin[self._number[v]]])
+
+    def below(self, v: str) -> int:
+        i = self._number[v]
+        return int(self._kept[self.layout.tout[i]] - self._kept[self.layout.tin[i]])
+
+    def numbered(self, i: int) -> str:
+        return self.names[int(self.layout.order[int(np.searchsorted(self._kept, i, side="right")) - 1])]
+
+    def spans(self, places: Places) -> tuple[list[int], list[int]]:
+        # Places are the positions in preorder.
+        return self._kept[:-1].tolist(), (self._kept[self.layout.tout[self.layout.order]] - 1).tolist()
+
     def describe(self, v: str) -> str:
         return v if v != TOP else "everything"
 

@@ -1,6 +1,6 @@
 """Every certified row of plans for cut-offs, attacked: laws of two and three values, noise at the corner of the assumption.
 
-    python benchmarks/refute.py [--quick] [--markdown]
+    python benchmarks/refute.py [--quick] [--records 1 5 16 64] [--markdown]
 
 Each line is one certificate, with the worst failure probability that a climb from eight hard laws found with the certified number of users
 and with 1.02, 1.1, 1.5 and 4 times as many (``privpac.audit.refute``).  The last lines are the numbers that plans gave for the regret
@@ -33,11 +33,11 @@ def question(top: int, epsilon: str, alpha: str, neighbours: str, noise: str) ->
     return rule_target(Thresholds(Integers(0, top)), epsilon, alpha, "0.05", neighbours, noise)
 
 
-def claims(quick: bool) -> Iterator[tuple[str, Claim]]:
+def claims(quick: bool, records: list[int]) -> Iterator[tuple[str, Claim]]:
     people = (
         ((1440, "1", "add-remove"),) if quick else ((1440, "1/2", "add-remove"), (1440, "2", "replace"), ((1 << 20) - 1, "1", "add-remove"))
     )
-    grid = product(people, ("0.05",), ("0.1",) if quick else ("0.1", "0.3"), (5,) if quick else (1, 5, 16, 64))
+    grid = product(people, ("0.05",), ("0.1",) if quick else ("0.1", "0.3"), (5,) if quick else records)
     for (top, epsilon, neighbours), alpha, noise, m in grid:
         for claim in rule_claims(question(top, epsilon, alpha, neighbours, noise), m):
             if claim.name.endswith("noise") or noise == "0.1":  # the others do not read it
@@ -62,10 +62,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a few questions")
     parser.add_argument("--markdown", action="store_true", help="a table for the documentation")
+    parser.add_argument("--records", type=int, nargs="+", default=[1, 5, 16, 64], help="records per user")
     given = parser.parse_args()
     start, worst, lines = time.perf_counter(), dict[str, tuple[float, str, Refutation]](), 0
     wrong = False
-    for where, claim in claims(given.quick):
+    for where, claim in claims(given.quick, given.records):
         outcome = refute(claim, steps=6 if given.quick else 12)
         lines += 1
         wrong = wrong or outcome.refuted

@@ -37,6 +37,7 @@ from privpac.learners.pairwise import PairwiseSelection
 from privpac.learners.realizable import RealizableSelection
 from privpac.learners.regret import RegretSelection
 from privpac.learners.voices import TwoVoices
+from privpac.planning.draws import fixed_draws
 from privpac.planning.target import Target
 
 __all__ = ["LEARNERS", "VOTES", "Law", "Votes", "rule_claims"]
@@ -324,13 +325,13 @@ def _drawn_types(cast: Ints, chances: Floats, votes: Votes, copies: Floats, bad:
     distinct, place = np.unique(cast, axis=0, return_inverse=True)
     merged = np.bincount(place.reshape(-1), weights=chances)
     sets = max(32, min(2000, _DRAWN // len(merged)))
-    users = np.random.default_rng(n).multinomial(n, merged / merged.sum(), size=sets)
+    users = fixed_draws(n).multinomial(n, merged / merged.sum(), size=sets)
     return _mean(votes.law(users @ distinct, copies)[:, bad].sum(axis=1))
 
 
 def _drawn_users(law: Law, m: int, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
     """Data sets user by user."""
-    rng, values = np.random.default_rng(n), []
+    rng, values = fixed_draws(n), []
     for _ in range(max(16, min(200, _DRAWN // n))):
         cast = votes.cast(law.mistakes(rng.multinomial(m, law.cells, size=n)), m)
         values.append(float(votes.law(cast.sum(axis=0), copies)[bad].sum()))

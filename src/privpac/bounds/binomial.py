@@ -147,12 +147,12 @@ def cross(m: int, p: Rational, q: Rational) -> int:
 def crosses(sizes: NDArray[np.int64], p: Fraction, q: Fraction) -> NDArray[np.int64]:
     """:func:`cross` for many numbers of records at once; the few that come near a tie one by one."""
     if p == 0 or q == 1:
-        return np.zeros_like(sizes) if p == 0 else np.maximum(sizes - 1, 0)
+        return np.asarray(np.where(p == 0, 0, np.maximum(sizes - 1, 0)), dtype=np.int64)
     guess = sizes * _crossing_share(p, q)
     found = np.floor(guess).astype(np.int64)
     for i in np.flatnonzero(np.abs(guess - np.round(guess)) <= _NEAR * sizes):
         found[i] = _cross(int(sizes[i]), p, q)
-    return found
+    return np.asarray(found, dtype=np.int64)
 
 
 def gap(m: int, p: Rational, q: Rational) -> float:

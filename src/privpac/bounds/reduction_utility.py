@@ -181,12 +181,12 @@ def certify_reduction(
         return min(found, default=(math.inf, Fraction(0), 0, 0.0, 0.0))
 
     def certificate(n: int | None, at: int) -> Certificate:
-        value, *constants = reached(at)
+        value, eps, t, a, b = reached(at)
         if value == math.inf:
             return Certificate.upper(None, "agnostic reduction", _ASSUMES, excess=value)
-        plan = task.settle(at, *constants)
+        plan = task.settle(at, eps, t, a, b)
         # What is promised was judged at costs that the integers must reach; it is what they reach where they do not.
-        if plan.a < constants[2] * (1 - ROUNDED) or plan.b < constants[3] * (1 - ROUNDED):
+        if plan.a < a * (1 - ROUNDED) or plan.b < b * (1 - ROUNDED):
             sizes = np.array([plan.split_size]), np.array([at - plan.split_size])
             value = float(objective(plan.eps_A)(*sizes, np.array([float(plan.a)]), np.array([[float(plan.b)]]))[0, 0])
         return Certificate.upper(n if value <= target else None, "agnostic reduction", _ASSUMES, excess=value, **_shown(plan, steps))

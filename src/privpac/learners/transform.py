@@ -158,7 +158,11 @@ def choose_transform(
     design, fail = None, rational(failure, "failure", above=0, below=1)
     if allow_bottom and d > 0:
         try:
-            usual = _design(users, records, epsilon, delta, H_eff, fail, lambda *numbers: width_iid(*numbers, fail, _RATES))
+
+            def usual_width(n: int, m: int, trim: int, ladder: int, rules: int) -> int:
+                return width_iid(n, m, trim, ladder, rules, fail, _RATES)
+
+            usual = _design(users, records, epsilon, delta, H_eff, fail, usual_width)
             design = design_trim(users, records, epsilon, delta, H_eff, fail)
             predicted["trim"] = usual.noise * size
         except InfeasibleError:

@@ -327,7 +327,7 @@ def test_given_candidates_are_simulated_on_the_first_of_them() -> None:
 
 def test_local_runs_are_decoded_as_the_analyzer_does() -> None:
     """Shares of right answers among 300 runs each, of drawn arrays and of real reports: within six standard errors."""
-    for bits, width, n in ((5, 5, 60), (6, 3, 400)):
+    for bits, width, n in ((5, 5, 60), (6, 3, 1000)):
         select = ChunkedHadamard(bits, Fraction(3, 4), width)
         items = np.array([19] * (n * 8 // 10) + [3] * (n // 10) + [-1] * (n - n * 8 // 10 - n // 10))
         mine = np.mean([local_winner(select, items, np.random.default_rng(seed)) == 19 for seed in range(300)])

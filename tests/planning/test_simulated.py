@@ -58,7 +58,7 @@ def test_runs_are_added_until_the_mean_is_sure_or_clearly_off() -> None:
     assert abs(mean - 0.5) < 6 * error
     assert runs < 400
     assert settle(lambda i: float(coins[i]), against=0.1, most=100_000)[2] < runs
-    mean, error, runs = settle(lambda i: float(coins[i] < 0.001), most=512)
+    mean, error, runs = settle(lambda i: float(coins[i] < 0.001), most=512, worst=1.0)
     assert (runs, error > SETTLED * mean) == (512, True)
 
 

@@ -73,7 +73,7 @@ class FamilySimulation(MeanSimulation):
     steps: Runner
 
     first: ClassVar[int] = 16
-    most_runs: ClassVar[int] = 1024
+    most_runs: ClassVar[int] = 2048
 
     @property
     def model(self) -> str:
@@ -105,7 +105,7 @@ class FamilySimulation(MeanSimulation):
 def _laplace(rng: np.random.Generator, rate: float, size: Any) -> NDArray[Any]:
     """Discrete Laplace noise."""
     kept = -math.expm1(-rate)
-    return rng.geometric(kept, size) - rng.geometric(kept, size)
+    return np.asarray(rng.geometric(kept, size) - rng.geometric(kept, size))
 
 
 # Counts

@@ -102,7 +102,7 @@ class AgreementLearner(Selection):
     seed: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     min_records: int = 1
     beta: Fraction = CLEAR
-    scores: ClassVar[bool] = False
+    scores_rules: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

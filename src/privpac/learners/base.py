@@ -129,13 +129,13 @@ class Selection(Learner):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     unit: Unit = Unit.USER
     max_records: int | None = None
-    scores: ClassVar[bool] = True
+    scores_rules: ClassVar[bool] = True
     """Whether the learner scores rules one by one."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.concept, ConceptClass):
             raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(self.concept).__name__}")
-        if self.scores and not self.concept.scored:  # after the spend it would be too late to find out
+        if self.scores_rules and not self.concept.scored:  # after the spend it would be too late to find out
             raise TooLargeError(f"rules of {type(self.concept).__name__} are not scored one by one; use method='agreement'")
         put = object.__setattr__
         put(self, "epsilon", read_epsilon(self.epsilon, zero=True))

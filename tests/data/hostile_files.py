@@ -103,7 +103,7 @@ def _write(kind: int, value: Any) -> bytes:
     if kind == 7:
         return struct.pack("<d", value)
     if kind == 8:
-        return _varint(len(value)) + value
+        return _varint(len(value)) + bytes(value)
     if kind in (9, 10):
         inner, values = value
         head = bytes([len(values) << 4 | inner]) if len(values) < 15 else bytes([0xF0 | inner]) + _varint(len(values))
@@ -382,7 +382,8 @@ class Collect:
 
 
 def in_memory(path: Path) -> Users:
-    return sorted(UserData.read(path, **SCHEMA).fold(Collect()))
+    users: Users = UserData.read(path, **SCHEMA).fold(Collect())
+    return sorted(users)
 
 
 def streamed(path: Path) -> Users:

@@ -111,11 +111,12 @@ def test_rows_that_a_reader_leaves_out_are_missed(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"u": [1, 2, 3, 4], "x": [1, 2, 3, 4], "y": [0, 0, 1, 1]}), path, row_group_size=2)
     data = path.read_bytes()
-    for change in (
+    changes: list[Callable[[Any], None]] = [
         lambda tree: hostile.put(tree, 3, 6, 2),
         lambda tree: hostile.put(hostile.groups(tree)[1], 3, 6, 0),
         lambda tree: hostile.put(hostile.chunks(tree)[3], 5, 6, 0),
-    ):
+    ]
+    for change in changes:
         tree = hostile.footer(data)
         change(tree)
         path.write_bytes(hostile.with_footer(data, tree))

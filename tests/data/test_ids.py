@@ -145,7 +145,7 @@ def test_dates_and_times_by_their_moment() -> None:
     noon = dt.datetime(2020, 6, 1, 12)
     stamps = pl.Series([noon, noon, noon + dt.timedelta(milliseconds=500)])
     for unit in ("ms", "us", "ns"):
-        ids, absent, spoilt = as_ids(stamps.cast(pl.Datetime(unit)), "u")  # type: ignore[arg-type]
+        ids, absent, spoilt = as_ids(stamps.cast(pl.Datetime(unit)), "u")
         assert ids.to_list() == ["2020-06-01 12:00:00", "2020-06-01 12:00:00", "2020-06-01 12:00:00.5"]
         assert absent is None
         assert spoilt is not None

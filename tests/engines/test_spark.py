@@ -393,15 +393,20 @@ def test_messages_cannot_name_code_to_run(record: list[Any]) -> None:
 # What files say about themselves, and who is the same person
 
 
-class _Collect:
-    def zero(self) -> list[list[tuple[int, ...]]]:
-        return []
+def collect() -> Any:
+    """The users themselves; a class of its own, which workers get with the task because they cannot import this module."""
 
-    def chunk(self, users: UserData) -> list[list[tuple[int, ...]]]:
-        return [sorted(user) for user in users.to_lists()]
+    class Collect:
+        def zero(self) -> list[Any]:
+            return []
 
-    def merge(self, a: list[list[tuple[int, ...]]], b: list[list[tuple[int, ...]]]) -> list[list[tuple[int, ...]]]:
-        return a + b
+        def chunk(self, users: UserData) -> list[Any]:
+            return [sorted(user) for user in users.to_lists()]
+
+        def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+            return a + b
+
+    return Collect()
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -416,8 +421,8 @@ def test_texts_of_one_form_are_one_person_wherever_their_rows_are(spark: Any, tm
     assert memory.n_users == 5
     options = {"partitions": 3, "chunk_rows": 20} if ordered else {"partitions": 7}
     remote = pp.from_spark(on_cluster(spark, frame, tmp_path), **schema, **options)
-    assert sorted(remote.fold(_Collect())) == sorted(memory.fold(_Collect()))
-    kept = (users.max_records(4, "hash").fold(_Collect()) for users in (remote, memory))
+    assert sorted(remote.fold(collect())) == sorted(memory.fold(collect()))
+    kept = (users.max_records(4, "hash").fold(collect()) for users in (remote, memory))
     assert sorted(next(kept)) == sorted(next(kept))
 
 
@@ -437,7 +442,7 @@ def test_row_groups_that_are_said_to_hold_nothing_are_read(spark: Any, tmp_path:
     for rule in ("raise", "drop"):
         schema = SCHEMA | {"on_invalid": rule}
         remote = pp.from_spark(spark.read.parquet(str(tmp_path)), **schema)
-        assert sorted(remote.fold(_Collect())) == sorted(UserData.from_frame(frame, **schema).fold(_Collect()))
+        assert sorted(remote.fold(collect())) == sorted(UserData.from_frame(frame, **schema).fold(collect()))
 
 
 def test_hostile_files_are_refused_or_read_right(spark: Any, tmp_path: Path) -> None:
@@ -447,7 +452,7 @@ def test_hostile_files_are_refused_or_read_right(spark: Any, tmp_path: Path) -> 
     def read(path: Path) -> Any:
         from privpac.engines.spark import read_parquet
 
-        return sorted(pp.from_spark(read_parquet(path), **hostile.SCHEMA, partitions=2).fold(hostile.Collect()))
+        return sorted(pp.from_spark(read_parquet(path), **hostile.SCHEMA, partitions=2).fold(collect()))
 
     for seed in range(24):
         case = hostile.hostile(seed, tmp_path)

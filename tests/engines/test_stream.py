@@ -477,7 +477,7 @@ def test_a_disk_that_fills_at_any_byte_is_told_in_fixed_words(place: Path) -> No
 
 
 def test_a_folder_that_vanishes_is_told_and_not_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os.path, "isdir", lambda path, seen=[]: not seen and not seen.append(1))  # type: ignore[misc]
+    monkeypatch.setattr(os.path, "isdir", lambda path, seen=[]: not seen and not seen.append(1))
     with pytest.raises(ParameterError, match="cannot be written to"):
         spill.SpillFolder(place / "nowhere")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,11 @@ def test_what_went_wrong_is_not_told_once_data_were_touched(
     data = pp.UserData.from_users([[(3, 0), (8, 1)]], features={"x": pp.Integers(0, 9)})
     book = pp.BudgetLedger.create(tmp_path / "a.db", pp.Guarantee(3, unit="user", neighbours="add-remove"), dataset="d")
     learner = RegretSelection(pp.Thresholds(), 1)
-    for release in (
+    releases: list[Callable[[], Any]] = [
         lambda: learner.learn(data, ledger=book),
         lambda: pp.learn(data, pp.Thresholds(), epsilon=1, method="regret", ledger=book),
-    ):
+    ]
+    for release in releases:
         with pytest.raises(EngineError, match="stays spent, and why is not told") as told:
             release()
         assert SECRET not in str(told.value)

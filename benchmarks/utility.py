@@ -4,9 +4,9 @@
 
 All columns protect whole users (add-remove, epsilon 1): the default, two voices; averaging each user's mistakes; the clip sqrt(m)
 whatever the number of users; clipped regret with the number of users declared and with a noisy count; one record per user (smallest
-hash); and counting users with more than t mistakes, t chosen for the *known* least error.  Data are seeded; the mechanism is never sampled: every
-figure is an expectation over the exact law of the output.  "Users needed" is found by doubling and bisection on data sets whose
-first n users are used; the noisy count's law is exact where the clip takes few values, else 8 quantiles stand for it.
+hash); and counting users with more than t mistakes, t chosen for the *known* least error.  Data are seeded; the mechanism is never
+sampled: every figure is an expectation over the exact law of the output.  "Users needed" is found by doubling and bisection on data
+sets whose first n users are used; the noisy count's law is exact where the clip takes few values, else 8 quantiles stand for it.
 
 Figures in brackets are those of the reference implementation, where it has the same cell.  Two runs with other seeds differ by
 3 % in the median cell (14 % in one of ten) at m > 4, by 8 % (34 %) at m = 4, with 36 data sets a cell.
@@ -230,7 +230,10 @@ def law_check() -> float:
     ):
         bad, mean = risk(column, model, data)
         chances = [float(exact.prob(u)) for u in range(model.concept.size)]
-        off += [abs(bad - math.fsum(p for p, e in zip(chances, model.excess) if e > ALPHA)), abs(mean - float(np.dot(chances, model.excess)))]
+        off += [
+            abs(bad - math.fsum(p for p, e in zip(chances, model.excess) if e > ALPHA)),
+            abs(mean - float(np.dot(chances, model.excess))),
+        ]
     return max(off)
 
 
@@ -313,7 +316,14 @@ def plots(folder: Path, users: dict[tuple[str, int], dict[str, Any]], excess: di
 
     folder.mkdir(parents=True, exist_ok=True)
     marks = {"mean": "s", "voices": "o", "default": "x", "one": "^", "exceeds": "v", "sqrt": "d"}
-    colours = {"mean": "tab:blue", "voices": "tab:red", "default": "tab:purple", "one": "tab:gray", "exceeds": "tab:green", "sqrt": "tab:orange"}
+    colours = {
+        "mean": "tab:blue",
+        "voices": "tab:red",
+        "default": "tab:purple",
+        "one": "tab:gray",
+        "exceeds": "tab:green",
+        "sqrt": "tab:orange",
+    }
 
     def line(axes: Any, column: str, x: Any, y: Any) -> None:
         axes.loglog(x, y, color=colours[column], marker=marks[column], markersize=4, linewidth=1.2, label=COLUMNS[column])

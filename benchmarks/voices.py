@@ -2,10 +2,11 @@
 
     python benchmarks/voices.py [--draws 12] [--markdown] [--window]
 
-Every figure is a mean over the exact law of the output.  The error of a rule is the mean over all users of the table, who weigh equally;
-n users are drawn without replacement.  Ratios are of mean excess errors with .001 added to both.  *Known* tables have been used for this
-library before (``common.REAL``, ``open_tables.py``); *fresh* ones had not been when this script was written: their columns, labels and ranges
-were fixed from the tables' descriptions, before any learner was run on them, and nothing was changed since.
+Every figure is a mean over the exact law of the output.  The error of a rule is the mean over all users of the table, who weigh
+equally; n users are drawn without replacement.  Ratios are of mean excess errors with .001 added to both.  *Known* tables have been
+used for this library before (``common.REAL``, ``open_tables.py``); *fresh* ones had not been when this script was written: their
+columns, labels and ranges were fixed from the tables' descriptions, before any learner was run on them, and nothing was changed
+since.
 
 ``--window`` prints the failure of two voices on the law in which more people hurt: four atoms, two light noisy ones beside the best cut.
 """
@@ -92,7 +93,9 @@ FRESH = {
             -20,
             100,
         ),
-        Real("air fares by distance", "wooldridge/airfare, routes", _columns("wooldridge", "airfare", "id", "dist", _high("fare")), 0, 2800),
+        Real(
+            "air fares by distance", "wooldridge/airfare, routes", _columns("wooldridge", "airfare", "id", "dist", _high("fare")), 0, 2800
+        ),
         Real(
             "inspection scores by year",
             "causaldata/restaurant_inspections",
@@ -257,7 +260,9 @@ def main() -> None:
             row.append(ratios(found.values(), "voices", "mean").split(", ")[1])
             rows.append(row)
         heads = ["table (median records)", "users", *(f"{c}, ε {float(e):g}" for e in EPSILONS for c in COLUMNS), "worst voices/mean"]
-        Grid(f"{group} tables: mean excess error at {' / '.join(map(str, USERS))} users", heads, rows).show(console, markdown=options.markdown)
+        Grid(f"{group} tables: mean excess error at {' / '.join(map(str, USERS))} users", heads, rows).show(
+            console, markdown=options.markdown
+        )
         pairs = (("regret", "mean"), ("voices", "mean"), ("voices", "regret"))
         summary.append([f"{group}, {len(tables)} tables, {len(every)} cells", *(ratios(every, a, b) for a, b in pairs)])
     heads = ["geometric mean, worst, share above 1.1", "regret / mean", "two voices / mean", "two voices / regret"]

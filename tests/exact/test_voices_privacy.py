@@ -96,7 +96,7 @@ def literal(users: tuple[User, ...], epsilon: Fraction, neighbours: str, levels:
     if wrong == "offset doubled":
         offset = min(2 * D, K)
     if wrong == "all or nothing":
-        offset = K if D > 2 * levels else 0
+        offset = K if 2 * levels < D else 0
     if wrong == "true n":
         offset = min(D + levels * len(users), K)
     return Law.from_blocks(score=[*C, *(a + offset + B for a in M)], eta=theta / levels)

@@ -252,7 +252,7 @@ def test_the_error_on_the_users_present_is_near_the_least_for_every_data_set(use
 
 
 def test_saturated_users_of_two_opinions_get_the_best_rule() -> None:
-    """256 records a user, 60 % of the users of the opposite opinion: constants err .5, the cut .6; cutting the range would release the cut."""
+    """256 records a user, 60 % of the users of the opposite opinion: constants err .5, the cut .6.  A cut range names the cut."""
     excess = {}
     for n in (200, 400):
         x = np.tile(np.repeat([0, 1], 128), n)

@@ -14,16 +14,17 @@ Every term falls with ``n``, so do minima and sums: what is certified at ``n`` i
 theta'/m`` (each step replaced by +-1 of the same mean, then the mean lowered to alpha: a convex falling function only grows); any users:
 the same with ``m = 1``.
 
-(K2) *clip voice against (mean, h*)*, ``c = theta' (K + B) / levels``: since ``C >= M``, ``f = f_M`` (or the mean's ``f`` under bounded noise); or
-``f = F(theta') + (e**theta' - 1) sqrt(2 (1 + ln k) / m) sqrt(F(2 theta'))``, ``F(t) = E exp(-t min(W, tau)/tau)``, ``W = 2 Bin(m, (1 + alpha)/2)
-- m``, ``k = 4`` for thresholds and ``|H|`` for a finite class: with ``b' = r(h*)``, ``min(a + b', tau)/tau - b'/m >= min(a, tau)/tau - b'/m``,
-Cauchy-Schwarz, and ``E b'**2 <= 2 m (1 + ln k)``.
+(K2) *clip voice against (mean, h*)*, ``c = theta' (K + B) / levels``: since ``C >= M``, ``f = f_M`` (or the mean's ``f`` under
+bounded noise); or ``f = F(theta') + (e**theta' - 1) sqrt(2 (1 + ln k) / m) sqrt(F(2 theta'))``, ``F(t) = E exp(-t min(W,
+tau)/tau)``, ``W = 2 Bin(m, (1 + alpha)/2) - m``, ``k = 4`` for thresholds and ``|H|`` for a finite class: with ``b' = r(h*)``,
+``min(a + b', tau)/tau - b'/m >= min(a, tau)/tau - b'/m``, Cauchy-Schwarz, and ``E b'**2 <= 2 m (1 + ln k)``.
 
-(K3) *mean voice against a mixture* (thresholds, label noise at most ``eta``): with ``A(h*)**(1 - l) C(h*)**l`` for the reference weight, ``c = -l
-theta' B / levels`` and ``f = f_mean Psi(q) + Psi(q e**s) - 1``, ``Psi(z) = 1 + sum_{j=1..tau} (e**(k j) - e**(k (j-1))) z**j``, ``k = l theta' (1/tau -
-1/m)``, ``q = eta/(1 - eta)``, ``s = theta'/m``, ``q e**s < 1``: the bracket ``min(b', tau)/tau - b'/m`` is at most ``psi(b') = min(b', tau)(1/tau -
-1/m)``, and ``b'`` is the larger of the best gains on the far side of h* (independent of ``a``, at least j with probability at most ``q**j``)
-and on h's side (given that the walk visits -j, ``E exp(-s a) <= exp(s j)``).
+(K3) *mean voice against a mixture* (thresholds, label noise at most ``eta``): with ``A(h*)**(1 - l) C(h*)**l`` for the reference
+weight, ``c = -l theta' B / levels`` and ``f = f_mean Psi(q) + Psi(q e**s) - 1``, ``Psi(z) = 1 + sum_{j=1..tau} (e**(k j) - e**(k
+(j-1))) z**j``, ``k = l theta' (1/tau - 1/m)``, ``q = eta/(1 - eta)``, ``s = theta'/m``, ``q e**s < 1``: the bracket ``min(b',
+tau)/tau - b'/m`` is at most ``psi(b') = min(b', tau)(1/tau - 1/m)``, and ``b'`` is the larger of the best gains on the far side of
+h* (independent of ``a``, at least j with probability at most ``q**j``) and on h's side (given that the walk visits -j, ``E exp(-s
+a) <= exp(s j)``).
 
 Rounding to ``levels`` steps costs ``theta' / levels`` in ``ln f`` where ``m`` (clip terms: ``tau``) does not divide them.
 """
@@ -41,7 +42,6 @@ from numpy.typing import NDArray
 from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit, positive
 from privpac.bounds.laws import binom
 from privpac.bounds.regret_noise import ALPHA_BOTTOM, MAX_RECORDS, NOISE_TOP, TILTS, regret_factors
-from privpac.concepts.statistics import own_clip
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
@@ -113,6 +113,11 @@ def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int) -> i
 # Parameters
 
 
+def own_clip(m: int) -> int:
+    """The clip of the learner (``concepts.statistics.own_clip``): the least k with ``k*k >= m`` and ``16 k >= m``."""
+    return max(math.isqrt(m - 1) + 1, -(-m // 16))
+
+
 def _read(theta: Any, alpha: Any, beta: Any, size: int, levels: Any) -> tuple[float, float, float, float, int]:
     """theta, alpha, beta, ln |H|, levels."""
     rate = positive(theta, "theta")
@@ -137,7 +142,15 @@ def _rounding(grid: Array, levels: int, clip: int) -> Array:
 
 
 def certify_voices_noise(
-    *, records_per_user: int, noise: Rational, size: int, theta: Rational, alpha: Rational, beta: Rational, levels: int, rounds: int = ROUNDS
+    *,
+    records_per_user: int,
+    noise: Rational,
+    size: int,
+    theta: Rational,
+    alpha: Rational,
+    beta: Rational,
+    levels: int,
+    rounds: int = ROUNDS,
 ) -> Certificate:
     """Users for excess error at most ``alpha`` with probability ``1 - beta``: thresholds, bounded label noise, any law of x.
 
@@ -256,10 +269,10 @@ def _apart(m: int, tau: int, alpha: float, log_k: float, grid: Array) -> Array:
 
 
 def voices_excess(*, n_users: int, size: int, theta: Rational, beta: Rational, levels: int) -> float:
-    """With probability ``1 - beta`` over the draw, the error *on the users present* is at most this above the least one, for every data set.
+    """What the error *on the users present* exceeds the least one by, at most, with probability ``1 - beta`` over the draw: every data set.
 
-    ``n_users``: those with records.  ``(ln(|H|/beta) + ln(1 + e**(5 bits))) / (theta n) + 1/levels``, since a rule of the clip voice weighs at
-    most ``e**(5 bits)`` times what it weighs in the mean voice (``C >= M``).
+    ``n_users``: those with records.  ``(ln(|H|/beta) + ln(1 + e**(5 bits))) / (theta n) + 1/levels``, since a rule of the clip voice
+    weighs at most ``e**(5 bits)`` times what it weighs in the mean voice (``C >= M``).
 
     >>> round(voices_excess(n_users=10_000, size=1025, theta=1, beta=0.1, levels=840), 4)
     0.0076

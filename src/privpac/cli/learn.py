@@ -59,7 +59,10 @@ def learn(
     method: Annotated[str, typer.Option(help=f"auto, {', '.join(METHODS)}.")] = "auto",
     neighbours: NeighboursOption = "add-remove",
     max_records: Annotated[int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")] = None,
-    public_n_users: Annotated[int | None, typer.Option(help="A rough, publicly known number of people, for the choice of a method; saves `regret` 1/16 of epsilon.")] = None,
+    public_n_users: Annotated[
+        int | None,
+        typer.Option(help="A rough, publicly known number of people, for the choice of a method; saves `regret` 1/16 of epsilon."),
+    ] = None,
     records_per_user: Annotated[
         int | None, typer.Option("--records-per-user", "-m", help="Records each person is publicly known to hold.")
     ] = None,

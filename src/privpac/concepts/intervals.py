@@ -5,9 +5,9 @@ come the ranges by ``l``, then by ``r``.
 
 Kernel.  Let a user hold distinct codes ``p_1 < ... < p_k`` with weights ``w = zeros - ones``.  The mistakes of ``[l, r)`` are
 ``ones`` plus the weights inside, so they depend only on the gaps between codes in which ``l`` and ``r`` lie, and the user's own
-minimum (and its most mistakes) is a minimum- (maximum-) subarray sum.  As a function of (l, r) the contribution is constant on rectangles: its mixed
-differences are non-zero at k(k+1)/2 corners at most.  They are added up over users in one triangle, and two running sums
-turn the triangle into scores: O(sum of k**2 + N**2).
+minimum (and its most mistakes) is a minimum- (maximum-) subarray sum.  As a function of (l, r) the contribution is constant on
+rectangles: its mixed differences are non-zero at k(k+1)/2 corners at most.  They are added up over users in one triangle, and two
+running sums turn the triangle into scores: O(sum of k**2 + N**2).
 
 No fixed order of ids makes every rectangle of pairs a run of ids, so the scores are kept pair by pair and the domain must
 be small: ``MAX_POINTS`` values, a public limit.  Wider domains need a public ``Grid``.
@@ -106,7 +106,7 @@ def _corners(
     triangles: Any,
     empties: Any,
 ) -> None:
-    """Add every user's mixed differences in the rows ``l = part`` modulo ``parts``, one triangle a voice; ``empties``: the empty range's scores."""
+    """Add every user's mixed differences in the rows ``l = part`` modulo ``parts``, one triangle a voice, and the empty range's scores."""
     place, prefix = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1, dtype=np.int64)
     values = np.empty(longest + 1, dtype=np.int64)
     for u in range(len(offsets) - 1):

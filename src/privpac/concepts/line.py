@@ -208,9 +208,7 @@ def _walk(
                     if voices > 1:
                         total[d] += _tally(at, tag, m, mistakes, signs[c], free, values[1], moved[d])
                 elif voices > 1:
-                    first, also = _emit_two(
-                        at, tag, m, mistakes, signs[c], free, values[0], values[1], change[a:b, c], change[a:b, d]
-                    )
+                    first, also = _emit_two(at, tag, m, mistakes, signs[c], free, values[0], values[1], change[a:b, c], change[a:b, d])
                     total[c] += first
                     total[d] += also
                 else:
@@ -219,7 +217,7 @@ def _walk(
 
 @dataclass(frozen=True)
 class Line:
-    """Users seen through one column.  ``own``, the least and most mistakes, is shared by the columns of a class, which widen it one by one."""
+    """Users seen through one column.  ``own``, least and most mistakes, is shared by the columns of a class, which widen it in turn."""
 
     codes: Codes
     labels: Bytes

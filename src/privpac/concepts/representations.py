@@ -227,7 +227,13 @@ class LearnerRepresentation(ProbabilisticRepresentation):
             domains = {name or "x": domain for name, domain in learner.concept.declared().items()}
             public_data = UserData.from_users([], features=domains)
         return cls(
-            learner.concept, getattr(learner, "rule_law", learner.law)(public_data), n_records, guarantee.epsilon, rational(alpha), rational(beta), rational(beta0)
+            learner.concept,
+            getattr(learner, "rule_law", learner.law)(public_data),
+            n_records,
+            guarantee.epsilon,
+            rational(alpha),
+            rational(beta),
+            rational(beta0),
         )
 
     @property

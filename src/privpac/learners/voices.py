@@ -11,14 +11,15 @@ the unbiased mean:
 
 No number of users is needed, declared or bought.
 
-**Guarantee.**  ``(epsilon, 0)`` per user and ``epsilon**2 / 8``-zCDP, for the pair and hence for the rule.  Add one user: every clip score
-grows by an integer in ``0..levels``; every mean score by ``v + w`` with ``v = floor(levels r / m) <= levels - d`` (the room, see
-``concepts.voices``) and ``w = min(D + d, K) - min(D, K)`` in ``0..d``, since ``x -> min(x, K)`` rises by at most its argument's rise.  So all
-``2 |H|`` scores grow within one interval ``[0, levels]``; a user without records adds 0.  The range rule of ``learners.base`` applies
-with ``R = levels`` under add-remove and ``2 * levels`` under replace.  Forgetting the voice is post-processing.
+**Guarantee.**  ``(epsilon, 0)`` per user and ``epsilon**2 / 8``-zCDP, for the pair and hence for the rule.  Add one user: every
+clip score grows by an integer in ``0..levels``; every mean score by ``v + w`` with ``v = floor(levels r / m) <= levels - d`` (the
+room, see ``concepts.voices``) and ``w = min(D + d, K) - min(D, K)`` in ``0..d``, since ``x -> min(x, K)`` rises by at most its
+argument's rise.  So all ``2 |H|`` scores grow within one interval ``[0, levels]``; a user without records adds 0.  The range rule
+of ``learners.base`` applies with ``R = levels`` under add-remove and ``2 * levels`` under replace.  Forgetting the voice is
+post-processing.
 
-**Accuracy.**  ``C >= M`` for every rule and the handicap is at most ``5 bits / theta`` users' votes, whatever their number: the error tends to
-that of the best rule whoever the users are (``bounds.voices``).
+**Accuracy.**  ``C >= M`` for every rule and the handicap is at most ``5 bits / theta`` users' votes, whatever their number: the
+error tends to that of the best rule whoever the users are (``bounds.voices``).
 """
 
 from __future__ import annotations
@@ -92,13 +93,14 @@ class TwoVoices(Selection):
         if self.epsilon == 0:  # nothing is told apart
             return Profile(tuple(Step(s.offset, s.starts, s.end, np.zeros_like(s.scores)) for s in folded.steps))
         more = self._offset(folded, bound)
-        return Profile(tuple(s if s.offset < bound.concept.size else Step(s.offset, s.starts, s.end, s.scores + more) for s in folded.steps))
+        return Profile(
+            tuple(s if s.offset < bound.concept.size else Step(s.offset, s.starts, s.end, s.scores + more) for s in folded.steps)
+        )
 
     def _offset(self, folded: Profile, bound: Bound) -> int:
         """What the mean voice pays."""
         most, always = self.handicap(bound.concept.bits)
         return min(folded.luck, most) + always
-
 
     def law(self, data: Users) -> Law:
         """The law over pairs: id ``h`` is (clip, rule h), id ``|H| + h`` is (mean, rule h)."""

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
+import privpac.bounds.voices as bounds_voices
 from privpac.bounds.certificate import Certificate
 from privpac.bounds.voices import certify_voices_any, certify_voices_noise, voices_excess
 from privpac.concepts.statistics import own_clip
@@ -104,7 +105,7 @@ def test_more_users_are_certified_too_and_the_excess_falls() -> None:
 
 
 def fails(table: Any, mass: list[float], noise: list[float], n: int, m: int, seeds: int) -> float:
-    """Mean over data sets of the law's mass on all rules but the first; atoms with masses and noises of their own, right labels rule 0's."""
+    """Mean over data sets of the law's mass on all rules but the first, which labels the atoms right up to noises of their own."""
     rules, points = np.array(table), Integers(0, len(mass) - 1)
     rng, total = np.random.default_rng([n, m, seeds]), 0.0
     for _ in range(seeds):
@@ -184,6 +185,7 @@ def test_bad_numbers_are_named(change: dict[str, Any], error: type[Exception]) -
 
 
 def test_large_users_have_the_own_clip_of_the_learner() -> None:
+    assert [bounds_voices.own_clip(m) for m in range(1, 3000)] == [own_clip(m) for m in range(1, 3000)]
     found = certify_voices_any(records_per_user=10**6, alpha="0.1", **GIVEN)
     assert found["tau"] == own_clip(10**6) == 62500
     assert found.n_users is not None

@@ -59,11 +59,12 @@ def median_tolerance(m: int, level: Fraction, theta: Fraction) -> int:
     return cross(m, level / 2, theta * level)
 
 
-def require_cuts(concept: Any) -> None:
+def require_cuts(concept: Any) -> Thresholds:
     """Another class of rules is a wrong parameter, anything else a wrong type."""
     if not isinstance(concept, Thresholds):
         kind = ParameterError if isinstance(concept, ConceptClass) else TypeError
         raise kind(f"concept must be Thresholds (cut-offs of one column), got {type(concept).__name__}; use another learner for it")
+    return concept
 
 
 def require_direction(concept: Any) -> None:

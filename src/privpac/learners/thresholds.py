@@ -79,12 +79,12 @@ class ThresholdLearner(NoiseKnowledge):
     rounds: int | None = None
 
     def __post_init__(self) -> None:
-        require_cuts(self.concept)
+        cuts = require_cuts(self.concept)
         super().__post_init__()
         if self.method not in METHODS:
             raise ParameterError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         object.__setattr__(self, "beta", rational(self.beta, "beta", above=0, below=1))
-        if self.method == "search" or self.concept.direction != "both":
+        if self.method == "search" or cuts.direction != "both":
             object.__setattr__(self, "theta", self.search.theta)
 
     # The two learners

@@ -16,7 +16,6 @@ import json
 import os
 import re
 import secrets
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import RULES, name_of, rule_class
 from privpac.data import Domain
-from privpac.errors import LedgerMismatch, ModelFileError, ParameterError, PrivpacError
+from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
 from privpac.guarantee import Guarantee
 from privpac.learners.session import PredictionSession
 from privpac.ledger import BudgetLedger

@@ -73,7 +73,7 @@ def learner_for(
     given = {name: value for name, value in options.items() if value is not None}
     chosen = _choose(concept, epsilon, method, setting, neighbours, given).method
     check_learns(chosen, concept)
-    if method == "auto" and chosen != "tree":
+    if method == "auto" and chosen != "tree" and isinstance(concept, VC1Tree):
         given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure and needs none
     if chosen == "tree":
         concept = as_tree(concept, {})

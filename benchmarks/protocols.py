@@ -36,13 +36,21 @@ from scipy.stats import binom
 from privpac.agreement.representation import RaceLearner
 from privpac.agreement.scores import CutScores
 from privpac.agreement.words import rate
-from privpac.bounds.agreement import records_representation, users_histogram, users_local, users_plurality, users_shuffle
+from privpac.bounds.agreement import (
+    CLEAR,
+    records_representation,
+    silent_votes,
+    users_histogram,
+    users_local,
+    users_plurality,
+    users_shuffle,
+)
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.learners import RegretSelection
 from privpac.learners.agreement import AgreementLearner
 from privpac.mechanisms.randomized_response import keep_probability
-from privpac.mechanisms.votes import PureSelection, StableHistogram
+from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.protocols import LocalProtocol, ShuffleProtocol
 from privpac.protocols.analyzer import decode_counts, decode_reports
 from privpac.protocols.calibrate import calibrate
@@ -124,14 +132,17 @@ def users() -> tuple[Grid, list[tuple[str, int, int]]]:
     bars: list[tuple[str, int, int]] = []
     jobs: list[tuple[str, str, int, Callable[[int], float]]] = []
     for relation in ("add-remove", "replace"):
-        histogram = StableHistogram(EPSILON, delta=DELTA, neighbours=relation)
-        pure = PureSelection(EPSILON, universe=ITEMS, neighbours=relation)
-        few = users_plurality(1 / pure.q, ITEMS, beta=BETA).n_users
+        histogram = StableHistogram(EPSILON, delta=DELTA, neighbours=relation, named=2)
+        silent = silent_votes(1 / vote_decay(EPSILON, relation), ITEMS, CLEAR)
+        pure = PureSelection(EPSILON, universe=ITEMS, neighbours=relation, abstain=silent)
+        few = users_plurality(1 / pure.q, ITEMS, beta=BETA, clear=CLEAR).n_users
         jobs.append(("central, pure", f"ε, {relation}", int(few or 0), central(pure)))
-        jobs.append(("central", f"(ε, δ), {relation}", int(users_histogram(histogram.K, beta=BETA).n_users or 0), central(histogram)))
-    mixed = users_shuffle(noise.r, noise.p, ITEMS + 1, beta=BETA).n_users
+        jobs.append(
+            ("central", f"(ε, δ), {relation}", int(users_histogram(histogram.K, beta=BETA, named=2).n_users or 0), central(histogram))
+        )
+    mixed = users_shuffle(noise.r, noise.p, ITEMS + 1, beta=BETA, clear=CLEAR).n_users
     jobs.append(("shuffle", "(ε, δ), replace", int(mixed or 0), shuffled))
-    jobs.append(("local", "ε, one report", int(users_local(keep, ITEMS, beta=BETA).n_users or 0), local))
+    jobs.append(("local", "ε, one report", int(users_local(keep, ITEMS, beta=BETA, clear=CLEAR).n_users or 0), local))
     for model, promise, certified, fails in jobs:
         least = enough(fails, certified)
         rows.append([model, promise, str(certified), f"{fails(certified):.4f}", str(least)])

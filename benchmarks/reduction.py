@@ -19,7 +19,6 @@ from common import Grid
 from rich.console import Console
 from rich.progress import track
 
-from privpac.bounds.reduction_plan import plan_reduction
 from privpac.bounds.reduction_utility import certify_reduction, selection_error
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
@@ -27,7 +26,6 @@ from privpac.learners.realizable import RealizableSelection
 from privpac.learners.reduction import AgnosticReduction
 
 STEPS, CUT, WRONG, BETA = 1 << 32, 0.4, 0.2, "0.05"
-PLANNED = 0.05 / 8  # what the certificate gives to each event
 CODES = Integers(0, STEPS - 1)
 CUTS = Thresholds(CODES, "x")
 
@@ -52,20 +50,19 @@ def row(n: int, neighbours: str, runs: int) -> list[str]:
     shape = {"alpha": "0.5", "beta": BETA, "epsilon": 1, "log_growth": log_growth, "neighbours": neighbours}
     bound = certify_reduction(n_users=n, inner_error=error, **shape)  # type: ignore[arg-type]
     inner = RealizableSelection(CUTS, epsilon=bound["eps_A"], neighbours=neighbours)  # type: ignore[arg-type]
-    learner = AgnosticReduction.for_target(inner, epsilon=1, public_n_users=n, neighbours=neighbours, users="one", failure=PLANNED)
+    learner = AgnosticReduction.for_target(inner, epsilon=1, public_n_users=n, neighbours=neighbours, users="one", beta=BETA)
     direct = RealizableSelection(CUTS, epsilon=1, neighbours=neighbours)  # type: ignore[arg-type]
     found, plain = [], []
     for run in track(range(runs), description=f"{n} users, {neighbours}", transient=True):
         people = data(n, run)
         found.append(excess(learner.learn(people).hypothesis.cut))
         plain.append(excess(direct.learn(people).hypothesis.cut))
-    plan = plan_reduction(
-        n_users=n, epsilon=1, log_growth=log_growth, inner_epsilons=[bound["eps_A"]], failure=PLANNED, neighbours=neighbours
-    )
-    # The certificate, the learner and the numbers shown are about one set of constants, or the comparison means nothing.
-    used = (learner.relabelling.share, learner.relabelling.a, learner.relabelling.b)
-    if used != (plan.split_rate, plan.a, plan.b) or (bound["split_size"], bound["a"]) != (plan.split_size, float(plan.a)):
+    # The certificate and the learner are about one set of constants, or the comparison means nothing.
+    law, part = learner.relabelling, bound["split_size"]
+    if (law.share * n, float(law.a), float(law.b)) != (part, bound["a"], bound["b"]):
         raise RuntimeError("the certificate and the learner use different constants")
+    size = log_growth(part) - math.log(float(BETA) / 8)
+    noise = size / (float(law.b) * (n - part)) + 2 * size / (float(law.a) * part)
     below = sum(value <= bound["excess"] for value in found) / runs
     spread = np.std(found) / math.sqrt(runs)
     means = [f"{np.mean(found):.5f} ± {spread:.5f}", f"{np.max(found):.5f}", f"{np.mean(plain):.5f}"]
@@ -73,8 +70,8 @@ def row(n: int, neighbours: str, runs: int) -> list[str]:
         f"{n}",
         neighbours,
         str(bound["eps_A"]),
-        f"{plan.split_size}",
-        f"{plan.noise:.4f}",
+        f"{part}",
+        f"{noise:.4f}",
         f"{bound['excess']:.4f}",
         f"{below:.3f}",
         *means,

@@ -1,16 +1,19 @@
 """The prediction service under load and under kill -9, on loopback.
 
-Load: concurrent clients ask new queries, from the moment /healthz says ok and once more after; requests per second and latencies beside
-a bare FastAPI endpoint that makes one durable SQLite insert per request, same server, same number of workers, same clients.  Faults:
-workers are killed with SIGKILL in the middle; afterwards answers received <= rows in the ledger <= the limit, and the ledger verifies.
+Load: 1, 8 and 64 connections ask new queries; answers per second and latencies beside a bare FastAPI endpoint that makes one durable
+SQLite insert per request, same server, same numbers of workers, same clients.  Faults: workers are killed with SIGKILL in the middle;
+afterwards answers received <= rows in the ledger <= the limit, and the ledger verifies.
 
-    python benchmarks/service.py [--seconds 6] [--clients 8] [--workers 2]
+    python benchmarks/service.py [--seconds 6] [--workers 1 2] [--connections 1 8 64]
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +21,8 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -82,7 +87,7 @@ def start(folder: Path, workers: int, bare: bool) -> tuple[subprocess.Popen[byte
         command = [sys.executable, "-m", "uvicorn", "bare:make", "--factory", "--no-access-log", "--log-level", "critical", *end]
     else:
         command = [sys.executable, "-c", "from privpac.cli.app import main; main()", "serve", "run", "s.ppm", "--ledger", "budget.db", *end]
-    environment = {**os.environ, "PRIVPAC_SESSION_KEY": SECRET, "PYTHONPATH": str(folder)}
+    environment = {**os.environ, "PRIVPAC_SESSION_KEY": SECRET, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path[1:]])}
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=quiet, stderr=quiet, start_new_session=True)
     url = f"http://127.0.0.1:{port}"
@@ -95,38 +100,52 @@ def start(folder: Path, workers: int, bare: bool) -> tuple[subprocess.Popen[byte
     raise RuntimeError("the service did not start")
 
 
-def load(url: str, key: str, clients: int, seconds: float, bare: bool, first: int = 1) -> tuple[list[float], list[int], int]:
-    """Latencies of answered requests, all statuses, and requests that a dying worker took along."""
-    times: list[float] = []
-    statuses: list[int] = []
-    lost: list[int] = []
-    end = time.monotonic() + seconds
+@dataclass
+class Seen:
+    """What clients saw: seconds to each answer, every status, requests that a dying worker took along."""
 
-    def ask(number: int) -> None:
-        with httpx.Client(headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
-            i = 0
-            while time.monotonic() < end:
-                i += 1
-                value = number + i / 1e6
-                begun = time.perf_counter()
-                try:
-                    body = {"x": value} if bare else {"records": [{"x": value}]}
-                    status = client.post(url + "/predict", json=body).status_code
-                except httpx.TransportError:
-                    lost.append(1)
-                    continue
-                statuses.append(status)
-                if status == 200:
-                    times.append(time.perf_counter() - begun)
-                elif status == 429:
-                    return
+    times: list[float] = field(default_factory=list)
+    statuses: list[int] = field(default_factory=list)
+    lost: int = 0
 
-    threads = [threading.Thread(target=ask, args=(n,)) for n in range(first, first + clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return times, statuses, len(lost)
+
+def load(url: str, key: str, connections: int, seconds: float, bare: bool, first: int = 1) -> Seen:
+    """Every connection asks new queries, one after another, each as one write; plain sockets, so that the client costs little."""
+    seen, host, port = Seen(), *url.removeprefix("http://").split(":")
+
+    async def ask(number: int) -> None:
+        end, i, reader, writer = time.monotonic() + seconds, 0, None, None
+        while time.monotonic() < end:
+            i += 1
+            value = number + i / 1e6
+            body = json.dumps({"x": value} if bare else {"records": [{"x": value}]})
+            head = f"POST /predict HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+            begun = time.perf_counter()
+            try:
+                if writer is None or reader is None:
+                    reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+                start = await reader.readuntil(b"\r\n\r\n")
+                (length,) = re.findall(rb"content-length: (\d+)", start)
+                await reader.readexactly(int(length))
+            except (OSError, asyncio.IncompleteReadError):
+                seen.lost, writer = seen.lost + 1, None
+                await asyncio.sleep(0.01)
+                continue
+            status = int(start[9:12])
+            seen.statuses.append(status)
+            if status == 200:
+                seen.times.append(time.perf_counter() - begun)
+            elif status == 429:
+                break
+        if writer is not None:
+            writer.close()
+
+    async def run() -> None:
+        await asyncio.gather(*(ask(number) for number in range(first, first + connections)))
+
+    asyncio.run(run())
+    return seen
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -151,7 +170,7 @@ def faults(folder: Path, clients: int, workers: int, seconds: float, queries: in
     """Answers received, rows, limit, kills and lost requests."""
     key = prepare(folder, queries)
     process, url = start(folder, workers, bare=False)
-    result: list[tuple[list[float], list[int], int]] = []
+    result: list[Seen] = []
     asking = threading.Thread(target=lambda: result.append(load(url, key, clients, seconds, bare=False)))
     asking.start()
     kills, seen = 0, dict[int, float]()
@@ -165,48 +184,69 @@ def faults(folder: Path, clients: int, workers: int, seconds: float, queries: in
             kills += 1
     asking.join()
     stop(process)
-    _, statuses, lost = result[0]
+    (found,) = result
     rows, limit = counted(folder)
-    answers = statuses.count(200)
+    answers = found.statuses.count(200)
     assert answers <= rows <= limit, (answers, rows, limit)
-    assert set(statuses) <= {200, 429}, set(statuses)
-    return answers, rows, limit, kills, lost
+    assert set(found.statuses) <= {200, 429}, set(found.statuses)
+    return answers, rows, limit, kills, found.lost
+
+
+def burnt(process: subprocess.Popen[bytes]) -> float:
+    """Seconds of processor time of a service and its workers."""
+    pids = [process.pid, *map(int, Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split())]
+    ticks = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13] for pid in pids]
+    return sum(int(n) for pair in ticks for n in pair) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(bare: bool, workers: int, connections: Sequence[int], seconds: float) -> list[tuple[float, ...]]:
+    """Answers per second, p50 and p99 and processor time per answer in milliseconds; the rows counted must be the answers given."""
+    shown, given = [], 0
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        key = "none" if bare else prepare(folder, 200_000)
+        process, url = start(folder, workers, bare)
+        try:
+            given += len(load(url, key, 8, 2, bare, first=1_000_000).times)  # other workers may still be starting
+            for n, many in enumerate(connections, 1):
+                begun, worked = time.monotonic(), burnt(process)
+                seen = load(url, key, many, seconds, bare, first=1000 * n)
+                rate = len(seen.times) / (time.monotonic() - begun)
+                assert set(seen.statuses) == {200}, set(seen.statuses)
+                given += len(seen.times)
+                work = 1000 * (burnt(process) - worked) / len(seen.times)
+                shown.append((rate, *(float(p) for p in np.percentile(np.array(seen.times) * 1000, [50, 99])), work))
+        finally:
+            stop(process)
+        assert bare or counted(folder)[0] == given
+    return shown
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=6)
-    parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--connections", type=int, nargs="+", default=[1, 8, 64])
+    parser.add_argument("--skip-kills", action="store_true")
     options = parser.parse_args()
-    console = Console()
+    console, best = Console(), {}
     table = Table(
-        "service", "requests/s", "p50 ms", "p99 ms", "rows = answers", title=f"{options.clients} clients, {options.workers} workers"
+        "service", "workers", "connections", "answers/s", "p50 ms", "p99 ms", "CPU ms/answer", title="new answers, one per request"
     )
-    rates = {}
     for bare in (True, False):
-        with tempfile.TemporaryDirectory() as place:
-            folder = Path(place)
-            key = "none" if bare else prepare(folder, 100_000)
-            process, url = start(folder, options.workers, bare)
-            try:
-                warm, _, _ = load(url, key, options.clients, options.seconds, bare)  # just started: other workers may still be starting
-                begun = time.monotonic()
-                times, statuses, _ = load(url, key, options.clients, options.seconds, bare, first=1000)
-                took = time.monotonic() - begun
-            finally:
-                stop(process)
-            assert set(statuses) == {200}, set(statuses)
-            rates[bare] = len(times) / took
-            same = "-" if bare else str(counted(folder)[0] == len(times) + len(warm))
-            name = "bare insert" if bare else "privpac serve"
-            for title, seen, rate in ((f"{name}, just started", warm, len(warm) / options.seconds), (name, times, rates[bare])):
-                p50, p99 = np.percentile(np.array(seen) * 1000, [50, 99])
-                table.add_row(title, f"{rate:.0f}", f"{p50:.1f}", f"{p99:.1f}", same)
+        for workers in options.workers:
+            for many, row in zip(options.connections, measure(bare, workers, options.connections, options.seconds)):
+                table.add_row(
+                    "bare insert" if bare else "privpac serve", str(workers), str(many), *(f"{x:.1f}" for x in row[:3]), f"{row[3]:.2f}"
+                )
+                best[bare, many] = max(best.get((bare, many), 0.0), row[0])
     console.print(table)
-    console.print(f"privpac serve / bare insert: {rates[False] / rates[True]:.2f} of its requests per second")
+    for many in options.connections:
+        console.print(f"{many} connections: {best[False, many] / best[True, many]:.2f} of the bare insert's answers/s, each at its best")
+    if options.skip_kills:
+        return
     with tempfile.TemporaryDirectory() as name:
-        answers, rows, limit, kills, lost = faults(Path(name), options.clients, options.workers, 4 * options.seconds, 5000)
+        answers, rows, limit, kills, lost = faults(Path(name), 8, 2, 4 * options.seconds, 20_000)
     found = Table("kills of workers", "requests lost", "answers received", "rows in the ledger", "limit", title="kill -9 in the middle")
     found.add_row(*(str(n) for n in (kills, lost, answers, rows, limit)))
     console.print(found)

@@ -35,10 +35,10 @@ from privpac.data import Users
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.learners.base import ITEM_LEVEL, Learner
+from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, choose_method
-from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner
+from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner, check_learns
 from privpac.planning.trees import as_tree
 from privpac.released import Released
 
@@ -72,7 +72,8 @@ def learner_for(
         raise ParameterError(f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}")
     given = {name: value for name, value in options.items() if value is not None}
     chosen = _choose(concept, epsilon, method, setting, neighbours, given).method
-    if method == "auto" and chosen != "tree":
+    check_learns(chosen, concept)
+    if method == "auto" and chosen != "tree" and isinstance(concept, VC1Tree):
         given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure and needs none
     if chosen == "tree":
         concept = as_tree(concept, {})
@@ -147,6 +148,7 @@ def learn(
     """
     unit = getattr(data, "unit", Unit.USER)  # what is no dataset at all is refused by the learner's bind
     choice = _choose(concept, epsilon, method, setting, neighbours, options)
+    check_learns(choice.method, concept)
     learner = learner_for(
         as_tree(concept, getattr(data, "features", {})) if choice.method == "tree" else concept,
         epsilon=epsilon,
@@ -174,7 +176,7 @@ def release_rule(learner: Learner, data: Users, *, ledger: BudgetLedger | None =
     noted = (UNCERTIFIED,) if isinstance(concept, VC1Tree) and getattr(learner, "mode", None) == "erm" else ()
     for line in noted:
         warnings.warn(line, AccuracyWarning, stacklevel=3)
-    released = release(learner, data, ledger=ledger, label=label, not_before=not_before)
+    released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
     released = replace(released, warnings=(*released.warnings, *noted))
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away

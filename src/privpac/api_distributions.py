@@ -7,7 +7,8 @@ and return a ``Released`` whose ``hypothesis`` is the distribution: ``sample``, 
 =============  =============================================  ==================================================
 family         learner                                        must be declared (public)
 =============  =============================================  ==================================================
-``histogram``  noisy clipped counts, any number of columns    ``max_records``; ``bins`` where values are many
+``histogram``  noisy averages, every person alike; with       ``bins`` where values are many
+               ``max_records`` noisy counts of records
 ``discrete``   selection from a cover of all mass functions   ``records_per_user`` (or ``tau``)
 ``product``    the same, for independent columns              ``records_per_user`` (or ``tau``)
 ``gaussian``   coarse to fine; ``method="cover"`` selects     ``radius``, ``records_per_user``, maybe ``max_variance``
@@ -24,6 +25,7 @@ from typing import Any
 
 from privpac.api import release_rule
 from privpac.data import Domain, Grid, Integers, Users
+from privpac.distributions.averaged import AveragedHistogram
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.covariance import CoarseToFineGaussian
 from privpac.distributions.cover_learner import CoverLearner
@@ -51,6 +53,8 @@ __all__ = [
 FAMILIES = ("histogram", "discrete", "product", "gaussian")
 MAX_BINS = 1 << 16
 _COVER_ALPHA = Fraction(1, 5)
+_COUNTED = ("max_records", "stages", "first_share")
+"""Who declares one of these means a histogram of records, not of people."""
 
 
 # Selection
@@ -153,7 +157,8 @@ def learn_distribution(
     """Learn a distribution of ``family`` from users' records with ``epsilon``-differential privacy per user.
 
     Options are the public declarations of the family's learner (see the module's table).  ``features`` names the columns to read.
-    ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.
+    ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.  A histogram averages
+    people, each of whom counts alike, unless ``max_records`` is declared: then it counts records, up to so many of each.
 
     **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation, whatever the users' true distribution is.  Schema errors are
     raised before anything is spent; afterwards nothing data-dependent is raised, warned or logged.
@@ -166,7 +171,7 @@ def learn_distribution(
 
     >>> import privpac as pp
     >>> visits = pp.UserData.from_users([[9, 9, 17], [8], [9, 10]], features={"hour": pp.Integers(0, 23)}, labelled=False)
-    >>> hours = learn_distribution(visits, epsilon=1, max_records=3)
+    >>> hours = learn_distribution(visits, epsilon=1)
     >>> hours.hypothesis.columns, hours.guarantee.summary
     (('hour',), '(1, 0)-DP per user, add-remove')
     """
@@ -189,16 +194,20 @@ def distribution_learner(
     """The learner that ``learn_distribution`` would run; ``domains`` are needed only for ``bins`` given as numbers."""
     if family not in FAMILIES:
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
-    methods = {"histogram": ("counts",), "gaussian": ("coarse-to-fine", "cover")}.get(family, ("cover",))
+    methods = {"histogram": ("average", "counts"), "gaussian": ("coarse-to-fine", "cover")}.get(family, ("cover",))
     if method not in ("auto", *methods):
         raise ParameterError(f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}")
     chosen = methods[0] if method == "auto" else method
     shared: dict[str, Any] = {"neighbours": one_of(Neighbours, neighbours, "neighbours"), "unit": one_of(Unit, unit, "unit")}
     if family == "histogram":
-        given = _given(ClippedHistogram, options, f"family {family!r}")
+        if method == "auto" and (shared["unit"] is Unit.ITEM or any(options.get(name) is not None for name in _COUNTED)):
+            chosen = "counts"
+        kind: Any = ClippedHistogram if chosen == "counts" else AveragedHistogram
+        given = _given(kind, options, f"family {family!r} with method {chosen!r}")
         if "bins" in given:
             given["bins"] = _edges(given["bins"], domains or {}, given.get("features"))
-        return ClippedHistogram(epsilon, **given, **shared)
+        histogram: DistributionLearner = kind(epsilon, **given, **shared)
+        return histogram
     if family != "gaussian":
         given = {"alpha": _COVER_ALPHA} | _given(CoverLearner, options, f"family {family!r}")
         return CoverLearner(family, epsilon, **given, **shared)

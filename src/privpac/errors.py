@@ -155,7 +155,9 @@ class LedgerMismatch(LedgerError):
 
 
 class LedgerUnavailable(LedgerError):
-    """The file cannot be used as a durable ledger."""
+    """The file cannot be used as a durable ledger; ``uncertain`` if a line was being written, which may count as spent."""
+
+    uncertain = False
 
 
 # Warnings: computed from public numbers only, raised before data are touched

@@ -23,10 +23,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NoReturn, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from privpac.errors import InfeasibleError, ModelFileError, NoReleaseError, ParameterError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee, Neighbours
+from privpac.released_file import no_constant, read_guarantee, unique, well_named
 
 __all__ = ["NoRelease", "Outcome", "Released", "register", "rule_from_dict", "rule_to_dict"]
 
@@ -112,8 +113,11 @@ def rule_from_dict(values: Any) -> Any:
     cls = _kinds.get(kind) if isinstance(kind, str) else None
     if cls is None:
         raise ModelFileError(f"unknown kind of rule {str(kind)[:60]!r}; import the module that defines it, or update privpac")
+    if not well_named(values):
+        raise ModelFileError(f"the rule of kind {kind!r} is damaged (a name is not text)")
     try:
         rule = cls.from_dict({name: value for name, value in values.items() if name != "kind"})
+        str(rule)  # what cannot be shown was not read
     except (Warning, ModelFileError):
         raise
     except Exception as error:  # whatever a hostile file provokes in a reader is one thing: an unreadable file
@@ -282,7 +286,7 @@ class Released:
         if not isinstance(text, str):
             raise TypeError(f"from_json takes text, got {type(text).__name__}")
         try:
-            return _read(json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant))
+            return _read(json.loads(text, object_pairs_hook=unique, parse_constant=no_constant))
         except (Warning, ModelFileError):
             raise
         except RecursionError:
@@ -328,40 +332,13 @@ def _read(body: Any) -> Released:
     rule = NoRelease if body["outcome"] == "none" else rule_from_dict(_thaw(_freeze(_decode(body["hypothesis"]), "the rule")))
     return Released(
         rule,
-        _read_guarantee(body["guarantee"]),
+        read_guarantee(body["guarantee"]),
         _decode(body["parameters"]),
         outcome=body["outcome"],
         warnings=tuple(body["warnings"]),
         insecure=body["insecure"],
         learner=body["learner"],
     )
-
-
-def _read_guarantee(values: Any) -> Guarantee | None:
-    if values is None:
-        return None
-    numbers = {"epsilon", "delta", "rho"}
-    if not isinstance(values, dict) or not values.keys() <= numbers | {"unit", "neighbours", "model", "derivation"}:
-        raise ModelFileError("the guarantee has unknown fields")
-    for name in numbers & values.keys():
-        # Digits only: an exponent such as 1e999999999 would be expanded in memory.
-        if not isinstance(values[name], str) or not re.fullmatch(r"[0-9]{1,2000}(/[0-9]{1,2000})?", values[name]):
-            raise ModelFileError(f"the guarantee's {name} must be a rational as text")
-    steps = values.get("derivation", [])
-    if not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
-        raise ModelFileError("the guarantee's derivation must be a list of texts")
-    return Guarantee.from_dict(values)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ModelFileError("the file names a field twice")
-    return out
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ModelFileError(f"the file holds {name}, which is not a number")
 
 
 def _brief(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.signal import fftconvolve
 from scipy.stats import binom, nbinom
 
+from privpac.bounds.agreement import local_edge
 from privpac.bounds.agreement_chunks import users_local_chunks, users_shuffle_chunks
 from privpac.errors import ParameterError
 
@@ -109,13 +109,13 @@ def local_success(n: int, keep: float, chunks: int, silent: bool) -> Array:
     for k in range(1, n + 1):
         law = fftconvolve(law, one)
         lead, total = np.arange(-k, k + 1)[:, None], np.arange(-k, k + 1)[None, :]
-        out.append(float(law[(lead > 0) & (total > math.sqrt(2 * k * math.log(chunks * 2 * 20)))].sum()))
+        out.append(float(law[(lead > 0) & (total > float(local_edge(str(keep), [k], 2 * chunks, chunks, "1/20")[0]))].sum()))
     return np.array(out)
 
 
 @pytest.mark.parametrize(("keep", "bits", "beta"), [("0.98", 1, 0.6), ("0.98", 1, 0.05), ("0.9", 1, 0.6), ("0.98", 2, 0.6)])
 def test_local_chunks_fail_no_more_often_than_certified(keep: str, bits: int, beta: float) -> None:
-    n = users_local_chunks(keep, bits, 1, beta=beta).n_users
+    n = users_local_chunks(keep, bits, 1, beta=beta, clear="1/20").n_users
     assert n is not None
     for silent in (False, True):
         assert failure(n, bits, local_success(n, float(keep), bits, silent)) <= beta / 3

@@ -7,11 +7,14 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import betainc
 
-from privpac.bounds import cross, gap, psi, psi_exact, robust_gap, robust_t
+from privpac.bounds import binomial, cross, gap, psi, psi_exact, robust_gap, robust_t
+from privpac.bounds.binomial import crosses
 from privpac.errors import ParameterError, TooLargeError
 
 rates = st.fractions(min_value=0, max_value=1, max_denominator=40)
@@ -77,6 +80,23 @@ def test_robust_t_is_the_best_threshold_by_brute_force(m: int, eta_hat: Fraction
     # The end points of the interval are the worst case: the gap holds everywhere in between.
     inside = [lo + (hi - lo) * i / 8 for i in range(9)]
     assert all(separation(choice, eta) >= worst[choice] for eta in inside)
+
+
+@pytest.mark.parametrize("m", [10, 1000, 4000, 1 << 20])
+def test_a_threshold_costs_the_logarithm_of_the_records(m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users with thousands of records each, all of different numbers, must not cost seconds."""
+    asked: list[int] = []
+    monkeypatch.setattr(binomial, "betainc", lambda a, b, x: asked.append(np.size(a)) or betainc(a, b, x))
+    binomial._robust.cache_clear()
+    robust_t(m, "1/8", "1/8", "1/10")
+    assert sum(asked) <= 12 * m.bit_length() + 40
+
+
+@given(st.fractions(0, "1/2", max_denominator=64), st.fractions("1/64", "1/2", max_denominator=64))
+@settings(max_examples=30, deadline=None)
+def test_crossings_of_many_sizes_are_those_of_each(p: Fraction, width: Fraction) -> None:
+    sizes = np.array([0, 1, 2, 3, 8, 10, 40, 64, 100, 1000, 4096])
+    assert crosses(sizes[1:], p, p + width).tolist() == [cross(int(m), p, p + width) for m in sizes[1:]]
 
 
 def test_robust_gap_beats_the_narrow_choice_of_the_paper() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.bounds.agreement import users_plurality
+from privpac.bounds.agreement import CLEAR, users_plurality
 from privpac.bounds.pairwise import plan_pairwise
 from privpac.bounds.rate_tables import TABLES, table
 from privpac.bounds.realizable import plan_realizable
@@ -48,7 +48,7 @@ def test_numbers_are_those_of_the_certified_bounds() -> None:
     assert cell.users == plan_pairwise(alpha1="0.2", records_per_user=8, **goal).n_users
 
 
-@pytest.mark.parametrize(("neighbours", "plural", "stable"), [("add-remove", 13, 45), ("replace", 24, 81)])
+@pytest.mark.parametrize(("neighbours", "plural", "stable"), [("add-remove", 18, 45), ("replace", 32, 81)])
 def test_agreement_needs_the_users_of_its_own_mechanisms(neighbours: str, plural: int, stable: int) -> None:
     found = table("004-1", epsilon=1, delta="1e-6", beta="0.1", size=1024, neighbours=neighbours)
     assert found.cell("ε-DP, central", "users").users == plural
@@ -56,10 +56,10 @@ def test_agreement_needs_the_users_of_its_own_mechanisms(neighbours: str, plural
     assert found.cell("ε-DP, local", "users").users == 883
     # The selectors' own rational bases give the same numbers.
     base = 1 / PureSelection(1, universe=1024, neighbours=neighbours).q
-    assert users_plurality(base, 1024, beta="0.1").n_users == plural
+    assert users_plurality(base, 1024, beta="0.1", clear=CLEAR).n_users == plural
     from privpac.bounds.agreement import users_histogram
 
-    assert users_histogram(StableHistogram(1, delta="1e-6", neighbours=neighbours).K, beta="0.1").n_users == stable
+    assert users_histogram(StableHistogram(1, delta="1e-6", neighbours=neighbours).K, beta="0.1", named=2).n_users == stable
 
 
 @settings(max_examples=12, deadline=None)

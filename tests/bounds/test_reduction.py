@@ -7,6 +7,7 @@ import re
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from privpac.bounds.reduction import (
     theorem_b,
     theorem_c,
 )
-from privpac.bounds.reduction_plan import MAX_COST, plan_reduction
+from privpac.bounds.reduction_plan import MAX_COST, ROUNDED, Candidates, plan_reduction
 from privpac.bounds.reduction_utility import certify_reduction, reduction_excess, selection_error
 from privpac.errors import InfeasibleError, ParameterError
 
@@ -245,10 +246,76 @@ def test_excess_falls_with_users_and_names_its_terms() -> None:
     plain = reduction_excess(t=2000, w=8000, a=1, b="0.4", log_growth=line, beta="0.05")
     inner = reduction_excess(t=2000, w=8000, a=1, b="0.4", log_growth=line, beta="0.05", inner_error=0.2)
     votes = reduction_excess(t=2000, w=8000, a=1, b="0.4", log_growth=line, beta="0.05", envelope=0.25)
-    assert inner.inner == 0.4
+    rounded = reduction_excess(t=2000, w=8000, a=1, b="0.4", log_growth=line, beta="0.05", levels=16)
+    assert inner.inner == 0.2
     assert votes.inner == 0.25
     assert plain.inner == 0
-    assert votes.noise_part == plain.noise_part >= inner.noise_part
+    assert votes.noise_part == plain.noise_part <= inner.noise_part
+    assert (plain.rounding, rounded.rounding) == (0, 1 / 16)
+    assert rounded.total == pytest.approx(plain.total + 1 / 16)
+
+
+@pytest.mark.parametrize(("relation", "levels"), [("add-remove", None), ("add-remove", 840), ("replace", 840)])
+def test_certified_users_never_rise_with_any_part_of_the_goal(relation: str, levels: int | None) -> None:
+    goal: dict[str, Any] = {"alpha": "0.1", "beta": "0.05", "epsilon": 1, "inner_epsilons": ("1/4", 2)}
+    shape: dict[str, Any] = {"log_growth": line, "inner_error": selection_error(14, relation), "neighbours": relation, "levels": levels}
+    scans = {
+        "epsilon": ("1/2", "0.55", 1, 2, 4, 50),
+        "alpha": ("0.06", "0.1", "0.2"),
+        "beta": ("1e-6", "0.2"),
+    }
+    for name, values in scans.items():
+        found = [certify_reduction(**(goal | {name: value}), **shape).n_users for value in values]
+        assert found == sorted(found, reverse=True), name  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_certified_number_holds_for_every_larger_one(relation: str) -> None:
+    shape: dict[str, Any] = {"log_growth": line, "inner_error": selection_error(14, relation), "neighbours": relation, "levels": 840}
+    goal: dict[str, Any] = {"alpha": "0.1", "beta": "0.05", "epsilon": 1, **shape}
+    n = certify_reduction(**goal).n_users
+    assert n is not None
+    assert certify_reduction(n_users=n - 1, **goal).n_users is None
+    more = [n, n + 1, n + 7, n + n // 50, n + n // 10, n + n // 2, 4 * n, 100 * n]
+    excess = [certify_reduction(n_users=k, **goal)["excess"] for k in more]
+    assert excess == sorted(excess, reverse=True)
+    assert excess[0] <= 0.1
+
+
+@pytest.mark.parametrize("levels", [1, 16, 840, 1 << 20])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_integer_costs_reach_what_was_judged(relation: str, levels: int) -> None:
+    for n in (50, 3000, 10**6):
+        for epsilon in ("0.2", 1, 4):
+            task = Candidates.read(epsilon, 0, "0.01", 0, 2, levels, relation, line)
+            found = task.best(n, Fraction(1, 4), task.noise)
+            if found is not None:
+                plan = task.settle(n, Fraction(1, 4), *found[1:])
+                assert plan.a >= found[2] * (1 - ROUNDED)
+                assert plan.b >= found[3] * (1 - ROUNDED)
+                assert plan.noise <= found[0] * (1 + 1e-9)
+
+
+def test_rounding_alone_may_put_an_error_out_of_reach() -> None:
+    shape: dict[str, Any] = {"beta": "0.05", "epsilon": 1, "log_growth": line, "inner_error": selection_error(14)}
+    assert certify_reduction(alpha="0.25", levels=4, **shape).n_users is None
+    assert certify_reduction(alpha="0.26", levels=4, **shape).n_users is not None
+    assert certify_reduction(alpha="0.25", levels=4, **shape)["excess"] > 0.25
+
+
+def test_averages_of_many_records_deviate_no_more_than_single_ones() -> None:
+    """The uniform term is that of one record per user; unequal users, exact population errors, 300 crowds, failure 0.05."""
+    w, failed, rng = 60, 0, np.random.default_rng(3)
+    bound = math.sqrt(2 * line(w) / w) + math.sqrt(math.log(20) / (2 * w))
+    for _ in range(300):
+        sizes = rng.choice([1, 1, 2, 30], w)
+        worst = np.zeros(101)
+        for m in sizes:
+            x = rng.random(m)
+            wrong = (x[:, None] * 100 >= np.arange(101)) != (rng.random(m) < 0.5)[:, None]
+            worst += wrong.mean(axis=0)
+        failed += bool((0.5 - worst / w).max() > bound)
+    assert failed <= 40  # 40 or more have probability below 1e-6 at 0.05
 
 
 def test_certificates_are_kept_by_the_numbers_they_name() -> None:

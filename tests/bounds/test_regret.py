@@ -15,7 +15,6 @@ from scipy.stats import binom
 from privpac.bounds import (
     Certificate,
     amplification,
-    certify_own_clip,
     certify_regret_agnostic,
     certify_regret_bounded_noise,
     certify_regret_regular,
@@ -26,7 +25,6 @@ from privpac.bounds import (
     regret_split,
 )
 from privpac.bounds.regret_noise import cells
-from privpac.concepts.statistics import ClipRule
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 
 LOG_SIZE = math.log(1025)
@@ -108,30 +106,6 @@ def test_square_root_clip_reproduces_the_published_table(noise: float, any_x: tu
     sizes = (4, 16, 64, 256)
     assert tuple(noisy(m, math.isqrt(m), noise).n_users for m in sizes) == any_x
     assert tuple(regular(m, math.isqrt(m), noise).n_users for m in sizes) == regular_x
-
-
-@pytest.mark.parametrize(
-    ("noise", "any_x", "regular_x"),
-    [
-        (0, (535, 250, 62, 30), (264, 81, 32, 16)),
-        (0.1, (551, 250, 63, 31), (295, 87, 33, 16)),
-        (0.3, (695, 321, 77, 32), (438, 158, 43, 20)),
-    ],
-)
-def test_own_clip_is_certified_and_no_worse_than_published(noise: float, any_x: tuple[int, ...], regular_x: tuple[int, ...]) -> None:
-    for m, *published in zip((4, 16, 64, 256), any_x, regular_x):
-        for certify, limit in zip((noisy, regular), published):
-            plan = certify_own_clip(
-                lambda n, m=m: ClipRule(Fraction(1), n, 11)(m), lambda tau, m=m, certify=certify: certify(m, tau, noise)
-            )
-            assert plan.n_users is not None
-            assert 0.97 * limit <= plan.n_users <= limit
-            # At that many declared users the learner's clip is the certified one.
-            tau = ClipRule(Fraction(1), plan.n_users, 11)(m)
-            again = certify(m, tau, noise).n_users
-            assert tau == plan["tau"]
-            assert again is not None
-            assert again <= plan.n_users
 
 
 @pytest.mark.parametrize(("alpha", "m", "users"), [(0.05, 64, 185), (0.05, 256, 71), (0.05, 1024, 39), (0.02, 256, 266), (0.02, 1024, 94)])

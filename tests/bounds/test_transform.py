@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import betaincinv
 
 from privpac.bounds import (
     amplify,
@@ -150,6 +151,31 @@ def test_users_with_one_rate_stay_within_the_width() -> None:
     for p in rng.uniform(0.05, 0.5, 400):
         failed += int(spreads(np.sort(rng.binomial(m, p, n))[:, None], t, ladder)[ladder] > width)
     assert failed <= 45
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 10, 20, 30, 50, 64, 100, 200])
+@pytest.mark.parametrize(("n", "t", "ladder", "rules"), [(200, 30, 20, 1), (5000, 1116, 116, 1001), (3000, 62, 60, 1 << 20)])
+def test_the_width_covers_every_rate_and_no_more_than_it_must(m: int, n: int, t: int, ladder: int, rules: int) -> None:
+    """Against the definition at rates on both sides of every jump of the upper and of the lower quantile; one record to spare."""
+    width = width_iid(n, m, t, ladder, rules, "0.001")
+    limit = 0.001 / (2 * rules)
+    share = betaincinv(t - ladder, n - t + ladder + 1, limit)
+    jumps = np.concatenate([c := betaincinv(np.arange(m) + 1, m - np.arange(m), share), 1 - c])
+    rates = np.unique(np.clip(np.concatenate([jumps * (1 - 1e-7), jumps * (1 + 1e-7), np.linspace(0, 1, 101)]), 0, 1))
+    seen = width_iid(n, m, t, ladder, rules, "0.001", rates.tolist())
+    assert seen <= width <= min(m, seen + 1)
+
+
+def test_five_rates_are_not_safe_where_they_are_multiples_of_a_record() -> None:
+    """A width that a rate between the five exceeds makes the release test fail on ideal data."""
+    five = [0.1, 0.2, 0.3, 0.4, 0.5]
+    for m in (10, 20):
+        assert width_iid(5000, m, 1116, 116, 1001, "0.001", five) < width_iid(5000, m, 1116, 116, 1001, "0.001")
+
+
+def test_wide_cells_for_very_many_records_only_widen() -> None:
+    exact = width_iid(1000, 20_000, 100, 40, 100, 0.01, [0.49, 0.5, 0.51])
+    assert exact <= width_iid(1000, 20_000, 100, 40, 100, 0.01) <= 1.1 * exact
 
 
 def test_one_rate_alone_is_not_safe() -> None:

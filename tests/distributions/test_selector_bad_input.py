@@ -132,3 +132,34 @@ def test_every_advertised_name_resolves() -> None:
         assert getattr(room, name) is not None
     with pytest.raises(AttributeError):
         room.nothing  # noqa: B018
+
+
+# Laws without a formula: the work is bounded by public numbers, and the alternative named
+
+
+STABLE, HEAVY, LIGHT = stats.levy_stable(1.5, 0.5), stats.zipf(1.01), stats.logser(0.5)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "domain", "bins", "words"),
+    [
+        ([STABLE, stats.norm(0, 1)], Integers(-50, 50), None, "quantiles of levy_stable would take minutes.*bins="),
+        ([HEAVY, stats.poisson(3)], Integers(0, 10**7), None, "function of zipf is a sum of more than 2.20 masses.*bins=.*zipfian"),
+        ([HEAVY, stats.expon(3)], Integers(0, 99), 20, "function of zipf"),
+        ([HEAVY, stats.expon(3)], Integers(0, 10**12), [5, 50, 10**9], "function of zipf"),
+    ],
+)
+def test_laws_that_would_take_minutes_are_refused_at_once(candidates: Any, domain: Any, bins: Any, words: str) -> None:
+    with pytest.raises(TooLargeError, match=words):
+        HypothesisSelector(candidates, 1, bins=bins, **GOOD).comparison({"x": domain})
+
+
+def test_the_same_laws_are_compared_where_they_are_cheap() -> None:
+    for candidates, domain, bins in (
+        ([STABLE, stats.norm(0, 1)], Integers(-50, 50), list(range(-50, 50, 5))),
+        ([HEAVY, stats.poisson(3)], Integers(0, 99), None),
+        ([HEAVY, stats.expon(3)], Integers(0, 99), [5, 50, 1000]),
+        ([LIGHT, stats.poisson(3)], Integers(0, 10**7), None),
+        ([stats.zipfian(1.5, 1000), stats.poisson(3)], Integers(0, 10**7), None),
+    ):
+        HypothesisSelector(candidates, 1, bins=bins, **GOOD).comparison({"x": domain})

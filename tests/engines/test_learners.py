@@ -21,6 +21,7 @@ from privpac.concepts.representations import HashedPoints
 from privpac.concepts.trees import BranchThresholds, PathTree, PrefixTree, StarTree, Taxonomy, VC1Tree, glue
 from privpac.data import Categories, Integers
 from privpac.distributions import (
+    AveragedHistogram,
     ClippedHistogram,
     CoarseToFineCovariance,
     CoarseToFineGaussian,
@@ -141,6 +142,7 @@ CASES: dict[str, Case] = {
         lambda: HypothesisSelector([[1] * 10, [1] * 5 + [3] * 5], 1, records_per_user=4, candidates_are="public"), label=False
     ),
     "cover": Case(lambda: CoverLearner("discrete", 4, alpha="1/2", records_per_user=2), "kind", label=False),
+    "averaged histogram": Case(lambda: AveragedHistogram(1), "x kind", label=False, law=False),
     "histogram": Case(lambda: ClippedHistogram(1, max_records=4), "x kind", label=False, law=False),
     "histogram in one stage": Case(lambda: ClippedHistogram(1, max_records=4, stages=1), label=False, law=False),
     "coarse mean": Case(lambda: CoarseToFineMean(2, radius=10, records_per_user=4), "x", label=False, law=False),

@@ -25,7 +25,7 @@ from privpac.concepts.statistics import Exceeds, Mean, Regret, root_clip
 from privpac.concepts.trees import PrefixTree
 from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData, Users
 from privpac.data.build import declare
-from privpac.distributions import ClippedHistogram
+from privpac.distributions import AveragedHistogram, ClippedHistogram
 from privpac.engines.faults import faults_of
 from privpac.engines.java import find_java
 from privpac.engines.spark_check import _value_test, survey
@@ -268,6 +268,7 @@ LEARNERS: dict[str, tuple[Any, str, bool]] = {
     "prefixes of an open vocabulary": (TreeLearner(PrefixTree(3), 3, "1e-2", mode="erm", max_records=4), "place", True),
     "pairs of rules": (PairwiseSelection(pp.Thresholds(), 1, tau=2), "x", True),
     "agreement": (AgreementLearner(pp.Thresholds(), 3, delta="1e-2", seed=bytes(32)), "x", True),
+    "averaged histogram": (AveragedHistogram(1), "x kind", False),
     "histogram": (ClippedHistogram(1, max_records=4, stages=1), "x kind", False),
 }
 
@@ -326,12 +327,12 @@ def test_what_spark_finds_good_is_good(spark: Any) -> None:
 def test_faults_of_ids_and_labels_are_left_to_python(spark: Any) -> None:
     for who, y in (("", True), (None, True), ("a", None)):
         frame = spark.createDataFrame([(who, 1, y)], "who string, x int, y boolean")
-        rows, doubtful = survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))
+        rows, doubtful, _ = survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))
         assert rows == 1
         assert doubtful is not None
     frame = spark.createDataFrame([("a", 1, 2)], "who string, x int, y int")
     assert survey(frame, declare("who", {"x": DOMAIN}, "y", "raise", None))[1] is not None
-    assert survey(frame, declare("who", {"x": DOMAIN}, None, "raise", None)) == (1, None)
+    assert survey(frame, declare("who", {"x": DOMAIN}, None, "raise", None)) == (1, None, True)
 
 
 # Java
@@ -387,3 +388,74 @@ def test_messages_cannot_name_code_to_run(record: list[Any]) -> None:
     head = json.dumps(record).encode()
     with pytest.raises(TypeError, match="cannot travel"):
         unpack(len(head).to_bytes(8, "little") + head)
+
+
+# What files say about themselves, and who is the same person
+
+
+def collect() -> Any:
+    """The users themselves; a class of its own, which workers get with the task because they cannot import this module."""
+
+    class Collect:
+        def zero(self) -> list[Any]:
+            return []
+
+        def chunk(self, users: UserData) -> list[Any]:
+            return [sorted(user) for user in users.to_lists()]
+
+        def merge(self, a: list[Any], b: list[Any]) -> list[Any]:
+            return a + b
+
+    return Collect()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("rule", ["raise", "drop"])
+def test_texts_of_one_form_are_one_person_wherever_their_rows_are(spark: Any, tmp_path: Path, rule: str, ordered: bool) -> None:
+    forms = ["Zo\u00eb", "Zoe\u0308", "\u00c5", "\u212b", "A\u030a", "plain", "K", "\u212a", "\ud55c", "\u1112\u1161\u11ab"]
+    frame = pl.DataFrame({"who": forms * 30, "x": [i % 10 for i in range(300)], "y": [i % 2 for i in range(300)]})
+    if rule == "drop":
+        frame = pl.concat([frame, pl.DataFrame({"who": [None, ""] * 20, "x": [1] * 40, "y": [0] * 40})])
+    schema = SCHEMA | {"on_invalid": rule}
+    memory = UserData.from_frame(frame, **schema)
+    assert memory.n_users == 5
+    options = {"partitions": 3, "chunk_rows": 20} if ordered else {"partitions": 7}
+    remote = pp.from_spark(on_cluster(spark, frame, tmp_path), **schema, **options)
+    assert sorted(remote.fold(collect())) == sorted(memory.fold(collect()))
+    kept = (users.max_records(4, "hash").fold(collect()) for users in (remote, memory))
+    assert sorted(next(kept)) == sorted(next(kept))
+
+
+def test_row_groups_that_are_said_to_hold_nothing_are_read(spark: Any, tmp_path: Path) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+    import hostile_files as hostile
+
+    frame = table()
+    on_cluster(spark, frame, tmp_path)
+    for path in tmp_path.glob("*.parquet"):
+        tree = hostile.footer(path.read_bytes())
+        for chunk in hostile.chunks(tree):
+            rows = hostile.field(chunk, 5)[2]
+            # Nothing but nulls, and all values beyond the domain: who believes it leaves the row group out.
+            hostile.put(chunk, 12, 12, [[3, 6, rows], [5, 8, (200).to_bytes(8, "little")], [6, 8, (100).to_bytes(8, "little")]])
+        path.write_bytes(hostile.with_footer(path.read_bytes(), tree))
+    for rule in ("raise", "drop"):
+        schema = SCHEMA | {"on_invalid": rule}
+        remote = pp.from_spark(spark.read.parquet(str(tmp_path)), **schema)
+        assert sorted(remote.fold(collect())) == sorted(UserData.from_frame(frame, **schema).fold(collect()))
+
+
+def test_hostile_files_are_refused_or_read_right(spark: Any, tmp_path: Path) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+    import hostile_files as hostile
+
+    def read(path: Path) -> Any:
+        from privpac.engines.spark import read_parquet
+
+        return sorted(pp.from_spark(read_parquet(path), **hostile.SCHEMA, partitions=2).fold(collect()))
+
+    for seed in range(24):
+        case = hostile.hostile(seed, tmp_path)
+        # Spark follows the counts of the footer, so that nobody can say what such a file holds.
+        known = case.what in hostile.NEEDLESS
+        hostile.judge(hostile.Case(case.path, case.what, case.truth, known=known, needless=known), read)

@@ -451,6 +451,37 @@ def test_a_full_disk_is_told_in_fixed_words(place: Path, monkeypatch: pytest.Mon
     assert not leftovers(place)
 
 
+FILLING = """
+import resource, signal, sys
+import privpac as pp
+from privpac.errors import ParameterError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for limit in (0, 100, 700, 5000, 20000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        pp.scan(sys.argv[1], user="who", features={"x": pp.Integers(0, 9)}, label="y", chunk_rows=1000, spill=sys.argv[2], progress=False)
+    except ParameterError as error:
+        print(error)
+"""
+
+
+def test_a_disk_that_fills_at_any_byte_is_told_in_fixed_words(place: Path) -> None:
+    """Files may grow to a few bytes only: some writes fail at once, some when the file is closed."""
+    _, streamed = big_user(place, ascending=False)
+    del streamed
+    command = [sys.executable, "-c", FILLING, str(place / "data"), str(place / "spill")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.splitlines() == [spill.FULL] * 5
+    assert not leftovers(place)
+
+
+def test_a_folder_that_vanishes_is_told_and_not_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "isdir", lambda path, seen=[]: not seen and not seen.append(1))
+    with pytest.raises(ParameterError, match="cannot be written to"):
+        spill.SpillFolder(place / "nowhere")
+
+
 def test_wide_types_survive_the_spill(place: Path) -> None:
     table = pa.table(
         {

@@ -98,8 +98,9 @@ def test_selectors_are_private_on_all_items_of_up_to_four_users(kind: Any, relat
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_pure_selection_is_private_on_all_items_of_up_to_four_users(relation: str) -> None:
-    select = PureSelection(1, universe=4, neighbours=relation)
-    assert worst(select.law, relation, loss(select, relation)) == 0
+    for abstain in (None, 1, 3):
+        select = PureSelection(1, universe=4, neighbours=relation, abstain=abstain)
+        assert worst(select.law, relation, loss(select, relation)) == 0
 
 
 def test_two_bins_with_every_small_count() -> None:

@@ -440,8 +440,8 @@ def test_plan_prints_a_table_or_json(privpac: Command) -> None:
     run = privpac("plan", "threshold", "--domain", "2^64", "-m", 16, "-e", 1, "--alpha", "0.05")
     assert run.code == 0
     assert "certified:" in run.out
-    assert "lower bound:" in run.out
-    assert "predicted:" in run.out
+    assert "no method can:" in run.out
+    assert "typical:" in run.out
     assert "assumes" in run.out
     assert "recommended: voices, because" in run.out
     body = json.loads(privpac("plan", "thresholds", "--domain", 1441, "-m", 4, "-m", 16, "-e", 1, "--setting", "realizable", "--json").out)
@@ -453,7 +453,7 @@ def test_plan_prints_a_table_or_json(privpac: Command) -> None:
     assert body["recommendation"]["method"] == "realizable"
     quiet = privpac("plan", "stumps", "-f", "a=0:9", "-f", "b=0:1:0.1", "-e", 1, "-m", 4, "--setting", "realizable", "--no-predict")
     assert quiet.code == 0
-    assert "predicted" not in quiet.out
+    assert "typical" not in quiet.out
 
 
 def test_plan_answers_the_other_way_round_and_for_other_things(privpac: Command) -> None:

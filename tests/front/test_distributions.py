@@ -162,7 +162,8 @@ def test_a_learned_histogram_is_close_to_the_table_at_a_large_epsilon() -> None:
     [
         ("normal", {}, "family must be one of histogram, discrete, product, gaussian"),
         (["histogram"], {}, "family must be one of"),
-        ("histogram", {}, "max_records must be declared"),
+        ("histogram", {"method": "counts"}, "max_records must be declared"),
+        ("histogram", {"method": "average", "stages": 1}, "has no option stages"),
         ("histogram", {"max_records": 0}, "max_records"),
         ("histogram", {"max_records": 5, "radius": 3}, "has no option radius"),
         ("histogram", {"max_records": 5, "method": "cover"}, "method of family 'histogram'"),
@@ -357,7 +358,7 @@ def test_every_family_from_the_command_line(privpac: Command, words: list[str]) 
         ([*SELECT, "-c", "a=expon", "--bins", "x"], "--bins takes"),
         ([*SELECT, "-c", "a=expon", "--bins", "age=3"], "not among the features"),
         ([*SELECT, "-c", "a=expon", "--tau", "-1"], "tau"),
-        ([*LEARN, "-f", "wait=0:599"], "max_records must be declared"),
+        ([*LEARN, "-f", "wait=0:599", "--method", "counts"], "max_records must be declared"),
         ([*LEARN, "-f", "wait", "--max-records", "9"], "give bins"),
         ([*LEARN, "-f", "wait=0:599", "--max-records", "9", "--bins", "9:1:1"], "lo < hi"),
         ([*LEARN, "-f", "wait=0:599", "--max-records", "9", "--bins", "0:600:1e-30"], "at most"),

@@ -62,9 +62,11 @@ def test_agreement_by_name_and_its_limits() -> None:
     data = pp.UserData.from_frame(frame, user="who", features={name: pp.Integers(0, 1) for name in "abc"}, label="y")
     released = pp.learn(data, AgreedRules("naive-bayes", ["a", "b", "c"]), epsilon=4, delta="1e-6", method="agreement")
     assert pp.Released.from_json(released.to_json()).hypothesis == released.hypothesis
-    with pytest.raises(pp.errors.TooLargeError, match="agreement"):
+    with pytest.raises(ParameterError, match="not AgreedRules; use the method 'agreement'"):
         pp.learn(data, AgreedRules("naive-bayes", ["a", "b", "c"]), epsilon=1)
-    with pytest.raises(ParameterError, match="by agreement"):
+    with pytest.raises(pp.errors.TooLargeError, match="agreement"):
+        pp.RegretSelection(AgreedRules("naive-bayes", ["a", "b", "c"]), epsilon=1)
+    with pytest.raises(ParameterError, match=r"'agreement' learns .* not Rectangles; use one of"):
         pp.learn(data, pp.Rectangles({name: pp.Integers(0, 1) for name in "abc"}), epsilon=1, method="agreement")
 
 

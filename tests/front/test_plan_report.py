@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ from privpac.cli import app as cli
 from privpac.concepts import PathTree
 from privpac.errors import ParameterError
 from privpac.planning import Plan
+from privpac.planning.curves import Curves
+from privpac.planning.outlook import rows_of
+from privpac.planning.tables import NAMES, meanings
 from privpac.report.plan import plan_html, write_plan_report
 
 CUTS = pp.Thresholds(pp.Integers(0, 1440))
@@ -42,7 +46,7 @@ def test_the_page_has_three_curves_and_fetches_nothing(page: str) -> None:
 
 
 def test_predictions_stand_apart_from_certificates(page: str) -> None:
-    certified, predicted = page.split("What is likely: predicted, not certified")
+    certified, predicted = page.split("What is typical: simulated, not certified")
     assert "A simulation of one model" in predicted
     rows = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8)).predicted
     for row in rows:
@@ -84,7 +88,7 @@ def test_the_inverse_question_is_answered_at_the_top(given: str) -> None:
 def test_a_tree_has_a_page_with_predictions_apart() -> None:
     tree = text_of(plan_html(PathTree(16), epsilon=1, alpha="0.2", records_per_user=1))
     assert "Recommended method: tree" in tree
-    assert "What is likely: predicted, not certified" in tree
+    assert "What is typical: simulated, not certified" in tree
     assert "the cut-off in the middle" in tree
     back = text_of(plan_html(PathTree(16), epsilon=1, n_users=304, records_per_user=1))
     assert "304 people with 1 record each: excess error at most" in back
@@ -92,8 +96,8 @@ def test_a_tree_has_a_page_with_predictions_apart() -> None:
 
 def test_predictions_are_left_out_on_request() -> None:
     points = pp.plan(pp.Points(pp.Integers(0, 9)), epsilon=1, records_per_user=2)
-    assert "What is likely" not in plan_html(planned=points, predict=False)
-    assert "What is likely" in plan_html(planned=points)
+    assert "What is typical" not in plan_html(planned=points, predict=False)
+    assert "What is typical" in plan_html(planned=points)
 
 
 @pytest.mark.parametrize(
@@ -148,3 +152,36 @@ def test_the_command_writes_the_page_or_says_why_not(
     else:
         assert "report written to plan.html" in said.out
         assert "Recommended method: realizable" in text_of((tmp_path / place).read_text(encoding="utf-8"))
+
+
+def test_one_number_has_one_meaning_on_the_page() -> None:
+    """The promise for 300 people stood at the top as one number and in the last table as another, read off a coarse curve."""
+    planned = pp.plan(CUTS, epsilon=1, n_users=300, records_per_user=6, setting="agnostic")
+    page = plan_html(planned=planned)
+    view = Curves(planned)
+    assert view.promised is not None
+    promised = f"{float(view.promised):.4g}"
+    assert f"300 people with 6 records each: excess error at most {promised}" in text_of(page)
+    last = page.split("typical and certified")[1]
+    (line,) = [row for row in last.split("<tr>") if row.startswith("<td class='n'>300</td><td class='n'>6</td>")]
+    assert line.endswith(f"<td class='n'>{promised}</td></tr>")
+    # Every certified number of that table is what an inverse plan says of exactly so many people.
+    for n in (75, 1200):
+        least = min(row.values[0] for row in pp.plan(CUTS, epsilon=1, n_users=n, records_per_user=6).rows if row.method in _own(view))
+        assert view.certified_alpha(n, 6) == least
+
+
+def _own(view: Curves) -> set[str]:
+    return {row.method for row in rows_of(view.planned.rows, view.method)}
+
+
+def test_the_page_says_what_each_kind_of_number_means(page: str) -> None:
+    planned = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8))
+    head = html.unescape(text_of(page.split("</section>")[0]))
+    for kind, said in meanings(planned).items():
+        assert f"{NAMES[kind]}: {said}" in head.replace(" :", ":"), kind
+
+
+def test_the_page_has_the_commands_of_what_is_certified(page: str) -> None:
+    planned = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8))
+    assert html.escape(planned.command("user agnostic selection", records_per_user=8)) in page.split("How to run it")[1]

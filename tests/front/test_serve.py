@@ -6,15 +6,12 @@ import io
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,129 +21,26 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from service_site import SECRET, Site, children, learned, prepare, serving, start, stop
 
 from privpac.cli import app as cli
-from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, UserData
+from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
 from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
 from privpac.guarantee import Guarantee
 from privpac.learners.session import PredictionSession
 from privpac.ledger import BudgetLedger
-from privpac.planning.service import plan_service
 from privpac.serve import app as module
 from privpac.serve.app import create_app
-from privpac.serve.keys import KeyStore, Role
+from privpac.serve.keys import KeyStore
 from privpac.serve.schema import _feature
 from privpac.serve.session_file import load_session, new_secret, operator_secret, rule_name, save_session
-
-SECRET = "5e" * 32
-
-
-def learned(folder: Path, queries: int, *, name: str = "budget.db") -> tuple[PredictionSession, BudgetLedger]:
-    from privpac.concepts import Thresholds
-
-    rng = np.random.default_rng(3)
-    x = rng.normal(size=400)
-    data = UserData.from_arrays(x[:, None], (x > 0.2).astype(int), np.repeat(np.arange(200), 2), features={"x": Floats()})
-    ledger = BudgetLedger.create(folder / name, Guarantee(4, "1e-4", unit="user", neighbours="add-remove"), dataset="d")
-    plan = plan_service(Thresholds(Floats(), "x"), epsilon=3, delta="1e-6", queries=queries, public_n_users=200)
-    return plan.predictor.learn(data, ledger=ledger), ledger
-
-
-@dataclass
-class Site:
-    """A running service."""
-
-    folder: Path
-    url: str
-    analyst: str
-    operator: str
-    process: subprocess.Popen[bytes] | None = None
-    log: Path = field(default_factory=Path)
-
-    def call(self, method: str, path: str, key: str | None = None, **more: Any) -> httpx.Response:
-        headers = more.pop("headers", {}) | ({} if key is None else {"Authorization": f"Bearer {key}"})
-        return httpx.request(method, self.url + path, headers=headers, timeout=30, **more)
-
-    def ask(self, *values: Any, key: str | None = None) -> httpx.Response:
-        return self.call("POST", "/predict", key or self.analyst, json={"records": [{"x": value} for value in values]})
-
-    def used(self) -> int:
-        with BudgetLedger.open(self.folder / "budget.db") as ledger:
-            ledger.verify()
-            (row,) = [spend.spend_id for spend in ledger.history()]
-            return ledger.queries.used(row)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def prepare(folder: Path, queries: int, share: int | None = None) -> Site:
-    session, ledger = learned(folder, queries)
-    save_session(session, folder / "s.ppm", SECRET)
-    ledger.close()
-    store = KeyStore(folder / "s.ppm.keys")
-    _, analyst = store.new("analyst", share=share)
-    _, operator = store.new("operator", Role.OPERATOR)
-    return Site(folder, "", analyst, operator)
-
-
-def start(site: Site, workers: int = 1) -> None:
-    """``privpac serve run`` as people start it."""
-    port = free_port()
-    site.url, site.log = f"http://127.0.0.1:{port}", site.folder / "log"
-    command = [sys.executable, "-c", "from privpac.cli.app import main; main()", "serve", "run", "s.ppm", "--ledger", "budget.db"]
-    command += ["--port", str(port), "--workers", str(workers)]
-    with open(site.log, "ab") as log:
-        environment = {**os.environ, "PRIVPAC_SESSION_KEY": SECRET}
-        site.process = subprocess.Popen(
-            command, cwd=site.folder, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    for _ in range(600):
-        try:
-            if httpx.get(site.url + "/healthz", timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            assert site.process.poll() is None, site.log.read_text()
-        time.sleep(0.1)
-    raise AssertionError(site.log.read_text())
-
-
-def stop(site: Site, how: int = signal.SIGKILL) -> None:
-    """End the service and its workers, and nothing else."""
-    assert site.process is not None
-    os.killpg(site.process.pid, how)
-    site.process.wait(60)
-
-
-def children(site: Site) -> list[int]:
-    assert site.process is not None
-    found = Path(f"/proc/{site.process.pid}/task/{site.process.pid}/children").read_text().split()
-    return [int(pid) for pid in found if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One service in a thread of this process, on loopback."""
-    import uvicorn
-
-    folder = tmp_path_factory.mktemp("service")
-    made = prepare(folder, 400, share=300)
-    ledger = BudgetLedger.open(folder / "budget.db")
-    app = create_app(load_session(folder / "s.ppm", SECRET, ledger), ledger, KeyStore(folder / "s.ppm.keys"))
-    port = free_port()
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="critical", access_log=False, server_header=False))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    made.url = f"http://127.0.0.1:{port}"
-    while not server.started:
-        time.sleep(0.01)
-    yield made
-    server.should_exit = True
-    thread.join(30)
-    ledger.close()
+    with serving(tmp_path_factory.mktemp("service"), 400, share=300) as running:
+        yield running
 
 
 # Answers

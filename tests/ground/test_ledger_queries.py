@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ledger_lines import entries, forge
 
 from privpac.errors import (
     BudgetExhausted,
     DuplicateSpend,
+    LedgerBusy,
     LedgerCorrupt,
     LedgerMismatch,
     ParameterError,
 )
 from privpac.guarantee import Guarantee
-from privpac.ledger import BudgetLedger
+from privpac.ledger import Answer, Ask, BudgetLedger, file
 
 PRICE = Guarantee(1, unit="user", neighbours="add-remove")
 SESSION = "s" * 32
@@ -137,75 +140,53 @@ def test_bad_digests_are_refused(tmp_path: Path, bad: str) -> None:
 # Tampering
 
 
-def raw(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(path, isolation_level=None)
+Rows = list[Any]
+FORGED: dict[str, Callable[[Rows], Rows]] = {
+    "beyond-the-limit": lambda rows: [*rows, ["answers", SESSION, rows[-1][2], [[digest(t), "1", ""] for t in "pqr"]]],
+    "a-digest-twice": lambda rows: [*rows, ["answers", SESSION, rows[-1][2], [[digest("a"), "0", ""]]]],
+    "no-digest": lambda rows: [*rows, ["answers", SESSION, rows[-1][2], [["x", "0", ""]]]],
+    "no-answer": lambda rows: [*rows, ["answers", SESSION, rows[-1][2], [[digest("z"), "", ""]]]],
+    "no-key": lambda rows: [*rows, ["answers", SESSION, rows[-1][2], [[digest("z"), "1", None]]]],
+    "no-session": lambda rows: [*rows, ["answers", "other", rows[-1][2], [[digest("z"), "1", ""]]]],
+    "no-rows": lambda rows: [*rows, ["answers", SESSION, rows[-1][2], 7]],
+    "unpaid": lambda rows: [*rows, ["session", "other", 5, rows[-1][2]]],
+    "opened-twice": lambda rows: [*rows, ["session", SESSION, 1000, rows[-1][2]]],
+    "endless": lambda rows: [*rows[:2], ["session", SESSION, 1 << 50, rows[-1][2]], *rows[3:]],
+    "limit-as-text": lambda rows: [*rows[:2], ["session", SESSION, "9", rows[-1][2]], *rows[3:]],
+    "smaller-limit": lambda rows: [*rows[:2], ["session", SESSION, 2, rows[-1][2]], *rows[3:]],
+}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "DELETE FROM query",
-        "UPDATE query SET answer = '0'",
-        "UPDATE session SET queries = 1000",
-        "DELETE FROM session",
-        "INSERT OR REPLACE INTO query SELECT * FROM query WHERE number = 1",
-        "INSERT INTO query SELECT session_id, 9, 'd', answer, key, 3, at, 'p', 'h' FROM query WHERE number = 1",
-        "INSERT OR REPLACE INTO session SELECT session_id, spend_id, 1000, at, hash FROM session",
-    ],
-)
-def test_the_tables_refuse_changes_from_other_programs(tmp_path: Path, statement: str) -> None:
-    ledger = session_ledger(tmp_path / "b.db", 3)
-    answer(ledger, "a", "b")
-    with raw(tmp_path / "b.db") as db, pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        db.execute(statement)
-
-
-def test_the_triggers_stop_a_row_beyond_the_limit(tmp_path: Path) -> None:
-    ledger = session_ledger(tmp_path / "b.db", 2)
-    answer(ledger, "a", "b")
-    with raw(tmp_path / "b.db") as db, pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        db.execute("INSERT INTO query SELECT session_id, 3, 'd', answer, key, 3, at, 'p', 'h' FROM query WHERE number = 1")
-
-
-def without_triggers(path: Path, change: str) -> None:
-    """Change rows as somebody would who removes the triggers and puts them back."""
-    with raw(path) as db:
-        triggers = [row[0] for row in db.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
-        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            db.execute(f"DROP TRIGGER {name}")
-        db.execute(change)
-        for trigger in triggers:
-            db.execute(trigger)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE query SET answer = '0' WHERE number = 2",
-        "UPDATE query SET key = 'other' WHERE number = 1",
-        "UPDATE query SET key_number = 7 WHERE number = 3",
-        "DELETE FROM query WHERE number = 2",
-        "UPDATE session SET queries = 1000",
-        "UPDATE session SET spend_id = 'gone'",
-        "UPDATE query SET session_id = 'another'",
-    ],
-)
-def test_verify_notices_changed_queries_and_sessions(tmp_path: Path, change: str) -> None:
-    session_ledger(tmp_path / "b.db", 5).close()
-    with BudgetLedger.open(tmp_path / "b.db") as ledger:
+@pytest.mark.parametrize("kind", FORGED)
+def test_forged_answers_that_break_a_rule_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "b.db"
+    with session_ledger(path, 5) as ledger:
         answer(ledger, "a", "b", "c", key="k")
-        ledger.verify()
-    without_triggers(tmp_path / "b.db", change)
-    with BudgetLedger.open(tmp_path / "b.db") as ledger, pytest.raises(LedgerCorrupt):
-        ledger.verify()
-
-
-def test_a_missing_trigger_is_noticed_before_the_next_answer(tmp_path: Path) -> None:
-    ledger = session_ledger(tmp_path / "b.db", 5)
-    with raw(tmp_path / "b.db") as db:
-        db.execute("DROP TRIGGER query_in_order")
+        forge(path, FORGED[kind](entries(path)))
+        with pytest.raises(LedgerCorrupt):
+            answer(ledger, "d")
     with pytest.raises(LedgerCorrupt):
-        answer(ledger, "a")
+        BudgetLedger.open(path)
+
+
+def test_an_answer_being_written_is_no_repeat_for_anybody_before_the_disk_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "b.db"
+    ledger = session_ledger(path, 5)
+    other = BudgetLedger.open(path, timeout=0)
+    sync, seen = file._sync, list[str]()
+
+    def look(handle: int) -> None:
+        """While the line is in the file and not yet on disk."""
+        assert other.queries.used(SESSION) == ledger.queries.used(SESSION) == 0
+        with pytest.raises(LedgerBusy):
+            answer(other, "a", bit="0")
+        seen.append("looked")
+        sync(handle)
+
+    monkeypatch.setattr(file, "_sync", look)
+    assert answer(ledger, "a") == ["1"]
+    assert seen == ["looked"]
+    assert answer(other, "a", bit="0") == ["1"]
 
 
 def test_an_old_copy_is_noticed_with_a_published_head(tmp_path: Path) -> None:
@@ -227,7 +208,7 @@ def test_an_old_copy_is_noticed_with_a_published_head(tmp_path: Path) -> None:
 
 WORKER = """
 import hashlib, os, signal, sys
-from privpac.ledger import BudgetLedger
+from privpac.ledger import Answer, Ask, BudgetLedger, file
 from privpac.errors import BudgetExhausted
 path, session, name, die = sys.argv[1:5]
 ledger = BudgetLedger.open(path, timeout=300)
@@ -317,3 +298,74 @@ def in_fork() -> Callable[[Callable[[], None]], int]:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
     return run
+
+
+# Many asks, one transaction
+
+
+def ask(texts: str, bit: str = "1", key: str = "", share: int | None = None) -> Ask:
+    return Ask([digest(text) for text in texts], lambda i, n: bit, key, share)
+
+
+def told(found: list[list[Answer] | BudgetExhausted]) -> list[list[tuple[int, str, bool]] | tuple[object, object]]:
+    return [
+        (one.remaining, one.requested) if isinstance(one, BudgetExhausted) else [(a.number, a.answer, a.fresh) for a in one]
+        for one in found
+    ]
+
+
+def test_a_batch_of_asks_is_what_the_same_asks_would_be_one_by_one(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    one, many = (session_ledger(tmp_path / name, 20) for name in ("one.db", "many.db"))
+    for _ in range(12):
+        batch = [
+            ask(
+                "".join(chance.choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", k=chance.randrange(5))),
+                chance.choice("01"),
+                chance.choice(["", "ann", "bob"]),
+                chance.choice([None, 0, 3, 12]),
+            )
+            for _ in range(chance.randrange(8))
+        ]
+        single: list[list[Answer] | BudgetExhausted] = []
+        for wish in batch:
+            try:
+                single.append(one.queries.answer(SESSION, wish.digests, wish.draw, key=wish.key, share=wish.share))
+            except BudgetExhausted as refused:
+                single.append(refused)
+        assert told(many.queries.answer_many(SESSION, batch)) == told(single)
+        for key in (None, "", "ann", "bob"):
+            assert many.queries.used(SESSION, key) == one.queries.used(SESSION, key)
+    assert many.queries.used(SESSION) == 20
+    one.verify()
+    many.verify()
+
+
+def test_a_refused_ask_leaves_the_others_of_its_batch_alone(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 4)
+    found = ledger.queries.answer_many(
+        SESSION, [ask("ab"), ask("cde"), ask("ab", "0"), ask("cb", "0"), ask("x", share=0, key="k"), ask("d")]
+    )
+    assert told(found) == [
+        [(1, "1", True), (2, "1", True)],
+        (2, 3),
+        [(1, "1", False), (2, "1", False)],
+        [(3, "0", True), (2, "1", False)],
+        (0, 1),
+        [(4, "1", True)],
+    ]
+    assert ledger.queries.answer_many(SESSION, []) == []
+    assert told(ledger.queries.answer_many(SESSION, [ask(""), ask("a")])) == [[], [(1, "1", False)]]
+    ledger.verify()
+
+
+def test_a_failing_draw_counts_nothing_of_its_batch(tmp_path: Path) -> None:
+    ledger = session_ledger(tmp_path / "b.db", 5)
+
+    def fails(i: int, number: int) -> str:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        ledger.queries.answer_many(SESSION, [ask("a"), Ask([digest("b")], fails)])
+    assert ledger.queries.used(SESSION) == 0
+    assert told(ledger.queries.answer_many(SESSION, [ask("b")])) == [[(1, "1", True)]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.bounds.binomial import MAX_RECORDS, psi_exact
+from privpac.bounds.binomial import MAX_RECORDS, cross, psi_exact
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
+from privpac.learners import minimum_error
 from privpac.learners.base import Bound
 from privpac.learners.minimum_error import MinimumError, PrivateCompare, _entry, estimate_rounds
 from privpac.learners.sizes import AdmissibleUsers, read_sizes, size_counts
@@ -226,3 +228,20 @@ def test_a_law_of_too_many_comparisons_is_refused() -> None:
 def test_four_comparisons_and_one_selection_have_the_same_zcdp_cost() -> None:
     oneshot, bisect = (MinimumError(Thresholds(), epsilon=1, estimator=e, radius="1/16").guarantee.rho for e in ("oneshot", "bisect"))
     assert oneshot == bisect == Fraction(1, 8)
+
+
+@pytest.mark.parametrize(("value", "width"), [("0", "1/12"), ("1/12", "1/12"), ("3/8", "1/4"), ("7/8", "1/4")])
+def test_tables_are_the_rounded_middles_of_exact_tails(value: str, width: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And rationals of hundreds of digits are needed for near ties only: all sizes up to 1000 must not cost seconds."""
+    asked: list[int] = []
+    monkeypatch.setattr(minimum_error, "psi_exact", lambda m, p, t: asked.append(m) or psi_exact(m, p, t))
+    p, q = Fraction(value), min(Fraction(1), Fraction(value) + Fraction(width))
+    compare = PrivateCompare(Thresholds(), epsilon=1, value=p, width=Fraction(width))
+    for m in (1, 2, 3, 4, 7, 12, 50, 300, 1000):
+        t, tau = compare.entry(m)
+        assert t == cross(m, p, q)
+        middle = (psi_exact(m, p, t) + psi_exact(m, q, t)) / 2
+        assert tau == Fraction(floor(middle * (1 << 32) + Fraction(1, 2)), 1 << 32)
+    asked.clear()
+    minimum_error._entries(np.arange(1, 1001), p, q)
+    assert len(asked) <= 200

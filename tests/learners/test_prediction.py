@@ -59,7 +59,7 @@ def people(n: int = 60, records: int = 2) -> UserData:
 
 
 def predictor(**changes: Any) -> VotePredictor:
-    relabelling = Relabelling(Thresholds(Floats(), "x"), 4, 1, eta=Fraction(1, 8), split_rate=Fraction(1, 2))
+    relabelling = Relabelling(Thresholds(Floats(), "x"), 4, 1, eta=Fraction(1, 8), split_rate=Fraction(1, 2), levels=16)
     return VotePredictor(**{"relabelling": relabelling, "voters": 3, "gamma": Fraction(1, 2), "queries": 8} | changes)
 
 
@@ -354,7 +354,9 @@ def test_epochs_add_up() -> None:
 
 
 def test_the_guarantee_is_theorem_a_of_the_whole_transcript() -> None:
-    fixed = Relabelling(Thresholds(Floats(), "x"), 1, 1, eta=Fraction(1, 8), split_size=6, public_n_users=60, neighbours=Neighbours.REPLACE)
+    fixed = Relabelling(
+        Thresholds(Floats(), "x"), 1, 1, eta=Fraction(1, 8), split_size=6, public_n_users=60, neighbours=Neighbours.REPLACE, levels=16
+    )
     service = predictor(relabelling=fixed, queries=5)
     expected = theorem_a("1/10", fixed.a, fixed.b, 5 * vote_epsilon("1/2", 3))
     assert (service.guarantee.epsilon, service.guarantee.delta) == expected
@@ -366,7 +368,7 @@ def test_guarantees_grow_with_every_cost() -> None:
     assert predictor(queries=9).guarantee.epsilon > base
     assert predictor(gamma=Fraction(3, 5)).guarantee.epsilon > base
     assert predictor(voters=4).guarantee.epsilon > base
-    more = Relabelling(Thresholds(Floats(), "x"), 4, 2, eta=Fraction(1, 8), split_rate=Fraction(1, 2))
+    more = Relabelling(Thresholds(Floats(), "x"), 4, 2, eta=Fraction(1, 8), split_rate=Fraction(1, 2), levels=16)
     assert predictor(relabelling=more).guarantee.epsilon > base
 
 
@@ -386,6 +388,18 @@ def test_a_plan_keeps_its_promise_and_improves_with_people() -> None:
         assert plan.predictor.guarantee.delta <= Fraction(1, 10**6)
     with pytest.raises(InfeasibleError):
         plan_service(Thresholds(Floats(), "x"), epsilon="0.001", queries=50, public_n_users=3, neighbours="replace")
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("delta", ["0", "1e-6"])
+def test_what_a_service_expects_never_rises_with_budget_or_people(neighbours: str, delta: str) -> None:
+    cuts = Thresholds(Floats(), "x")
+    shape: dict[str, Any] = {"queries": 100, "delta": delta, "neighbours": neighbours}
+    by_budget = [plan_service(cuts, epsilon=e, public_n_users=5000, **shape).expected_error for e in ("1/2", "0.6", 1, 4)]
+    by_people = [plan_service(cuts, epsilon=1, public_n_users=n, **shape).expected_error for n in (2000, 2100, 4321)]
+    by_levels = [plan_service(cuts, epsilon=1, public_n_users=5000, levels=k, **shape).expected_error for k in (16, 840)]
+    for values in (by_budget, by_people, by_levels):
+        assert values == sorted(values, reverse=True)
 
 
 # Learning
@@ -418,7 +432,9 @@ def test_a_crash_after_the_spend_leaves_it_spent_and_a_schema_error_spends_nothi
 
 def test_an_add_remove_ledger_refuses_a_replace_session_and_items_are_not_users(tmp_path: Path) -> None:
     ledger = BudgetLedger.create(tmp_path / "b.db", Guarantee(10, unit="user", neighbours="add-remove"), dataset="d")
-    fixed = Relabelling(Thresholds(Floats(), "x"), 1, 1, eta=Fraction(1, 8), split_size=6, public_n_users=60, neighbours=Neighbours.REPLACE)
+    fixed = Relabelling(
+        Thresholds(Floats(), "x"), 1, 1, eta=Fraction(1, 8), split_size=6, public_n_users=60, neighbours=Neighbours.REPLACE, levels=16
+    )
     with pytest.raises(IncompatibleGuarantees):
         predictor(relabelling=fixed).learn(people(), ledger=ledger)
     items = UserData.from_arrays(np.array([[1.0], [2.0]]), [0, 1], features={"x": Floats()})

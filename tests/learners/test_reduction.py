@@ -5,13 +5,17 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from fractions import Fraction
+from inspect import signature
+from math import log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from privpac.bounds import certify_reduction, selection_error
 from privpac.concepts import Intervals, Points, Thresholds
+from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.trees import PrefixTree, VC1Tree
 from privpac.data import Floats, Integers, Texts, UserData
 from privpac.errors import AccuracyWarning, IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
@@ -24,14 +28,15 @@ from privpac.learners.regret import RegretSelection
 from privpac.learners.relabel import Relabelling
 from privpac.learners.tree import TreeLearner
 from privpac.ledger import BudgetLedger
+from privpac.planning import plan_service
 from privpac.released import Released
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 
 TEN = Integers(0, 9)
 CUTS = Thresholds(TEN, "x")
 INNER = RealizableSelection(CUTS, epsilon="1/2")
-SHAPE: dict[str, Any] = {"A": 3, "B": 1, "eta": "1/8", "split_rate": "1/4"}
-FIXED: dict[str, Any] = {"A": 3, "B": 1, "eta": "1/8", "split_size": 1, "neighbours": "replace"}
+SHAPE: dict[str, Any] = {"A": 3, "B": 1, "eta": "1/8", "split_rate": "1/4", "levels": 16}
+FIXED: dict[str, Any] = {"A": 3, "B": 1, "eta": "1/8", "split_size": 1, "neighbours": "replace", "levels": 16}
 
 
 def people(users: list[list[tuple[int, int]]]) -> UserData:
@@ -62,6 +67,7 @@ def test_default_is_add_remove_and_independent_coins() -> None:
     learner = AgnosticReduction(INNER, **SHAPE)
     assert learner.guarantee.neighbours == "add-remove"
     assert learner.guarantee.unit is Unit.USER
+    assert learner.levels == 16
     assert learner.relabelling.b == Fraction(16, 8)  # one user's loss is up to 16 levels
     assert "Theorem B" in learner.guarantee.explain()
     fixed = AgnosticReduction(INNER, **FIXED, public_n_users=4)
@@ -380,3 +386,61 @@ def test_an_accuracy_out_of_reach_is_said_before_any_data() -> None:
     drawn = EmpiricalLearner(RealizableSelection(Thresholds(Integers(0, 99)), epsilon="1/2", neighbours="replace"), draws=10, size=10)
     with pytest.raises(ParameterError, match="inner_error"):
         AgnosticReduction.for_target(drawn, epsilon=1, public_n_users=3000, alpha="1/10", neighbours="replace")
+
+
+# Resolution and excess
+
+
+def test_losses_have_as_many_steps_as_everywhere_else() -> None:
+    assert AgnosticReduction.__dataclass_fields__["levels"].default == DEFAULT_LEVELS
+    assert Relabelling.__dataclass_fields__["levels"].default == DEFAULT_LEVELS
+    assert signature(plan_service).parameters["levels"].default == DEFAULT_LEVELS
+
+
+def test_too_few_levels_for_an_error_are_said_before_any_data() -> None:
+    inner = RealizableSelection(CUTS, epsilon="1/2")
+    shape: dict[str, Any] = {"epsilon": 1, "public_n_users": 42_000, "alpha": ".1", "beta": ".05"}
+    with pytest.warns(AccuracyWarning, match=r"losses in 4 steps are rounded by up to 0.25; raise levels"):
+        AgnosticReduction.for_target(inner, levels=4, **shape)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        AgnosticReduction.for_target(inner, **shape)
+        AgnosticReduction.for_target(inner, users="one", **shape)  # one record: a loss is 0 or 1, nothing is rounded
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_the_learner_has_the_constants_that_were_certified(neighbours: str) -> None:
+    inner = RealizableSelection(CUTS, epsilon="1/2", neighbours=neighbours)  # type: ignore[arg-type]
+    learner = AgnosticReduction.for_target(inner, epsilon=1, public_n_users=50_000, neighbours=neighbours)
+    sure = certify_reduction(
+        alpha="0.9",
+        beta="1/20",
+        epsilon=1,
+        log_growth=lambda t: log(CUTS.growth(t)),
+        inner_error=selection_error(CUTS.log_size, neighbours),
+        inner_epsilons=(inner.epsilon,),
+        levels=learner.levels,
+        neighbours=neighbours,
+        n_users=50_000,
+    )
+    law = learner.relabelling
+    assert (sure["levels"], sure["users"]) == (DEFAULT_LEVELS, "hybrid")
+    assert (law.share * 50_000, float(law.a), float(law.b)) == (sure["split_size"], sure["a"], sure["b"])
+
+
+def test_more_people_with_many_records_err_less_without_noise() -> None:
+    """With 16 steps error rates below 1/16 vanish, and the mean excess stays near 0.02 whatever the number of people."""
+    domain = Integers(0, 999)
+    found = {}
+    for n in (1000, 4000):
+        learner = AgnosticReduction.for_target(RealizableSelection(Thresholds(domain), epsilon="1/2"), epsilon=1, public_n_users=n)
+        with insecure_randomness():
+            runs = []
+            for seed in range(6):
+                rng = np.random.default_rng((n, seed))
+                x = rng.integers(0, 1000, n * 100)
+                data = UserData.from_arrays(x, (x >= 400).astype(int), np.repeat(np.arange(n), 100), features={"x": domain})
+                runs.append(abs(learner.learn(data, rng=SeededRng(seed)).hypothesis.cut - 400) / 1000)
+        found[n] = sum(runs) / len(runs)
+    assert found[4000] <= 1.15 * found[1000] + 0.002
+    assert found[4000] < 0.008

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.concepts import FiniteClass, Points, Stumps, Thresholds
-from privpac.concepts.statistics import Mean
+from privpac.concepts.statistics import ClipRule, Mean
 from privpac.data import Integers, UserData
 from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
 from privpac.exact import Ball
@@ -129,6 +129,19 @@ def test_under_replace_n_counts_users_without_records_too(users: Users) -> None:
     data = people([*users, [], []])
     scores = brute_scores(users, 4, lambda m: clip_by_search(m, Fraction(1), len(users) + 2, CUTS))
     assert_law(learner.law(data), scores, Fraction(1, 4))
+
+
+@pytest.mark.parametrize("public", [{"unit": "item"}, {"max_records": 1}, {"max_records": 2}])
+def test_no_count_is_bought_for_a_clip_that_cannot_follow_it(public: dict[str, Any]) -> None:
+    learner = RegretSelection(Thresholds(Integers(0, 9), "x"), Fraction(1), **public)
+    assert not learner.needs_count
+    assert learner.epsilon_selection == 1
+    for m in range(1, 3 if public == {"max_records": 2} else 2):
+        assert {ClipRule(learner.theta, n, 4)(m) for n in (0, 1, 10**3, 10**9)} == {m}
+    data = UserData.from_arrays([1, 2, 8, 9], [0, 0, 1, 1], None if "unit" in public else [1, 2, 2, 3], features={"x": Integers(0, 9)})
+    assert "noisy_n_users" not in learner.learn(data).parameters
+    assert learner.law(data).mode in range(3, 9)
+    assert RegretSelection(Thresholds(), Fraction(1), max_records=3).needs_count  # its clip is 2 or 3
 
 
 def test_the_true_number_of_users_never_enters_under_add_remove() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from privpac.bounds import width_iid
 from privpac.concepts import FiniteClass, Intervals, Points, Stumps, Thresholds
 from privpac.data import Floats, Integers, UserData
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, NoReleaseError, ParameterError, TooLargeError
@@ -255,6 +256,41 @@ def test_designs_follow_from_public_numbers_and_answer_with_independent_users() 
     assert binom.sf(3, 60, 0.001) < 1e-6
     assert failures <= 3
     assert bound.design.width < m
+
+
+def test_ideal_users_are_answered_whatever_their_number_of_records() -> None:
+    """Nothing is answered at most once in a thousand crowds; of 36, more than 2 fail with probability below 1e-6 (half is the coin's)."""
+    failures = 0
+    for m in (1, 2, 5, 10, 20, 30, 50, 64, 100):
+        learner = TrimmedSelection(Thresholds(), 1, delta="1e-6", records_per_user=m)
+        for seed in range(4):
+            rng = np.random.default_rng((m, seed))
+            n = 5000 if m <= 30 else 1000
+            x = rng.integers(0, 40, n * m)
+            y = (x >= 16) ^ (rng.random(n * m) < 0.2)
+            data = UserData.from_arrays(x, y.astype(int), np.repeat(np.arange(n), m), features={"x": Integers(0, 39)})
+            bound = learner.bind(data)
+            failures += learner.scores(bound).distance > 0
+    assert binom.sf(2, 36, 0.0005) < 1e-6
+    assert failures <= 2
+
+
+def test_the_failure_is_shared_by_test_and_width() -> None:
+    learner = TrimmedSelection(Thresholds(), 2, delta="1e-5", records_per_user=10, failure="1/100")
+    design = learner.design(600, 50)
+    assert learner._test(design.share, design.ladder).curve[0] >= 1 - Fraction(1, 200)
+    assert design.width >= width_iid(600, 10, design.trim, design.ladder, 50, "1/200")
+
+
+def test_cuts_at_users_own_values_leave_their_holder_out_of_the_count() -> None:
+    """2^64 cuts are at most as many as there are values, but the user who holds the value is not independent of the cut."""
+    learner = TrimmedSelection(Thresholds(), 2, delta="1e-5", records_per_user=10)
+    many, column = learner.design(600, (1 << 64) + 1), learner.design(600, 2 << 64, columns=2)
+    few = learner.design(600, 6001)
+    assert many.width >= width_iid(599, 10, many.trim - 1, many.ladder, 6001, "1/2000") >= 1
+    assert few.noise <= many.noise <= column.noise
+    pairs = TrimmedSelection(Intervals(), 2, delta="1e-5", records_per_user=10)
+    assert pairs.design(600, 1 << 40).noise >= few.noise  # all rules: no two values of users fix an interval of their own
 
 
 def test_rates_with_other_scales_have_scaled_widths() -> None:

@@ -66,7 +66,7 @@ def test_public_knowledge_of_the_noise_costs_nothing() -> None:
     assert [table(m) for m in (0, 1, 5, 40)] == [robust_t(m, "1/5", "1/20", "1/10") for m in (0, 1, 5, 40)]
 
 
-@pytest.mark.parametrize("public", [{"max_records": 1}, {"sizes": (0, 1)}, {"sizes": (1,)}])
+@pytest.mark.parametrize("public", [{"max_records": 1}, {"sizes": (0, 1)}, {"sizes": (1,)}, {"records_per_user": 1}])
 def test_one_record_per_user_needs_no_estimate(public: dict[str, Any]) -> None:
     learner = UserAgnosticLearner(Thresholds(), epsilon=1, **public)
     assert not learner.estimates
@@ -79,6 +79,23 @@ def test_item_level_data_need_no_estimate() -> None:
     learner = UserAgnosticLearner(Thresholds(), epsilon=1, unit="item")
     assert not learner.estimates
     assert learner.learn(items).guarantee == learner.guarantee
+
+
+def test_an_estimate_with_one_outcome_costs_nothing() -> None:
+    learner = UserAgnosticLearner(Thresholds(), epsilon=1, radius="3/4")
+    assert learner.estimate_learner.law(PEOPLE).satisfies(
+        learner.estimate_learner.law(UserData.from_users([], features=PEOPLE.features)), 0
+    )
+    assert (learner.epsilon_estimate, learner.epsilon_rest) == (0, 1)
+    assert learner.learn(PEOPLE).guarantee == learner.guarantee
+    assert UserAgnosticLearner(Thresholds(), epsilon=1, radius="3/4", estimator="bisect").epsilon_estimate > 0
+
+
+def test_tolerances_of_long_users_are_those_of_the_certificate() -> None:
+    """The certificate is for t(m) itself, also where a user holds more records than anyone lists."""
+    table = RobustTolerance(Fraction(1, 5), Fraction(1, 20), Fraction(1, 10))
+    assert [table(m) for m in (5000, 60_001)] == [robust_t(m, "1/5", "1/20", "1/10") for m in (5000, 60_001)]
+    assert table(1 << 40) == table(1 << 20) << 20
 
 
 def test_the_budget_is_split_and_shown() -> None:

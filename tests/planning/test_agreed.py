@@ -17,6 +17,7 @@ from privpac.agreement.representation import plan_race
 from privpac.agreement.tasks import Task
 from privpac.agreement.words import rate
 from privpac.bounds import users_local, users_shuffle
+from privpac.bounds.agreement import CLEAR, silent_votes
 from privpac.bounds.agreement_chunks import users_local_chunks, users_shuffle_chunks
 from privpac.concepts import Conjunctions, DecisionLists, Halfspaces, Intervals, Parities, Points, Stumps, Thresholds
 from privpac.data import Floats, Integers
@@ -54,7 +55,8 @@ def test_planned_users_equal_the_vectors() -> None:
             continue
         asked["neighbours"] = case["neighbours"]
         assert users(agreement_target(cuts(1024), delta=str(case["delta"]), **asked)) == case["n_histogram"]
-        assert users(agreement_target(cuts(1024), **asked)) == case["n_em_U1024"]
+        # The vectors are of a plurality that always answers; one that abstains needs a few users more.
+        assert case["n_em_U1024"] < users(agreement_target(cuts(1024), **asked)) <= 1.4 * case["n_em_U1024"]
     for case in planning["lower"]:
         asked = {"epsilon": str(case["eps"]), "beta": str(case["beta"]), "alpha": "0.2"}
         target = agreement_target(cuts(1024), delta=str(case["delta"]), **asked)
@@ -72,9 +74,9 @@ def test_local_plans_use_the_noise_and_the_chunks_of_the_protocol(kind: str, siz
     run = LocalProtocol(kind, {f"x{i}": Integers(0, size - 1) for i, size in enumerate(sizes)}, Fraction(4, 5))
     select = run.manifest.local
     if select.chunks == 1:
-        assert users(target) == users_local(select.keep, 1 << select.bits, beta="0.1").n_users
+        assert users(target) == users_local(select.keep, 1 << select.bits, beta="0.1", clear=run.beta).n_users
     else:
-        assert users(target) == users_local_chunks(select.keep, select.bits, select.width, beta="0.1").n_users
+        assert users(target) == users_local_chunks(select.keep, select.bits, select.width, beta="0.1", clear=run.beta).n_users
 
 
 @pytest.mark.parametrize(
@@ -89,9 +91,9 @@ def test_shuffle_plans_use_the_noise_and_the_chunks_of_the_protocol(kind: str, s
     select = run.manifest.shuffle
     assert (select.r, select.p, select.width) == (found["r"], found["p"], found["width"])
     if select.width == 0:
-        again = users_shuffle(select.r, select.p, select.buckets, beta="0.1")
+        again = users_shuffle(select.r, select.p, select.buckets, beta="0.1", clear=run.beta)
     else:
-        again = users_shuffle_chunks(select.r, select.p, target.task.learner.universe.bits, select.width, beta="0.1")
+        again = users_shuffle_chunks(select.r, select.p, target.task.learner.universe.bits, select.width, beta="0.1", clear=run.beta)
     assert again.n_users == found.n_users
 
 
@@ -119,9 +121,10 @@ def test_central_selections_fail_rarely_at_the_certified_number_of_users(neighbo
         n = users(target)
         select: Any
         if delta:
-            select = StableHistogram(2, delta=delta, neighbours=neighbours)
+            select = StableHistogram(2, delta=delta, neighbours=neighbours, named=2)
         else:
-            select = PureSelection(2, universe=8, neighbours=neighbours)
+            silent = silent_votes(1 / vote_decay(2, neighbours), 8, CLEAR)
+            select = PureSelection(2, universe=8, neighbours=neighbours, abstain=silent)
         missed = sum(chance(n, c) * (1 - float(select.law({3: c, 5: n - c} if c < n else {3: n}).prob(3))) for c in range(1, n + 1))
         assert missed + chance(n, 0) <= 0.1 / 3
 
@@ -138,10 +141,11 @@ def test_fewer_users_than_certified_miss_the_bound() -> None:
 
 def test_one_user_fewer_misses_the_condition_of_the_pure_plurality() -> None:
     base, n = float(1 / vote_decay(1, "replace")), users(agreement_target(cuts(1024), epsilon=1, beta="0.1", neighbours="replace"))
+    silent = silent_votes(1 / vote_decay(1, "replace"), 1024, CLEAR)
 
     def failure(number: int) -> float:
         c = np.arange(number + 1)
-        return float(chance(number, c) @ np.minimum(1, (1023 + base ** (number - c)) / base**c))
+        return float(chance(number, c) @ np.minimum(1, (1023 + base ** (number - c) + base**silent) / base**c))
 
     assert failure(n) <= 0.1 / 3 < min(failure(k) for k in range(1, n))
 
@@ -234,7 +238,7 @@ def test_kinds_without_proved_accuracy_have_the_conditional_row_only_and_a_note(
         names = [name for name, _, _, kind in target.methods() if kind == "certified"]
         assert names == [f"central agreement, {AGREED}"]
         assert "no accuracy is proved" in target.note
-    assert agreement_target(cuts(9), epsilon=1).note == ""
+    assert "no accuracy" not in agreement_target(cuts(9), epsilon=1).note
     agnostic = agreement_target(Task("conjunction", (2, 2)), epsilon=1).methods("agnostic")
     assert all(AGREED in name for name, _, _, kind in agnostic if kind == "certified")
 

@@ -45,7 +45,8 @@ def _one(sizes: Sizes) -> int:
 
 def _yes_no(sizes: Sizes) -> int:
     if any(size != 2 for size in sizes):
-        raise ParameterError("this rule reads columns with two values each")
+        seen = ", ".join(map(str, sizes))
+        raise ParameterError(f"this rule reads columns with two values each, got {seen} values; declare yes/no columns such as name=0:1")
     return len(sizes)
 
 

@@ -1,6 +1,7 @@
 """Is a privacy claim true?  Decided exactly where the outputs are finite, put to a statistical test elsewhere.
 
-The room itself can be called: ``pp.audit(learner_or_function, ...)`` is :func:`privpac.api_audit.audit`.
+The room itself can be called: ``pp.audit(learner_or_function, ...)`` is :func:`privpac.api_audit.audit`.  Promises of accuracy are put to
+the test by :func:`privpac.audit.refute`, which looks for a law of people on which they are false.
 """
 
 import sys
@@ -9,13 +10,17 @@ from types import ModuleType
 from typing import Any
 
 from privpac.audit.exact import ExactAudit, Universe, audit_exact, datasets, neighbouring, user_universe
+from privpac.audit.refute import Claim, Failure, Refutation, refute
 from privpac.audit.report import Audit, Outcome
 from privpac.audit.statistical import StatisticalAudit, audit_statistical, detectable
 
 __all__ = [
     "Audit",
+    "Claim",
     "ExactAudit",
+    "Failure",
     "Outcome",
+    "Refutation",
     "StatisticalAudit",
     "Universe",
     "audit_exact",
@@ -23,8 +28,17 @@ __all__ = [
     "datasets",
     "detectable",
     "neighbouring",
+    "refute",
+    "rule_claims",
     "user_universe",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # The claims of plans need the learners and the planner: only who asks for them loads those.
+    if name == "rule_claims":
+        return import_module("privpac.audit.rule_laws").rule_claims
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class _Room(ModuleType):

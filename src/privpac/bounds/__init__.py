@@ -50,6 +50,7 @@ _ROOMS = {
         "reductions_to_constant",
         "walk_failure",
     ),
+    "own_clip": ("certify_clip_at", "certify_own_clip", "plan_own_clip"),
     "pairwise": ("certify_pairwise", "pairwise_closed_form", "plan_pairwise"),
     "rate_tables": ("table",),
     "rates": ("RateTable",),
@@ -60,7 +61,6 @@ _ROOMS = {
     "regret": (
         "RegretSplit",
         "amplification",
-        "certify_own_clip",
         "certify_regret_agnostic",
         "clip_candidates",
         "plan_clip",

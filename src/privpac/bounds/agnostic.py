@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from privpac.bounds.binomial import cross, psi, robust_gap
-from privpac.bounds.certificate import SLACK, Certificate, best, least, log_size_of, open_unit, positive, relation
+from privpac.bounds.certificate import SLACK, Certificate, least, log_size_of, numbers_up_to, open_unit, positive, relation
 from privpac.bounds.deviation import agnostic_radius, relative_deviation
 from privpac.bounds.estimate import ESTIMATORS, Estimate, estimate_plan
 from privpac.errors import ParameterError, TooLargeError
@@ -104,17 +105,24 @@ def plan_user_agnostic(
     Three parts of ``beta/3`` (deviation over the ``m`` possible thresholds, selection at ``(1 - share) epsilon``, estimate at ``share
     epsilon``); the accuracy ``2**-j`` of the estimate is scanned over ``estimates``; j = 0 means no estimate (two parts of ``beta/2``,
     all of ``epsilon``).  ``noise = (value, radius)`` is public knowledge of the least error: no estimate either.  ``truncate=True`` also
-    tries to read fewer records (powers of two), which helps where the estimate costs more than it brings.
+    tries to read fewer records (``numbers_up_to``), which helps where the estimate costs more than it brings.
+
+    Every condition falls with ``n`` (the deviation, the slack and the noise of the estimate do; the gaps and the table of thresholds do
+    not follow ``n``), so the number holds for every larger number of users.
     """
     m = _records(records_per_user)
     task = _Task.read(log_size, dimension, alpha, beta, epsilon, neighbours, share, estimator, estimates)
     known = None if noise is None else _known(noise)
-    sizes = sorted({m} | ({1 << e for e in range(m.bit_length())} if truncate else set()), reverse=True)
-    found = [_user_plan(task, size, known) for size in sizes]
-    return best(found)
+    found: Certificate | None = None
+    for size in numbers_up_to(m) if truncate else [m]:
+        tried = _user_plan(task, size, known, None if found is None else found.n_users)
+        if found is None or (tried.n_users is not None and (found.n_users is None or tried.n_users < found.n_users)):
+            found = tried
+    assert found is not None
+    return found
 
 
-def _user_plan(task: _Task, m: int, known: tuple[Fraction, Fraction] | None) -> Certificate:
+def _user_plan(task: _Task, m: int, known: tuple[Fraction, Fraction] | None, beat: int | None) -> Certificate:
     def direct(n: int, radius: float, spent: float, b: float, gap: float) -> bool:
         slack = (task.log_h - math.log(b)) / (task.lam * spent * n)
         return _fits(2 * radius + slack, gap)
@@ -133,7 +141,7 @@ def _user_plan(task: _Task, m: int, known: tuple[Fraction, Fraction] | None) -> 
 
         return holds
 
-    return _scan(task, m, known, task.exact_alpha, "user agnostic selection", plain, estimated, {})
+    return _scan(task, m, known, task.exact_alpha, "user agnostic selection", plain, estimated, {}, beat)
 
 
 def plan_threshold_search(
@@ -185,7 +193,8 @@ def plan_threshold_search(
 
         return holds
 
-    return _scan(task, m, None, task.exact_alpha - tail, "threshold search", plain, estimated, {"rounds": rounds})
+    found = _scan(task, m, None, task.exact_alpha - tail, "threshold search", plain, estimated, {"rounds": rounds})
+    return found.run_with(theta=ratio, rounds=rounds)
 
 
 def _median_succeeds(n: int, low: float, high: float, slack: float, needed: float) -> bool:
@@ -222,6 +231,7 @@ class _Task:
     share: float
     estimator: str
     estimates: tuple[int, ...]
+    exact_share: Fraction
 
     @staticmethod
     def read(
@@ -248,6 +258,7 @@ class _Task:
             open_unit(share, "share"),
             estimator,
             tuple(positive_int(j, "estimates", minimum=0, maximum=12) for j in estimates),
+            rational(share, "share"),
         )
 
 
@@ -260,10 +271,15 @@ def _scan(
     plain: Callable[[float], Callable[[int], bool]],
     estimated: Callable[[Estimate], Callable[[int], bool]],
     details: dict[str, int],
+    beat: int | None = None,
 ) -> Certificate:
-    """The best accuracy ``2**-j`` of the estimate; j = 0 is no estimate (the whole unit interval, or what is publicly known)."""
+    """The best accuracy ``2**-j`` of the estimate; j = 0 is no estimate (the whole unit interval, or what is publicly known).
+
+    ``beat``: only fewer users than that are of interest.
+    """
     centre, radius = known or (Fraction(1, 2), Fraction(1, 2))
     users: int | None = None
+    most = beat
     chosen = 0
     for j in task.estimates if known is None else (0,):
         if j == 0:
@@ -275,13 +291,22 @@ def _scan(
             plan = estimate_plan(task.estimator, m, j, alpha)
             gap, holds = plan.compare_gap, estimated(plan)
         # A j that fails just below the best n so far cannot improve on it.
-        if gap <= 0 or (users is not None and (users == 1 or not holds(users - 1))) or (j and plan.robust_gap <= 0):
+        if gap <= 0 or (most is not None and (most == 1 or not holds(most - 1))) or (j and plan.robust_gap <= 0):
             continue
         n = least(holds)
-        users, chosen = (n, j) if n is not None else (users, chosen)
+        if n is not None:
+            users = most = n
+            chosen = j
     accuracy: Fraction | str = Fraction(1, 1 << chosen) if chosen else "none"
     assumption = _USER if known is None else f"{_USER}, least error known to {radius}"
-    return Certificate.upper(users, method, assumption, estimate=accuracy, j=chosen, records_per_user=m, **details)
+    found = Certificate.upper(users, method, assumption, estimate=accuracy, j=chosen, records_per_user=m, **details)
+    # One admissible number of records: under replace a comparison with an expectation then moves by 1, not 2.
+    given: dict[str, Any] = {"alpha": task.exact_alpha, "sizes": (m,), "max_records": m}
+    if chosen:
+        given |= {"estimator": task.estimator, "radius": accuracy, "share": task.exact_share}
+    else:
+        given |= {"tolerance": 0} if m == 1 else {"noise": (centre, radius)}
+    return found.run_with(**given)
 
 
 def _radius(n: int, m: int, dimension: int, tv: int, b: float, log_size: float | None) -> float:

@@ -7,6 +7,10 @@ a third of ``beta`` of the seeds (Markov).  :func:`records_representation` (Algo
 **Plurality.**  With every user naming the stable item independently with probability ``share`` (0.9), the selectors fail with
 probability ``beta/3`` at the numbers of users below.  The relation and ``epsilon`` enter through the selector's own public numbers.
 
+**No agreement.**  If no two people name the same item, nothing must be released but with probability ``clear``.  The selectors of
+``privpac`` abstain below an edge that is public (:func:`silent_votes`, :func:`local_edge`, :func:`shuffle_edge`), and with ``clear`` (or
+``named``) the numbers of users hold for these; without it for selectors that always answer.
+
 **Lower bounds.**  ``p0(n) = e**(-n eps) (1 - beta) - delta (1 - e**(-n eps))/(e**eps - 1)`` is the chance that a learner run on fixed
 reference data answers as it would on any ``n`` users.  If it is positive, ``ceil(ln 4/p0)`` runs form a representation (Algorithm 6), and
 ``N`` tasks with disjoint answers force ``N p0 <= 1``.
@@ -19,25 +23,32 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privpac.bounds.certificate import Certificate, least, open_unit, positive
 from privpac.bounds.laws import binom, nbinom
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, as_arb, rational, up
 from privpac.guarantee import positive_int
 
 __all__ = [
+    "CLEAR",
+    "local_edge",
     "lower_agreement_packing",
     "lower_agreement_representation",
     "records_list",
     "records_queries",
     "records_representation",
+    "shuffle_edge",
+    "silent_votes",
     "users_histogram",
     "users_local",
     "users_plurality",
     "users_shuffle",
 ]
+
+CLEAR = Fraction(1, 20)
+"""With at most this probability something is released where no two people agree, unless declared otherwise."""
 
 _SHARE = Fraction(9, 10)
 _MOST = 1 << 21
@@ -73,6 +84,61 @@ def records_queries(queries: int, grid: int, *, beta: Rational, width: Rational 
     return math.ceil((30 * q * cells * w / 2 / rational(beta, "beta", above=0, below=1)) ** 2)
 
 
+# Edges below which nothing is released
+
+
+def silent_votes(base: Rational, universe: int, clear: Rational) -> int:
+    """The least ``T`` with ``base**T >= U base (1 - clear)/clear``: votes of no answer among ``U`` items named at most once.
+
+    >>> silent_votes(2, 1024, "1/20")
+    16
+    """
+    b, beta = rational(base, "base", above=1), rational(clear, "clear", above=0, below=1)
+    size = positive_int(universe, "universe")
+    needed = up(lambda: (as_arb(size * b * (1 - beta) / beta)).log() / as_arb(b).log())
+    return max(1, math.ceil(needed))
+
+
+def local_edge(keep: Rational, reports: ArrayLike, places: int, chunks: int, clear: Rational) -> NDArray[np.float64]:
+    """What the sum of a value's signs among so many reports of a chunk must exceed, with ``places`` values in all chunks together.
+
+    Signs of people who name another value are fair.  One chunk: one person may name the value.  Several: half of the people may, and
+    which of them report this chunk is chance; a sum of ``reports`` signs is beyond its mean by ``sqrt(2 n ln(places/clear))`` with
+    probability at most ``clear/places`` (Hoeffding, also for draws without replacement).
+    """
+    n = np.asarray(reports, dtype=np.float64)
+    spread = np.sqrt(2 * n * math.log(places / float(rational(clear, "clear", above=0, below=1))))
+    return np.asarray(spread + (1 if chunks == 1 else n * float(2 * rational(keep, "keep") - 1) / 2))
+
+
+def shuffle_edge(r: float, p: float, buckets: int, clear: float, *, speak: int, chunks: int = 1) -> int:
+    """The least count that a bucket exceeds with probability at most ``clear/buckets``, ``NB(r, p)`` noise included.
+
+    One chunk: one person may name the item.  Several: half of those who ``speak`` may, and each reports this chunk with probability
+    ``1/chunks``.  A cap on messages and dishonest clients who add no noise only lower the counts.  ``r = 0``: no noise.
+
+    >>> shuffle_edge(45.1, 0.449, 1025, 0.05, speak=500)
+    83
+    """
+    limit = clear / buckets
+
+    def noise(k: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.asarray(nbinom.sf(k, r, 1 - p)) if r else (k < 0).astype(np.float64)
+
+    if chunks == 1:
+        return 1 + (int(nbinom.isf(limit, r, 1 - p)) if r else 0)
+    half = speak // 2
+    low, high = (int(quantile(limit / 64, half, 1 / chunks)) for quantile in (binom.ppf, binom.isf))
+    named = np.arange(max(low - 1, 0), min(half, high + 1) + 1)
+    # Fewer real messages than the first are counted as the first, more than the last as a failure.
+    weights = binom.pmf(named, half, 1 / chunks)
+    weights[0] += float(binom.cdf(named[0] - 1, half, 1 / chunks))
+    beyond = float(binom.sf(named[-1], half, 1 / chunks))
+    found = least(lambda t: bool(weights @ noise(t - named) + beyond <= limit), start=0, limit=1 << 50)
+    assert found is not None
+    return found
+
+
 # Users for a plurality
 
 
@@ -90,22 +156,31 @@ def _first(fails: Callable[[NDArray[np.int64]], NDArray[np.float64]], limit: flo
     return None
 
 
-def users_histogram(K: int, *, beta: Rational, share: Rational = _SHARE) -> Certificate:
-    """:class:`~privpac.mechanisms.votes.StableHistogram` with noise on ``-K..K``: ``Pr[2 Bin(n, share) - n < 2 K + 1] <= beta/3``.
+def users_histogram(K: int, *, beta: Rational, share: Rational = _SHARE, named: int = 1) -> Certificate:
+    """:class:`~privpac.mechanisms.votes.StableHistogram` with noise on ``-K..K``: ``Pr[2 Bin(n, share) - n < 2 K + 1] <= beta/3``,
+    and as seldom fewer than ``2 K + named`` votes.
 
     >>> users_histogram(14, beta="0.1").n_users
     45
     """
     k, p = positive_int(K, "K"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
-    n = _first(lambda n: binom.cdf((n + 2 * k + 2) // 2 - 1, n, p), _failure(beta))
+    fewest = 2 * k + positive_int(named, "named")
+    n = _first(lambda n: binom.cdf(np.maximum((n + 2 * k + 2) // 2, fewest) - 1, n, p), _failure(beta))
     return Certificate.upper(n, "stable histogram", f"a share of {p:g} names one item", K=k)
 
 
-def users_plurality(base: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE) -> Certificate:
-    """:class:`~privpac.mechanisms.votes.PureSelection`: ``E min(1, (U - 1 + B**(n-c))/B**c) <= beta/3``, ``c ~ Bin(n, share)``."""
+def users_plurality(
+    base: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE, clear: Rational | None = None
+) -> Certificate:
+    """:class:`~privpac.mechanisms.votes.PureSelection`: ``E min(1, (U - 1 + B**(n-c) + B**T)/B**c) <= beta/3``, ``c ~ Bin(n, share)``.
+
+    ``B**T`` is the weight of no answer, there with ``clear`` only.
+    """
     log_b = math.log(rational(base, "base", above=1))
     size, p = positive_int(universe, "universe"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
     others = math.log(size - 1) if size > 1 else -math.inf
+    if clear is not None:
+        others = float(np.logaddexp(others, silent_votes(base, size, clear) * log_b))
 
     def fails(ns: NDArray[np.int64]) -> NDArray[np.float64]:
         out = []
@@ -118,10 +193,10 @@ def users_plurality(base: Rational, universe: int, *, beta: Rational, share: Rat
     return Certificate.upper(_first(fails, _failure(beta), 8), "pure plurality", f"a share of {p:g} names one item", universe=size)
 
 
-def users_local(keep: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE) -> Certificate:
+def users_local(keep: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE, clear: Rational | None = None) -> Certificate:
     """:class:`HadamardSelection`, keep probability ``keep``: every estimate within ``c sqrt(2 n ln(12 U/beta))`` and a clear majority.
 
-    The two tails are ``beta/6`` each; the votes' tail is Hoeffding's.
+    The two tails are ``beta/6`` each; the votes' tail is Hoeffding's.  With ``clear`` the sum of the right item's signs is beyond the edge.
     """
     p, size = rational(keep, "keep", above=Fraction(1, 2), below=1), positive_int(universe, "universe")
     c, b, q = 1 / float(2 * p - 1), open_unit(beta, "beta"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
@@ -129,6 +204,8 @@ def users_local(keep: Rational, universe: int, *, beta: Rational, share: Rationa
 
     def fails(n: NDArray[np.int64]) -> NDArray[np.float64]:
         needed = np.floor((n + 2 * c * np.sqrt(2 * n * log)) / 2) + 1
+        if clear is not None:
+            needed = np.maximum(needed, np.floor(c * (local_edge(p, n, size, 1, clear) + np.sqrt(2 * n * log))) + 1)
         gap = q - (needed - 1) / n
         return np.where(gap > 0, np.exp(-2 * n * np.maximum(gap, 0) ** 2), 1.0)
 
@@ -136,12 +213,16 @@ def users_local(keep: Rational, universe: int, *, beta: Rational, share: Rationa
     return Certificate.upper(n, "local plurality", f"a share of {q:g} names one item", universe=size)
 
 
-def users_shuffle(r: Rational, p: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE) -> Certificate:
+def users_shuffle(
+    r: Rational, p: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE, clear: Rational | None = None
+) -> Certificate:
     """:class:`ShuffleSelection`, noise ``NB(r, p)`` in each of ``universe`` buckets:
-    ``E min(1, Pr[Y - Y' >= 2c - n] + U Pr[Y - Y' >= c]) <= beta/3``."""
+    ``E min(1, Pr[Y - Y' >= 2c - n] + U Pr[Y - Y' >= c]) <= beta/3``; with ``clear`` the chance of ``c + Y <= edge`` is added."""
     size, s = positive_int(universe, "universe"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
-    tail = _difference_tail(positive(r, "r"), open_unit(p, "p"))
+    shape, odds = positive(r, "r"), open_unit(p, "p")
+    tail = _difference_tail(shape, odds)
     last = len(tail) // 2
+    edge = None if clear is None else shuffle_edge(shape, odds, size, open_unit(clear, "clear"), speak=0)
 
     def at_least(k: NDArray[np.int64]) -> NDArray[np.float64]:
         return tail[np.clip(k, -last, last) + last]
@@ -150,7 +231,8 @@ def users_shuffle(r: Rational, p: Rational, universe: int, *, beta: Rational, sh
         out = []
         for n in ns.tolist():
             c = np.arange(n + 1)
-            out.append(float(binom.pmf(c, n, s) @ np.minimum(1, at_least(2 * c - n) + size * at_least(c))))
+            hidden = 0 if edge is None else nbinom.cdf(edge - c, shape, 1 - odds)
+            out.append(float(binom.pmf(c, n, s) @ np.minimum(1, at_least(2 * c - n) + size * at_least(c) + hidden)))
         return np.array(out)
 
     return Certificate.upper(_first(fails, _failure(beta), 8), "shuffled plurality", f"a share of {s:g} names one item", universe=size)

@@ -11,6 +11,7 @@ Privacy holds for *any* table ``t(m)`` of public or released numbers; only accur
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -22,10 +23,13 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import MAX_PRECISION, Rational, as_arb, precision, rational
 from privpac.guarantee import positive_int
 
-__all__ = ["cross", "gap", "psi", "psi_exact", "robust_gap", "robust_t"]
+__all__ = ["cross", "crosses", "gap", "psi", "psi_exact", "robust_gap", "robust_t"]
 
 MAX_RECORDS = 1 << 20
 """Records per user up to which thresholds are searched."""
+
+_NEAR = 1e-9
+"""Per record, how near to an integer a crossing is decided exactly."""
 
 _TIE = 1e-9
 """Gaps within this relative distance count as equal; the smallest threshold wins."""
@@ -91,12 +95,18 @@ def _cross(m: int, p: Fraction, q: Fraction) -> int:
         return 0
     if q == 1:
         return m - 1
-    up_weight, down_weight = _log_ratio(1 - p, 1 - q), _log_ratio(q, p)
-    guess = m * up_weight / (up_weight + down_weight)
+    guess = m * _crossing_share(p, q)
     k = math.floor(guess + 0.5)
-    if abs(guess - k) > 1e-9 * max(1, m):
+    if abs(guess - k) > _NEAR * m:
         return math.floor(guess)
     return k if _at_most_tie(m, k, p, q) else k - 1
+
+
+@lru_cache(maxsize=256)
+def _crossing_share(p: Fraction, q: Fraction) -> float:
+    """The share of mistakes at which the two likelihoods are equal, for ``0 < p < q < 1``."""
+    up_weight, down_weight = _log_ratio(1 - p, 1 - q), _log_ratio(q, p)
+    return up_weight / (up_weight + down_weight)
 
 
 def _log_ratio(x: Fraction, y: Fraction) -> float:
@@ -134,34 +144,71 @@ def cross(m: int, p: Rational, q: Rational) -> int:
     return _cross(size, low, high)
 
 
+def crosses(sizes: NDArray[np.int64], p: Fraction, q: Fraction) -> NDArray[np.int64]:
+    """:func:`cross` for many numbers of records at once; the few that come near a tie one by one."""
+    if p == 0 or q == 1:
+        return np.asarray(np.where(p == 0, 0, np.maximum(sizes - 1, 0)), dtype=np.int64)
+    guess = sizes * _crossing_share(p, q)
+    found = np.floor(guess).astype(np.int64)
+    for i in np.flatnonzero(np.abs(guess - np.round(guess)) <= _NEAR * sizes):
+        found[i] = _cross(int(sizes[i]), p, q)
+    return np.asarray(found, dtype=np.int64)
+
+
 def gap(m: int, p: Rational, q: Rational) -> float:
     """The total variation distance of ``Bin(m, p)`` and ``Bin(m, q)``: what ``cross`` achieves."""
     t, low, high = cross(m, p, q), float(rational(p)), float(rational(q))
-    return float(_difference(m, np.array([t]), low, high)[0]) if m else 0.0
+    return _gap_at(m, t, low, high) if m else 0.0
 
 
-def _difference(m: int, t: NDArray[np.int64], low: float, high: float) -> NDArray[np.float64]:
+def _gap_at(m: int, t: int, low: float, high: float) -> float:
     """``psi(m, high, t) - psi(m, low, t)`` for ``0 <= t < m``, taken between the smaller tails so that nothing cancels."""
-    a, b = t + 1.0, (m - t).astype(float)
-    below = betainc(a, b, low)
-    upper = betainc(a, b, high) - below
-    lower = betaincc(a, b, low) - betaincc(a, b, high)
-    return np.asarray(np.where(below > 0.5, lower, upper))
+    a, b = t + 1.0, float(m - t)
+    below = float(betainc(a, b, low))
+    return float(betaincc(a, b, low) - betaincc(a, b, high)) if below > 0.5 else float(betainc(a, b, high)) - below
 
 
 # An uncertain rate
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 14)
 def _robust(m: int, eta_hat: Fraction, alpha_e: Fraction, alpha: Fraction) -> tuple[int, float]:
+    """The best threshold and its gap, in O(log m) tails.
+
+    With ``f`` and ``g`` the gaps at the two ends of the interval, as functions of t: each rises up to its ``cross`` and falls after it, so
+    their minimum does as well, and ``g/f`` grows with t (binomials have a monotone likelihood ratio).  The best t is therefore where
+    g overtakes f, moved into the range between the two peaks; what ties with it to the left is found by bisection.
+    """
     hi = max(Fraction(0), min(1 - alpha, eta_hat + alpha_e))
     lo = min(max(Fraction(0), eta_hat - alpha_e), hi)
     if m == 0:
         return 0, 0.0
-    t = np.arange(m) if m > 1 else np.array([0])
-    worst = np.minimum(*(_difference(m, t, float(eta), float(min(Fraction(1), eta + alpha))) for eta in (lo, hi)))
-    choice = int(np.argmax(worst >= worst.max() * (1 - _TIE)))
-    return choice, float(worst[choice])
+    ends = [(float(eta), float(min(Fraction(1), eta + alpha))) for eta in (lo, hi)]
+
+    def gaps(t: int) -> list[float]:
+        return [_gap_at(m, t, low, high) for low, high in ends]
+
+    def met_at(t: int) -> bool:
+        f, g = gaps(t)
+        return g >= f
+
+    first, last = (min(_cross(m, eta, min(Fraction(1), eta + alpha)), m - 1) for eta in (lo, hi))
+    # The least t of the range at which g is at least f, or its end.
+    met = _first_true(met_at, first, last)
+    top = max(min(gaps(t)) for t in {max(first, met - 1), met})
+    step = 1  # ties are rare: look left in doubling steps before bisecting
+    while met - step > 0 and min(gaps(met - step)) >= top * (1 - _TIE):
+        step *= 2
+    choice = _first_true(lambda t: min(gaps(t)) >= top * (1 - _TIE), max(0, met - step), met)
+    return choice, min(gaps(choice))
+
+
+def _first_true(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """The least integer in ``low..high`` at which a condition that stays true once true holds; ``high`` if nowhere below it."""
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
 
 
 def robust_t(m: int, eta_hat: Rational, alpha_e: Rational, alpha: Rational) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,17 +26,25 @@ SLACK = 1e-11
 LIMIT = 1 << 60
 """Numbers of users beyond this are reported as "not certified"."""
 
+MOST_READ = 1024
+"""Records of a user that are ever planned to be read where fewer may certify more: each number takes proofs of its own."""
+
 
 @dataclass(frozen=True)
 class Certificate:
     """A bound on the number of users.
 
     ``n_users`` is ``None`` when no number of users is certified by this method.  ``details`` holds the public numbers that were
-    chosen on the way (a clip, a truncation, a tilt) and is read with ``certificate["tau"]``.
+    chosen on the way (a clip, a truncation, a tilt) and is read with ``certificate["tau"]``.  ``settings`` are the parameters of the
+    *learner* that an upper bound speaks of, beside the class, epsilon and the relation: with any other, nothing is promised.  Read
+    them as ``certificate.parameters``, a dict of keyword arguments.
 
-    >>> c = Certificate.upper(17, "demonstration", "nothing", tau=3)
-    >>> c.n_users, c["tau"], str(c)
-    (17, 3, 'demonstration: 17 users suffice (assuming nothing; tau = 3)')
+    An upper bound holds for its number of users **and every larger one**, with these same parameters; where a parameter follows
+    the number of users (``public_n_users``), also with the true number, or any from ``n_users`` up to it, put in its place.
+
+    >>> c = Certificate.upper(17, "demonstration", "nothing", tau=3).run_with(max_records=4)
+    >>> c.n_users, c["tau"], c.parameters, str(c)
+    (17, 3, {'max_records': 4}, 'demonstration: 17 users suffice (assuming nothing; tau = 3)')
     """
 
     n_users: int | None
@@ -44,6 +52,7 @@ class Certificate:
     assumption: str
     kind: str = "upper"
     details: tuple[tuple[str, Any], ...] = ()
+    settings: tuple[tuple[str, Any], ...] = ()
 
     @staticmethod
     def upper(n_users: int | None, method: str, assumption: str, **details: Any) -> Certificate:
@@ -54,6 +63,15 @@ class Certificate:
     def lower(n_users: int | None, method: str, assumption: str, **details: Any) -> Certificate:
         """No fewer users can do."""
         return Certificate(n_users, method, assumption, "lower", tuple(details.items()))
+
+    def run_with(self, **parameters: Any) -> Certificate:
+        """The same bound, with (further) parameters of the learner it speaks of."""
+        return replace(self, settings=tuple((self.parameters | parameters).items()))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What the learner must be run with, as keyword arguments."""
+        return dict(self.settings)
 
     @property
     def certified(self) -> bool:
@@ -70,8 +88,11 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; rationals as text."""
-        details = {name: str(value) if isinstance(value, Fraction) else value for name, value in self.details}
-        return {"n_users": self.n_users, "kind": self.kind, "method": self.method, "assumption": self.assumption, "details": details}
+        details, parameters = (
+            {name: str(value) if isinstance(value, Fraction) else value for name, value in pairs} for pairs in (self.details, self.settings)
+        )
+        said = {"n_users": self.n_users, "kind": self.kind, "method": self.method, "assumption": self.assumption}
+        return {**said, "details": details, "parameters": parameters}
 
 
 def best(certificates: list[Certificate]) -> Certificate:
@@ -115,6 +136,40 @@ def relation(value: Any) -> Neighbours:
 
 
 # Rounding and searching
+
+
+def numbers_up_to(limit: int) -> list[int]:
+    """1, 2, 3, ... in steps that grow: at most four leading bits, the largest first.
+
+    Candidates for a public number that may be chosen lower than allowed (records read).  What is allowed more never has fewer of
+    them, so that the best over them never gets worse.
+
+    >>> numbers_up_to(40)[:12]
+    [40, 36, 32, 30, 28, 26, 24, 22, 20, 18, 16, 15]
+    """
+    return [
+        k << shift for shift in reversed(range(limit.bit_length())) for k in range(15, 0 if shift == 0 else 7, -1) if k << shift <= limit
+    ]
+
+
+def fewest(records: int, certify: Callable[[int], Certificate], at_least: Callable[[int], float], within: int | None = None) -> Certificate:
+    """The number of records to read, at most those given (and :data:`MOST_READ`), that certifies the fewest users.
+
+    ``at_least(records)`` is a number of users below which nothing is certified, to save proofs; ``within``: a number of users of which only
+    is asked whether they are enough.  The choice is a parameter: ``max_records``.
+    """
+    found: Certificate | None = None
+    for size in numbers_up_to(min(records, MOST_READ)):
+        if found is not None and found.n_users is not None:
+            if within is not None and found.n_users <= within:
+                break
+            if at_least(size) >= (found.n_users if within is None else within + 1):
+                continue
+        tried = certify(size)
+        if found is None or (tried.n_users is not None and (found.n_users is None or tried.n_users < found.n_users)):
+            found = tried.run_with(max_records=size)
+    assert found is not None
+    return found
 
 
 def users_for(log_ratio: float, rate: float) -> int | None:

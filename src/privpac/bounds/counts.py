@@ -1,4 +1,4 @@
-"""Users that noisy counts need: the certificate of histograms by counting.
+"""Users that noisy counts need: the certificates of histograms, by counting records or by averaging people.
 
 ``n`` users with ``m`` records each from one law, ``d`` columns; each column's counts ``C`` (they sum to ``N = n m``) get discrete Laplace
 noise ``Z`` of rate ``eta = epsilon/(d f m)``, are cut off at 0 and normalised; ``f = 1`` under add-remove, 2 under replace.
@@ -13,6 +13,12 @@ and also has mean at most ``sqrt((k - 1)/N)/2`` and moves by at most ``1/N`` wit
 
 Total variation adds up over independent columns.  With ``beta`` split between luck and noise the error is ``a/sqrt(n) + b/n``: the least
 ``n`` is a formula, and the best of 15 splits is taken.
+
+*Averages.*  Every person adds the vector of their own shares, in steps of ``1/L``.  Persons are independent, each with a distribution of
+their own, of which their records are drawn; the mean of these is wanted.  The vectors are independent with that mean, in the simplex: both
+bounds on luck hold with ``N = n``, for any numbers of records (a set's share of one person is between 0 and 1, the variance of a share at
+most ``p (1 - p)``, one person moves the distance by at most ``1/n``).  Rounding moves each share of a person by less than ``1/L``, so the
+mean by less than ``k/(2 L)`` in total variation.
 """
 
 from __future__ import annotations
@@ -29,7 +35,10 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 
-__all__ = ["certify_counts", "noise_quantile"]
+__all__ = ["LEVELS", "certify_averages", "certify_counts", "noise_quantile"]
+
+LEVELS = 1 << 20
+"""Steps of a person's shares, unless declared: rounding then costs less than a thousandth up to 2000 cells."""
 
 MAX_CELLS = 1 << 17
 _SPLITS = 16
@@ -51,25 +60,58 @@ def certify_counts(
     >>> certify_counts([4, 4], epsilon=1, alpha="0.1", beta="0.05", records_per_user=16).n_users
     492
     """
+    counts = _read_cells(cells)
+    m, d = positive_int(records_per_user, "records_per_user", maximum=1 << 40), len(counts)
+    target, failure = open_unit(alpha, "alpha"), float(rational(beta, "beta", minimum="1e-9", below=1))
+    eta = positive(epsilon, "epsilon") / (d * m * (1 if relation(neighbours) is Neighbours.ADD_REMOVE else 2))
+    n = _users(counts, eta, m, m, target, failure)
+    assumption = "users with equally many records from one law" + (", its columns independent" if d > 1 else "")
+    return Certificate.upper(n, "noisy counts", assumption, records_per_user=m).run_with(max_records=m, stages=1)
+
+
+def certify_averages(
+    cells: int | Sequence[int],
+    *,
+    epsilon: Rational,
+    alpha: Rational,
+    beta: Rational,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    levels: int = LEVELS,
+) -> Certificate:
+    """The same where every person counts alike, for people who may differ and hold any numbers of records.
+
+    >>> certify_averages(4, epsilon=1, alpha="0.1", beta="0.05").n_users
+    471
+    """
+    counts, steps = _read_cells(cells), positive_int(levels, "levels", maximum=1 << 30)
+    d, target, failure = len(counts), open_unit(alpha, "alpha"), float(rational(beta, "beta", minimum="1e-9", below=1))
+    eta = positive(epsilon, "epsilon") / (d * steps * (1 if relation(neighbours) is Neighbours.ADD_REMOVE else 2))
+    left = target - sum(k for k in counts if k > 1) / (2 * steps)
+    n = _users(counts, eta, steps, 1, left, failure) if left > 0 else None
+    assumption = "people drawn independently, alike or not, each with at least one record; the mean of their own distributions is learned"
+    return Certificate.upper(n, "noisy averages", assumption + (", column by column" if d > 1 else ""), levels=steps)
+
+
+def _read_cells(cells: int | Sequence[int]) -> list[int]:
     sizes = list(cells) if isinstance(cells, Sequence) else [cells]
     if not sizes:
         raise ParameterError("cells needs the number of cells of at least one column")
     counts = [positive_int(size, "cells") for size in sizes]
     if sum(counts) > MAX_CELLS:
         raise TooLargeError(f"{sum(counts)} cells are more than {MAX_CELLS}; use fewer, wider bins")
-    m, d = positive_int(records_per_user, "records_per_user", maximum=1 << 40), len(counts)
-    target, failure = open_unit(alpha, "alpha"), float(rational(beta, "beta", minimum="1e-9", below=1))
-    eta = positive(epsilon, "epsilon") / (d * m * (1 if relation(neighbours) is Neighbours.ADD_REMOVE else 2))
+    return counts
+
+
+def _users(counts: Sequence[int], eta: float, weight: int, records: int, target: float, failure: float) -> int | None:
+    """The least ``n``: everybody adds ``weight`` in all, and ``records`` independent ones to the luck."""
     # A column of one cell is right whatever the noise; it takes its share of the budget all the same.
     noisy, best = sum(k for k in counts if k > 1), math.inf
     for part in range(1, _SPLITS):
-        luck = _luck(counts, failure * part / _SPLITS) / math.sqrt(m)
-        noise = noise_quantile(noisy, eta, failure * (1 - part / _SPLITS)) / m if noisy else 0.0
+        luck = _luck(counts, failure * part / _SPLITS) / math.sqrt(records)
+        noise = noise_quantile(noisy, eta, failure * (1 - part / _SPLITS)) / weight if noisy else 0.0
         root = (luck + math.sqrt(luck * luck + 4 * target * noise)) / (2 * target)
         best = min(best, root * root * (1 + SLACK))
-    n = max(1, math.ceil(best)) if best < LIMIT else None
-    assumption = "users with equally many records from one law" + (", its columns independent" if d > 1 else "")
-    return Certificate.upper(n, "noisy counts", assumption, records_per_user=m)
+    return max(1, math.ceil(best)) if best < LIMIT else None
 
 
 def _luck(counts: Sequence[int], failure: float) -> float:

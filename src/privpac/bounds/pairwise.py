@@ -155,13 +155,11 @@ def least_users(
     row, column = np.unravel_index(int(np.argmin(users)), users.shape)
     found = float(users[row, column])
     chosen = clips[int(row)]
-    return Certificate.upper(
-        int(found) if found < LIMIT else None,
-        method,
-        assumption,
-        tau=chosen.numerator if chosen.denominator == 1 else chosen,
-        bound=("split", "chernoff")[int(column)],
-        records_per_user=m,
+    tau = chosen.numerator if chosen.denominator == 1 else chosen
+    bound = ("split", "chernoff")[int(column)]
+    # The clip follows the records per user and not n; both conditions stay true for more users.
+    return Certificate.upper(int(found) if found < LIMIT else None, method, assumption, tau=tau, bound=bound, records_per_user=m).run_with(
+        tau=tau, records_per_user=m
     )
 
 

@@ -259,11 +259,11 @@ def _agreement_table(x: Numbers) -> Built:
     bits = max(1, x.ldim)
 
     def plurality() -> Certificate:
-        return agreement.users_plurality(dyadic_base(eps), x.size, beta=x.beta)
+        return agreement.users_plurality(dyadic_base(eps), x.size, beta=x.beta, clear=agreement.CLEAR)
 
     def local() -> Certificate:
         base = dyadic_base(x.epsilon)
-        return agreement.users_local(base / (1 + base), x.size, beta=x.beta)
+        return agreement.users_local(base / (1 + base), x.size, beta=x.beta, clear=agreement.CLEAR)
 
     def histogram() -> Certificate:
         q = 1 / dyadic_base(eps)
@@ -275,7 +275,7 @@ def _agreement_table(x: Numbers) -> Built:
             width += 1
             if width > 10_000:
                 raise TooLargeError("epsilon and delta need noise wider than 10000")
-        return agreement.users_histogram(width, beta=x.beta)
+        return agreement.users_histogram(width, beta=x.beta, named=2)
 
     def below(delta: Fraction) -> Compute:
         return lambda: agreement.lower_agreement_representation(bits, epsilon=x.epsilon, delta=delta, beta=min(x.beta, Fraction(1, 4)))

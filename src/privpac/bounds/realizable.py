@@ -113,7 +113,9 @@ def _rate(m: np.ndarray, t: np.ndarray, alpha: float, alpha0: float, lam: float)
 
 def _certificate(log_ratio: float, rate: float, records: int, tolerance: int, alpha0: Rational) -> Certificate:
     n = users_for(log_ratio, rate)
-    return Certificate.upper(n, "realizable selection", _ASSUMES.format(alpha0=alpha0), records_per_user=records, tolerance=tolerance)
+    # The learner's score does not follow n, and |H| f**n falls with it.
+    found = Certificate.upper(n, "realizable selection", _ASSUMES.format(alpha0=alpha0), records_per_user=records, tolerance=tolerance)
+    return found.run_with(max_records=records, tolerance=tolerance)
 
 
 def _read(

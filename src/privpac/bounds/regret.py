@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from privpac.bounds.certificate import LIMIT, SLACK, Certificate, best, log_size_of, open_unit, positive, users_for
-from privpac.bounds.regret_noise import ALPHA_BOTTOM, TILTS
+from privpac.bounds.certificate import SLACK, Certificate, best, log_size_of, open_unit, positive, users_for
+from privpac.bounds.regret_noise import ALPHA_BOTTOM, best_tilt, needed
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
@@ -27,7 +27,6 @@ from privpac.guarantee import Neighbours, one_of, positive_int
 __all__ = [
     "RegretSplit",
     "amplification",
-    "certify_own_clip",
     "certify_regret_agnostic",
     "clip_candidates",
     "plan_clip",
@@ -110,6 +109,7 @@ def certify_regret_agnostic(
     log_size: Rational,
     levels: int,
     log_class_size: Rational | None = None,
+    enough: int | None = None,
 ) -> Certificate:
     """Users for excess error at most ``alpha`` with probability ``1 - beta``, with no assumption on the labels.
 
@@ -119,9 +119,10 @@ def certify_regret_agnostic(
     With ``c = tau/sqrt m`` and ``s = excess * sqrt m``, the mean of a user's vote is at least ``gamma(s)``, its second moment at most ``v``
     and its negative part at most ``u``, hence ``E exp(-theta' X) <= 1 - w`` with
     ``w = min_s max{theta' gamma - (e**theta' - 1 - theta') v, (1 - e**-theta') gamma - (e**theta' + e**-theta' - 2) u}``.
-    The minimum runs over cells of ratio 1.01 in ``s`` (each quantity at its worse end), ``theta'`` over 64 steps up to ``theta``;
+    The minimum runs over cells of ratio 1.01 in ``s`` (each quantity at its worse end), ``theta'`` up to ``theta``;
     rounding to ``levels`` steps costs ``exp(theta'/levels)`` when ``tau`` does not divide them.  ``n_users`` is ``None`` when ``w <=
-    0``, as for ``tau = ceil(sqrt m)``, whose coin bias is real.
+    0``, as for ``tau = ceil(sqrt m)``, whose coin bias is real.  ``enough``: the search for
+    ``theta'`` ends once so many users are certified.
     """
     m, clip = positive_int(records_per_user, "records_per_user", maximum=1 << 50), positive_int(tau, "tau")
     if clip > m:
@@ -131,14 +132,14 @@ def certify_regret_agnostic(
     log_k = math.log(4) if log_class_size is None else log_size_of(log_class_size, "log_class_size")
     luck = 2 * math.sqrt(2 / math.pi) if log_class_size is None else math.sqrt(2 * log_k)
     gamma, v, u = _moments(m, clip, excess, log_k, luck)
-    tilts = rate * np.arange(1, TILTS + 1) / TILTS
-    t = tilts[:, None]
-    w = np.maximum(t * gamma - (np.expm1(t) - t) * v, -np.expm1(-t) * gamma - (2 * np.cosh(t) - 2) * u).min(axis=1) - SLACK
-    found, tilt = 0.0, rate
-    for t, share in zip(tilts.tolist(), w.tolist()):
-        speed = -math.log1p(-share) - (t / steps if steps % clip else 0.0) if 0 < share < 1 else 0.0
-        if speed > found:
-            found, tilt = speed, t
+
+    def speeds(tilts: Array) -> Array:
+        t = tilts[:, None]
+        w = np.maximum(t * gamma - (np.expm1(t) - t) * v, -np.expm1(-t) * gamma - (2 * np.cosh(t) - 2) * u).min(axis=1) - SLACK
+        usable = (w > 0) & (w < 1)
+        return np.where(usable, -np.log1p(-np.where(usable, w, 0.0)) - (tilts / steps if steps % clip else 0.0), 0.0)
+
+    found, tilt = best_tilt(speeds, rate, needed(log_ratio, enough))
     who = "thresholds" if log_class_size is None else "a finite class"
     return Certificate.upper(
         users_for(log_ratio, found),
@@ -199,7 +200,7 @@ def regret_agnostic_corollary(
     )
 
 
-# Planning: which clip, and which number of users for the learner's own clip
+# Planning: which clip; for the learner's own clip see :mod:`privpac.bounds.own_clip`
 
 
 def clip_candidates(records_per_user: int) -> tuple[int, ...]:
@@ -226,40 +227,6 @@ def plan_clip(records_per_user: int, certify: Callable[[int, int], Certificate],
 def _ceil_root(a: int) -> int:
     """The least k with k*k >= a, for a >= 1."""
     return math.isqrt(a - 1) + 1
-
-
-def certify_own_clip(clip: Callable[[int], int], certify: Callable[[int], Certificate]) -> Certificate:
-    """A number of users at which the learner's *own* clip is certified: ``certify(clip(n)).n_users <= n``.
-
-    ``clip(n)`` is the clip that the learner uses with ``n`` declared users and the planned number of records; it never falls with ``n``.
-    Each of its steps is tried from the smallest ``n`` on (steps closer than 5 % in ``n`` are thinned out beyond the first 40), so
-    the answer is the least such ``n`` or within 5 % of it, and always certified.
-    """
-    n, tried = 1, 0
-    while True:
-        tau = positive_int(clip(n), "clip(n)")
-        certificate = certify(tau)
-        last = _last_with(clip, tau, n)
-        if certificate.n_users is not None and (last is None or certificate.n_users <= last):
-            found = max(n, certificate.n_users)
-            return Certificate.upper(found, f"{certificate.method}, own clip", certificate.assumption, **dict(certificate.details))
-        if last is None:
-            return Certificate.upper(None, f"{certificate.method}, own clip", certificate.assumption, **dict(certificate.details))
-        tried += 1
-        n = last + 1 if tried < 40 else max(last + 1, math.ceil(1.05 * n))
-
-
-def _last_with(clip: Callable[[int], int], tau: int, n: int) -> int | None:
-    """The largest ``n`` whose clip is still ``tau``; ``None`` if it never changes again."""
-    low, high = n, 2 * n
-    while clip(high) == tau:
-        low, high = high, 2 * high
-        if high > LIMIT:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if clip(middle) == tau else (low, middle)
-    return low
 
 
 def _theta(value: Any) -> float:

@@ -15,6 +15,7 @@ mistakes to the best rule is bounded by a walk ``W`` with up-probability ``p+ = 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -40,7 +41,37 @@ NOISE_TOP, ALPHA_BOTTOM = "0.4999999", "1e-9"
 """Closer to a coin, or finer, nothing useful is certified."""
 
 TILTS = 64
-"""``theta'`` runs over this many equal steps up to ``theta``."""
+"""``theta'`` runs over this many equal steps up to ``theta``, then closer to the best of them."""
+
+
+def best_tilt(rates: Callable[[Array], Array], theta: float, enough: float = math.inf) -> tuple[float, float]:
+    """The largest rate over ``0 < theta' <= theta`` and where it is; every ``theta'`` proves its rate, so this is a matter of search.
+
+    Halves of ``theta``, until one has the rate ``enough``; then equal steps, and ever finer ones around the best.  Equal steps alone move
+    with ``theta`` and would certify more users for a larger budget.
+    """
+    halves = theta * 2.0 ** -np.arange(12.0)
+    for tilt in halves[:3] if enough < math.inf else ():
+        rate = float(rates(np.array([tilt]))[0])
+        if rate >= enough:
+            return rate, float(tilt)
+    grid = np.unique(np.concatenate([theta * np.arange(1, TILTS + 1) / TILTS, halves]))
+    found, place = 0.0, theta
+    for _ in range(4):
+        tried = rates(grid)
+        best = int(np.argmax(tried))
+        if tried[best] > found:
+            found, place = float(tried[best]), float(grid[best])
+        if not found:
+            break
+        low, high = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
+        grid = np.linspace(low if best else low / 2, high, 17)
+    return found, place
+
+
+def needed(log_ratio: float, users: int | None) -> float:
+    """The rate at which so many users are certified."""
+    return math.inf if users is None else log_ratio * (1 + 2 * SLACK) / max(1, users)
 
 
 # Cells of excess error
@@ -132,30 +163,37 @@ def regret_factors(m: int, tau: int, noise: float, alpha: float, grid: Array) ->
 
 
 def certify_regret_bounded_noise(
-    *, records_per_user: int, tau: int, theta: Rational, alpha: Rational, beta: Rational, log_size: Rational, noise: Rational, levels: int
+    *,
+    records_per_user: int,
+    tau: int,
+    theta: Rational,
+    alpha: Rational,
+    beta: Rational,
+    log_size: Rational,
+    noise: Rational,
+    levels: int,
+    enough: int | None = None,
 ) -> Certificate:
     """Users for excess error at most ``alpha`` with probability ``1 - beta``: thresholds, bounded label noise, any law of x.
 
     Moving away from the best cut, mistakes make a walk with up-steps more likely than down-steps; the user's own advantage is
     the best gain on the far side, inside, or beyond; ``exp(-t min(a, u))`` is convex and falling, so full noise everywhere is the
-    worst case.  ``f`` is the largest over cells of excess error, minimised over 64 values of ``theta'``.  When ``tau`` does not
+    worst case.  ``f`` is the largest over cells of excess error, minimised over ``theta'``.  When ``tau`` does not
     divide ``levels``, rounding costs at most ``1/levels`` per user: ``f exp(theta'/levels)``.
 
     ``theta`` is the privacy of the selection per user, ``lambda * levels`` (``regret_split``).  ``noise = 0`` is the realizable case;
-    ``tau = records_per_user`` is the per-user mean and always certifies.  ``n_users`` is ``None`` when ``f >= 1``.
+    ``tau = records_per_user`` is the per-user mean and always certifies.  ``n_users`` is ``None`` when ``f >= 1``.  ``enough``: the search
+    for ``theta'`` ends once so many users are certified.
     """
     m, t, noise_, alpha_, beta_, theta_, levels_ = _read(records_per_user, tau, noise, alpha, beta, theta, levels)
     log_ratio = log_size_of(log_size) - math.log(beta_)
-    grid = theta_ * np.arange(1, TILTS + 1) / TILTS
-    rates = -np.log(regret_factors(m, t, noise_, alpha_, grid) * (1 + SLACK)) - (grid / levels_ if levels_ % t else 0.0)
-    chosen = int(np.argmax(rates))
+
+    def rates(grid: Array) -> Array:
+        return np.asarray(-np.log(regret_factors(m, t, noise_, alpha_, grid) * (1 + SLACK)) - (grid / levels_ if levels_ % t else 0.0))
+
+    rate, tilt = best_tilt(rates, theta_, needed(log_ratio, enough))
     return Certificate.upper(
-        users_for(log_ratio, float(rates[chosen])),
-        "regret selection, bounded noise",
-        _ASSUMES.format(noise=noise),
-        tau=t,
-        records_per_user=m,
-        tilt=float(grid[chosen]),
+        users_for(log_ratio, rate), "regret selection, bounded noise", _ASSUMES.format(noise=noise), tau=t, records_per_user=m, tilt=tilt
     )
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, gammaln
+from scipy.special import betainc, betaincinv, gammaln
 
 from privpac.bounds.certificate import Certificate, least, open_unit, positive
 from privpac.errors import ParameterError, TooLargeError
@@ -44,8 +44,11 @@ __all__ = [
 _VACUOUS = 50.0
 _MAX_RECORDS = 1 << 22
 _BISECTIONS = 200
-WIDTH_GRID = tuple(k / 100 for k in range(1, 51))
-"""Error rates at which ``width_iid`` is taken by default; rates above 1/2 give the same widths."""
+_INWARD = 1e-9
+"""Relative shift of a quantile to the safe side, far above the error of the inverse that found it."""
+
+_CELLS = 1 << 12
+"""Most cells that [0, 1] is cut into; more records than this share cells, which can only widen the result."""
 
 
 # Group privacy, triangle inequality, sampling
@@ -210,15 +213,16 @@ def user_complexity(
 # Widths
 
 
-def width_iid(n: int, m: int, t: int, K: int, H: int, beta: Rational, ps: Sequence[Rational] = WIDTH_GRID, *, C: int | None = None) -> int:
+def width_iid(n: int, m: int, t: int, K: int, H: int, beta: Rational, ps: Sequence[Rational] | None = None, *, C: int | None = None) -> int:
     """A width that ``W_K`` keeps with probability ``1 - beta`` for n independent users with m records and H rules.
 
     The largest ``U_p - L_p`` over error rates p: ``U_p`` is the least U with ``Pr[Bin(n, Pr[Bin(m, p) > U]) >= t - K] <= beta / (2H)``, and
-    ``L_p`` its mirror image.  Between the points of the grid this is a heuristic; one point alone is not safe.  ``C``: contributions
-    scaled from ``0..m`` to ``0..C``.
+    ``L_p`` its mirror image.  Without ``ps`` **every** rate in [0, 1] is covered (:func:`_widest`), and the promise is a theorem whatever
+    the rules' errors are; with ``ps`` only those rates are looked at, and between them the result may be too small.  ``C``:
+    contributions scaled from ``0..m`` to ``0..C``.
 
-    >>> width_iid(456, 10, 54, 36, 33, 0.05, [0.1, 0.2, 0.3, 0.4, 0.5])
-    6
+    >>> width_iid(456, 10, 54, 36, 33, 0.05, [0.1, 0.2, 0.3, 0.4, 0.5]), width_iid(456, 10, 54, 36, 33, 0.05)
+    (6, 7)
     """
     users, records = positive_int(n, "n"), positive_int(m, "m")
     if records > _MAX_RECORDS:
@@ -228,10 +232,13 @@ def width_iid(n: int, m: int, t: int, K: int, H: int, beta: Rational, ps: Sequen
         raise ParameterError(f"t must exceed K, got t = {trim}, K = {ladder}")
     outliers = trim - ladder
     limit = open_unit(beta, "beta") / (2 * positive_int(H, "H"))
-    rates = [float(rational(p, "p", minimum=0, maximum=1)) for p in ps]
-    if not rates:
-        raise ParameterError("ps must hold at least one rate")
-    width = max(_reach(users, records, outliers, p, limit) - (records - _reach(users, records, outliers, 1 - p, limit)) for p in rates)
+    if ps is None:
+        width = _widest(users, records, outliers, limit)
+    else:
+        rates = [float(rational(p, "p", minimum=0, maximum=1)) for p in ps]
+        if not rates:
+            raise ParameterError("ps must hold at least one rate")
+        width = max(_reach(users, records, outliers, p, limit) - (records - _reach(users, records, outliers, 1 - p, limit)) for p in rates)
     scale = records if C is None else positive_int(C, "C")
     return width if scale == records else -(-width * scale // records) + 1
 
@@ -244,6 +251,31 @@ def _reach(n: int, m: int, outliers: int, p: float, limit: float) -> int:
     above = np.append(betainc(u + 1.0, (m - u).astype(float), p), 0.0)  # Pr[Bin(m, p) > u], 0 at u = m
     many = betainc(float(outliers), float(n - outliers + 1), above)  # Pr[Bin(n, above) >= outliers]
     return int(np.argmax(many <= limit))
+
+
+def _widest(n: int, m: int, outliers: int, limit: float) -> int:
+    """The largest ``U_p - L_p`` over all p in [0, 1], at most a little above it.
+
+    Binomial tails grow with p, so ``U_p <= u`` exactly for the rates up to some ``c_u``, and ``L_p = m - U_(1-p)``.  The ``c_u`` cut [0, 1]
+    into cells; on the cell between two of them ``U_p`` is at most its value at the upper end and ``L_p`` at least its value at the lower
+    end.  Each ``c_u`` is moved down until its own tail, evaluated forward, is within the limit: then it is safe whatever the inverse was.
+    """
+    if outliers > n:
+        return 0
+    share = _below(float(outliers), float(n - outliers + 1), limit)  # of users beyond U that is rarely reached by so many
+    listed = np.unique(np.linspace(0, m - 1, min(m, _CELLS)).astype(np.int64))
+    ends = np.maximum.accumulate(_below(listed + 1.0, (m - listed).astype(float), share))
+    above = np.append(listed, m)  # U on the cells that end at c_u, and on the last one, which ends at 1
+    starts = np.concatenate([[0.0], ends])
+    # L at the lower ends: m minus the first listed u that 1 - p does not exceed.
+    below = m - above[np.searchsorted(ends, 1 - starts + 1e-15)]
+    return int((above - below).max())
+
+
+def _below(a: Any, b: Any, value: Any) -> Any:
+    """A point at which the regularised incomplete beta function is at most ``value``, close to the last one."""
+    x = betaincinv(a, b, value) * (1 - _INWARD)
+    return np.where(betainc(a, b, x) <= value, x, 0.0)
 
 
 # Reading

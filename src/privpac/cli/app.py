@@ -11,16 +11,16 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from privpac import __version__
-from privpac.errors import BudgetExhausted, EngineError, EntropyError, PrivpacError, Undecided
+from privpac.errors import BudgetExhausted, EngineError, EntropyError, LedgerUnavailable, PrivpacError, Undecided
 
-__all__ = ["EXHAUSTED", "FAILED", "NOTHING", "app", "fail", "main", "working"]
+__all__ = ["EXHAUSTED", "FAILED", "NOTHING", "app", "fail", "main", "silence", "working"]
 
 FAILED, BAD, NOTHING, EXHAUSTED, STOPPED = 1, 2, 3, 4, 130
 
@@ -50,8 +50,15 @@ def _options(
 
 def fail(message: str, code: int = BAD) -> typer.Exit:
     """One line on stderr; raise what this returns."""
-    errors.print(f"privpac: {' '.join(message.split())}")
+    with suppress(OSError, ValueError):  # without stderr the code has to say it
+        errors.print(f"privpac: {' '.join(message.split())}")
     return typer.Exit(code)
+
+
+def silence() -> None:
+    """Nobody can be told on stdout any more: say nothing there, also not at exit."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
@@ -79,26 +86,45 @@ def main() -> None:
     from privpac.cli.commands import load
 
     load(sys.argv[1:])
+    _prepare_streams()
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     sys.exit(_run())
+
+
+def _prepare_streams() -> None:
+    """No file of ours may come to sit where a closed stream was, and no letter that a stream cannot encode may stop the output."""
+    for handle in range(3):
+        try:
+            os.fstat(handle)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
 
 def _run() -> int:
     try:
         code = app(standalone_mode=False)  # an Exit inside a command comes back as its code
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         return fail("stopped", STOPPED).exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has gone; say nothing more, also not at exit
+    except BrokenPipeError:  # the reader has gone
+        silence()
         return FAILED
     except BudgetExhausted as error:
         return fail(str(error), EXHAUSTED).exit_code
     except (EngineError, EntropyError, Undecided) as error:
         return fail(str(error), FAILED).exit_code
     except PrivpacError as error:
-        return fail(str(error)).exit_code
-    except Exception as error:
+        return fail(str(error), FAILED if isinstance(error, LedgerUnavailable) and error.uncertain else BAD).exit_code
+    except OSError as error:
+        silence()
+        return fail(f"the system refused to read or write ({error.strerror})", FAILED).exit_code
+    except SystemExit:
+        raise
+    except BaseException as error:  # a panic of a library's native code is no Exception
         if hasattr(error, "format_message"):  # usage errors of the option parser
             said = error.format_message().rstrip(". ")
             return fail(f"{said}; see --help").exit_code if said else BAD  # without arguments: the help was shown

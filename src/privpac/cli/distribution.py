@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from privpac.api import load
 from privpac.api_distributions import FAMILIES, distribution_learner, release_distribution, selector_for
-from privpac.cli.app import FAILED, NOTHING, app, fail, working
+from privpac.cli.app import app, working
+from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import Epsilon, Features, Json, NeighboursOption, User, check_targets, features_of, open_ledger
 from privpac.data import Domain, UserData
 from privpac.distributions.results import Distribution, HistogramDistribution
-from privpac.errors import ModelFileError, ParameterError, PrivpacError
+from privpac.errors import ModelFileError, ParameterError
 from privpac.exact import rational
 from privpac.guarantee import Unit
 from privpac.released import Released
@@ -90,11 +90,12 @@ def select(
 
         shown = candidates_of(selector, features)
     book = None if ledger is None else open_ledger(ledger)
+    check_recovery(ledger)
     with working("reading the table"):
         data = UserData.read(table, user=user, features=features, on_invalid=on_invalid)
     with working("comparing the candidates"):
         released = release_distribution(selector, data, ledger=book)
-    _finish(released, out, report, json, shown)
+    _finish(released, out, report, json, shown, ledger)
 
 
 @app.command()
@@ -104,7 +105,7 @@ def distribution(
     epsilon: Epsilon,
     user: User = None,
     family: Annotated[str, typer.Option("--family", help=f"{', '.join(FAMILIES)}.")] = "histogram",
-    method: Annotated[str, typer.Option(help="auto; for gaussian also coarse-to-fine or cover.")] = "auto",
+    method: Annotated[str, typer.Option(help="auto; histogram: average or counts; gaussian: coarse-to-fine or cover.")] = "auto",
     max_records: MaxRecords = None,
     records_per_user: RecordsPerUser = None,
     tau: Tau = None,
@@ -123,7 +124,9 @@ def distribution(
 ) -> None:
     """Learn the distribution of one or several columns.
 
-    privpac distribution visits.parquet --user patient --feature hour=0:23 --max-records 50 --epsilon 1
+    A histogram averages people, each of whom counts alike; with --max-records it counts records, up to so many of each person.
+
+    privpac distribution visits.parquet --user patient --feature hour=0:23 --epsilon 1
     """
     features = features_of(feature)
     options: dict[str, Any] = {"epsilon": epsilon, "method": method, "neighbours": neighbours, "max_records": max_records, "tau": tau}
@@ -133,38 +136,26 @@ def distribution(
     learner.check_domains(features)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
+    check_recovery(ledger)
     with working("reading the table"):
         data = UserData.read(table, user=user, features=features, on_invalid=on_invalid)
     with working("learning"):
         released = release_distribution(learner, data, ledger=book)
-    _finish(released, out, report, json, None)
+    _finish(released, out, report, json, None, ledger)
 
 
-def _finish(released: Released, out: Path | None, report: Path | None, json: bool, candidates: dict[str, Any] | None) -> None:
-    """Write and show: the distribution is paid for, so neither a full disk nor a closed pipe may take it away."""
-    trouble: PrivpacError | None = None
-    try:
-        if out is not None:
-            released.save(out)
-        if report is not None:
-            from privpac.report.distribution import write_distribution_report
+def _finish(
+    released: Released, out: Path | None, report: Path | None, json: bool, candidates: dict[str, Any] | None, ledger: Path | None
+) -> None:
+    def write(path: Path) -> None:
+        from privpac.report.distribution import write_distribution_report
 
-            write_distribution_report(released, report, candidates=candidates)
-    except PrivpacError as error:
-        trouble = error
-    if json:
-        typer.echo(released.to_json())
-    else:
-        console = Console(highlight=False, soft_wrap=True, markup=False)
-        name = released.parameters.get("name")
-        console.print(f"{name}\n{released}" if name else str(released))
-        for what, path in (("distribution", out), ("report", report)):
-            if path is not None and trouble is None:
-                console.print(f"{what} written to {path}")
-    if trouble is not None:
-        raise fail(f"the distribution was released and is shown above, but {trouble}", FAILED)
-    if not released:
-        raise typer.Exit(NOTHING)
+        write_distribution_report(released, path, candidates=candidates)
+
+    name = released.parameters.get("name")
+    text = f"{name}\n{released}" if name else str(released)
+    writes = {"distribution": (out, released.save), "report": (report, write)}
+    deliver(released, "distribution", released.to_json() if json else text, writes, ledger, note=not json)
 
 
 # Options
@@ -233,7 +224,7 @@ def _family(text: str) -> Any:
     if missing:
         raise ParameterError(f"{name} needs {', '.join(missing)}, as in {name}:{missing[0]}=2")
     law = kind(**given)
-    if not math.isfinite(float(law.ppf(0.5))):
+    if math.isnan(float(law.support()[0])):
         raise ParameterError(f"{text[:60]!r} has invalid parameters for {name}")
     return law
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from privpac.api import learn as learn_rule
 from privpac.api import learner_for
 from privpac.api_engines import choose_engine, read_users
-from privpac.cli.app import FAILED, NOTHING, app, fail, working
+from privpac.cli.app import app, working
+from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
     Delta,
     Epsilon,
@@ -28,15 +28,16 @@ from privpac.cli.options import (
     open_ledger,
     tree_of,
     wants_tree,
+    with_settings,
 )
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
-from privpac.errors import PrivpacError
 from privpac.guarantee import Unit
 from privpac.planning import Plan
 from privpac.planning.methods import METHODS, named_class
+from privpac.planning.settings import read_settings
 from privpac.released import Released
 
 __all__ = ["learn"]
@@ -68,6 +69,10 @@ def learn(
     users_are: Annotated[
         str | None, typer.Option(help="Publicly known about the people: alike, differ (more than x explains), heavy. For method auto.")
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Any other parameter of the method: name=value, such as radius=1/16. Repeat.", show_default=False),
+    ] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
     label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
     engine: Annotated[
@@ -94,10 +99,12 @@ def learn(
         concept = named_class(rule or "threshold", features, method)
     options: dict[str, Any] = {"setting": setting, "method": method, "neighbours": neighbours, "max_records": max_records}
     options |= {"public_n_users": public_n_users, "records_per_user": records_per_user, "delta": delta, "users": users_are}
+    options = with_settings(options, read_settings(method, settings or []))
     learner = learner_for(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
     labels = label_map_of(label_map)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
+    check_recovery(ledger)
     engine = choose_engine(table, engine)
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
@@ -111,31 +118,12 @@ def learn(
     records = f" from {data.n_records:,} records" if isinstance(data, UserData) else ""
     with bar(f"learning{records}"):  # on a terminal, for the curator
         released = learn_rule(data, concept, epsilon=epsilon, ledger=book, **options)
-    # From here on the rule is paid for: neither a full disk nor a closed pipe may take it away.
-    trouble = _write(released, out, report, planned)
-    if json:
-        typer.echo(released.to_json())
-    else:
-        console = Console(highlight=False, soft_wrap=True, markup=False)
-        console.print(str(released))
-        for name, path in (("rule", out), ("report", report)):
-            if path is not None and trouble is None:
-                console.print(f"{name} written to {path}")
-    if trouble is not None:
-        raise fail(f"the rule was released and is shown above, but {trouble}", FAILED)
-    if not released:
-        raise typer.Exit(NOTHING)
+    # From here on the rule is paid for.
+    writes = {"rule": (out, released.save), "report": (report, lambda path: _report(released, path, planned))}
+    deliver(released, "rule", released.to_json() if json else str(released), writes, ledger, note=not json)
 
 
-def _write(released: Released, out: Path | None, report: Path | None, planned: Plan | None) -> PrivpacError | None:
-    """Save what was asked for; what went wrong, if anything."""
-    try:
-        if out is not None:
-            released.save(out)
-        if report is not None:
-            from privpac.report import write_report
+def _report(released: Released, path: Path, planned: Plan | None) -> None:
+    from privpac.report import write_report
 
-            write_report(released, None, report, planned=planned)
-    except PrivpacError as error:
-        return error
-    return None
+    write_report(released, None, path, planned=planned)

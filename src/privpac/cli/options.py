@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,6 +35,7 @@ __all__ = [
     "open_ledger",
     "tree_of",
     "wants_tree",
+    "with_settings",
 ]
 
 TREE_RULES = ("branch", "tree")
@@ -106,6 +107,14 @@ def tree_of(text: str, features: list[str]) -> VC1Tree:
     if isinstance(tree, BranchThresholds):
         tree = replace(tree, features=(names[0], names[1]))
     return tree.with_columns(columns)
+
+
+def with_settings(options: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The options with the parameters of ``--set`` beside them; a parameter that has an option is given once."""
+    twice = next((name for name in settings if options.get(name) is not None), None)
+    if twice is not None:
+        raise ParameterError(f"{twice} is given twice, by --set and by --{twice.replace('_', '-')}; give it once")
+    return options | dict(settings)
 
 
 def label_map_of(texts: list[str] | None) -> dict[str, int] | None:

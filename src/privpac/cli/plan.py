@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -128,6 +129,9 @@ def plan(
             question["population"] = _people(population, public, user, label, feature, name, "raise", None)
     with working("planning"):
         result = ask(what, **question)
+    if tree is not None:  # a tree does not say how it was written
+        columns_of = [word for column in what.declared() for word in ("--feature", column or "COLUMN")]
+        result = replace(result, asked=replace(result.asked, source=("--tree", tree, *columns_of)))
     from privpac.planning.outlook import quick
 
     show = quick(result) if predict is None else predict

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from privpac.agreement.tasks import KINDS
 from privpac.agreement.words import rate
-from privpac.cli.app import FAILED, NOTHING, app, errors, fail, working
+from privpac.cli.app import NOTHING, app, errors, fail, working
+from privpac.cli.deliver import deliver
 from privpac.cli.options import Epsilon, Features, Json, NeighboursOption, check_targets, features_of
-from privpac.errors import ParameterError, PrivpacError
+from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.protocols.analyzer import Analysis, analyze_central, analyze_local, analyze_shuffled, promise
 from privpac.protocols.client import Client, bundle
@@ -61,6 +61,7 @@ def new(
     min_records: Annotated[int | None, typer.Option(help="Records below which a device has nothing to say.")] = None,
     max_records: Annotated[int | None, typer.Option(help="Records a device reads at most.")] = None,
     width: Annotated[int | None, typer.Option(help="Bits of a chunk of a long item.")] = None,
+    beta: Annotated[str, typer.Option(help="Where no two people agree, a rule is released with at most this probability.")] = "1/20",
     neighbours: NeighboursOption = "add-remove",
     json: Json = False,
 ) -> None:
@@ -69,6 +70,7 @@ def new(
     privpac protocol new run.json --model local --feature age=0:99 --label ill --epsilon 1
     """
     given: dict[str, Any] = {"label": label, "min_records": min_records, "max_records": max_records}
+    given["beta"] = rational(beta, "beta", above=0, below=1)
     given["task"] = _parameters(gamma, parameter or [])
     domains = features_of(feature)
     run: Protocol
@@ -220,21 +222,12 @@ def analyze(
     check_targets({"--out": out}, {"the manifest": manifest, "the messages": source})
     with working("analyzing"):
         result = _analysis(run, source)
-    released, trouble = result.released, None
-    try:
-        if out is not None:
-            released.save(out)
-    except PrivpacError as error:
-        trouble = error
+    released = result.released
+    shown = f"{released}\n{result.received} messages, {result.dropped} dropped"
     if json:
-        shown = {"received": result.received, "dropped": result.dropped, "released": json_format.loads(released.to_json())}
-        typer.echo(json_format.dumps(shown, indent=1))
-    else:
-        Console(highlight=False, soft_wrap=True, markup=False).print(f"{released}\n{result.received} messages, {result.dropped} dropped")
-    if trouble is not None:
-        raise fail(f"the rule was released and is shown above, but {trouble}", FAILED)
-    if not released:
-        raise typer.Exit(NOTHING)
+        body = {"received": result.received, "dropped": result.dropped, "released": json_format.loads(released.to_json())}
+        shown = json_format.dumps(body, indent=1)
+    deliver(released, "rule", shown, {"rule": (out, released.save)}, None, note=not json)
 
 
 def _analysis(run: Manifest, source: Path) -> Analysis:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json as json_format
 import os
+import resource
+import socket
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from privpac.cli.app import FAILED, app, fail, working
+from privpac.cli.deliver import check_recovery
 from privpac.cli.options import (
     Epsilon,
     Features,
@@ -84,7 +88,7 @@ def fit(
 ) -> None:
     """Spend a guarantee for a number of answers and learn a session that can give them.
 
-    privpac serve fit visits.parquet -u patient -y event -f glucose -e 1 --delta 1e-6 -k 100 --ledger budget.db -o session.ppm
+    privpac serve fit visits.parquet -u patient -y event -f glucose -e 1 --delta 1e-6 -k 100 --ledger b.db --key-file s.key -o s.ppm
     """
     _need_extra("cryptography")
     from privpac.serve.session_file import new_secret, operator_secret, rule_name, save_session
@@ -105,6 +109,7 @@ def fit(
     if out.exists():
         raise ParameterError(f"{str(out)!r} exists already; a session is never replaced by the way, choose another name")
     book = open_ledger(ledger)
+    check_recovery(ledger)
     made_key = key_file is not None and not key_file.exists()
     if made_key and key_file is not None:
         new_secret(key_file)
@@ -118,7 +123,13 @@ def fit(
     try:
         save_session(session, out, secret)
     except ModelFileError as error:
-        raise fail(f"the session was paid for, but {error}; what was spent stays spent", FAILED) from None
+        spare = Path(os.path.realpath(ledger)).with_name(f"{ledger.name}.{session.session_id[:8]}.result.ppm")
+        kept = f"it is kept in {str(spare)!r}"
+        try:
+            save_session(session, spare, secret)
+        except ModelFileError:
+            kept = "what was spent stays spent"
+        raise fail(f"the session was paid for, but {error}; {kept}", FAILED) from None
     guarantee = plan.predictor.guarantee
     if json:
         body = {"session_id": session.session_id, "guarantee": guarantee.to_dict(), "queries": session.queries}
@@ -150,8 +161,11 @@ def run(
     """Answer queries over HTTP until stopped; every answer is in the ledger before it leaves."""
     _need_extra("cryptography", "fastapi", "uvicorn")
     import uvicorn
+    from uvicorn.supervisors import Multiprocess
 
     from privpac.serve.app import CONFIGURATION, Configuration
+    from privpac.serve.door import Door
+    from privpac.serve.hall import BACKLOG
     from privpac.serve.keys import KeyStore
     from privpac.serve.session_file import load_session, operator_secret
 
@@ -164,21 +178,55 @@ def run(
     places = {"session": session, "ledger": ledger, "keys": store}
     found = {name: str(path.resolve()) for name, path in places.items()}
     os.environ[CONFIGURATION] = Configuration(**found, key_file=None if key_file is None else str(key_file.resolve())).to_json()
-    typer.echo(f"{left} of {opened.queries} answers left; console at http://{host}:{port}/", err=True)
+    listener = _listen(host, port)
+    typer.echo(f"{left} of {opened.queries} answers left; console at http://{f'[{host}]' if ':' in host else host}:{port}/", err=True)
     if host not in _LOCAL:
         typer.echo("keys travel in clear over HTTP: put a TLS proxy in front of any address but this machine's own", err=True)
-    uvicorn.run(
+    config = uvicorn.Config(
         "privpac.serve.app:from_environment",
         factory=True,
-        host=host,
-        port=port,
+        http=Door,
+        ws="none",
+        loop="asyncio",
         workers=workers,
+        backlog=BACKLOG,
+        proxy_headers=False,
         access_log=False,
         server_header=False,
         log_level="warning",
-        limit_concurrency=1000,
-        timeout_keep_alive=15,
+        timeout_graceful_shutdown=30,
     )
+    try:
+        if workers == 1:
+            uvicorn.Server(config).run([listener])
+        else:
+            # Older servers are told what a worker runs, newer ones know.
+            told = {"target": uvicorn.Server(config).run} if "target" in signature(Multiprocess).parameters else {}
+            Multiprocess(config, sockets=[listener], **told).run()
+    except SystemExit:  # the server's own codes mean other things here
+        raise fail("the service could not start; see the lines above", FAILED) from None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The address, held before anything is said about it."""
+    from privpac.serve.hall import BACKLOG
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection is a descriptor
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listener = socket.socket(family, kind, protocol)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(BACKLOG)  # another listener on the same port is noticed here at the latest
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise ParameterError(f"cannot listen on {host} port {port}: {error.strerror}; choose another --port or --host") from None
+    listener.set_inheritable(True)
+    return listener
 
 
 # Keys
@@ -192,7 +240,10 @@ def _keys_of(session: Path, chosen: Path | None) -> Path:
 def new(
     session: Session,
     name: Annotated[str, typer.Option(help="Who will use the key.")],
-    share: Annotated[int | None, typer.Option(help="The most new answers this key may get; no limit of its own if left out.")] = None,
+    share: Annotated[
+        int | None,
+        typer.Option(help="The most new answers this key may get (0: only what was asked before); no limit of its own if left out."),
+    ] = None,
     operator: Annotated[bool, typer.Option("--operator", help="May also manage keys in the console.")] = False,
     keys_file: Keys = None,
     json: Json = False,

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, log
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,6 +121,9 @@ class ClassKernel:
 
 class ConceptClass(ABC):
     """A finite class of rules over public domains."""
+
+    scored: ClassVar[bool] = True
+    """Whether its rules can be scored one by one; others are learned by agreement only."""
 
     # Size and shape
 

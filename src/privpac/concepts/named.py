@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
@@ -16,9 +17,9 @@ from privpac.concepts.rectangles import Rectangles
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, PrivpacError
 
-__all__ = ["RULES", "rule_class"]
+__all__ = ["RULES", "name_of", "rule_class"]
 
 Features = Mapping[str, Domain]
 
@@ -49,6 +50,23 @@ RULES: dict[str, Callable[[Features], Any]] = {
     "decision-list": lambda features: DecisionLists(dict(features)),
     "halfspace": lambda features: Halfspaces(dict(features)),
 }
+
+
+def name_of(concept: ConceptClass) -> str | None:
+    """The name under which ``rule_class`` rebuilds a class with its domains; None for other classes.
+
+    >>> from privpac.data import Integers
+    >>> name_of(Thresholds(Integers(0, 9), direction="below"))
+    'threshold-below'
+    """
+    declared = concept.declared() if isinstance(concept, ConceptClass) else {}
+    features = {name or "x": domain for name, domain in declared.items() if domain is not None}
+    bound = concept.with_columns(features) if features and len(features) == len(declared) else None
+    for name in RULES if bound is not None else ():
+        with suppress(PrivpacError):
+            if rule_class(name, features) == bound:
+                return name
+    return None
 
 
 def rule_class(name: str, features: Features) -> ConceptClass:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,6 +193,14 @@ class ClipRule:
             _ratio_up(p * n * m, 96 * self.bits * q),
         )
         return min(k, max(m, 1))
+
+    @staticmethod
+    def rate_below(tau: int, m: int, n_users: int, bits: int) -> float:
+        """The largest ``theta`` with which ``n_users`` users have a clip below ``tau``, rounded down; 0 if none has."""
+        k = tau - 1
+        if k * k < m or 16 * k < m:
+            return 0.0
+        return min(8 * k / sqrt(n_users * m), 96 * bits * k / (n_users * m)) * (1 - 1e-12)
 
 
 def own_clip(m: int) -> int:

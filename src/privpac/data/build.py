@@ -16,7 +16,8 @@ import polars as pl
 
 from privpac.data.columns import column, numbers
 from privpac.data.domains import Categories, Domain
-from privpac.data.group import Groups, Offsets, Rows, as_ids, group, item_offsets, take
+from privpac.data.group import Groups, Offsets, Rows, group, item_offsets, take
+from privpac.data.ids import SPOILT, as_ids
 from privpac.data.readers import read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Verdict, Words, accept, wrong_type
 from privpac.data.texts import read_column
@@ -101,6 +102,8 @@ def declare(
 def assemble(table: dict[str, pl.Series], declared: Declared, *, offsets: Offsets | None = None, plain_text: bool = False) -> Parts:
     """Group a table by user, encode declared columns and labels."""
     ids, rows = None, len(next(iter(table.values())))
+    if any(len(series) != rows for series in table.values()):
+        raise SchemaError("the columns have different lengths; a table needs one value per record in each") from None
     if declared.user is not None:
         table, ids = _identify(table, declared)
         groups = group(ids)
@@ -136,7 +139,7 @@ def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str
     if bad is None or not bad.any():
         return table, ids
     if declared.on_invalid is OnInvalid.RAISE:
-        rules = {"are missing": absent, "are fractions or beyond 2^53 in a float column": spoilt}
+        rules = {"are missing": absent, SPOILT: spoilt}
         broken = ", ".join(f"{int(mask.sum())} user ids {rule}" for rule, mask in rules.items() if mask is not None and mask.any())
         raise SchemaError(
             f"column {name!r}: {broken}; such a record belongs to nobody: correct the ids or choose on_invalid='drop'"

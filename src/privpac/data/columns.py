@@ -1,11 +1,16 @@
 """Any column as one polars series, without losing a digit.
 
-numpy, Arrow, pandas and polars columns are taken as they are.  Python lists that polars would refuse (integers
+numpy, Arrow, pandas and polars columns are taken as they are.  Python lists that polars would refuse or round (integers
 beside fractions, integers beyond 128 bits) become text, which the domains read exactly.
+
+Values are taken, claims about them are not.  A file can say that a column is sorted; polars then finds least and largest values,
+compares and searches by looking at a few rows.  So every series that enters goes through :func:`plain`, and Arrow's arrays, whose
+texts and dictionary indices nobody has checked, through :func:`sound`.
 """
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from numbers import Integral
 from typing import Any
@@ -18,14 +23,32 @@ from numpy.typing import NDArray
 
 from privpac.data.schema import Bools, quietly
 
-__all__ = ["column", "holds_text", "missing", "numbers", "text"]
+__all__ = ["column", "days", "holds_text", "missing", "moments", "numbers", "plain", "sound", "text"]
+
+_PER_DAY = {"ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+_FIRST_DAY, _LAST_DAY = date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal()
+_WIDEST = (1 << 63) - 1
+
+
+def plain(series: pl.Series) -> pl.Series:
+    """The same memory without what polars was told about its order."""
+    if not any(series.flags.values()):
+        return series
+    # The fields of a struct are bare arrays.
+    return series.alias("").to_frame().to_struct().struct.field("").alias(series.name)
+
+
+def sound(values: Any) -> Any:
+    """Arrow arrays, batches or tables whose offsets, texts and dictionary indices are what they must be; raises otherwise."""
+    values.validate(full=True)
+    return values
 
 
 def column(values: Any, name: str) -> pl.Series:
     """One column of any kind as a polars series."""
     if isinstance(values, pl.Series) and values.dtype != pl.Object:
-        return values
-    return quietly(lambda: _coerce(values), f"column {name!r}: mixed or unsupported types; one kind of value per column is needed")
+        return plain(values)
+    return quietly(lambda: plain(_coerce(values)), f"column {name!r}: mixed or unsupported types; one kind of value per column is needed")
 
 
 def _coerce(values: Any) -> pl.Series:
@@ -37,7 +60,7 @@ def _coerce(values: Any) -> pl.Series:
             return pl.Series(values.astype(np.float32) if values.dtype == np.float16 else values)
         return _objects(values.tolist())
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return pl.Series(values)
+        return pl.Series(sound(values))
     if isinstance(values, (pl.Series, list, tuple)):
         return _objects(list(values))
     narwhal = nw.from_native(values, series_only=True)
@@ -52,11 +75,16 @@ def _objects(values: list[Any]) -> pl.Series:
     """Python objects: polars where it agrees on a type, else numbers as exact text."""
     try:
         series = pl.Series(values, strict=True)
-        if series.dtype != pl.Object:
+        if series.dtype != pl.Object and not (series.dtype.is_float() and any(_rounded(v) for v in values)):
             return series
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
         pass
     return pl.Series([_as_text(v) for v in values], dtype=pl.String)
+
+
+def _rounded(value: Any) -> bool:
+    """Whether a float column cannot hold it."""
+    return isinstance(value, Integral) and abs(int(value)) > 1 << 53
 
 
 def _as_text(value: Any) -> str | None:
@@ -103,4 +131,35 @@ def text(series: pl.Series) -> pl.Series:
         return pl.select(shown.otherwise(pl.when(wide.is_not_null()).then(series.cast(pl.String)))).to_series()
     if series.dtype == pl.Decimal:
         return series.cast(pl.String).str.replace(r"\.0*$", "")
+    if series.dtype == pl.Date or isinstance(series.dtype, pl.Datetime):
+        return moments(series)[0]
     return series.cast(pl.String)
+
+
+def moments(series: pl.Series) -> tuple[pl.Series, Bools]:
+    """Dates and times as ISO text (in UTC, no digit of a second too many), and the mask of those outside the years 1 to 9999: null.
+
+    The stored numbers are judged first, because a calendar that is asked about other years may end the process.
+    """
+    dtype, stamps = series.dtype, series.to_physical()
+    per_day = _PER_DAY[dtype.time_unit] if isinstance(dtype, pl.Datetime) else 1
+    least, most = max(_FIRST_DAY * per_day, -_WIDEST), min((_LAST_DAY + 1) * per_day - 1, _WIDEST)
+    good = (stamps >= least) & (stamps <= most)
+    kept = pl.select(pl.when(good).then(stamps)).to_series()
+    outside = (~good).fill_null(False).to_numpy()
+    if not isinstance(dtype, pl.Datetime):
+        return kept.cast(pl.Date).dt.to_string("%Y-%m-%d"), outside
+    shown = kept.cast(pl.Datetime(dtype.time_unit)).dt.to_string("%Y-%m-%d %H:%M:%S%.9f")
+    return shown.str.strip_chars_end("0").str.strip_chars_end("."), outside
+
+
+def days(series: pl.Series) -> tuple[pl.Series, Bools]:
+    """The day of each moment on its own clock, counted from 1970, and whether it has a time of day; null where there is no moment."""
+    dtype, stamps = series.dtype, series.to_physical()
+    assert isinstance(dtype, pl.Datetime)
+    per_day = _PER_DAY[dtype.time_unit]
+    if dtype.time_zone is not None:
+        reach = min(4 * _LAST_DAY * per_day, _WIDEST)  # beyond it no clock matters, and calendars end
+        near = pl.select(pl.when((stamps >= -reach) & (stamps <= reach)).then(series)).to_series()
+        stamps = pl.select(pl.coalesce(near.dt.replace_time_zone(None).to_physical(), stamps)).to_series()
+    return stamps // per_day, (stamps % per_day != 0).fill_null(False).to_numpy()

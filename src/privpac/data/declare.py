@@ -20,7 +20,7 @@ from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Intege
 from privpac.data.texts import Texts
 from privpac.errors import ParameterError
 
-__all__ = ["parse_domain", "parse_feature"]
+__all__ = ["domain_text", "parse_domain", "parse_feature"]
 
 _FORMS = "lo:hi (whole numbers or dates), lo:hi:step, {a,b,c} or text"
 _WHOLE = re.compile(r"[+-]?\d+")
@@ -67,3 +67,22 @@ def parse_feature(declared: str) -> tuple[str, Domain]:
     if not name.strip() or (equals and not domain.strip()):
         raise ParameterError(f"a feature must be name or name=domain with domain {_FORMS}; got {declared!r}")
     return name.strip(), parse_domain(domain)
+
+
+def domain_text(domain: Domain | None) -> str:
+    """What follows a feature's name: the inverse of :func:`parse_feature`.
+
+    >>> [domain_text(parse_feature(text)[1]) for text in ("x", "x=0:9", "x=0:1:0.25", "x={a,b}", "x=2024-01-01:2024-12-31", "x=text")]
+    ['', '=0:9', '=0:1:1/4', '={a,b}', '=2024-01-01:2024-12-31', '=text']
+    """
+    if isinstance(domain, Grid):
+        return f"={domain.lo}:{domain.hi}:{domain.step}"
+    if isinstance(domain, (Integers, Dates)):
+        return f"={domain.lo}:{domain.hi}"
+    if isinstance(domain, Categories):
+        return "={" + ",".join(map(str, domain.values)) + "}"
+    if isinstance(domain, Texts):
+        return "=text"
+    if isinstance(domain, Floats):
+        return ""
+    raise ParameterError(f"{type(domain).__name__} is not written on the command line; a domain must be {_FORMS}")

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from privpac.data.columns import column, holds_text, text
+from privpac.data.columns import column, days, holds_text, text
 from privpac.data.encode import Ladder, by_distinct_text, covers, on_floats, on_ladder
 from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, accept, wrong_type
 from privpac.errors import ParameterError
@@ -312,8 +312,8 @@ class Dates(Domain):
         if series.dtype == pl.Date:
             return on_ladder(series.to_physical(), ladder, name)
         if isinstance(series.dtype, pl.Datetime):
-            codes, verdicts = on_ladder(series.dt.date().to_physical(), ladder, name)
-            timed = ((series.dt.time() != time(0)).fill_null(False)).to_numpy()
+            numbered, timed = days(series)
+            codes, verdicts = on_ladder(numbered, ladder, name)
             if not timed.any():
                 return Encoded(codes, verdicts)
             verdicts = np.zeros(len(codes), np.uint8) if verdicts is None else verdicts

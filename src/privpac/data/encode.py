@@ -88,11 +88,14 @@ def _with_missing(encoded: Encoded, series: pl.Series) -> Encoded:
 
 
 def covers(series: pl.Series, ladder: Ladder) -> bool:
-    """Whether the values are integers, all there and all on a ladder of whole numbers: two looks at the column as it is stored."""
-    if not series.dtype.is_integer() or series.null_count() or ladder.places or ladder.stride != 1:
+    """Whether the values are integers, all there and all on a ladder of whole numbers: two looks at the column as it is stored.
+
+    numpy looks, since it knows nothing but the values; polars would believe what a file says about their order.
+    """
+    if not series.dtype.is_integer() or holds_text(series.dtype) or series.null_count() or ladder.places or ladder.stride != 1:
         return False
-    low, high = series.min(), series.max()
-    return low is None or (ladder.start <= int(low) and int(high) <= ladder.end)  # type: ignore[arg-type]
+    values = series.to_numpy()
+    return not len(values) or (ladder.start <= int(values.min()) and int(values.max()) <= ladder.end)
 
 
 def _all_on(series: pl.Series, ladder: Ladder) -> Encoded:

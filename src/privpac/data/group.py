@@ -19,11 +19,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.data.columns import holds_text, missing, numbers, text
+from privpac.data.columns import numbers
 from privpac.data.jit import jit
-from privpac.data.schema import Bools, Words, wrong_type
+from privpac.data.schema import Bools, Words
 
-__all__ = ["Groups", "Offsets", "Rows", "as_ids", "ascends", "compress", "group", "item_offsets", "mix", "take"]
+__all__ = ["Groups", "Offsets", "Rows", "ascends", "compress", "group", "item_offsets", "mix", "take"]
 
 Offsets = NDArray[np.int64]
 Rows = NDArray[np.uint32]
@@ -39,30 +39,6 @@ class Groups(NamedTuple):
     def firsts(self) -> NDArray[Any]:
         """The first row of each user."""
         return self.offsets[:-1] if self.order is None else self.order[self.offsets[:-1]]
-
-
-# Ids
-
-
-def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools | None, Bools | None]:
-    """Ids as 64-bit integers or text, the mask of missing ones (``None``: none is), and of those that a float column has spoilt."""
-    dtype = series.dtype
-    if dtype.is_float():
-        wide = series.cast(pl.Float64).fill_nan(None)
-        whole = wide.cast(pl.Int64, strict=False)
-        # From 2**53 on several integers share one float, so that two people may share one id.
-        lossy = ((whole.cast(pl.Float64) != wide) | (wide.abs() >= 2.0**53)).fill_null(True) & wide.is_not_null()
-        return whole, missing(wide), lossy.to_numpy()
-    if dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128):
-        ids = series.cast(pl.Int64 if dtype.is_signed_integer() else pl.UInt64)
-        return ids, missing(ids), None
-    if dtype == pl.Binary:
-        ids = series.bin.encode("hex")
-    elif holds_text(dtype) or dtype in (pl.Boolean, pl.Date) or isinstance(dtype, pl.Datetime):
-        ids = text(series)
-    else:
-        raise wrong_type(name, dtype, "user ids that are integers or text are") from None
-    return ids, (ids.is_null() | (ids == "").fill_null(False)).to_numpy(), None
 
 
 def group(ids: pl.Series) -> Groups:

@@ -18,12 +18,14 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
 
-from privpac.data.columns import column
+from privpac.data.columns import column, plain, sound
+from privpac.data.ids import id_column
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
 
-__all__ = ["MISSING_TEXTS", "check_names", "check_size", "expand", "read_files", "read_frame"]
+__all__ = ["MISSING_TEXTS", "check_names", "check_size", "counted_rows", "expand", "read_files", "read_frame"]
 
 MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """CSV fields that stand for a missing value; an id among them is never a user."""
@@ -31,8 +33,8 @@ MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 Table = dict[str, pl.Series]
 
 
-def read_frame(frame: Any, wanted: Sequence[str]) -> Table:
-    """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals knows."""
+def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> Table:
+    """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals knows; ``user`` names the one of ids."""
     if hasattr(frame, "iloc"):  # pandas allows one name twice
         check_names([str(name) for name in frame.columns], wanted, "the table")
     try:
@@ -47,7 +49,7 @@ def read_frame(frame: Any, wanted: Sequence[str]) -> Table:
     if isinstance(table, nw.LazyFrame):
         lazy = table
         table = quietly(lambda: lazy.select(*wanted).collect("polars"), "the table cannot be computed; run its query alone to see why")
-    return {name: column(nw.to_native(table.get_column(name)), name) for name in wanted}
+    return {name: (id_column if name == user else column)(nw.to_native(table.get_column(name)), name) for name in wanted}
 
 
 def read_files(path: str | os.PathLike[str], wanted: Sequence[str], missing: Sequence[str] = MISSING_TEXTS) -> tuple[Table, bool]:
@@ -62,7 +64,7 @@ def read_files(path: str | os.PathLike[str], wanted: Sequence[str], missing: Seq
     kind = kinds.pop()
     frames = [readers[kind](file, wanted, missing) for file in files]
     joined = quietly(lambda: pl.concat(frames, how="vertical"), "the files disagree on the type of a column; write them with one schema")
-    return {name: joined.get_column(name) for name in wanted}, kind == ".csv"
+    return {name: plain(joined.get_column(name)) for name in wanted}, kind == ".csv"
 
 
 def expand(path: str | os.PathLike[str]) -> list[Path]:
@@ -96,9 +98,25 @@ def check_names(names: Sequence[str], wanted: Sequence[str], where: str) -> None
 def _read_parquet(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.DataFrame:
     where = f"file {file.name!r}"
     check_size(file, where)
-    schema = quietly(lambda: pl.read_parquet_schema(file), f"{where} is not a readable Parquet file")
+    broken = f"{where} is not a readable Parquet file"
+    schema = quietly(lambda: pl.scan_parquet(file, glob=False, hive_partitioning=False).collect_schema(), broken)
     check_names(list(schema), wanted, where)
-    return quietly(lambda: pl.read_parquet(file, columns=list(wanted)), f"{where} is not a readable Parquet file")
+    rows = quietly(lambda: counted_rows(pq.read_metadata(file)), broken)
+    frame = quietly(lambda: pl.read_parquet(file, columns=list(wanted), glob=False, hive_partitioning=False), broken)
+    if len(frame) != rows:
+        raise SchemaError(broken) from None
+    return frame
+
+
+def counted_rows(metadata: pq.FileMetaData) -> int:
+    """The rows that a Parquet file says it has, in all and group by group; ``ValueError`` if it says two things.
+
+    Readers follow one count or the other, and a reader that fails half-way may give the rows before: so whoever reads counts them.
+    """
+    rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    if rows != metadata.num_rows:
+        raise ValueError
+    return int(rows)
 
 
 def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.DataFrame:
@@ -119,7 +137,7 @@ def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.D
     )
     parse = arrow_csv.ParseOptions(newlines_in_values=True)
     table = quietly(lambda: arrow_csv.read_csv(file, convert_options=convert, parse_options=parse), broken)
-    frame = quietly(lambda: pl.from_arrow(table), broken)
+    frame = quietly(lambda: pl.from_arrow(sound(table)), broken)
     assert isinstance(frame, pl.DataFrame)
     return frame
 

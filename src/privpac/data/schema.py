@@ -27,7 +27,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.errors import SchemaError
+from privpac.errors import PrivpacError, SchemaError
 
 __all__ = ["Bools", "Bytes", "Encoded", "OnInvalid", "Verdict", "Words", "accept", "quietly", "wrong_type"]
 
@@ -66,7 +66,7 @@ def quietly(action: Callable[[], T], message: str) -> T:
     """Run a reader; if it fails, say ``message`` and nothing of what the reader said."""
     try:
         return action()
-    except (MemoryError, SchemaError):
+    except (MemoryError, PrivpacError):
         raise
     except (Exception, pl.exceptions.PanicException):
         pass

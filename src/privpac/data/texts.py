@@ -20,7 +20,7 @@ import polars as pl
 from privpac.data.columns import holds_text, text
 from privpac.data.domains import Domain
 from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, wrong_type
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, SchemaError
 
 __all__ = ["Texts", "read_column"]
 
@@ -75,5 +75,12 @@ class Texts(Domain):
 
 
 def read_column(domain: Domain, series: pl.Series, name: str) -> tuple[Encoded, pl.Series | None]:
-    """Codes with their verdicts, and the vocabulary if the domain is open."""
-    return domain.dictionary(series, name) if isinstance(domain, Texts) else (domain.read(series, name), None)
+    """Codes with their verdicts, and the vocabulary if the domain is open.
+
+    The one door to the loops that index memory by codes, and the last look at what passes.
+    """
+    found, vocabulary = domain.dictionary(series, name) if isinstance(domain, Texts) else (domain.read(series, name), None)
+    size = domain.size if vocabulary is None else max(1, len(vocabulary))
+    if len(found.codes) != len(series) or (size < 1 << 64 and len(series) and int(found.codes.max()) >= size):
+        raise SchemaError(f"column {name!r} cannot be read as {domain.describe()}") from None
+    return found, vocabulary

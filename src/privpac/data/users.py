@@ -26,6 +26,7 @@ from privpac.data.build import Declared, Parts, assemble, declare, from_lists, m
 from privpac.data.columns import column
 from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
+from privpac.data.ids import id_column
 from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Words
 from privpac.data.texts import read_column
@@ -120,7 +121,7 @@ class UserData:
     ) -> UserData:
         """From a pandas, polars, Arrow or DuckDB table; ``user=None`` makes every record its own user."""
         declared = declare(user, features, label, on_invalid, label_map)
-        return cls.of_parts(assemble(read_frame(frame, declared.wanted), declared), declared, "hash")
+        return cls.of_parts(assemble(read_frame(frame, declared.wanted, user), declared), declared, "hash")
 
     @classmethod
     def read(
@@ -156,7 +157,7 @@ class UserData:
         user, label = ("\0user" if users is not None else None), ("\0label" if y is not None else None)
         declared = declare(user, named, label, on_invalid, label_map, shown={"\0user": "users", "\0label": "y"})
         if user is not None:
-            columns[user] = column(users, "users")
+            columns[user] = id_column(users, "users")
         if label is not None:
             columns[label] = column(y, "y")
         if len({len(values) for values in columns.values()}) > 1:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 _HOME = {
+    "AveragedHistogram": "averaged",
     "ClippedHistogram": "histogram",
     "CoarseToFineCovariance": "covariance",
     "CoarseToFineGaussian": "covariance",

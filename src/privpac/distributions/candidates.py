@@ -45,6 +45,10 @@ __all__ = ["Candidate", "Counts", "Density", "Histogram", "Joint", "Line", "Norm
 
 Floats64 = NDArray[np.float64]
 MAX_CANDIDATES = 1 << 11
+_INTEGRATED, _LEVELS = ("levy_stable", "studentized_range"), 64
+"""Laws whose quantiles are roots of integrals (about 50 ms each), and how many of them are worth waiting for."""
+_TERMS = 1 << 20
+"""Masses that are added up for one value of a distribution function without a formula."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,31 @@ def quietly(function: Callable[[Any], Any], x: Any, n: int) -> Floats64:
     except Exception:
         return np.full(n, np.nan)
     return out if out.shape == (n,) else np.full(n, np.nan)
+
+
+def check_levels(law: Any, name: str, levels: int) -> None:
+    """Refuse to look for many quantiles of a law that has no formula for them."""
+    family = getattr(getattr(law, "dist", None), "name", "")
+    if family in _INTEGRATED and levels > _LEVELS:
+        raise TooLargeError(
+            f"{name}: {levels} quantiles of {family} would take minutes, each is the root of an integral; give the edges as bins=[...]"
+        )
+
+
+def check_terms(law: Any, name: str, most: float | None = None) -> None:
+    """Refuse a law on the integers whose distribution function is a sum of too many masses: up to ``most``, or to the end of its tail."""
+    from scipy.stats import rv_discrete
+
+    if getattr(type(getattr(law, "dist", None)), "_cdf", None) is not rv_discrete._cdf:
+        return
+    first, last = law.support()
+    last = last if most is None else min(last, most)
+    if last - first <= _TERMS or (most is None and float(law.pmf(first + _TERMS)) * _TERMS < 1e-16):
+        return
+    raise TooLargeError(
+        f"{name}: the distribution function of {law.dist.name} is a sum of more than 2^20 masses here; give edges below 2^20 as "
+        "bins=[...], list the masses as {value: weight}, or use a law that ends, such as zipfian for zipf"
+    )
 
 
 class Candidate(ABC):
@@ -200,6 +229,7 @@ class Line(Candidate):
         return quietly(self.law.logpdf, points[:, 0], len(points))
 
     def quantiles(self, levels: Floats64) -> Floats64:
+        check_levels(self.law, self.name, len(levels))
         return np.asarray(np.where(levels <= 0.5, self.law.ppf(levels), self.law.isf(1 - levels)))
 
     def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
@@ -226,12 +256,14 @@ class Counts(Candidate):
 
     def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> Floats64:
         x = np.array([float(math.ceil(edge) - 1) for edge in edges])
+        check_terms(self.law, self.name, float(x.max(initial=0.0)))
         return _differences(quietly(self.law.cdf, x, len(x)), quietly(self.law.sf, x, len(x)))
 
     def log_density(self, points: Floats64) -> Floats64:
         return quietly(self.law.logpmf, points[:, 0], len(points))
 
     def quantiles(self, levels: Floats64) -> Floats64:
+        check_terms(self.law, self.name)
         return np.asarray(np.where(levels <= 0.5, self.law.ppf(levels), self.law.isf(1 - levels)) + 0.5)
 
     def publish(self, domains: Mapping[str, Domain], index: int) -> Any:

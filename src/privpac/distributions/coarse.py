@@ -6,6 +6,11 @@ Each user holds one integer ``y_i`` (in units so small that a user's own luck is
     2 (eps_2): G = sum_i clip(y_i - center, -tau, tau) + DLap(f tau / eps_2),  center = j * cell + cell / 2
     3 (eps_3): where the number of users is private, divide by max(1, #{y_i} + DLap(1 / eps_3)), else by it
 
+On a short axis step 1 buys nothing: of three cells the window around the middle one holds all.  It is skipped, and step 2 has its budget
+too: ``center`` is the middle of the axis and ``tau`` reaches from there to its ends, and as far beyond as ever.  How long an axis may be
+for that is a public number: where the count is noisy, an error of it counts as much as the mean is far from the center, so three cells
+and a half; where it is not, nine, at which the wider clip costs as much as half of the budget.
+
 **Guarantee.**  ``eps_1 + eps_2 (+ eps_3)`` per user.  1: one user changes every score by at most 1, and in one direction under
 add-remove, so the range is 1 (2 under replace).  2: the clipped sum moves by at most ``f tau``.  3: a count moves by at most 1 under
 both relations.  The later steps use the earlier ones' outputs only, so adaptive composition applies.
@@ -28,12 +33,17 @@ from privpac.mechanisms.laplace import discrete_laplace
 if TYPE_CHECKING:
     from privpac.rng import Rng
 
-__all__ = ["CELL", "STEPS", "TAU", "Axis", "Quantities", "cell_law", "cell_scores", "estimate", "fine_sum"]
+__all__ = ["CELL", "STEPS", "TAU", "Axis", "Quantities", "cell_law", "cell_scores", "estimate", "fine_budget", "fine_sum"]
 
 Ints = NDArray[np.int64]
 Floats64 = NDArray[np.float64]
 STEPS, CELL = 64, 128
-TAU = 192 + ceil(64 * sqrt(2 * log(100)))
+BEYOND = ceil(64 * sqrt(2 * log(100)))
+"""How far from the mean a user's number is let lie."""
+
+TAU = 192 + BEYOND
+SHORT = {Neighbours.ADD_REMOVE: 224, Neighbours.REPLACE: 576}
+"""Half the length of an axis, in steps, up to which no cell is chosen."""
 MAX_STEPS = 1 << 52
 
 
@@ -45,11 +55,23 @@ class Axis:
     lo: float
     hi: float
     cell: int = CELL
+    short: int = SHORT[Neighbours.ADD_REMOVE]
 
     @property
     def limits(self) -> tuple[int, int]:
         """The first and the last cell."""
         return floor(floor(self.lo / self.unit + 0.5) / self.cell), floor(floor(self.hi / self.unit + 0.5) / self.cell)
+
+    @property
+    def idle(self) -> bool:
+        """Whether choosing a cell first would cost more than it saves."""
+        return self.hi - self.lo <= 2 * self.short * self.unit
+
+    @property
+    def window(self) -> tuple[int, int]:
+        """The middle of a short axis and how far from it users' numbers are read."""
+        half = (self.hi - self.lo) / (2 * self.unit)
+        return floor((self.lo + self.hi) / (2 * self.unit) + 0.5), ceil(half) + BEYOND
 
     def steps(self, values: Floats64) -> Ints:
         """Integers ``round(clamp(v) / unit)``, one for each number; a NaN, which no public domain holds, counts as the lower end.
@@ -95,6 +117,11 @@ def fine_sum(data: Quantities, center: int, tau: int) -> int:
     return int(np.clip(data.y - center, -tau, tau).sum())
 
 
+def fine_budget(axis: Axis, budgets: tuple[Fraction, Fraction]) -> Fraction:
+    """What the second step has."""
+    return budgets[0] + budgets[1] if axis.idle else budgets[1]
+
+
 def estimate(
     data: Quantities,
     axis: Axis,
@@ -105,9 +132,12 @@ def estimate(
 ) -> float:
     """Both steps; ``count`` is the public or already released number of users to divide by."""
     factor = 1 if neighbours is Neighbours.ADD_REMOVE else 2
-    first, _ = axis.limits
-    chosen = first + int(cell_law(data, axis.cell, axis.limits, budgets[0], neighbours).sample(rng))
-    center = chosen * axis.cell + axis.cell // 2
-    total = fine_sum(data, center, TAU) + discrete_laplace(budgets[1] / (factor * TAU), rng)
+    if axis.idle:
+        center, tau = axis.window
+    else:
+        first, _ = axis.limits
+        chosen = first + int(cell_law(data, axis.cell, axis.limits, budgets[0], neighbours).sample(rng))
+        center, tau = chosen * axis.cell + axis.cell // 2, TAU
+    total = fine_sum(data, center, tau) + discrete_laplace(fine_budget(axis, budgets) / (factor * tau), rng)
     value = axis.unit * float(center + Fraction(total, max(1, count)))
     return min(max(value, axis.lo), axis.hi)

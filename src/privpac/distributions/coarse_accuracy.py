@@ -18,6 +18,10 @@ L(w)``, ``L(w) = phi(w) - w Q(w)``, ``w = (TAU - 193)/64``; rounding by at most 
 
     error <= bias + t + (|Z2| + (193 + bias + t) |Z3|)/(n - |Z3|).
 
+*No cell to find.* On an idle axis the middle is within half the range and 1 of ``mu'``: one center, its own clip, no failure of the cell.
+
+*More records.* A user with more than ``m`` of them scatters less, and every bound above grows with the scatter.
+
 *Total variation* of two normal laws of one variance is ``2 Phi(distance/(2 s)) - 1``; for ``d`` columns each may err by ``1/sqrt d`` of
 it.  All terms fall with ``n``; the least ``n`` is found by bisection for a few splits of ``beta``.
 """
@@ -74,7 +78,7 @@ def certify_mean(learner: CoarseToFineMean, *, alpha: Rational, beta: Rational, 
     return Certificate.upper(
         min(known) if known else None,
         "coarse-to-fine mean",
-        "users with equally many records, normal with this variance, unrounded, the mean within the radius",
+        "users with so many records or more, normal with this variance, unrounded, the mean within the radius",
         records_per_user=learner.records_per_user,
         dimension=d,
     )
@@ -88,25 +92,30 @@ def _deviations(alpha: Rational) -> float:
 
 def _splits(learner: CoarseToFineMean, d: int, failure: float) -> Iterator[_Split]:
     private = bool(learner.shares[2])
+    cell = 0 if learner.idle else 1
     for luck in (1, 2, 4):
         for count in (1, 2) if private else (0,):
-            noise = 7 - luck - count
-            yield _Split(failure / (8 * d), failure * luck / (8 * d), failure * noise / (8 * d), failure * count / 8)
+            noise = 8 - cell - luck - count
+            yield _Split(failure * cell / (8 * d), failure * luck / (8 * d), failure * noise / (8 * d), failure * count / 8)
 
 
 def _holds(learner: CoarseToFineMean, d: int, allowed: float, split: _Split, n: int) -> bool:
     add_remove = learner.neighbours is Neighbours.ADD_REMOVE
     epsilon = float(rational(learner.epsilon))
-    coarse, fine = (epsilon * float(part) / d for part in learner.shares[:2])
-    first, last = learner.axis.limits
-    if not _cell_found(n, last - first, coarse if add_remove else coarse / 2, split.cell):
+    axis, (coarse, fine) = learner.axis, (epsilon * float(part) / d for part in learner.shares[:2])
+    first, last = axis.limits
+    if not (axis.idle or _cell_found(n, last - first, coarse if add_remove else coarse / 2, split.cell)):
         return False
-    w = (TAU - _FAR) / STEPS
+    # The center, how far it may be from mu' (both roundings included), and how many centers there are.
+    tau, far, centers, rate = TAU, _FAR, 3, fine
+    if axis.idle:
+        tau, far, centers, rate = axis.window[1], (axis.hi - axis.lo) / (2 * axis.unit) + 1, 1, coarse + fine
+    w = (tau - far) / STEPS
     bias = STEPS * (math.exp(-w * w / 2) / math.sqrt(2 * math.pi) - w * float(ndtr(-w))) + float(ndtr(-w)) + 1e-9
-    luck = bias + _SPREAD * math.sqrt(2 * math.log(6 / split.luck) / n)
-    noise = _laplace(fine / (TAU * (1 if add_remove else 2)), split.noise)
+    luck = bias + _SPREAD * math.sqrt(2 * math.log(2 * centers / split.luck) / n)
+    noise = _laplace(rate / (tau * (1 if add_remove else 2)), split.noise)
     count = _laplace(epsilon * float(learner.shares[2]), split.count) if learner.shares[2] else 0
-    return n > count and luck + (noise + (_FAR + luck) * count) / (n - count) <= allowed * (1 - SLACK)
+    return n > count and luck + (noise + (far + luck) * count) / (n - count) <= allowed * (1 - SLACK)
 
 
 def _cell_found(n: int, others: int, rate: float, failure: float) -> bool:

@@ -58,7 +58,11 @@ class CoarseToFineCovariance(PairedSteps):
     def axis(self) -> Axis:
         """The public axis of every entry: units of ``K sqrt(2 / nu) / 64`` on ``[-K, K]``."""
         top = float(rational(self.max_variance))
-        return checked_axis(top * math.sqrt(2 / (self.records_per_user // 2)) / STEPS, -top, top)
+        return checked_axis(top * math.sqrt(2 / (self.records_per_user // 2)) / STEPS, -top, top, self.neighbours)
+
+    @property
+    def idle(self) -> bool:
+        return self.axis.idle
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         matrix, shown = self._matrix(bound, rational(self.epsilon), rng)
@@ -98,7 +102,7 @@ class CoarseToFineGaussian(PairedSteps):
 
     def _axis(self, variance: float) -> Axis:
         reach = float(rational(self.radius))
-        return checked_axis(math.sqrt(variance) / (STEPS * math.sqrt(self.records_per_user)), -reach, reach)
+        return checked_axis(math.sqrt(variance) / (STEPS * math.sqrt(self.records_per_user)), -reach, reach, self.neighbours)
 
     @property
     def _common(self) -> dict[str, Any]:

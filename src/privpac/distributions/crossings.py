@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.distributions.candidates import Candidate, Counts, Joint, Line
+from privpac.distributions.candidates import Candidate, Counts, Joint, Line, check_terms
 from privpac.errors import ParameterError, TooLargeError
 
 __all__ = ["integer_range", "line_cuts", "normal_cuts", "scheffe_probability", "spread"]
@@ -126,7 +126,11 @@ def spread(candidates: Sequence[Candidate]) -> float:
 
 def integer_range(candidates: Sequence[Candidate]) -> tuple[int, int]:
     """Integers outside which no candidate has more than 1e-12 on either side."""
-    laws: list[Any] = [candidate.law for candidate in candidates if isinstance(candidate, Counts)]
+    laws: list[Any] = []
+    for candidate in candidates:
+        if isinstance(candidate, Counts):
+            check_terms(candidate.law, candidate.name)
+            laws.append(candidate.law)
     lo = min(math.floor(law.ppf(1e-12)) for law in laws)
     hi = max(math.ceil(law.isf(1e-12)) for law in laws)
     if hi - lo > MAX_INTEGERS:

@@ -25,21 +25,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.data import Domain, UserData
+from privpac.data import UserData
 from privpac.data.jit import jit
-from privpac.distributions.base import BoundUsers, DistributionLearner, Sum, share
-from privpac.distributions.cells import MAX_CELLS, Cells, CodeCells, LineCells, is_numeric, read_edges
-from privpac.distributions.results import DiscreteDistribution, Distribution, HistogramDistribution, ProductDistribution
-from privpac.errors import ParameterError, TooLargeError
+from privpac.distributions.base import Sum, share
+from privpac.distributions.cells import Cells
+from privpac.distributions.masses import ColumnMasses, published
+from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit
+from privpac.guarantee import Guarantee
 from privpac.mechanisms.laplace import discrete_laplace
-from privpac.released import Released
 
 if TYPE_CHECKING:
     from privpac.data import Users
@@ -93,7 +92,7 @@ def deviation_scales(clip: Ints, factor: int, epsilon: Fraction) -> list[int]:
 
 
 @dataclass(frozen=True)
-class ClippedHistogram(DistributionLearner):
+class ClippedHistogram(ColumnMasses):
     """A mass function (or histogram, with ``bins``) for each column.
 
     ``max_records`` is the public cap M on a user's records.  ``stages`` is 1, 2 or ``"auto"``.  Values outside the outermost ``bins`` edges
@@ -105,27 +104,21 @@ class ClippedHistogram(DistributionLearner):
     ('(1, 0)-DP per user, add-remove', 1)
     """
 
-    epsilon: Rational
-    max_records: int | None = field(default=None, kw_only=True)
     stages: int | str = field(default="auto", kw_only=True)
     first_share: Rational = field(default=Fraction(1, 2), kw_only=True)
-    bins: Any = field(default=None, kw_only=True)
-    features: Any = field(default=None, kw_only=True)
-    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
-    unit: Unit | str = field(default=Unit.USER, kw_only=True)
+
+    named: ClassVar[str] = "clipped histogram"
 
     def __post_init__(self) -> None:
-        self._check_shared()
+        super().__post_init__()
         if self.cap is None:
-            raise ParameterError("max_records must be declared: it is the public bound on a user's influence on the counts")
+            raise ParameterError(
+                "max_records must be declared: it is the public bound on a user's influence on the counts; "
+                "an AveragedHistogram (method='average') needs none"
+            )
         if self.stages not in (1, 2, "auto") or isinstance(self.stages, bool):
             raise ParameterError(f"stages must be 1, 2 or 'auto', got {str(self.stages)[:20]!r}")
-        put = object.__setattr__
-        put(self, "first_share", share(self.first_share, "first_share"))
-        if isinstance(self.bins, Mapping):
-            put(self, "bins", {name: read_edges(edges, 2) for name, edges in self.bins.items()})
-        elif self.bins is not None:
-            put(self, "bins", read_edges(self.bins, 2))
+        object.__setattr__(self, "first_share", share(self.first_share, "first_share"))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -139,63 +132,23 @@ class ClippedHistogram(DistributionLearner):
         assert self.cap is not None
         return 2 if self.cap >= 16 * cells * LUCK else 1
 
-    # Columns
-
-    def edges_of(self, name: str, only: bool) -> tuple[Fraction, ...] | None:
-        """The declared edges of a column."""
-        if isinstance(self.bins, Mapping):
-            found = self.bins.get(name)
-            return None if found is None else tuple(found)
-        if self.bins is not None and not only:
-            raise ParameterError("several columns need bins={column: edges}")
-        return None if self.bins is None else tuple(self.bins)
-
-    def cells_of(self, name: str, domain: Domain, only: bool) -> Cells:
-        """The cells of a column."""
-        edges = self.edges_of(name, only)
-        if edges is not None:
-            if not is_numeric(domain):
-                raise ParameterError(f"column {name!r} does not hold numbers, so it has no bins")
-            return LineCells.at_edges(name, domain, edges[1:-1])
-        if domain.size > MAX_CELLS:
-            raise TooLargeError(f"column {name!r} has {domain.size} possible values, more than {MAX_CELLS}; give bins=[...]")
-        return CodeCells(name, domain.size)
-
-    def check_domains(self, domains: Mapping[str, Domain]) -> None:
-        for name, domain in domains.items():
-            self.cells_of(name, domain, len(domains) == 1)
-
-    # Release
-
-    def bind(self, data: Users) -> BoundUsers:
-        return BoundUsers(*self.bind_users(data))
-
-    def draw(self, bound: BoundUsers, rng: Rng) -> Released:
-        epsilon = rational(self.epsilon) / len(bound.features)
-        parts: list[Distribution] = []
-        for name, domain in bound.features.items():
-            only = len(bound.features) == 1
-            weights = self._weights(bound.users, self.cells_of(name, domain, only), epsilon, rng)
-            edges = self.edges_of(name, only)
-            parts.append(DiscreteDistribution(name, domain, weights) if edges is None else HistogramDistribution(name, edges, weights))
-        stages = {name: self.stages_for(self.cells_of(name, d, len(bound.features) == 1).size) for name, d in bound.features.items()}
-        shown = {"max_records": self.cap, "stages": next(iter(stages.values())) if len(stages) == 1 else stages}
-        published = parts[0] if len(parts) == 1 else ProductDistribution(tuple(parts))
-        return Released(published, self.guarantee, shown, learner="clipped histogram")
+    def _public(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        stages = {name: self.stages_for(size) for name, size in sizes.items()}
+        return {"max_records": self.cap, "stages": next(iter(stages.values())) if len(stages) == 1 else stages}
 
     def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         two = self.stages_for(cells.size) == 2
         first = epsilon * rational(self.first_share) if two else epsilon
         kept = self._counts(users, cells, first, rng)
         if not two:
-            return _published(kept)
+            return published(kept)
         total = max(1, sum(kept))
         scaled = np.array([A0 * count // total for count in kept], dtype=np.int64)
         clip = self.clips(kept, total, first)
         sums = users.fold(Sum((cells.size,), lambda part: clipped_deviations(part, cells, scaled, clip)))
         scales = deviation_scales(clip, self.factor, epsilon - first)
         noisy = [value + discrete_laplace(Fraction(1, scale), rng) for value, scale in zip(sums.tolist(), scales)]
-        return _published([max(0, a * total + g) for a, g in zip(scaled.tolist(), noisy)])
+        return published([max(0, a * total + g) for a, g in zip(scaled.tolist(), noisy)])
 
     def _counts(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> list[int]:
         """Noisy counts, cut off at 0."""
@@ -214,8 +167,3 @@ class ClippedHistogram(DistributionLearner):
         spread = np.sqrt(2 * m * (likely + dl) * LUCK) + LUCK / 3 + m * dl
         # |A0 c - m a| never exceeds A0 M, so a larger clip would only add noise.
         return np.asarray(np.ceil(np.clip(A0 * spread, 1.0, A0 * m)).astype(np.int64))
-
-
-def _published(weights: list[int]) -> tuple[int, ...]:
-    """Weights as they are released; uniform if none is left."""
-    return tuple(weights) if any(weights) else (1,) * len(weights)

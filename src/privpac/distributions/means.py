@@ -25,7 +25,7 @@ from privpac.data import Domain, UserData
 from privpac.data.jit import jit
 from privpac.distributions.base import BoundUsers, DistributionLearner
 from privpac.distributions.cells import is_numeric, values_of
-from privpac.distributions.coarse import MAX_STEPS, STEPS, Axis, Quantities, cell_law, estimate
+from privpac.distributions.coarse import MAX_STEPS, SHORT, STEPS, Axis, Quantities, cell_law, estimate
 from privpac.distributions.results import GaussianDistribution
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -148,13 +148,20 @@ class TwoSteps(DistributionLearner):
         object.__setattr__(self, "shares", shares)
 
     @property
+    def idle(self) -> bool:
+        """Whether the range is so small that there is no first step, and the second has its share too."""
+        return False
+
+    @property
     def guarantee(self) -> Guarantee:
-        how = ("cells, clipped sums" + (" and a count of users" if self.shares[2] else "") + f" with shares {self._shown}",)
+        sums = "clipped sums (no cells to choose from)" if self.idle else "cells, clipped sums"
+        how = (sums + (" and a count of users" if self.shares[2] else "") + f" with shares {self._shown}",)
         return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours, derivation=how)
 
     @property
     def _shown(self) -> str:
-        return ", ".join(str(part) for part in self.shares)
+        coarse, fine, count = self.shares
+        return ", ".join(str(part) for part in ((coarse + fine, count) if self.idle else self.shares))
 
     def check_domains(self, domains: Mapping[str, Domain]) -> None:
         odd = [name for name, domain in domains.items() if not is_numeric(domain)]
@@ -175,11 +182,11 @@ class TwoSteps(DistributionLearner):
         return epsilon * self.shares[0] / parts, epsilon * self.shares[1] / parts
 
 
-def checked_axis(unit: float, lo: float, hi: float) -> Axis:
+def checked_axis(unit: float, lo: float, hi: float, neighbours: Any) -> Axis:
     """An axis whose steps fit 52 bits."""
     if not unit > 0 or max(abs(lo), abs(hi)) / unit > MAX_STEPS:
         raise ParameterError("the declared range has more than 2^52 steps; declare a smaller range or a larger spread")
-    return Axis(unit, lo, hi)
+    return Axis(unit, lo, hi, short=SHORT[Neighbours(neighbours)])
 
 
 @dataclass(frozen=True)
@@ -207,10 +214,16 @@ class CoarseToFineMean(TwoSteps):
     def axis(self) -> Axis:
         """The public axis of every coordinate: units of ``sqrt(variance) / (64 sqrt m)``."""
         reach = float(rational(self.radius))
-        return checked_axis(math.sqrt(rational(self.variance)) / (STEPS * math.sqrt(self.records_per_user)), -reach, reach)
+        return checked_axis(math.sqrt(rational(self.variance)) / (STEPS * math.sqrt(self.records_per_user)), -reach, reach, self.neighbours)
+
+    @property
+    def idle(self) -> bool:
+        return self.axis.idle
 
     def coarse_law(self, data: Users, feature: str | None = None) -> Law:
         """The law of the first step for one column, over cells counted from the lowest."""
+        if self.idle:
+            raise ParameterError(f"radius = {self.radius} leaves too few cells to choose from, so there is no first step")
         bound = self.bind(data)
         name = next(iter(bound.features)) if feature is None else feature
         found = bound.users.fold(Collect(mean_of(name, bound.features[name]), self.axis))
@@ -271,7 +284,11 @@ class CoarseToFineVariance(PairedSteps):
     def axis(self) -> Axis:
         """The public axis of ``ln variance``: units of ``sqrt(2 / nu) / 64``."""
         lo, hi = math.log(rational(self.min_variance)), math.log(rational(self.max_variance))
-        return checked_axis(math.sqrt(2 / (self.records_per_user // 2)) / STEPS, lo, hi)
+        return checked_axis(math.sqrt(2 / (self.records_per_user // 2)) / STEPS, lo, hi, self.neighbours)
+
+    @property
+    def idle(self) -> bool:
+        return self.axis.idle
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         found, shown = self._variances(bound, rational(self.epsilon), rng)

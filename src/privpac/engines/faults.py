@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from privpac.data.build import Declared, assemble
-from privpac.data.group import as_ids
+from privpac.data.ids import SPOILT, as_ids
 from privpac.data.schema import OnInvalid, Verdict
 from privpac.data.texts import read_column
 from privpac.errors import SchemaError
@@ -45,7 +45,7 @@ class Faults:
     def report(self, declared: Declared) -> None:
         """Raise what ``UserData`` would raise: ids first, then features in declared order, then labels."""
         if self.absent or self.spoilt:
-            rules = {"are missing": self.absent, "are fractions or beyond 2^53 in a float column": self.spoilt}
+            rules = {"are missing": self.absent, SPOILT: self.spoilt}
             broken = ", ".join(f"{count} user ids {rule}" for rule, count in rules.items() if count)
             raise SchemaError(
                 f"column {declared.user!r}: {broken}; such a record belongs to nobody: correct the ids or choose on_invalid='drop'"

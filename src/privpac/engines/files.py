@@ -2,7 +2,8 @@
 
 A table is a file, a glob, or a folder with everything below it (names that begin with ``_`` or ``.`` are left out, as Spark and
 Hive write them for themselves).  A column that the files lack but every path names (``year=2024/part-0.parquet``) is read from
-the path, as text.  Sizes and types come from the files' own metadata.
+the path, as text.  Types and sizes come from the files' own metadata; a file whose sizes disagree with each other, or with the rows
+that are read, is refused.  What it says about order and extremes is forgotten.
 
 Rows are decoded by polars' streaming engine, a few row groups ahead of who reads them.  A file with a larger row group is decoded
 page by page by Arrow instead, which is slower and holds less; so is one with a type that the two read differently.
@@ -21,7 +22,8 @@ import polars as pl
 import pyarrow.parquet as pq
 from polars.selectors import by_name
 
-from privpac.data.readers import check_names, check_size, expand
+from privpac.data.columns import plain, sound
+from privpac.data.readers import check_names, check_size, counted_rows, expand
 from privpac.data.schema import quietly
 from privpac.errors import EngineError, ParameterError, SchemaError
 
@@ -61,8 +63,12 @@ class ParquetTable:
             _check_stamp(file)
             stored = [name for name in names if name not in file.constants]
             batches = _batches(file, stored, rows)
+            left = file.rows
             while (frame := quietly(lambda: next(batches, None), _unreadable(file.path))) is not None:  # noqa: B023
-                yield _typed(frame, file, names, self.schema)
+                left -= len(frame)
+                yield quietly(lambda: _typed(frame, file, names, self.schema), _unreadable(file.path))  # noqa: B023
+            if left:
+                raise SchemaError(_unreadable(file.path)) from None
             _check_stamp(file)
 
 
@@ -109,19 +115,20 @@ def _metadata(path: Path, wanted: Sequence[str], constants: dict[str, str | None
     metadata, arrow = quietly(lambda: (pq.read_metadata(path), pq.read_schema(path)), _unreadable(path))
     for name in [name for name in constants if name in arrow.names]:
         del constants[name]  # the file's own column is right
-    check_names([*arrow.names, *constants], wanted, where)
+    check_names([*arrow.names, *constants] if arrow.names else [], wanted, where)
     stored = [name for name in wanted if name not in constants]
     empty = quietly(lambda: pl.DataFrame(arrow.empty_table().select(stored)), _unreadable(path))
     found = clean_types(empty).schema
     types = {name: pl.String() if name in constants else found[name] for name in wanted}
+    total = quietly(lambda: counted_rows(metadata), _unreadable(path))
     small = all(metadata.row_group(i).num_rows <= GROUP_ROWS for i in range(metadata.num_row_groups))
-    return metadata.num_rows, small and _agrees(path, {name: found[name] for name in stored}), types
+    return total, small and _agrees(path, {name: found[name] for name in stored}), types
 
 
 def _agrees(path: Path, types: dict[str, pl.DataType]) -> bool:
     """Whether polars reads these types too."""
-    with suppress(Exception):
-        schema = pl.read_parquet_schema(path)
+    with suppress(Exception, pl.exceptions.PanicException):
+        schema = pl.scan_parquet(path, glob=False, hive_partitioning=False).collect_schema()
         return clean_types(pl.DataFrame(schema={name: schema[name] for name in types})).schema == pl.Schema(types)
     return False
 
@@ -133,23 +140,22 @@ def clean_types(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _batches(file: _File, stored: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
-    if not stored:
-        for start in range(0, file.rows, rows):
-            yield pl.DataFrame({"": pl.repeat(None, min(rows, file.rows - start), eager=True)})
-        return
-    if file.native:
+    if file.native and stored:
         scanned = pl.scan_parquet(file.path, glob=False, hive_partitioning=False).select(by_name(*stored))
         yield from (batch for batch in scanned.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming") if len(batch))
         return
     with pq.ParquetFile(file.path, pre_buffer=False) as reader:
-        for batch in reader.iter_batches(batch_size=rows, columns=list(stored)):
-            if batch.num_rows:
-                yield pl.DataFrame(batch.select(list(stored)))
+        # Where every value comes from the path, the first column is read to count the rows.
+        for batch in reader.iter_batches(batch_size=rows, columns=list(stored) or reader.schema_arrow.names[:1]):
+            if batch.num_rows and stored:
+                yield pl.DataFrame(sound(batch.select(list(stored))))
+            elif batch.num_rows:
+                yield pl.DataFrame({"": pl.repeat(None, batch.num_rows, eager=True)})
 
 
 def _typed(frame: pl.DataFrame, file: _File, names: Sequence[str], schema: dict[str, pl.DataType]) -> pl.DataFrame:
     constants = [pl.lit(file.constants[name], dtype=pl.String).alias(name) for name in names if name in file.constants]
-    found = clean_types(frame)
+    found = clean_types(pl.DataFrame([plain(column) for column in frame]))  # refuses columns of different lengths
     if constants or found.columns != list(names):
         found = found.with_columns(constants).select(by_name(*names))
     if any(found.schema[name] != schema[name] for name in names):

@@ -31,6 +31,8 @@ import polars as pl
 import pyarrow as pa
 
 from privpac.data.build import Declared, declare
+from privpac.data.columns import sound
+from privpac.data.ids import composed
 from privpac.data.schema import OnInvalid
 from privpac.data.users import Features, Kernel, UserData
 from privpac.engines.chunks import identified, whole_users
@@ -95,7 +97,25 @@ def _partition() -> int:
 
 
 def _frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
-    return (clean_types(pl.DataFrame(batch)) for batch in batches if batch.num_rows)
+    return (clean_types(pl.DataFrame(sound(batch))) for batch in batches if batch.num_rows)
+
+
+@dataclass(frozen=True)
+class _Composed:
+    """Ids in the form in which they are compared, before Spark parts the rows by them."""
+
+    user: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found: pa.RecordBatch | None = None
+            with suppress(Exception, pl.exceptions.PanicException):
+                place = batch.schema.get_field_index(self.user)
+                ids = composed(pl.Series(sound(batch.column(place)))).to_arrow().cast(batch.schema.field(place).type)
+                found = batch.set_column(place, batch.schema.field(place), ids)
+            if found is None:
+                raise RuntimeError(TASK_FAILED) from None
+            yield found
 
 
 @dataclass(frozen=True)
@@ -216,11 +236,15 @@ class SparkUsers(RecipeUsers):
         recipe, sample = cls.start(declared, schema)
         chosen = frame.select(*map(quoted, declared.wanted))
         strict = declared.on_invalid is OnInvalid.RAISE
-        rows, doubtful = _quiet(lambda: survey(chosen, declared if strict else replace(declared, user=None, features={}, label=None)))
+        asked = declared if strict else replace(declared, user=None, features={}, label=None)
+        rows, doubtful, ascii_ids = _quiet(lambda: survey(chosen, asked, user))
         if doubtful is not None:
             seen = chosen.select(*map(quoted, doubtful.wanted))
             parts = _quiet(lambda: seen.mapInArrow(_Task(_Check(doubtful), tasks), _PARTS))
             _reduce(parts, tasks, _FaultSum()).report(declared)
+        if user is not None and not ascii_ids:
+            unordered = chosen
+            chosen = _quiet(lambda: unordered.mapInArrow(_Composed(user), unordered.schema))
         if partitions is None:  # small enough not to need Spark's sort
             tasks = max(tasks, min(-(-2 * rows // chunk_rows), 1 << 20))
         return cls(recipe, sample, chosen, tasks, chunk_rows, ordered=rows > tasks * chunk_rows)
@@ -246,7 +270,10 @@ class SparkUsers(RecipeUsers):
         # cast would fail on NaN and quote it.)  The number of partitions is given, so that Spark does not rearrange them.
         casts = {"double": "bigint", "float": "bigint"} | ({kind: "binary"} if kind.startswith("string") else {})
         key = sql.expr(f"try_cast({named} AS {casts[kind]})" if kind in casts else named)
-        together = self._frame.where(sql.expr(f"{named} IS NOT NULL")).repartition(self._partitions, key)
+        # Rows of nobody are left out by the tasks.  They are strewn over all partitions; a filter here would be handed to the reader
+        # of the files, which leaves out row groups by what the files say of them.
+        strewn = sql.when(key.isNull(), sql.xxhash64(*map(quoted, self._frame.columns)))
+        together = self._frame.repartition(self._partitions, key, strewn)
         return together.sortWithinPartitions(key) if self._ordered else together
 
 

@@ -27,8 +27,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def survey(frame: Any, declared: Declared) -> tuple[int, Declared | None]:
-    """The number of rows, and the declaration of the columns still to be judged (``None``: all rows are good)."""
+def survey(frame: Any, declared: Declared, user: str | None = None) -> tuple[int, Declared | None, bool]:
+    """The number of rows, the declaration of the columns still to be judged (``None``: all rows are good), and whether ids are ASCII.
+
+    The number of rows may be what the files say; it only divides the work.
+    """
     from pyspark.sql import functions as sql
 
     kinds = dict(frame.dtypes)
@@ -43,15 +46,18 @@ def survey(frame: Any, declared: Declared) -> tuple[int, Declared | None]:
     passed = sql.lit(True)
     for test in tests.values():
         passed = passed if test is None else passed & sql.coalesce(test, sql.lit(False))  # a missing value passes no test
-    rows, good = frame.agg(sql.count(sql.lit(1)), sql.count_if(passed)).collect()[0]
+    foreign = sql.lit(False)
+    if user is not None and kinds[user].startswith("string"):
+        foreign = sql.expr(f"octet_length({quoted(user)}) != char_length({quoted(user)})")
+    rows, good, odd = frame.agg(sql.count(sql.lit(1)), sql.count_if(passed), sql.count_if(foreign)).collect()[0]
     if good < rows:
-        return int(rows), declared
+        return int(rows), declared, not odd
     open_ = {name for name, test in tests.items() if test is None}
     if not open_:
-        return int(rows), None
+        return int(rows), None, not odd
     left: dict[str, Any] = {"user": declared.user, "label": declared.label}
     left = {role: name if name in open_ else None for role, name in left.items()}
-    return int(rows), replace(declared, features={n: d for n, d in declared.features.items() if n in open_}, **left)
+    return int(rows), replace(declared, features={n: d for n, d in declared.features.items() if n in open_}, **left), not odd
 
 
 def _id_test(sql: Any, kind: str, name: str) -> Any:

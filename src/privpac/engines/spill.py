@@ -44,13 +44,14 @@ _LOCK = "lock"
 _YOUNG = 60.0
 _BATCH = 1 << 18
 FULL = "the folder for spilled rows cannot be written to or is full; name another with spill="
+LOST = "the spilled rows cannot be read any more"
 
 
 class SpillFolder:
     """A private folder that vanishes with this object, this process, or at the next start."""
 
     def __init__(self, parent: str | os.PathLike[str] | None = None) -> None:
-        place = tempfile.gettempdir() if parent is None else os.fspath(parent)
+        place = _writing(tempfile.gettempdir) if parent is None else os.fspath(parent)
         if not os.path.isdir(place):
             raise ParameterError(f"spill must name an existing folder, got {place!r}")
         _sweep(Path(place))
@@ -69,9 +70,9 @@ def _make(place: str) -> tuple[Path, int]:
         try:
             path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))  # mode 0700
             lock = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:
-            continue  # swept between the two lines
-        except OSError:
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and os.path.isdir(place):
+                continue  # swept between the two lines
             raise ParameterError(FULL) from None
         with suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -152,7 +153,8 @@ def _split(parts: list[Part], user: str, folder: SpillFolder, used: int, rows: i
             out.append(part)
             continue
         finer = _pass(_stored(part.path), user, folder, used, bits, lanes)
-        part.path.unlink()
+        with suppress(OSError):
+            part.path.unlink()
         out += _split(finer, user, folder, used + bits, rows, lanes)
     return out
 
@@ -200,7 +202,7 @@ def _survey(hashes: Words, vote: Words) -> tuple[np.uint64, np.uint64]:
 def _pass(batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, used: int, bits: int, lanes: int) -> list[Part]:
     """Part by the ``bits`` bits of the hash after the first ``used``."""
     parts: dict[int, _Open] = {}
-    with ExitStack() as open_files:
+    with _Files() as open_files:
         for table, hashes, ends in in_lanes(lambda batch: _arranged(batch, user, used, bits), batches, lanes):
             for p, (a, b) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist())):
                 if a == b:
@@ -222,6 +224,17 @@ def _arranged(batch: pl.DataFrame, user: str, used: int, bits: int) -> tuple[pa.
     return table, hashes[order], np.cumsum(np.bincount(place, minlength=1 << bits))
 
 
+class _Files(ExitStack):
+    """Open files.  Closing writes what is left: a disk may be found full only then."""
+
+    def __exit__(self, *error: Any) -> bool:
+        if error[0] is None:
+            return bool(_writing(lambda: ExitStack.__exit__(self, *error)))
+        with suppress(OSError):  # what went wrong first is told
+            ExitStack.__exit__(self, *error)
+        return False
+
+
 def _open(path: Path, schema: Any, open_files: ExitStack) -> Any:
     sink = open_files.enter_context(pa.OSFile(str(path), "wb"))
     return open_files.enter_context(pa.ipc.new_stream(sink, schema))
@@ -237,6 +250,12 @@ def _writing(action: Any) -> Any:
 
 def _stored(path: Path) -> Iterator[pl.DataFrame]:
     """A part again, a batch of many written ones at a time."""
+    frames = _frames(path)
+    while (frame := quietly(lambda: next(frames, None), LOST)) is not None:
+        yield frame
+
+
+def _frames(path: Path) -> Iterator[pl.DataFrame]:
     with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
         waiting, rows = [], 0
         for batch in reader:
@@ -251,7 +270,7 @@ def _stored(path: Path) -> Iterator[pl.DataFrame]:
 
 def read_parts(parts: Iterable[Part]) -> pl.DataFrame:
     """Some parts in memory."""
-    return quietly(lambda: pl.DataFrame(pa.concat_tables(map(_whole, parts))), "the spilled rows cannot be read any more")
+    return quietly(lambda: pl.DataFrame(pa.concat_tables(map(_whole, parts))), LOST)
 
 
 def _whole(part: Part) -> pa.Table:

@@ -18,18 +18,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
-from privpac.bounds.binomial import robust_t
+from privpac.bounds.binomial import MAX_RECORDS, robust_t
 from privpac.concepts.statistics import Table
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, positive_int
 from privpac.law import Law
 from privpac.learners.base import Bound, public_table, shown_table
-from privpac.learners.minimum_error import ESTIMATORS, MinimumError
+from privpac.learners.minimum_error import ESTIMATORS, MinimumError, estimate_cells
 from privpac.learners.ordered import ordered
 from privpac.learners.sizes import SizedSelection
 from privpac.learners.surrogate import RepresentedSelection, SurrogateSelection
@@ -42,18 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["NoiseKnowledge", "RobustTolerance", "SurrogateSelection", "UserAgnosticLearner"]
 
 
-_EXACT, _MOST = 1 << 12, 1 << 16
-
-
-@lru_cache(maxsize=1 << 14)
 def _robust(m: int, value: Fraction, radius: Fraction, alpha: Fraction) -> int:
-    if m <= _EXACT:
-        return robust_t(m, value, radius, alpha)
-    # A search costs O(m).  Longer users take the share forgiven at a size of six leading bits, and no size is refused:
-    # any public table is private.
-    shift = m.bit_length() - 6
-    near = min(m >> shift << shift, _MOST)
-    return robust_t(near, value, radius, alpha) * m // near
+    # No size is refused: beyond the search limit the same share of the records is forgiven, and any public table is private.
+    near = min(m, MAX_RECORDS)
+    return robust_t(near, value, radius, alpha) * m // max(near, 1)
 
 
 @dataclass(frozen=True)
@@ -111,12 +102,14 @@ class NoiseKnowledge(SizedSelection):
 
     @property
     def estimates(self) -> bool:
-        """Whether a private estimate of the least error is bought."""
-        return self.tolerance == "auto" and self.noise is None and self.largest not in (0, 1)
+        """Whether the tolerance follows a private estimate of the least error; with one record it is 0 whatever that is."""
+        return self.tolerance == "auto" and self.noise is None and self.largest not in (0, 1) and self.records_per_user != 1
 
     @property
     def epsilon_estimate(self) -> Fraction:
-        return self.epsilon * self.share if self.estimates else Fraction(0)
+        # An estimate to a radius that everything is within has one outcome, and needs no data.
+        constant = self.estimator == "oneshot" and estimate_cells(self.estimate_radius) <= 2
+        return self.epsilon * self.share if self.estimates and not constant else Fraction(0)
 
     @property
     def epsilon_rest(self) -> Fraction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain, UserData
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["AgreedRules", "kind_of", "own_parameters"]
+__all__ = ["KINDS", "AgreedRules", "by_agreement", "kind_of", "own_parameters"]
 
 _KINDS: dict[type[ConceptClass], str] = {
     Conjunctions: "conjunction",
@@ -45,6 +45,12 @@ _NEEDED: dict[type[ConceptClass], tuple[str, Any]] = {
     Stumps: ("direction", "both"),
 }
 """The option with which a class has exactly the rules of its kind."""
+
+
+def by_agreement(concept: Any) -> bool:
+    """Whether agreement learns rules of this class."""
+    cuts = isinstance(concept, Thresholds) and concept.direction != "both"
+    return cuts or isinstance(concept, AgreedRules) or type(concept) in _KINDS
 
 
 def kind_of(concept: ConceptClass) -> str:
@@ -81,6 +87,7 @@ class AgreedRules(ConceptClass):
 
     kind: str
     features: Mapping[str, Domain | None] | Iterable[str]
+    scored: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -9,7 +9,7 @@ is found by a stable histogram (seed 004, Algorithm 2), with ``delta = 0`` by an
 
 **Accuracy.**  If a share 0.9 of the users name the same item, some tens of users suffice (:mod:`privpac.bounds.agreement`); how many
 records that takes is certified far too cautiously and is best simulated.  When no item is clear the public default stands in,
-``outcome="default"``.
+``outcome="default"``: where no two users agree always with ``delta > 0``, and with probability ``1 - beta`` without.
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from privpac.agreement.tasks import Task
 from privpac.agreement.words import check_seed
+from privpac.bounds.agreement import CLEAR, silent_votes
 from privpac.concepts.cells import Frozen
 from privpac.errors import ParameterError
-from privpac.exact import rational
-from privpac.guarantee import Guarantee, positive_int
+from privpac.exact import Rational, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import BOTTOM, Law
 from privpac.learners.agreed_class import kind_of, own_parameters
 from privpac.learners.agreed_rule import AgreedRule
 from privpac.learners.base import Bound, Selection
-from privpac.mechanisms.votes import PureSelection, StableHistogram
+from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.released import Released
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData, Users
 
-__all__ = ["AgreementLearner", "task_of"]
+__all__ = ["AgreementLearner", "pure_selection", "task_of"]
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,21 @@ def task_of(kind: str, columns: Mapping[str, Domain], parameters: Mapping[str, i
     return Task(kind, tuple(domain.size for domain in columns.values()), tuple(parameters.items()), min_records)
 
 
+def pure_selection(
+    epsilon: Rational, task: Task, beta: Rational, neighbours: Neighbours | str, unit: Unit | str = Unit.USER
+) -> PureSelection:
+    """Selection among all items of a task that abstains, except with probability ``beta``, where no two people agree."""
+    size, base = task.learner.universe.size, 1 / vote_decay(epsilon, neighbours)
+    return PureSelection(epsilon, universe=size, abstain=silent_votes(base, size, beta), unit=unit, neighbours=neighbours)
+
+
 @dataclass(frozen=True)
 class AgreementLearner(Selection):
     """Release the rule that most users' own records lead to.
 
     ``task`` holds public parameters of the stable learner (``{"Gamma": ...}``, ``{"grid": 20}``), ``seed`` the public seed (32 bytes;
-    drawn from the system when left out), ``min_records`` the records below which a user says nothing.
+    drawn from the system when left out), ``min_records`` the records below which a user says nothing.  ``beta``: where no two users
+    agree something is released with at most this probability.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -91,6 +101,8 @@ class AgreementLearner(Selection):
     task: Mapping[str, int | str] = field(default_factory=dict)
     seed: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     min_records: int = 1
+    beta: Fraction = CLEAR
+    scores_rules: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,6 +110,7 @@ class AgreementLearner(Selection):
         put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
         put(self, "task", Frozen(tuple(sorted(dict(self.task).items()))))
         put(self, "min_records", positive_int(self.min_records, "min_records"))
+        put(self, "beta", rational(self.beta, "beta", above=0, below=1))
         check_seed(self.seed)
         if self.epsilon == 0:
             raise ParameterError("agreement needs epsilon > 0")
@@ -112,7 +125,7 @@ class AgreementLearner(Selection):
     def _histogram(self) -> StableHistogram | None:
         if self.delta == 0:
             return None
-        return StableHistogram(self.epsilon, delta=self.delta, unit=self.unit, neighbours=self.neighbours)
+        return StableHistogram(self.epsilon, delta=self.delta, unit=self.unit, neighbours=self.neighbours, named=2)
 
     def bind(self, data: Users) -> Bound:
         bound = super().bind(data)
@@ -130,24 +143,26 @@ class AgreementLearner(Selection):
         items = bound.users.fold(_Items(task, tuple(self._columns(bound)), self.seed))
         return {task.learner.universe.number(item): count for item, count in items.items()}
 
-    def _selector(self, task: Task) -> StableHistogram | PureSelection:
+    def selector(self, task: Task) -> StableHistogram | PureSelection:
+        """What names one item from all votes."""
         if self._histogram is not None:
             return self._histogram
-        return PureSelection(self.epsilon, universe=task.learner.universe.size, unit=self.unit, neighbours=self.neighbours)
+        return pure_selection(self.epsilon, task, self.beta, self.neighbours, self.unit)
 
     def law(self, data: Users) -> Law:
         """The law over items' numbers and ``BOTTOM``, given the seed."""
         bound = self.bind(data)
-        return self._selector(self._task(bound)).law(self._votes(bound))
+        return self.selector(self._task(bound)).law(self._votes(bound))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         task, columns = self._task(bound), self._columns(bound)
-        drawn = self._selector(task).sample(self._votes(bound), rng)
+        drawn = self.selector(task).sample(self._votes(bound), rng)
         item = None if drawn is BOTTOM else task.learner.universe.item(drawn)
         known = item is not None and task.learner.decode(item) is not None
         said = item if known and item is not None else task.default
         rule = AgreedRule(task.kind, Frozen(tuple(columns.items())), said, task.parameters, bound.label)
-        shown = {"class": type(bound.concept).__name__, "seed": self.seed.hex(), "min_records": self.min_records, **dict(self.task)}
+        shown = {"class": type(bound.concept).__name__, "seed": self.seed.hex(), "min_records": self.min_records}
+        shown |= {"beta": str(self.beta), **dict(self.task)}
         return Released(
             rule,
             self.guarantee,

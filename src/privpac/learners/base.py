@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
-from privpac.errors import IncompatibleGuarantees, ParameterError
+from privpac.errors import EngineError, IncompatibleGuarantees, ParameterError, TooLargeError
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import Law
 from privpac.ledger import release
@@ -33,9 +34,21 @@ if TYPE_CHECKING:
     from privpac.data import UserData, Users
     from privpac.ledger import BudgetLedger
 
-__all__ = ["Bound", "Learner", "Selection", "TotalTable", "check_users", "count_users", "profile_of", "public_table", "shown_table"]
+__all__ = [
+    "Bound",
+    "Hushed",
+    "Learner",
+    "Selection",
+    "TotalTable",
+    "check_users",
+    "count_users",
+    "profile_of",
+    "public_table",
+    "shown_table",
+]
 
 ITEM_LEVEL = "no user column: single records are protected, not people; someone with many records is protected much less"
+UNTOLD = "the release failed after the data were touched; what was spent stays spent, and why is not told: it may depend on the data"
 WEAK = 10
 """Above this epsilon the promise is called weak."""
 
@@ -63,7 +76,26 @@ class Learner(ABC):
 
     def learn(self, data: Users, *, rng: Rng | None = None, ledger: BudgetLedger | None = None) -> Released:
         """Validate, spend, touch the data, return."""
-        return release(self, data, rng=rng, ledger=ledger)
+        return release(Hushed(self), data, rng=rng, ledger=ledger, label=type(self).__name__)
+
+
+@dataclass(frozen=True)
+class Hushed:
+    """A learner that fails in fixed words once it has touched the data: what went wrong may depend on them, and the budget is spent."""
+
+    learner: Learner
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.learner.guarantee
+
+    def bind(self, data: Users) -> Any:
+        return self.learner.bind(data)
+
+    def draw(self, bound: Any, rng: Rng) -> Released:
+        with suppress(ValueError, LookupError, TooLargeError):  # ParameterError, SchemaError and LawError are values out of place
+            return self.learner.draw(bound, rng)
+        raise EngineError(UNTOLD) from None
 
 
 def check_users(data: Users, unit: Unit) -> None:
@@ -97,10 +129,14 @@ class Selection(Learner):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     unit: Unit = Unit.USER
     max_records: int | None = None
+    scores_rules: ClassVar[bool] = True
+    """Whether the learner scores rules one by one."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.concept, ConceptClass):
             raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(self.concept).__name__}")
+        if self.scores_rules and not self.concept.scored:  # after the spend it would be too late to find out
+            raise TooLargeError(f"rules of {type(self.concept).__name__} are not scored one by one; use method='agreement'")
         put = object.__setattr__
         put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
         if self.epsilon.denominator.bit_length() > _EPSILON_BITS:

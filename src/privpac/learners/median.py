@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.bounds.binomial import MAX_RECORDS, cross
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.line import sort_within_users
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.spread import spread, user_spans
@@ -43,7 +44,7 @@ from privpac.rng import Rng
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
 
-__all__ = ["REGIONS", "MedianKernel", "PrivateMedian", "median_tolerance", "require_direction"]
+__all__ = ["REGIONS", "MedianKernel", "PrivateMedian", "median_tolerance", "require_cuts", "require_direction"]
 
 REGIONS = ("disagreement", "closed")
 Codes = NDArray[np.uint64]
@@ -58,10 +59,17 @@ def median_tolerance(m: int, level: Fraction, theta: Fraction) -> int:
     return cross(m, level / 2, theta * level)
 
 
+def require_cuts(concept: Any) -> Thresholds:
+    """Another class of rules is a wrong parameter, anything else a wrong type."""
+    if not isinstance(concept, Thresholds):
+        kind = ParameterError if isinstance(concept, ConceptClass) else TypeError
+        raise kind(f"concept must be Thresholds (cut-offs of one column), got {type(concept).__name__}; use another learner for it")
+    return concept
+
+
 def require_direction(concept: Any) -> None:
     """Medians and searches run over the cuts of one direction."""
-    if not isinstance(concept, Thresholds):
-        raise TypeError(f"concept must be Thresholds, got {type(concept).__name__}")
+    require_cuts(concept)
     if concept.direction == "both":
         raise ParameterError("cuts in both directions have no middle; choose direction='above' or 'below'")
 

@@ -22,7 +22,11 @@ from functools import lru_cache
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
-from privpac.bounds.binomial import MAX_RECORDS, cross, psi, psi_exact
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc
+
+from privpac.bounds.binomial import MAX_RECORDS, crosses, psi_exact
 from privpac.concepts.least_counts import least_counts
 from privpac.concepts.statistics import Exceeds
 from privpac.concepts.thresholds import Thresholds
@@ -39,7 +43,7 @@ from privpac.rng import Rng
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = ["ESTIMATORS", "MinimumError", "PrivateCompare", "estimate_rounds"]
+__all__ = ["ESTIMATORS", "MinimumError", "PrivateCompare", "estimate_cells", "estimate_rounds"]
 
 ESTIMATORS = ("oneshot", "bisect")
 _GRID = 1 << 32
@@ -49,55 +53,75 @@ _LIMIT = 1 << 28
 _ONE = ExpSum.of(1)
 
 
-@lru_cache(maxsize=1 << 16)
+Ints = NDArray[np.int64]
+
+
+@lru_cache(maxsize=1 << 12)
 def _entry(m: int, p: Fraction, q: Fraction) -> tuple[int, Fraction]:
     """``t(m)`` and ``tau(m)``: the best separator and the middle of the two shares, rounded to ``2**-32``, halves up."""
-    if m == 0:
-        return 0, Fraction(0)
-    if m > MAX_RECORDS:
-        # No data-dependent refusal: beyond the search limit the same share of the records is forgiven.
-        t, tau = _entry(MAX_RECORDS, p, q)
-        return t * m // MAX_RECORDS, tau
-    t = cross(m, p, q)
-    tail = psi_exact if m <= _EXACT else psi
-    middle = (Fraction(tail(m, p, t)) + Fraction(tail(m, q, t))) / 2
-    return t, Fraction(floor(middle * _GRID + Fraction(1, 2)), _GRID)
+    t, tau = _entries(np.array([min(m, MAX_RECORDS)], dtype=np.int64), p, q)
+    # No data-dependent refusal: beyond the search limit the same share of the records is forgiven.
+    return int(t[0]) * max(m, 1) // max(1, min(m, MAX_RECORDS)), Fraction(int(tau[0]), _GRID)
+
+
+def _entries(sizes: Ints, p: Fraction, q: Fraction) -> tuple[Ints, Ints]:
+    """The same for many numbers of records at once, ``tau`` in steps of ``2**-32``."""
+    t = np.where(sizes > 0, crosses(sizes, p, q), 0)
+    a, b = t + 1.0, np.maximum(sizes - t, 1).astype(float)
+    scaled = (betainc(a, b, float(p)) + betainc(a, b, float(q))) / 2 * _GRID
+    tau = np.where(sizes > 0, np.floor(scaled + 0.5), 0).astype(np.int64)
+    # Doubles err by less than 1/200 of a step, so they settle all but near ties; large sizes take theirs, which is public too.
+    for i in np.flatnonzero((sizes > 0) & (sizes <= _EXACT) & (np.abs(scaled - np.floor(scaled) - 0.5) < 1 / 64)):
+        m, k = int(sizes[i]), int(t[i])
+        tau[i] = floor((psi_exact(m, p, k) + psi_exact(m, q, k)) / 2 * _GRID + Fraction(1, 2))
+    return t, tau
 
 
 @dataclass(frozen=True)
 class _Data:
-    """What comparisons read of bound users: how many hold how many records, and the least count for each table asked so far."""
+    """What comparisons read of bound users: how many hold how many records, and what each comparison found so far."""
 
     bound: Bound
     counts: Mapping[int, int]
+    tables: dict[tuple[Fraction, Fraction], tuple[dict[int, int], Fraction]] = field(default_factory=dict)
     known: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     @staticmethod
     def of(bound: Bound) -> _Data:
         return _Data(ordered(bound), size_counts(bound.users))
 
+    def table(self, p: Fraction, q: Fraction) -> tuple[dict[int, int], Fraction]:
+        """The tolerance of every number of records that occurs, and the expected number of users beyond theirs."""
+        if (p, q) not in self.tables:
+            sizes = np.array(list(self.counts), dtype=np.int64)
+            t, tau = _entries(np.minimum(sizes, MAX_RECORDS), p, q)
+            forgiven = {m: _entry(m, p, q)[0] if m > MAX_RECORDS else k for m, k in zip(self.counts, t.tolist())}
+            expected = sum(count * share for count, share in zip(self.counts.values(), tau.tolist()))
+            self.tables[p, q] = forgiven, Fraction(expected, _GRID)
+        return self.tables[p, q]
+
     def difference(self, p: Fraction, q: Fraction) -> Fraction:
         """``D``: the least count minus its threshold."""
-        expected = sum((count * _entry(m, p, q)[1] for m, count in self.counts.items()), Fraction(0))
         # Clamping keeps the step of the difference, and scaled scores within 64 bits whatever the data.
-        return max(Fraction(-_LIMIT), min(Fraction(_LIMIT), self._least(p, q) - expected))
+        return max(Fraction(-_LIMIT), min(Fraction(_LIMIT), self._least(p, q) - self.table(p, q)[1]))
 
     def prepare(self, spans: Sequence[tuple[Fraction, Fraction]]) -> None:
         """Find the least counts of many comparisons together, where the users are in memory and the class is one of cuts."""
         if not isinstance(self.bound.users, OrderedUsers) or not isinstance(self.bound.concept, Thresholds):
             return
-        listed = {tuple(_entry(m, p, q)[0] for m in self.counts): (p, q) for p, q in spans}
+        listed = {tuple(forgiven.values()): forgiven for forgiven in (self.table(p, q)[0] for p, q in spans)}
         (column,) = self.bound.concept.declared()
         assert column is not None
-        tables = [lambda m, p=p, q=q: _entry(m, p, q)[0] for p, q in listed.values()]
-        found = least_counts(self.bound.users.pieces, column, self.bound.concept.directions, tables)
+        found = least_counts(
+            self.bound.users.pieces, column, self.bound.concept.directions, [forgiven.__getitem__ for forgiven in listed.values()]
+        )
         self.known.update({} if found is None else zip(listed, found))
 
     def _least(self, p: Fraction, q: Fraction) -> int:
-        table = tuple(_entry(m, p, q)[0] for m in self.counts)
+        forgiven = self.table(p, q)[0]
+        table = tuple(forgiven.values())
         if table not in self.known:
-            statistic = Exceeds(lambda m: _entry(m, p, q)[0])
-            self.known[table] = profile_of(self.bound, statistic).least
+            self.known[table] = profile_of(self.bound, Exceeds(forgiven.__getitem__)).least
         return self.known[table]
 
 
@@ -112,9 +136,9 @@ def _step(learner: SizedSelection, p: Fraction, q: Fraction) -> Fraction:
     sizes = learner.admissible
     if sizes is None or len(sizes) > MAX_SIZES:
         return Fraction(2)
-    taus = [_entry(m, p, q)[1] for m in sizes if m >= 1]
+    taus = _entries(np.minimum([m for m in sizes if m >= 1], MAX_RECORDS).astype(np.int64), p, q)[1].tolist()
     # A user of size m counted as bad is swapped for one of size m' counted as good; only m >= 1 can be bad.
-    return Fraction(1) if not taus else 1 + max(*taus, _entry(0, p, q)[1] if 0 in sizes else taus[0]) - min(taus)
+    return Fraction(1) if not taus else 1 + Fraction(max(taus) - min(taus), _GRID)
 
 
 def _zero_weight(difference: Fraction, rate: Fraction) -> ExpSum:
@@ -185,6 +209,11 @@ def estimate_rounds(radius: Fraction) -> int:
     while Fraction(1, 1 << rounds) > radius:
         rounds += 1
     return rounds
+
+
+def estimate_cells(radius: Fraction) -> int:
+    """``ceil(1/w)``, ``w = 2 radius / 3``: cells of the one-shot estimate.  Up to two of them border on nothing to compare."""
+    return ceil(1 / (2 * radius / 3))
 
 
 @dataclass(frozen=True)
@@ -276,7 +305,7 @@ class MinimumError(SizedSelection):
 
     @property
     def cells(self) -> int:
-        return ceil(1 / self.cell)
+        return estimate_cells(self.radius)
 
     def _output(self, j: int) -> Fraction:
         return min(Fraction(1), (j + Fraction(1, 2)) * self.cell)

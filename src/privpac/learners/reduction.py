@@ -32,6 +32,7 @@ from privpac.bounds.reduction_plan import ReductionPlan, plan_reduction
 from privpac.bounds.reduction_utility import InnerError
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.labellings import growth_of
+from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import UserData
 from privpac.errors import AccuracyWarning, ParameterError, TooLargeError
@@ -40,7 +41,7 @@ from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import Law
 from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, Selection
 from privpac.learners.chance import below
-from privpac.learners.reduction_accuracy import accuracy_note
+from privpac.learners.reduction_accuracy import accuracy_note, promised_excess
 from privpac.learners.relabel import BoundSplit, Relabelling
 from privpac.released import Released
 from privpac.rng import Rng, secret_rng
@@ -81,7 +82,7 @@ class AgnosticReduction(Learner):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     unit: Unit = Unit.USER
     users: str = "hybrid"
-    levels: int = 16
+    levels: int = DEFAULT_LEVELS
     max_records: int | None = None
     concept: ConceptClass | VC1Tree | None = None
     note: str | None = None
@@ -106,7 +107,6 @@ class AgnosticReduction(Learner):
         epsilon: Rational,
         public_n_users: int,
         delta: Rational = 0,
-        failure: Rational = "1/100",
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
         split_size: int | None = None,
         least_split: int = 1,
@@ -115,10 +115,10 @@ class AgnosticReduction(Learner):
         inner_error: InnerError | None = None,
         **shape: Any,
     ) -> Self:
-        """Constants of least relabelling noise for a target; ``InfeasibleError`` says what would suffice.
+        """Constants of least promised excess error (but for ``beta``) for a target; ``InfeasibleError`` says what would suffice.
 
-        With ``alpha`` an ``AccuracyWarning`` says whether an excess error of ``alpha`` is certified (but for ``beta``) at this number of
-        units, and with how many it would be; ``inner_error`` is the inner learner's own error, known for selections.
+        With ``alpha`` an ``AccuracyWarning`` says whether an excess error of ``alpha`` is certified at this number of units, and with how
+        many it would be; ``inner_error`` is the inner learner's own error, known for selections.
 
         ``public_n_users``: a declared number under add-remove, the number of units itself under replace.  ``split_size`` fixes the
         (expected) size of T, ``least_split`` bounds it from below; ``shape`` are the other fields.
@@ -137,7 +137,6 @@ class AgnosticReduction(Learner):
             n_users=n,
             epsilon=epsilon,
             delta=delta,
-            failure=failure,
             log_growth=lambda t: log(growth_of(concept, t)),
             inner_epsilons=[spent.epsilon],
             inner_delta=spent.delta,
@@ -146,6 +145,7 @@ class AgnosticReduction(Learner):
             labellings=probe.labellings,
             levels=probe.levels,
             neighbours=relation,
+            objective=promised_excess(inner, concept, beta, inner_error, probe),
         )
         note = None if alpha is None else accuracy_note(inner, concept, alpha, beta, inner_error, epsilon, delta, spent, probe, n)
         if note is not None:

@@ -7,7 +7,8 @@ A rule is scored by how much worse it does on a user's records than *that user's
 
 The clip follows :class:`privpac.concepts.statistics.ClipRule` for a public number ``N`` of users: with few users sqrt(m),
 the size of a user's own luck; with many users m itself, the unbiased per-user mean.  ``N`` is declared
-(``public_n_users``), or the public number of users under replace, or else a noisy count that costs ``epsilon / 16``.
+(``public_n_users``), or the public number of users under replace, or else a noisy count that costs ``epsilon / 16``.  With one or
+two records at most (item level, ``max_records``) the clip does not depend on it, and nothing is spent.
 
 **Guarantee.**  ``(epsilon, 0)`` per user: g_i depends on user i's records and public values only and lies in
 ``0..levels`` (range rule, see ``learners.base``); the count, where one is drawn, has sensitivity 1 and composes
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, Mean, Regret, Statistic
 from privpac.errors import ParameterError, TooLargeError
-from privpac.guarantee import Guarantee, Neighbours, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection, count_users, profile_of, public_table, shown_table
 from privpac.mechanisms.laplace import Laplace
@@ -81,8 +82,13 @@ class RegretSelection(Selection):
     @property
     def needs_count(self) -> bool:
         """Whether a noisy count of the users has to be bought for the clip."""
-        follows = self.statistic == "regret" and self.tau is None and self.public_n_users is None
+        follows = self.statistic == "regret" and self.tau is None and self.public_n_users is None and not self.fixed_clip
         return follows and self.neighbours is Neighbours.ADD_REMOVE and self.epsilon > 0
+
+    @property
+    def fixed_clip(self) -> bool:
+        """Whether the clip is the same for every number of users: with at most two records ``k*k >= m`` alone makes it ``m``."""
+        return self.unit is Unit.ITEM or (self.max_records is not None and self.max_records <= 2)
 
     @property
     def epsilon_count(self) -> Fraction:
@@ -146,6 +152,6 @@ class RegretSelection(Selection):
             n_users = self._public_count(bound)
             if self.tau is not None:
                 shown["tau"] = shown_table(self.tau)
-            elif self.statistic == "regret":
+            elif self.statistic == "regret" and not self.fixed_clip:
                 shown["public_n_users"] = n_users
         return self.release_rule(bound, self._law(bound, n_users), rng, shown, "clipped-regret selection")

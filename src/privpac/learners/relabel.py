@@ -33,6 +33,7 @@ from privpac.bounds.reduction import outer
 from privpac.bounds.reduction_plan import MAX_COST
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.labellings import Labellings, check_labellings, growth_of, part_labellings
+from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import Texts, UserData
 from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
@@ -77,7 +78,7 @@ class Relabelling:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     unit: Unit = Unit.USER
     users: str = "hybrid"
-    levels: int = 16
+    levels: int = DEFAULT_LEVELS
     max_records: int | None = None
 
     def __post_init__(self) -> None:
@@ -152,6 +153,11 @@ class Relabelling:
             assert self.max_records is not None
             return max(1, growth_of(self.concept, self.max_records))
         return 2
+
+    @property
+    def rounded_levels(self) -> int | None:
+        """Steps that a unit's loss on W is rounded to; ``None`` where every unit has one record, whose loss is 0 or 1."""
+        return None if self.unit is Unit.ITEM or self.users == "one" or self.max_records == 1 else self.levels
 
     @property
     def share(self) -> Fraction:

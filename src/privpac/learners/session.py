@@ -6,7 +6,7 @@ a whole when the session was made, covers all of them together, whoever asks and
 
 * A query that was asked before is answered from the log, free of charge: repeating an answer is post-processing.  Queries are the same
   if their encoded values are equal; two different queries on which all voters agree are **not** shared, since that is private.
-* Every new answer is counted, durably when a ledger keeps the count, before it leaves (:mod:`privpac.ledger_queries`).
+* Every new answer is counted, durably when a ledger keeps the count, before it leaves (:mod:`privpac.ledger.queries`).
 * All votes are counted for every query, in every case, so that the work done does not depend on the margin.
 
 Without a ledger the count lives in this process: such a session cannot be saved, copied or used after a fork, because each copy would
@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
@@ -32,7 +32,7 @@ from privpac.errors import BudgetExhausted, LedgerUnavailable, SchemaError
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee
 from privpac.law import Law
-from privpac.ledger_queries import Answer
+from privpac.ledger.queries import Answer, Ask
 from privpac.rng import secret_rng
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from privpac.ledger import BudgetLedger
     from privpac.rng import Rng
 
-__all__ = ["PredictionSession", "SessionLog", "vote_law"]
+__all__ = ["PredictionSession", "Question", "SessionLog", "vote_law"]
 
 Codes = Mapping[str, NDArray[np.uint64]]
 
@@ -57,9 +57,7 @@ def vote_law(ones: int, voters: int, gamma: Rational | None = None, *, base: Rat
 class SessionLog(Protocol):
     """Where answers are counted and kept."""
 
-    def answer(
-        self, session_id: str, digests: Sequence[str], draw: Callable[[int, int], str], *, key: str = "", share: int | None = None
-    ) -> list[Answer]: ...
+    def answer_many(self, session_id: str, asks: Sequence[Ask]) -> list[list[Answer] | BudgetExhausted]: ...
 
     def used(self, session_id: str, key: str | None = None) -> int: ...
 
@@ -76,23 +74,24 @@ class _Memory:
         if self._pid != os.getpid():
             raise LedgerUnavailable("this session counts in the process that made it; share it between processes with a ledger")
 
-    def answer(
-        self, session_id: str, digests: Sequence[str], draw: Callable[[int, int], str], *, key: str = "", share: int | None = None
-    ) -> list[Answer]:
+    def answer_many(self, session_id: str, asks: Sequence[Ask]) -> list[list[Answer] | BudgetExhausted]:
         self._check()
         with self._lock:
-            new: dict[str, int] = {}
-            for i, digest in enumerate(digests):
-                if digest not in self._known:
-                    new.setdefault(digest, i)
-            number, used = len(self._known), self._shares.get(key, 0)
-            left = min(self._queries - number, self._queries if share is None else share - used)
-            if len(new) > left:
-                raise BudgetExhausted(left, len(new))
-            drawn = {digest: Answer(number + n, draw(i, number + n), True) for n, (digest, i) in enumerate(new.items(), 1)}
-            self._known |= {digest: replace(answer, fresh=False) for digest, answer in drawn.items()}
-            self._shares[key] = used + len(new)
-            return [drawn.get(digest, self._known[digest]) for digest in digests]
+            return [self._answer(ask) for ask in asks]
+
+    def _answer(self, ask: Ask) -> list[Answer] | BudgetExhausted:
+        new: dict[str, int] = {}
+        for i, digest in enumerate(ask.digests):
+            if digest not in self._known:
+                new.setdefault(digest, i)
+        number, used = len(self._known), self._shares.get(ask.key, 0)
+        left = min(self._queries - number, self._queries if ask.share is None else ask.share - used)
+        if len(new) > left:
+            return BudgetExhausted(left, len(new))
+        drawn = {digest: Answer(number + n, ask.draw(i, number + n), True) for n, (digest, i) in enumerate(new.items(), 1)}
+        self._known |= {digest: replace(answer, fresh=False) for digest, answer in drawn.items()}
+        self._shares[ask.key] = used + len(new)
+        return [drawn.get(digest, self._known[digest]) for digest in ask.digests]
 
     def used(self, session_id: str, key: str | None = None) -> int:
         self._check()
@@ -100,6 +99,19 @@ class _Memory:
 
 
 # The session
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Queries of one client, as codes, that are answered together or not at all."""
+
+    codes: Codes
+    key: str = ""
+    share: int | None = None
+
+
+def _shifted(draw: Callable[[int, int], str], start: int, i: int, number: int) -> str:
+    return draw(start + i, number)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -187,7 +199,15 @@ class PredictionSession:
         return self.predict_codes(self.encode(X), key=key, share=share)
 
     def predict_codes(self, codes: Codes, *, key: str = "", share: int | None = None) -> NDArray[np.int8]:
-        rows = np.stack([np.ascontiguousarray(codes[name], dtype="<u8") for name in self.features], axis=1)
+        (found,) = self.predict_many([Question(codes, key, share)])
+        if isinstance(found, BudgetExhausted):
+            raise found
+        return found
+
+    def predict_many(self, questions: Sequence[Question]) -> list[NDArray[np.int8] | BudgetExhausted]:
+        """Several questions in one transaction: for each its answers, or why it was refused; none returns before all are counted."""
+        codes = {name: np.concatenate([np.asarray(q.codes[name], dtype="<u8") for q in questions]) for name in self.features}
+        rows = np.stack(list(codes.values()), axis=1)
         digests = [self._digest(row.tobytes()) for row in rows]
         counts: dict[int, NDArray[np.int64]] = {0: self._count(0, codes)}
 
@@ -198,9 +218,16 @@ class PredictionSession:
             bit = self._laws[int(counts[epoch][i])].sample(secret_rng(self._rng))
             return str(int(bit) ^ self._mask(digests[i]))
 
-        found = self._log.answer(self.session_id, digests, draw, key=key, share=share)
-        bits = [int(answer.answer) ^ self._mask(digest) for answer, digest in zip(found, digests)]
-        return np.array(bits, dtype=np.int8)
+        asks, start = [], 0
+        for question in questions:
+            end = start + len(next(iter(question.codes.values())))
+            asks.append(Ask(digests[start:end], partial(_shifted, draw, start), question.key, question.share))
+            start = end
+        found = self._log.answer_many(self.session_id, asks)
+        return [answers if isinstance(answers, BudgetExhausted) else self._bits(ask, answers) for ask, answers in zip(asks, found)]
+
+    def _bits(self, ask: Ask, answers: Sequence[Answer]) -> NDArray[np.int8]:
+        return np.array([int(answer.answer) ^ self._mask(digest) for answer, digest in zip(answers, ask.digests)], dtype=np.int8)
 
     @property
     def _per_epoch(self) -> int:

@@ -24,7 +24,7 @@ from privpac.guarantee import Guarantee, Neighbours
 from privpac.law import Law
 from privpac.learners.agnostic import NoiseKnowledge, UserAgnosticLearner
 from privpac.learners.base import Bound
-from privpac.learners.median import PrivateMedian
+from privpac.learners.median import PrivateMedian, require_cuts
 from privpac.learners.search import ThresholdSearch
 from privpac.released import Released
 from privpac.rng import Rng
@@ -79,13 +79,12 @@ class ThresholdLearner(NoiseKnowledge):
     rounds: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.concept, Thresholds):
-            raise TypeError(f"concept must be Thresholds, got {type(self.concept).__name__}")
+        cuts = require_cuts(self.concept)
         super().__post_init__()
         if self.method not in METHODS:
             raise ParameterError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         object.__setattr__(self, "beta", rational(self.beta, "beta", above=0, below=1))
-        if self.method == "search" or self.concept.direction != "both":
+        if self.method == "search" or cuts.direction != "both":
             object.__setattr__(self, "theta", self.search.theta)
 
     # The two learners

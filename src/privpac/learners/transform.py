@@ -32,6 +32,7 @@ SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(2, 5))
 
 _SLACK = (2, 5, 10, 20, 40, 80, 160)
 _RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
+"""Error rates whose widths predict the noise of trimming; a width that is *used* covers all of them (``design_trim``)."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +52,47 @@ def _ladder(epsilon: Fraction, delta: Fraction, failure: Fraction) -> int:
     return smallest_K(dyadic_base(epsilon), delta, failure)
 
 
-def design_trim(n: int, m: int, epsilon: Rational, delta: Rational, H_eff: int, failure: Rational = DEFAULT_FAILURE) -> TrimDesign:
-    """The design with the least predicted noise for n users with m records and about ``H_eff`` distinct rules.
+def design_trim(
+    n: int,
+    m: int,
+    epsilon: Rational,
+    delta: Rational,
+    H_eff: int,
+    failure: Rational = DEFAULT_FAILURE,
+    *,
+    cuts: bool = False,
+) -> TrimDesign:
+    """The design with the least predicted noise that answers n independent users with m records each, but for ``failure``.
 
-    Any public parameters are private; these are for accuracy.  ``InfeasibleError`` if there are too few users.
+    One half of the failure is the test's, one half the width's, which covers every error rate.  ``H_eff`` bounds the number of rules; with
+    ``cuts`` it counts cuts at the users' own values: whoever holds the value is then not independent of the rule, and is left
+    out of the count.  Any public parameters are private; these are for accuracy.  ``InfeasibleError`` if there are too few users.
 
     >>> design = design_trim(1000, 100, 1, "1e-6", 1000)
     >>> design.trim > design.ladder, design.width < 100
     (True, True)
     """
+    half, held = rational(failure, "failure", above=0, below=1) / 2, int(cuts)
+
+    def width(users: int, records: int, trim: int, ladder: int, size: int) -> int:
+        # With one user set aside, trim - ladder - 1 others beyond the width must be rare.
+        return records if trim - ladder <= held else width_iid(users - held, records, trim - held, ladder, size, half)
+
+    return _design(n, m, epsilon, delta, H_eff, half, width)
+
+
+Width = Callable[[int, int, int, int, int], int]
+"""``(n, m, trim, ladder, rules) -> width``."""
+
+
+def _design(n: int, m: int, epsilon: Rational, delta: Rational, H_eff: int, failure: Fraction, width_of: Width) -> TrimDesign:
     users, records, size = positive_int(n, "n", minimum=0), positive_int(m, "m"), positive_int(H_eff, "H_eff")
-    eps, d, fail = read_epsilon(epsilon), rational(delta, "delta", above=0, below=1), rational(failure, "failure", above=0, below=1)
+    eps, d = read_epsilon(epsilon), rational(delta, "delta", above=0, below=1)
     best: TrimDesign | None = None
     least_ladder = None
     for share in SHARES:
         try:
-            ladder = _ladder(share * eps, d, fail)
+            ladder = _ladder(share * eps, d, failure)
         except InfeasibleError:
             continue
         least_ladder = ladder if least_ladder is None else min(ladder, least_ladder)
@@ -74,7 +100,7 @@ def design_trim(n: int, m: int, epsilon: Rational, delta: Rational, H_eff: int, 
             trim = ladder + slack
             if slack < 1 or 2 * trim >= 0.8 * users:
                 continue
-            width = max(1, width_iid(users, records, trim, ladder, size, fail, _RATES))
+            width = max(1, width_of(users, records, trim, ladder, size))
             noise = 2 * width / (float((1 - share) * eps) * (users - 2 * trim) * records)
             if best is None or noise < best.noise:
                 best = TrimDesign(trim, ladder, width, share, noise)
@@ -129,11 +155,16 @@ def choose_transform(
         "clip": 4 * tau * size / (eps * users * records) if eps * users / 4 >= size else math.inf,
         "trim": math.inf,
     }
-    design = None
+    design, fail = None, rational(failure, "failure", above=0, below=1)
     if allow_bottom and d > 0:
         try:
-            design = design_trim(users, records, epsilon, delta, H_eff, failure)
-            predicted["trim"] = design.noise * size
+
+            def usual_width(n: int, m: int, trim: int, ladder: int, rules: int) -> int:
+                return width_iid(n, m, trim, ladder, rules, fail, _RATES)
+
+            usual = _design(users, records, epsilon, delta, H_eff, fail, usual_width)
+            design = design_trim(users, records, epsilon, delta, H_eff, fail)
+            predicted["trim"] = usual.noise * size
         except InfeasibleError:
             design = None
     choice = min(predicted, key=lambda name: predicted[name])

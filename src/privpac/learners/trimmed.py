@@ -207,15 +207,19 @@ class TrimmedSelection(Selection):
         how = "trimmed scores behind a release test" + ("" if self.slots is None else f", {self.slots} slots")
         return Guarantee(self.epsilon, rational(self.delta), unit=self.unit, neighbours=self.neighbours, derivation=(how,))
 
-    def design(self, n_users: int, size: int) -> TrimDesign:
-        """Trim, ladder, width and share for a public number of users and of rules."""
+    def design(self, n_users: int, size: int, columns: int = 1) -> TrimDesign:
+        """Trim, ladder, width and share for a public number of users and of rules (and of columns, for cuts).
+
+        With users who hold ``records_per_user`` independent records each, the answer is "nothing" with probability at most ``failure``:
+        half of it is the test's own, half that the users spread wider than ``width``, whatever the rules' error rates.
+        """
         n, m = positive_int(n_users, "n_users", minimum=0), self._records
         if m is not None and self.contribution == "counts":
             m = min(m, self.scale)
         if self.trim is None and self.ladder is None and self.width is None and self.share is None:
             assert m is not None
-            distinct = min(size, n * m + 1) if self.effective_size is None else self.effective_size
-            chosen = design_trim(n, m, self.epsilon, self.delta, max(1, distinct), self.failure)
+            distinct, cuts = self._distinct(n, m, size, columns)
+            chosen = design_trim(n, m, self.epsilon, self.delta, distinct, self.failure, cuts=cuts)
             return TrimDesign(chosen.trim, chosen.ladder, self._scaled(chosen.width, m), chosen.share, chosen.noise)
         share = _DEFAULT_SHARE if self.share is None else rational(self.share)
         ladder = self._test(share, self.ladder).ladder if self.trim is None or self.ladder is None else self.ladder
@@ -227,18 +231,33 @@ class TrimmedSelection(Selection):
         width = self.width
         if width is None:
             assert m is not None
-            distinct = min(size, n * m + 1) if self.effective_size is None else self.effective_size
-            width = self._scaled(max(1, width_iid(n, m, trim, ladder, max(1, distinct), self.failure)), m)
+            distinct, cuts = self._distinct(n, m, size, columns)
+            half = rational(self.failure) / 2
+            found = m if trim - ladder <= cuts else width_iid(n - cuts, m, trim - cuts, ladder, distinct, half)
+            width = self._scaled(max(1, found), m)
         scale = self.scale
         noise = 2 * width / (float((1 - share) * self.epsilon) * (n - 2 * trim) * scale)
         return TrimDesign(trim, ladder, width, share, noise)
+
+    def _distinct(self, n: int, m: int, size: int, columns: int) -> tuple[int, bool]:
+        """How many rules the width has to hold for, and whether they are cuts at users' own values.
+
+        All of the class, or for cuts those at one of the ``n m`` values of a column and one beyond them: any other cut predicts like
+        one of these.  Both directions of a cut spread alike.
+        """
+        if self.effective_size is not None:
+            return self.effective_size, False
+        at_values = columns * (n * m + 1)
+        if isinstance(self.concept, (Thresholds, Stumps)) and at_values < size:
+            return max(1, at_values), True
+        return max(1, size), False
 
     def _scaled(self, width: int, m: int) -> int:
         """A width in records as one in steps; rounding a rate to a step moves it by half a step at most."""
         return width if self.scale == m or self.contribution == "counts" else -(-width * self.scale // m) + 1
 
     def _test(self, share: Fraction, ladder: int | None) -> ReleaseTest:
-        given: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours, "failure": self.failure}
+        given: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours, "failure": rational(self.failure) / 2}
         given |= {} if ladder is None else {"ladder": ladder}
         return ReleaseTest(share * self.epsilon, self.delta, **given)
 
@@ -252,7 +271,8 @@ class TrimmedSelection(Selection):
             raise TooLargeError(
                 f"users times rules must be at most {MAX_CELLS}; use thresholds, stumps, a smaller class or RegretSelection"
             )
-        return TrimmedBound(plain.concept, users, plain.label, design=self.design(n, plain.concept.size), levels=self.scale)
+        design = self.design(n, plain.concept.size, len(plain.concept.declared()))
+        return TrimmedBound(plain.concept, users, plain.label, design=design, levels=self.scale)
 
     def scores(self, bound: TrimmedBound) -> TrimmedSums:
         """Trimmed sums and distance (private)."""

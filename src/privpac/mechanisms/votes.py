@@ -7,14 +7,16 @@ Items come from any universe; only items that were named are touched.  Noise ``N
 never reach ``K + 1``, so this is noise on the whole universe without listing it.  **Guarantee.**  Add-remove: one bin moves by one, the
 ratio is at most ``1/q`` except at the end that falls out: ``(ln 1/q, d(K))``.  Replace: two independent bins,
 ``(2 ln 1/q, 2 d(K) - d(K)**2)``: an outcome impossible on the other side has probability at most ``1 - (1 - d(K))**2``, elsewhere the
-losses add.  Threshold and maximum are post-processing.
+losses add.  Threshold and maximum are post-processing, and so is a higher threshold: with ``named = 2`` (``count + N >= K + 2``) an item
+that one person named is never released.
 
 :class:`GapSelection` releases the first item iff ``gap + N >= K + s + 1``, ``gap`` the lead over the second and ``s`` how far one person
 moves it: 1 (add-remove) or 2 (replace).  If the first item differs between neighbours both gaps are at most ``s`` and nothing is
 released.  **Guarantee.**  ``(ln 1/q, d(K))`` and, the gap moving by two, ``(2 ln 1/q, d(K) + d(K-1))``.
 
 :class:`PureSelection` draws an item with probability proportional to ``B**count`` over a declared universe, ``B = 1/q``.  **Guarantee.**
-Pure: add-remove moves one weight by ``B``, replace two, so ``epsilon = ln B`` and ``2 ln B``.
+Pure: add-remove moves one weight by ``B``, replace two, so ``epsilon = ln B`` and ``2 ln B``.  With ``abstain`` there is one more outcome,
+``BOTTOM``, of the constant weight ``B**abstain``, which nobody moves: the same proof.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ def _items(votes: Any) -> list[tuple[Any, int]]:
     return sorted((item, count) for count, held in by_count(votes).items() for item in held)
 
 
-def histogram_law(votes: Any, q: Rational, K: int) -> Law:
+def histogram_law(votes: Any, q: Rational, K: int, named: int = 1) -> Law:
     """The law of :class:`StableHistogram`; of equal noisy counts the smaller item wins.
 
     >>> histogram_law({"c": 2}, "4/5", 2).prob_exact("c")
@@ -82,7 +84,7 @@ def histogram_law(votes: Any, q: Rational, K: int) -> Law:
     if len(items) ** 2 * (top + 1) > _LAW_WORK:
         raise TooLargeError(f"the law of {len(items)} items has too many terms to be written out; draw with sample()")
     weights = dict.fromkeys((item for item, _ in items), 0)
-    for v in range(noise.K + 1, top + 1):
+    for v in range(noise.K + positive_int(named, "named"), top + 1):
         # Smaller items must stay below v, larger ones may tie.
         before = list(accumulate((noise.most(v - 1 - count) for _, count in items), lambda a, b: a * b, initial=1))
         after = list(accumulate((noise.most(v - count) for _, count in reversed(items)), lambda a, b: a * b, initial=1))[::-1]
@@ -99,8 +101,14 @@ def gap_law(votes: Any, q: Rational, K: int, neighbours: Neighbours | str) -> La
     return _law({} if first is BOTTOM else {first: noise.total - noise.most(noise.K + step - gap)}, noise.total)
 
 
-def plurality_law(votes: Any, base: Rational, universe: int) -> Law:
-    """``Pr[item]`` proportional to ``base**count`` over the items ``0..universe - 1``."""
+def plurality_law(votes: Any, base: Rational, universe: int, abstain: int | None = None) -> Law:
+    """``Pr[item]`` proportional to ``base**count`` over the items ``0..universe - 1``, and to ``base**abstain`` for ``BOTTOM``."""
+    law, size = _plurality(votes, base, universe, abstain), universe
+    return law if abstain is None else law.map_blocks(lambda cell: BOTTOM if isinstance(cell, range) and cell.start > size else cell)
+
+
+def _plurality(votes: Any, base: Rational, universe: int, abstain: int | None) -> Law:
+    """The same with ``universe + 1`` for ``BOTTOM``: apart from the items, so that no block holds both."""
     size = positive_int(universe, "universe")
     items = _items(votes)
     if any(not isinstance(item, int) or not 0 <= item < size for item, _ in items):
@@ -112,6 +120,7 @@ def plurality_law(votes: Any, base: Rational, universe: int) -> Law:
         blocks.append((item, item, -count))
         free = item + 1
     blocks += [(free, size - 1, 0)] if free < size else []
+    blocks += [] if abstain is None else [(size + 1, size + 1, -abstain)]
     lo, hi, score = zip(*blocks)
     return Law.from_blocks(lo, hi, score, base=rational(base, "base", above=1))
 
@@ -221,19 +230,25 @@ def _edge_within(q: Fraction, K: int, limit: Fraction, second: bool = False) -> 
 
 @dataclass(frozen=True)
 class StableHistogram(_Bounded):
-    """Release the item named most often, or ``BOTTOM``.
+    """Release the item named most often, or ``BOTTOM``; one that fewer than ``named`` people named is never released.
 
     >>> select = StableHistogram(1, delta="1e-6")
     >>> select.K, select.majority_needed(45)
     (14, 37)
     """
 
+    named: int = field(kw_only=True, default=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive_int(self.named, "named", maximum=MAX_K)
+
     def _enough(self, K: int) -> bool:
         return _edge_within(self.q, K, rational(self.delta) / _step(Neighbours(self.neighbours)))
 
     def law(self, votes: Any) -> Law:
         """The law over the items named and ``BOTTOM``."""
-        return histogram_law(votes, self.q, self.K)
+        return histogram_law(votes, self.q, self.K, self.named)
 
     def sample(self, votes: Any, rng: Rng | None = None) -> Any:
         """One exact draw from :meth:`law`."""
@@ -242,7 +257,7 @@ class StableHistogram(_Bounded):
     def noisy(self, votes: Any, rng: Rng | None = None) -> tuple[Any, int]:
         """A draw with its noisy count, covered by the same guarantee: the item was named at least that count minus ``K`` times."""
         source = secret_rng(rng)
-        best, most = BOTTOM, self.K
+        best, most = BOTTOM, self.K + self.named - 1
         for item, count in _items(votes):
             seen = count + self._draw(source)
             if seen > most:
@@ -250,8 +265,8 @@ class StableHistogram(_Bounded):
         return (best, most) if best is not BOTTOM else (BOTTOM, 0)
 
     def majority_needed(self, users: int) -> int:
-        """Votes with which an item surely wins among so many users: ``2 c - n >= 2 K + 1``."""
-        return (positive_int(users, "users") + 2 * self.K + 2) // 2
+        """Votes with which an item surely wins among so many users: ``2 c - n >= 2 K + 1`` and ``c >= 2 K + named``."""
+        return max((positive_int(users, "users") + 2 * self.K + 2) // 2, 2 * self.K + self.named)
 
 
 @dataclass(frozen=True)
@@ -275,23 +290,29 @@ class GapSelection(_Bounded):
 class PureSelection(_Selection):
     """Draw an item of ``0..universe - 1`` that many have named; the universe may be 2**64 or far larger.
 
+    With ``abstain`` the answer may be ``BOTTOM``, which counts as named by so many (:func:`privpac.bounds.agreement.silent_votes`).
+
     >>> PureSelection(1, universe=2**64).law({7: 60}).mode
     7
     """
 
     universe: int = field(kw_only=True)
+    abstain: int | None = field(kw_only=True, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         positive_int(self.universe, "universe")
+        if self.abstain is not None:
+            positive_int(self.abstain, "abstain")
 
     @property
     def guarantee(self) -> Guarantee:
         return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours)
 
     def law(self, votes: Any) -> Law:
-        return plurality_law(votes, 1 / self.q, self.universe)
+        return plurality_law(votes, 1 / self.q, self.universe, self.abstain)
 
-    def sample(self, votes: Any, rng: Rng | None = None) -> int:
+    def sample(self, votes: Any, rng: Rng | None = None) -> Any:
         """One exact draw from :meth:`law`."""
-        return int(self.law(votes).sample(secret_rng(rng)))
+        drawn = int(_plurality(votes, 1 / self.q, self.universe, self.abstain).sample(secret_rng(rng)))
+        return drawn if drawn < self.universe else BOTTOM

@@ -33,6 +33,7 @@ from privpac.agreement.rounding import query_records
 from privpac.agreement.tasks import Task
 from privpac.agreement.words import rate
 from privpac.bounds.agreement import (
+    CLEAR,
     lower_agreement_packing,
     lower_agreement_representation,
     users_histogram,
@@ -63,9 +64,6 @@ __all__ = ["AgreementTarget", "agreement_target", "shuffled_selection", "width_o
 Method = tuple[str, Callable[[int], Certificate], str, str]
 _RACES = ("threshold", "threshold-below", "stump", "point", "parity")
 _QUERIES = ("conjunction", "disjunction")
-_CLEAR = Fraction(3, 5)
-"""Up to this failure probability the analyzer's own test for a clear answer (at 1/20) passes whenever the certificate's events hold."""
-
 _POWER, _LAST_POWER = 10, 20
 _MAX_CODE = 1 << 12
 
@@ -121,6 +119,7 @@ class AgreementTarget:
             words.append(f"no accuracy is proved for {self.task.kind} by agreement: measure it on public people")
         if self.model is Model.LOCAL and self.delta > 0:
             words.append("local reports are pure: delta is not used")
+        words.append(f"where no two people agree a rule is released with probability at most {CLEAR}, else the public default")
         return "; ".join(words)
 
     def recommend(self, n_users: int | None, records_per_user: int) -> Choice:
@@ -166,17 +165,17 @@ class AgreementTarget:
     def _central(self) -> Certificate:
         if self.delta == 0:
             return _plurality(1 / vote_decay(self.epsilon, self.neighbours), self.task.learner.universe.size, self.beta)
-        return users_histogram(StableHistogram(self.epsilon, delta=self.delta, neighbours=self.neighbours).K, beta=self.beta)
+        return users_histogram(StableHistogram(self.epsilon, delta=self.delta, neighbours=self.neighbours).K, beta=self.beta, named=2)
 
     def _local(self) -> Certificate:
-        bits, keep, beta = self.task.learner.universe.bits, keep_probability(self.epsilon), min(self.beta, _CLEAR)
+        bits, keep, told = self.task.learner.universe.bits, keep_probability(self.epsilon), {"beta": self.beta, "clear": CLEAR}
         width = width_of_reports(bits)
         # The transform runs over all values of so many bits, rules or not.
-        return users_local(keep, 1 << bits, beta=beta) if width >= bits else users_local_chunks(keep, bits, width, beta=beta)
+        return users_local(keep, 1 << bits, **told) if width >= bits else users_local_chunks(keep, bits, width, **told)
 
     def _shuffle(self) -> Certificate:
         """For an epsilon so large that clients could not make the noise, a run with half of it, or a quarter, promises more and will do."""
-        universe, beta = self.task.learner.universe, min(self.beta, _CLEAR)
+        universe, beta = self.task.learner.universe, self.beta
         refused = InfeasibleError("no shuffled run is possible")
         for part in (1, 2, 4, 8):
             try:
@@ -290,7 +289,7 @@ def _race(task: Task, alpha: Fraction, beta: Fraction) -> Stability:
 
 @lru_cache(maxsize=256)
 def _plurality(base: Fraction, universe: int, beta: Fraction) -> Certificate:
-    return users_plurality(base, universe, beta=beta)
+    return users_plurality(base, universe, beta=beta, clear=CLEAR)
 
 
 @lru_cache(maxsize=256)
@@ -312,9 +311,9 @@ def _shuffled(epsilon: Fraction, delta: Fraction, beta: Fraction, size: int, bit
     while power <= _LAST_POWER:
         noise = _noise(epsilon, delta, 1 << power)
         if width == 0:
-            found = users_shuffle(noise.r, noise.p, size + 1, beta=beta)
+            found = users_shuffle(noise.r, noise.p, size + 1, beta=beta, clear=CLEAR)
         else:
-            found = users_shuffle_chunks(noise.r, noise.p, bits, width, beta=beta)
+            found = users_shuffle_chunks(noise.r, noise.p, bits, width, beta=beta, clear=CLEAR)
         if found.n_users is None:
             break
         if found.n_users <= 1 << power:

@@ -7,10 +7,13 @@ trust models count the same votes with more noise and have no exact law: their r
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,16 +30,14 @@ from privpac.learners.agreement import AgreementLearner, task_of
 from privpac.planning.agreed import AgreementTarget
 from privpac.planning.choose import DEFAULT_NOISE
 from privpac.planning.models import standard_population
-from privpac.planning.own_laws import listed, mean_excess
+from privpac.planning.own_laws import listed
 from privpac.planning.population import Population
-from privpac.planning.predict import Prediction
-from privpac.planning.simulated import keeps_promise, least_users
+from privpac.planning.simulated import MeanSimulation
 
 __all__ = ["AgreementSimulation", "agreement_simulations", "default_excess", "modelled_concept"]
 
-REPEATS = 2
 MOST_USERS, MOST_RECORDS = 1 << 10, 1 << 18
-_NAMED = 16
+_NAMED, SEEDS = 16, 8
 
 
 def agreement_simulations(target: AgreementTarget) -> list[Any]:
@@ -60,11 +61,16 @@ def agreement_simulations(target: AgreementTarget) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class AgreementSimulation:
+class AgreementSimulation(MeanSimulation):
     """Agreement on the standard model."""
 
     target: AgreementTarget
     law: str
+
+    first: ClassVar[int] = 2 * SEEDS
+    most_runs: ClassVar[int] = 16 * SEEDS
+    strata: ClassVar[int] = SEEDS
+    fine: ClassVar[int] = 8
 
     @property
     def method(self) -> str:
@@ -72,41 +78,50 @@ class AgreementSimulation:
 
     @property
     def model(self) -> str:
-        return f"{self.law} as the column says; mean of {REPEATS} public seeds and drawn data sets"
+        return f"{self.law} as the column says, under {SEEDS} fixed public seeds"
 
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
-        """Mean excess error over the law of the released rule, drawn people and public seeds."""
+    def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
+        """The mean excess error over the law of the released rule; every run has drawn people of its own."""
         if n_users > MOST_USERS or n_users * records_per_user > MOST_RECORDS:
             return None
-        return _mean_of(self, records_per_user, n_users, epsilon)
+        return lambda i: _excess(self.target, records_per_user, n_users, epsilon, i)
 
-    def users(self, records_per_user: int) -> int | None:
-        """About the least number of users at which the mean is at most alpha: doubling, then bisection up to one part in 8."""
-        enough = keeps_promise(self, records_per_user)
-        return least_users(enough, start=8, most=MOST_USERS, fine=8)
+    def between(self, records_per_user: int) -> tuple[int, int]:
+        return 8, MOST_USERS
 
 
-@lru_cache(maxsize=1024)
-def _mean_of(simulation: AgreementSimulation, m: int, n: int, epsilon: Fraction) -> Prediction | None:
-    target = simulation.target
+def _excess(target: AgreementTarget, m: int, n: int, epsilon: Fraction, i: int) -> float:
+    people, value, default = _modelled(target, m)
+    learner = AgreementLearner(people.concept, epsilon, delta=target.delta, neighbours=target.neighbours)
+    votes = Counter(number for number in _named(target, m, i, 1 << (n - 1).bit_length())[:n] if number is not None)
+    mean = 0.0
+    for cell, number in learner.selector(target.task).law(dict(votes)).as_finite().cells:
+        each = float(number.arb())
+        # Without a clear plurality the public default is released.
+        mean += each * (default if cell is BOTTOM else sum(map(value, cell)) if isinstance(cell, range) else value(cell))
+    return mean
+
+
+@lru_cache(maxsize=64)
+def _modelled(target: AgreementTarget, m: int) -> tuple[Population, Callable[[Any], float], float]:
     concept = modelled_concept(target)
     assert concept is not None
     people = standard_population(concept, records_per_user=m, noise=DEFAULT_NOISE)
     assert people is not None
-    found = []
-    for i in range(REPEATS):
-        seed = hashlib.sha256(b"privpac plan %d" % i).digest()
-        learner = AgreementLearner(people.concept, epsilon, delta=target.delta, neighbours=target.neighbours, seed=seed)
-        value, default = listed(learner, people), default_excess(people)
-        assert value is not None
+    value = listed(AgreementLearner(people.concept, target.epsilon), people)
+    assert value is not None
+    return people, value, default_excess(people)
 
-        def excess(item: Any, value: Any = value, default: float = default) -> float:
-            """Without a clear plurality the public default is released."""
-            return default if item is BOTTOM else float(value(item))
 
-        found.append(mean_excess(learner, people, people.draw(n, np.random.default_rng([7, i])), excess))
-    spread = float(np.std(found, ddof=1)) / REPEATS**0.5
-    return Prediction(float(np.mean(found)), spread, f"{people.name}; {n} users")
+@lru_cache(maxsize=1024)
+def _named(target: AgreementTarget, m: int, i: int, n: int) -> list[int | None]:
+    """The items of the first ``n`` people of run ``i``, under its public seed."""
+    people, task = _modelled(target, m)[0], target.task
+    seed = hashlib.sha256(b"privpac plan %d" % (i % SEEDS)).digest()
+    data: Any = people.growing((7, i))(n)
+    x, y = np.stack([data.codes[name] for name in data.codes], axis=1), data.labels.astype(np.int64)
+    named = (task.learner.item(x[a:b], y[a:b], seed) for a, b in pairwise(data.offsets.tolist()))
+    return [None if item is None else task.learner.universe.number(item) for item in named]
 
 
 def default_excess(people: Population) -> float:

@@ -221,7 +221,8 @@ def _predicted(people: Population, names: tuple[str, ...], epsilon: Fraction, ne
     chosen = 0 if kept else best
     compared = ", ".join(f"{name} {value:.4f}" for name, value in zip(names, means.tolist()))
     near = f"; {names[best]} is not clearly better" if kept else ""
-    return Choice(names[chosen], f"predicted excess error {compared} ({people.name}; {n} users){near}")
+    shared = f"means over {repeats} common data sets"
+    return Choice(names[chosen], f"predicted excess error {compared} ({people.name}; {n} users), {shared}{near}")
 
 
 def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, m: int) -> Choice:

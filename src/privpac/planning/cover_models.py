@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +38,11 @@ from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
 from privpac.planning.families import CountedTarget, GaussianTarget, SelectionTarget, family_cover
-from privpac.planning.predict import Prediction
-from privpac.planning.simulated import keeps_promise, least_users
+from privpac.planning.simulated import MeanSimulation
 
 __all__ = ["LawSimulation", "cover_simulations"]
 
 Floats64 = NDArray[np.float64]
-REPEATS = 3
 MOST_RECORDS, MOST_CANDIDATES, MOST_MEMBERS, MOST_VALUES = 1 << 18, 64, 1 << 18, 1 << 10
 QUICK_PAIRS, QUICK_NORMALS = 1 << 22, 1 << 19
 _USUAL = (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fraction(2, 5))
@@ -71,7 +69,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class LawSimulation:
+class LawSimulation(MeanSimulation):
     """One way of selecting a distribution, on one law."""
 
     method: str
@@ -82,46 +80,38 @@ class LawSimulation:
     """Whether it takes a moment only."""
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    @property
-    def repeats(self) -> int:
-        return REPEATS if self.quick else 2
+    first: ClassVar[int] = 4
+    most_runs: ClassVar[int] = 64
 
     @property
     def model(self) -> str:
-        return f"{self.law}, as many records per user as the column says; mean of {self.repeats} drawn data sets"
+        return f"{self.law}, as many records per user as the column says"
 
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
-        """Mean total variation; None where the people are too many to simulate, or the learner refuses these numbers."""
-        if n_users * records_per_user * getattr(self.target, "d", 1) > MOST_RECORDS:
+    def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
+        """None where the people are too many to simulate, or the learner refuses these numbers."""
+        m, asked = records_per_user, (records_per_user, epsilon)
+        if n_users * m * getattr(self.target, "d", 1) > MOST_RECORDS:
             return None
-        asked = records_per_user, n_users, epsilon
-        if asked not in self._made:
-            self._made[asked] = self._mean(*asked)
-        found: Prediction | None = self._made[asked]
-        return found
-
-    def _mean(self, m: int, n: int, epsilon: Fraction) -> Prediction | None:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
-                if (m, epsilon) not in self._made:
-                    self._made[m, epsilon] = self.prepare(self.target, m, epsilon)
-                ready: Ready = self._made[m, epsilon]
-                found = [ready.mean(n, m, np.random.default_rng([19, m, seed])) for seed in range(self.repeats)]
+            if asked not in self._made:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
+                    self._made[asked] = self.prepare(self.target, m, epsilon)
         except (ParameterError, TooLargeError):
             return None
-        return Prediction(float(np.mean(found)), float(np.std(found, ddof=1)) / len(found) ** 0.5, f"{self.model}; {n} users")
+        ready: Ready = self._made[asked]
+        return lambda i: ready.mean(n_users, m, np.random.default_rng([19, m, i]))
 
-    def users(self, records_per_user: int) -> int | None:
-        """About the least number of users at which the mean is at most alpha, up to one part in 16 (4 where that takes long)."""
-        enough = keeps_promise(self, records_per_user)
+    def limit(self, records_per_user: int, n_users: int) -> int:
+        return self.most_runs if self.quick else 8
+
+    def between(self, records_per_user: int) -> tuple[int, int]:
         known = next((certify for name, certify, _, _ in self.target.methods() if name == self.method), None)
         try:
             certified = None if known is None else known(records_per_user).n_users
         except (ParameterError, TooLargeError):
             certified = None
-        most = MOST_RECORDS // (records_per_user * getattr(self.target, "d", 1))
-        return None if most < 1 else least_users(enough, start=max(4, (certified or 64) // 32), most=most, fine=16 if self.quick else 4)
+        return max(4, (certified or 64) // 32), MOST_RECORDS // (records_per_user * getattr(self.target, "d", 1))
 
 
 def cover_simulations(target: Any) -> list[LawSimulation]:

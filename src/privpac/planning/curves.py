@@ -14,11 +14,11 @@ from typing import Any
 
 from privpac.errors import ParameterError
 from privpac.planning.families import FamilyTarget
-from privpac.planning.inverse import InversePlan
-from privpac.planning.outlook import Simulation, enough_for, epsilon_found, measure_of, rows_of, simulable, simulations
+from privpac.planning.inverse import InversePlan, least_for
+from privpac.planning.outlook import enough_for, epsilon_found, measure_of, rows_of, simulable, simulations
 from privpac.planning.plan import MAX_EPSILON, STANDARD_RECORDS, Plan, plan_target
-from privpac.planning.predict import Prediction
 from privpac.planning.rule_models import MOST_RECORDS
+from privpac.planning.simulated import MeanSimulation, Prediction
 from privpac.planning.trees import TreeTarget
 
 __all__ = ["Curves"]
@@ -124,14 +124,29 @@ class Curves:
         rows = rows_of(self.planned.rows, self.method) if isinstance(self.planned, InversePlan) else []
         return min((row.values[self.place] for row in rows if row.values[self.place] is not None), default=None)
 
-    def certified_alpha(self, n: int) -> Fraction | None:
-        """The least alpha of the curve that is certified for so many users of the recommended method."""
-        return min((alpha for alpha, plan in self.by_alpha if (enough_for(plan, self.method) or n + 1) <= n), default=None)
+    def certified_alpha(self, n: int, m: int) -> Fraction | None:
+        """The least alpha that is certified for exactly so many users of the recommended method: what an inverse plan says of them."""
+        if n == self.n_users and m == self.records and getattr(self.planned, "quantity", "") == "alpha":
+            return self.promised
+        rows = {row.method for row in rows_of(self.planned.rows, self.method)}
+        return least_for(self.target, rows, quantity="alpha", n_users=n, records=m, setting=self._asked.setting)
+
+    def number(self, kind: str) -> str | None:
+        """The "lower bound" of the plan's setting, or what is "predicted" of the recommended method, as printed; None if there is none."""
+        own = {row.method for row in rows_of(self.planned.rows, self.method)}
+        if kind == "predicted":
+            rows = [row for row in self.planned.predicted if row.method in own]
+        else:
+            clean = "realizable" if self.method == "realizable" else "agnostic"
+            bounds = [row for row in self.planned.rows if row.kind == kind]
+            rows = [row for row in bounds if clean in row.method] or bounds[:1]
+        cells = [row.cells()[self.place] for row in rows[:1]]
+        return next((cell for cell in cells if cell != "-"), None)
 
     # Predictions
 
     @cached_property
-    def simulation(self) -> Simulation | None:
+    def simulation(self) -> MeanSimulation | None:
         """The recommended method on its model; None where it cannot be simulated."""
         wanted = {row.method for row in rows_of(self.planned.rows, self.method)}
         return next((found for found in simulations(self.target, self._asked.setting) if found.method in wanted), None)

@@ -5,9 +5,9 @@ family         must be given                                   methods
 =============  ==============================================  ==========================================================================
 ``selection``  ``k`` candidates (or ``candidates``,            hypothesis selection
                ``domains``)
-``discrete``   ``k`` values (or ``domain``)                    selection from a cover, noisy counts
-``product``    ``d`` columns of ``k`` values (or ``sizes``)    selection from a cover, noisy counts
-``histogram``  ``k`` bins (``d`` columns, or ``sizes``)        noisy counts
+``discrete``   ``k`` values (or ``domain``)                    selection from a cover, noisy averages, noisy counts
+``product``    ``d`` columns of ``k`` values (or ``sizes``)    selection from a cover, noisy averages, noisy counts
+``histogram``  ``k`` bins (``d`` columns, or ``sizes``)        noisy averages, noisy counts
 ``gaussian``   ``radius`` (``d``, ``variance``,                coarse to fine (known variance), selection from a cover
                ``max_variance``)
 =============  ==============================================  ==========================================================================
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from scipy.special import ndtri
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.counts import certify_counts
+from privpac.bounds.counts import certify_averages, certify_counts
 from privpac.bounds.lower import lower_discrete, lower_gauss_mean
 from privpac.bounds.lower_candidates import lower_selection
 from privpac.data import Domain, Floats, Integers
@@ -94,8 +94,11 @@ class FamilyTarget(ABC):
     def _with_lower(self, rows: list[Method], name: str, lower: Callable[[int], Certificate]) -> list[Method]:
         return rows if self.delta > 0 else [*rows, (name, lower, "", "lower bound")]
 
-    def _counts(self, sizes: tuple[int, ...]) -> Method:
-        return ("clipped histogram, one stage", lambda m: certify_counts(sizes, records_per_user=m, **self._goal), "", "certified")
+    def _counts(self, sizes: tuple[int, ...]) -> list[Method]:
+        return [
+            ("averaged histogram", lambda m: certify_averages(sizes, **self._goal), "", "certified"),
+            ("clipped histogram, one stage", lambda m: certify_counts(sizes, records_per_user=m, **self._goal), "", "certified"),
+        ]
 
 
 # Selection
@@ -171,7 +174,7 @@ class CountedTarget(FamilyTarget):
 
     def methods(self, setting: str | None = None) -> list[Method]:
         rows: list[Method] = [] if self.described is None else [("selection from a cover", self.cover, "", "certified")]
-        return self._with_lower([*rows, self._counts(self.sizes)], "any private learner", self.lower)
+        return self._with_lower([*rows, *self._counts(self.sizes)], "any private learner", self.lower)
 
     @property
     def shown(self) -> dict[str, str]:
@@ -185,6 +188,7 @@ class CountedTarget(FamilyTarget):
     def note(self) -> str:
         words = [super().note] if super().note else []
         words.append("histograms in two stages have no certificate; the number is for stages=1")
+        words.append("averaging needs no cap and lets people differ; where all hold equally many records it errs as counting does")
         if len(self.sizes) > 1 and self.delta == 0:
             words.append("the lower bound is that of one column alone: more is known only up to constants")
         return "; ".join(words)
@@ -270,9 +274,12 @@ class GaussianTarget(FamilyTarget):
         return "; ".join(words)
 
     def coarse(self, m: int) -> Certificate:
-        law = self.law
-        learner = CoarseToFineMean(self.epsilon, records_per_user=m, neighbours=self.neighbours, radius=law.radius, variance=law.variance)
-        return certify_mean(learner, alpha=self.alpha, beta=self.beta, dimension=self.d)
+        """The best of all declarations that people with ``m`` records fulfil: finer units have more cells to choose from.
+
+        ``records_per_user`` of the certificate is the one to declare.
+        """
+        found = [_coarse(self, told) for told in _declared(m)]
+        return min(found, key=lambda c: math.inf if c.n_users is None else c.n_users)
 
     def cover(self, m: int) -> Certificate:
         domains = tuple((f"x{i}", Floats()) for i in range(self.d))
@@ -288,6 +295,19 @@ class GaussianTarget(FamilyTarget):
         if reach < needed:
             raise InfeasibleError(f"the bound is for means within {needed:.3g} deviations of 0; the radius is {reach:.3g} of them")
         return lower_gauss_mean(self.d, alpha=self.alpha, records_per_user=m, **self._hard)
+
+
+@lru_cache(maxsize=4096)
+def _coarse(target: GaussianTarget, m: int) -> Certificate:
+    law, alpha, beta = target.law, target.alpha, target.beta
+    learner = CoarseToFineMean(target.epsilon, records_per_user=m, neighbours=target.neighbours, radius=law.radius, variance=law.variance)
+    return certify_mean(learner, alpha=alpha, beta=beta, dimension=target.d)
+
+
+def _declared(m: int) -> list[int]:
+    """Numbers of up to three binary digits, at most ``m``, the largest first: one list for all ``m``, so more records never harm."""
+    found = {1, 2, 3} | {digits << shift for shift in range(m.bit_length()) for digits in (4, 5, 6, 7)}
+    return sorted((told for told in found if told <= m), reverse=True)
 
 
 # Reading a request
@@ -314,7 +334,7 @@ def family_target(
 
     >>> target = family_target("discrete", epsilon=1, alpha="0.1", k=4)
     >>> [(name, certify(16).n_users) for name, certify, _, _ in target.methods()]
-    [('selection from a cover', 695), ('clipped histogram, one stage', 137), ('any private learner', 3)]
+    [('selection from a cover', 695), ('averaged histogram', 471), ('clipped histogram, one stage', 137), ('any private learner', 3)]
     """
     if not isinstance(family, str) or family not in (*FAMILY_TARGETS, "median"):
         raise ParameterError(f"family must be one of {', '.join(FAMILY_TARGETS)}, median, got {str(family)[:40]!r}")

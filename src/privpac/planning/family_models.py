@@ -1,38 +1,40 @@
 """What learners of distributions are predicted to do on a stated law: mean total variation over simulated people.
 
-Noisy counts and coarse-to-fine means have no finite law, so the learners themselves run, with the system's randomness: predictions repeat
-up to their Monte-Carlo error only.  Stated laws: all values of every column equally likely; normal with the mean half-way to the public
+Noisy counts and coarse-to-fine means have no finite law, so their steps are drawn: people and noise of the learners' own public numbers, in
+double precision, with public seeds.  Stated laws: all values of every column equally likely; normal with the mean half-way to the public
 radius.  Selection has an exact law (:mod:`privpac.planning.cover_models`).
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from privpac.data import Floats, Integers, UserData
-from privpac.distributions.histogram import ClippedHistogram
+from privpac.bounds.counts import LEVELS
+from privpac.distributions.coarse import TAU, Quantities, cell_scores, fine_budget
 from privpac.distributions.means import CoarseToFineMean
-from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
+from privpac.guarantee import Neighbours
 from privpac.planning.cover_models import cover_simulations
 from privpac.planning.families import CountedTarget, GaussianTarget
-from privpac.planning.predict import Prediction
-from privpac.planning.simulated import keeps_promise, least_users
+from privpac.planning.simulated import MeanSimulation
 
 __all__ = ["FamilySimulation", "family_simulations"]
 
-REPEATS = 4
-MOST_RECORDS, MOST_VALUES, MOST_COLUMNS = 1 << 18, 1 << 12, 64
+Floats64 = NDArray[np.float64]
+Runner = Callable[[Any, int, int, Fraction], Callable[[int], float]]
+MOST_VALUES, MOST_COLUMNS = 1 << 12, 64
+MOST_USERS = 1 << 20
 MOST_CELLS = 1 << 16
+_MOST_DRAWN, _MOST_BRANCHES = 1 << 18, 1 << 10
 
 
 def family_simulations(target: Any) -> list[Any]:
@@ -40,7 +42,7 @@ def family_simulations(target: Any) -> list[Any]:
 
     >>> from privpac.planning.families import family_target
     >>> [made.method for made in family_simulations(family_target("histogram", epsilon=1, k=10))]
-    ['clipped histogram, one stage']
+    ['averaged histogram', 'clipped histogram, one stage']
     """
     return [*cover_simulations(target), *_runs(target)]
 
@@ -51,7 +53,10 @@ def _runs(target: Any) -> list[FamilySimulation]:
         many = "" if len(target.sizes) == 1 else " of every column"
         summed = "" if math.prod(target.sizes) <= MOST_CELLS else " (the sum over the columns, which is at least that of the whole)"
         law = f"all {' x '.join(map(str, dict.fromkeys(target.sizes)))} values{many} equally likely{summed}"
-        return [FamilySimulation("clipped histogram, one stage", law, target, _counted)]
+        return [
+            FamilySimulation("averaged histogram", law, target, _averaged),
+            FamilySimulation("clipped histogram, one stage", law, target, _counted),
+        ]
     if isinstance(target, GaussianTarget) and target.law.max_variance is None and target.d <= MOST_COLUMNS:
         law = f"normal with variance {float(rational(target.law.variance)):g}, the mean half-way to the radius"
         return [FamilySimulation("coarse-to-fine mean", law, target, _normal)]
@@ -59,79 +64,121 @@ def _runs(target: Any) -> list[FamilySimulation]:
 
 
 @dataclass(frozen=True)
-class FamilySimulation:
+class FamilySimulation(MeanSimulation):
     """One learner on one law."""
 
     method: str
     law: str
     target: Any
-    run: Callable[[Any, int, int, Fraction, int], float]
+    steps: Runner
+
+    first: ClassVar[int] = 16
+    most_runs: ClassVar[int] = 2048
 
     @property
     def model(self) -> str:
-        return f"{self.law}, as many records per user as the column says; mean of {REPEATS} drawn data sets and runs"
+        return f"{self.law}, as many records per user as the column says"
+
+    def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
+        """None where the people are too many to simulate, or the learner refuses these numbers."""
+        if n_users > self._most:
+            return None
+        try:
+            return self.steps(self.target, records_per_user, n_users, epsilon)
+        except (ParameterError, TooLargeError):
+            return None
 
     @property
-    def columns(self) -> int:
-        return len(self.target.sizes) if isinstance(self.target, CountedTarget) else int(self.target.d)
+    def _most(self) -> int:
+        """Counts are drawn at once, normal people one by one."""
+        return MOST_USERS if isinstance(self.target, CountedTarget) else _MOST_DRAWN // int(self.target.d)
 
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
-        """Mean total variation; None where the people are too many to simulate, or the learner refuses these numbers."""
-        if n_users * records_per_user * self.columns > MOST_RECORDS:
-            return None
-        return _mean_of(self, records_per_user, n_users, epsilon)
-
-    def users(self, records_per_user: int) -> int | None:
-        """About the least number of users at which the mean is at most alpha, up to one part in 16."""
-        enough = keeps_promise(self, records_per_user)
-        most = MOST_RECORDS // (records_per_user * self.columns)
+    def between(self, records_per_user: int) -> tuple[int, int]:
         certify = next(certify for name, certify, _, _ in self.target.methods() if name == self.method)
         try:
             certified = certify(records_per_user).n_users
         except (ParameterError, TooLargeError):
             certified = None
-        return None if most < 1 else least_users(enough, start=max(2, (certified or 64) // 8), most=most)
+        return max(2, (certified or 64) // 8), self._most
 
 
-@lru_cache(maxsize=1024)
-def _mean_of(simulation: FamilySimulation, m: int, n: int, epsilon: Fraction) -> Prediction | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
-            found = [simulation.run(simulation.target, m, n, epsilon, seed) for seed in range(REPEATS)]
-    except (ParameterError, TooLargeError):
-        return None
-    return Prediction(float(np.mean(found)), float(np.std(found, ddof=1)) / REPEATS**0.5, f"{simulation.law}; {n} users with {m} records")
+def _laplace(rng: np.random.Generator, rate: float, size: Any) -> NDArray[Any]:
+    """Discrete Laplace noise."""
+    kept = -math.expm1(-rate)
+    return np.asarray(rng.geometric(kept, size) - rng.geometric(kept, size))
 
 
-def _people(values: Any, n: int, m: int, domain: Any) -> UserData:
-    names = [f"x{i}" for i in range(values.shape[1])]
-    return UserData.from_arrays(values, None, np.repeat(np.arange(n), m), features=dict.fromkeys(names, domain))
+# Counts
 
 
-def _counted(target: Any, m: int, n: int, epsilon: Fraction, seed: int) -> float:
-    sizes = target.sizes
-    rng = np.random.default_rng([sizes[0], m, seed])
-    values = np.stack([rng.integers(0, k, n * m) for k in sizes], axis=1)
-    domains = {f"x{i}": Integers(0, k - 1) for i, k in enumerate(sizes)}
-    people = UserData.from_arrays(values, None, np.repeat(np.arange(n), m), features=domains)
-    learner = ClippedHistogram(epsilon, max_records=m, stages=1, neighbours=target.neighbours)
-    learned: Any = learner.learn(people).hypothesis
-    columns = [np.array(part.probabilities, dtype=np.float64) for part in getattr(learned, "parts", (learned,))]
-    if math.prod(sizes) > MOST_CELLS:
-        return sum(float(np.abs(masses - 1 / len(masses)).sum() / 2) for masses in columns)
-    joint = np.ones(1)
-    for masses in columns:
-        joint = np.multiply.outer(joint, masses).ravel()
-    return float(np.abs(joint - 1 / len(joint)).sum() / 2)
+def _counted(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
+    return _masses(target, m, n, epsilon, m)
 
 
-def _normal(target: Any, m: int, n: int, epsilon: Fraction, seed: int) -> float:
-    law, d = target.law, target.d
-    deviation, radius = math.sqrt(rational(law.variance)), float(rational(law.radius))
-    centre = np.full(d, radius / 2 / math.sqrt(d))
-    values = np.random.default_rng([d, m, seed]).normal(centre, deviation, (n * m, d))
+def _averaged(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
+    """Everybody has as many records: the sums are the counts in finer units."""
+    return _masses(target, m, n, epsilon, LEVELS)
+
+
+def _masses(target: Any, m: int, n: int, epsilon: Fraction, weight: int) -> Callable[[int], float]:
+    sizes, factor = target.sizes, 1 if target.neighbours is Neighbours.ADD_REMOVE else 2
+    rate = float(epsilon) / (len(sizes) * factor * weight)
+
+    def distance(i: int) -> float:
+        rng, columns = np.random.default_rng([41, m, i]), []
+        for k in sizes:
+            sums = rng.multinomial(n * m, np.full(k, 1 / k)) * (weight / m)
+            kept = np.maximum(sums + _laplace(rng, rate, k), 0)
+            columns.append(kept / kept.sum() if kept.any() else np.full(k, 1 / k))
+        if math.prod(sizes) > MOST_CELLS:
+            return sum(float(np.abs(masses - 1 / len(masses)).sum() / 2) for masses in columns)
+        joint: Floats64 = np.ones(1)
+        for masses in columns:
+            joint = np.multiply.outer(joint, masses).ravel()
+        return float(np.abs(joint - 1 / len(joint)).sum() / 2)
+
+    return distance
+
+
+# Means
+
+
+def _normal(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
+    law, d = target.law, int(target.d)
     learner = CoarseToFineMean(epsilon, records_per_user=m, neighbours=target.neighbours, radius=law.radius, variance=law.variance)
-    learned: Any = learner.learn(_people(values, n, m, Floats())).hypothesis
-    away = float(np.linalg.norm(np.array([float(mean) for mean in learned.mean]) - centre)) / deviation
-    return float(2 * ndtr(away / 2) - 1)
+    axis, relation, shares = learner.axis, Neighbours(target.neighbours), learner.shares
+    factor, deviation = 1 if relation is Neighbours.ADD_REMOVE else 2, math.sqrt(rational(law.variance))
+    centre = float(rational(law.radius)) / 2 / math.sqrt(d)
+    coarse, fine = epsilon * shares[0] / d, epsilon * shares[1] / d
+    first, last = axis.limits
+
+    def cells(rng: np.random.Generator, y: NDArray[np.int64]) -> tuple[Floats64, Floats64]:
+        """The exact law of the first step: a center in every block of cells that count alike, and its chance."""
+        if axis.idle:
+            return np.array([float(axis.window[0])]), np.ones(1)
+        places, scores = cell_scores(Quantities(y, n), axis.cell, first, last)
+        lengths = np.diff(np.append(places, last - first + 1)).astype(np.float64)
+        logs = np.log(lengths) - float(coarse) / factor * (scores - scores.min())
+        chance = np.exp(logs - logs.max())
+        kept = chance > 1e-6 * chance.sum()
+        chosen = first + places[kept] + np.floor(rng.random(int(kept.sum())) * lengths[kept])
+        return chosen * axis.cell + axis.cell // 2, chance[kept] / chance[kept].sum()
+
+    tau = axis.window[1] if axis.idle else TAU
+    rate = float(fine_budget(axis, (coarse, fine))) / (factor * tau)
+
+    def distance(i: int) -> float:
+        rng, away, likely = np.random.default_rng([43, m, d, i]), np.zeros(1), np.ones(1)
+        count = n if not shares[2] else max(1, n + int(_laplace(rng, float(epsilon * shares[2]), ())))
+        for _ in range(d):
+            y = axis.steps(rng.normal(centre, deviation / math.sqrt(m), n))
+            centers, chance = cells(rng, y)
+            sums = np.clip(y[None, :] - centers[:, None], -tau, tau).sum(axis=1) + _laplace(rng, rate, ())
+            value = np.clip(axis.unit * (centers + sums / count), axis.lo, axis.hi)
+            away, likely = np.add.outer(away, (value - centre) ** 2).ravel(), np.multiply.outer(likely, chance).ravel()
+            if len(away) > _MOST_BRANCHES:  # one of them, by its chance
+                one = rng.choice(len(away), p=likely / likely.sum())
+                away, likely = away[one : one + 1], np.ones(1)
+        return float(np.sum(likely * (2 * ndtr(np.sqrt(away) / deviation / 2) - 1)))
+
+    return distance

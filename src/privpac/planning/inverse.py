@@ -1,14 +1,15 @@
 """The other way round: what can be promised with so many users, and which epsilon does it take?
 
 For every method the least ``alpha`` (or ``epsilon``) at which its certified number of users is at most the number there is, found by
-bisection on a logarithmic grid and rounded up to three digits; for the lower bound the value below which no private learner can promise
+bisection on a logarithmic grid and rounded up to three digits.  A promise is checked with exactly the number of users asked for, with the
+parameters that the learner has then; for the lower bound the value below which no private learner can promise
 anything with so few users, rounded down.  Pure functions of public numbers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +26,7 @@ from privpac.planning.tables import Shown, found_row, share
 if TYPE_CHECKING:
     from privpac.planning.population import Population
 
-__all__ = ["InversePlan", "InverseRow", "invert", "least_alpha", "least_epsilon"]
+__all__ = ["InversePlan", "InverseRow", "invert", "least_alpha", "least_epsilon", "least_for"]
 
 _COARSE, _FINE = 16, 256
 _TINY = Fraction(1, 10**6)
@@ -36,21 +37,28 @@ _RANGES = {"alpha": (1e-4, 0.9), "epsilon": (1e-3, float(MAX_EPSILON))}
 class InverseRow:
     """One method: the least value for each number of records per user; None where nothing is certified.
 
-    ``kind`` as in :class:`PlanRow`; a predicted row names its model in ``assumption``.
+    ``kind``, ``states`` and ``standard_error`` as in :class:`PlanRow`; a predicted row names its model in ``assumption``.
     """
 
     method: str
     kind: str
     values: tuple[Fraction | None, ...]
     assumption: str = ""
+    note: str = ""
+    states: str = ""
+    standard_error: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         values = [None if v is None else float(v) for v in self.values]
-        return {"method": self.method, "kind": self.kind, "assumption": self.assumption, "values": values}
+        shown = {"method": self.method, "kind": self.kind, "assumption": self.assumption, "values": values}
+        if self.standard_error is None:
+            return shown
+        return {**shown, "note": self.note, "states": self.states, "standard_error": self.standard_error}
 
     def words(self) -> str:
         """What the row rests on, in a line."""
-        return f"{self.method}: assumes {self.assumption}" if self.assumption else self.method
+        said = [*([f"assumes {self.assumption}"] if self.assumption else []), *([self.note] if self.note else [])]
+        return f"{self.method}: {'; '.join(said)}" if said else self.method
 
     def cells(self) -> list[str]:
         """The numbers as they are printed."""
@@ -147,7 +155,8 @@ def invert(
 ) -> InversePlan:
     """The least ``alpha`` or ``epsilon`` of any target (see :func:`plan_target`) for ``n_users`` users, method by method.
 
-    A target whose certificates are dear may have a field ``within``: a number of users of which only is asked whether they are enough.
+    A target whose learners follow the number of users, or whose certificates are dear, has a field ``within``: only whether exactly so many
+    users are enough is then asked.
     """
     if quantity not in _RANGES:
         raise ParameterError(f"quantity must be 'alpha' or 'epsilon', got {quantity!r}")
@@ -167,6 +176,21 @@ def invert(
             values.append(value)
         rows.append(InverseRow(method, kind, tuple(values), "".join([*assumed, also]) if assumed else ""))
     return InversePlan(quantity, dict(shown), records, tuple(rows), Asked(target, setting, n))
+
+
+def least_for(target: Any, methods: Collection[str], *, quantity: str, n_users: int, records: int, setting: str | None) -> Fraction | None:
+    """The least value that some of these methods certify for exactly ``n_users`` users: what an inverse plan says of them."""
+    probe = replace(target, within=n_users) if hasattr(target, "within") else target
+    found = []
+    for place, (method, _, _, _) in enumerate(target.methods(setting)):
+        if method in methods:
+
+            def certify(value: Fraction, m: int, place: int = place) -> Certificate:
+                certificate: Certificate = replace(probe, **{quantity: value}).methods(setting)[place][1](m)
+                return certificate
+
+            found.append(_least(certify, records, n_users, quantity, _COARSE // 2, lower=False)[0])
+    return min((value for value in found if value is not None), default=None)
 
 
 def _least(

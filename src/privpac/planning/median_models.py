@@ -2,17 +2,18 @@
 
 One number per user, uniform over the domain.  An answer with a share ``a`` of the numbers at most it, and ``b`` at least it, misses by
 ``max(0, 1/2 - min(a, b))``; no answer by 1/2.  The exponential mechanism has an exact law over blocks, and its mean is a sum in double
-precision over drawn people of fixed seeds.  Hidden walks run, with the system's randomness: they repeat up to their Monte-Carlo error.
+precision over drawn people of fixed seeds.  Hidden walks run, with the coins of the model.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +24,10 @@ from privpac.law.blocks import BlockLaw
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.planning.other_targets import MedianTarget
 from privpac.planning.population import law_blocks
-from privpac.planning.predict import Prediction
-from privpac.planning.simulated import keeps_promise, least_users
+from privpac.planning.simulated import MeanSimulation, ModelRng
 
 __all__ = ["MedianSimulation", "median_simulations"]
 
-REPEATS, RUNS = 6, 3
 MOST_USERS = 1 << 13
 MOST_BITS = 1 << 10
 """Numbers whose logarithms are doubles; longer ones are not simulated."""
@@ -48,46 +47,49 @@ def median_simulations(target: MedianTarget) -> list[MedianSimulation]:
 
 
 @dataclass(frozen=True)
-class MedianSimulation:
+class MedianSimulation(MeanSimulation):
     """One mechanism on uniform numbers."""
 
     target: MedianTarget
     method: str
     levels: int | str
 
+    fine: ClassVar[int] = 32
+
     @property
     def model(self) -> str:
-        return f"numbers uniform over the domain, one per user; mean of {REPEATS} drawn data sets ({RUNS} runs where walks are hidden)"
+        return "numbers uniform over the domain, one per user"
 
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
-        """The mean share of ranks; None where the people are too many, or the mechanism refuses these numbers."""
-        return _mean_of(self, n_users, epsilon) if n_users <= MOST_USERS else None
+    def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
+        """None where the people are too many, or the mechanism refuses these numbers."""
+        target = self.target
+        try:
+            point = _point(target, self.levels, n_users, epsilon) if n_users <= MOST_USERS else None
+        except (ParameterError, TooLargeError):
+            return None
+        return None if point is None else lambda i: _missed(point, _numbers(target.top, n_users, i), i)
 
-    def users(self, records_per_user: int) -> int | None:
-        """About the least number of users at which the mean is at most alpha, whatever the number of records."""
-        return _least(self)
+    def limit(self, records_per_user: int, n_users: int) -> int:
+        return self.most_runs if not self.levels else 64
+
+    def between(self, records_per_user: int) -> tuple[int, int]:
+        return max(2, int(self.target.window(self.levels) / 2)), MOST_USERS
+
+    def found(self, records_per_user: int) -> tuple[int | None, float]:
+        """Whatever the number of records."""
+        return _found(self)
 
 
 @lru_cache(maxsize=64)
-def _least(simulation: MedianSimulation) -> int | None:
-    target = simulation.target
-    enough = keeps_promise(simulation, 1)
-    return least_users(enough, start=max(2, int(target.window(simulation.levels) / 2)), most=MOST_USERS, fine=32)
+def _found(simulation: MedianSimulation) -> tuple[int | None, float]:
+    return super(MedianSimulation, simulation).found(1)
 
 
-@lru_cache(maxsize=1024)
-def _mean_of(simulation: MedianSimulation, n: int, epsilon: Fraction) -> Prediction | None:
-    target = simulation.target
-    delta = target.delta if simulation.levels else 0
+def _point(target: MedianTarget, levels: int | str, n: int, epsilon: Fraction) -> InteriorPoint:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
-        try:
-            point = InteriorPoint.median(epsilon, delta, n_users=n, top=target.top, beta=target.beta, levels=simulation.levels)
-        except (ParameterError, TooLargeError):
-            return None
-        repeats = RUNS if point.reductions else REPEATS
-        found = [_missed(point, _numbers(target.top, n, seed)) for seed in range(repeats)]
-    return Prediction(float(np.mean(found)), float(np.std(found, ddof=1)) / repeats**0.5, f"{simulation.model}; {n} users")
+        delta = target.delta if levels else 0
+        return InteriorPoint.median(epsilon, delta, n_users=n, top=target.top, beta=target.beta, levels=levels)
 
 
 def _numbers(top: int, n: int, seed: int) -> list[int]:
@@ -97,10 +99,12 @@ def _numbers(top: int, n: int, seed: int) -> list[int]:
     return [int.from_bytes(drawn[i * size : (i + 1) * size], "little") % (top + 1) for i in range(n)]
 
 
-def _missed(point: InteriorPoint, numbers: list[int]) -> float:
-    """The mean share of ranks by which the answer misses the middle."""
+def _missed(point: InteriorPoint, numbers: list[int], i: int) -> float:
+    """The mean share of ranks by which the answer misses the middle, in run ``i``."""
     if point.reductions:
-        answer = point.sample(numbers)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
+            answer = point.sample(numbers, ModelRng(29, i))
         return 0.5 if isinstance(answer, Bottom) else float(_shares(sorted(numbers), [answer])[0])
     law = point.law(numbers)
     assert isinstance(law, BlockLaw)

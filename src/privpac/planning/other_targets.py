@@ -7,7 +7,7 @@ assumed about the numbers.  *Lower bound*: if all users hold the same number, on
 exclude each other.
 
 *Rules.* Certificates that exist beside those of :mod:`privpac.planning.target`: the transformation of a realizable into an agnostic
-learner (one record per user counts), and the search for a cut by private medians.  Neither has needed fewer users than selection so far.
+learner, and the search for a cut by private medians.  Neither has needed fewer users than selection so far.
 
 Not here, because nothing is certified: answers by votes (``plan_service`` estimates their error), trimmed and friendly means (their
 accuracy rests on a declared width), and the transformations of item-level algorithms (``choose_transform`` predicts).
@@ -28,6 +28,7 @@ from privpac.bounds.certificate import Certificate
 from privpac.bounds.lower import lower_packing
 from privpac.bounds.reduction_utility import certify_reduction, selection_error
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain
 from privpac.errors import ParameterError
@@ -39,9 +40,6 @@ from privpac.planning.plan import MAX_EPSILON
 __all__ = ["MedianTarget", "OtherRulesTarget", "median_target", "other_rules_target"]
 
 Method = tuple[str, Callable[[int], Certificate], str, str]
-_INNER: tuple[Rational, ...] = ("1/4",)
-"""The inner epsilon of the reduction that the full search mostly chooses, at an eighth of its work."""
-
 _MOST_TASKS = 1 << 999
 
 
@@ -172,7 +170,7 @@ class OtherRulesTarget:
 
 @lru_cache(maxsize=64)
 def _reduced(target: OtherRulesTarget) -> Certificate:
-    """The same for every number of records: one record per user counts."""
+    """The same for every number of records: the learner's default, which rounds a user's losses to steps."""
     concept = target.concept
     return certify_reduction(
         alpha=target.alpha,
@@ -180,7 +178,7 @@ def _reduced(target: OtherRulesTarget) -> Certificate:
         epsilon=target.epsilon,
         log_growth=lambda n: math.log(concept.growth(n)),
         inner_error=selection_error(concept.log_size, target.neighbours),
-        inner_epsilons=_INNER,
+        levels=DEFAULT_LEVELS,
         neighbours=target.neighbours,
     )
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 from privpac.concepts.intervals import Intervals
 from privpac.concepts.points import Points
@@ -27,12 +27,11 @@ from privpac.planning.family_models import family_simulations
 from privpac.planning.inverse import InversePlan, InverseRow
 from privpac.planning.other_targets import MedianTarget
 from privpac.planning.plan import Plan, PlanRow
-from privpac.planning.predict import Prediction
 from privpac.planning.rule_models import MOST_RECORDS, ROWS, rule_simulations
+from privpac.planning.simulated import SETTLED, MeanSimulation
 from privpac.planning.target import Target
 
 __all__ = [
-    "Simulation",
     "better_certificate",
     "enough_for",
     "measure_of",
@@ -46,25 +45,14 @@ __all__ = [
 
 _SOME = 100
 """People to compare methods on where nothing is certified for any number of them."""
+CLEARLY = 1.25
+"""So many times the users of another method are within what a simulation of a few data sets can tell apart."""
 _SIMULATED = "mean {} on one simulated model, {}"
+_MEAN, _CAPPED = "mean {} at most alpha", "runs ended at their public number: the standard error is {:.0%}, not {:.0%}"
 _EPSILONS = (1e-3, 100.0)
 _SMALL = 1 << 12
 """Classes up to this size are simulated without being asked."""
 _STEPS = 7
-
-
-class Simulation(Protocol):
-    """Predictions for one method on one stated model."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def model(self) -> str: ...
-    def users(self, records_per_user: int) -> int | None:
-        """Users at which the mean excess error is at most the target's alpha; None where that is out of reach."""
-
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
-        """The mean excess error of so many users."""
 
 
 # The recommendation
@@ -78,7 +66,14 @@ def recommend(plan: Plan | InversePlan) -> Choice | None:
     m, target, users = plan.records_per_user[place], plan.asked.target, plan.asked.n_users
     if isinstance(target, Target):
         asked = target if isinstance(plan, Plan) or plan.quantity == "alpha" else replace(target, epsilon=epsilon_found(plan, place))
-        return _choice(asked, plan.asked.setting, users or _certified_users(plan, place), m)
+        if users is not None or not _by_numbers(asked, plan.asked.setting, m):
+            return _choice(asked, plan.asked.setting, users, m)
+        typical = _typical(plan, place) if isinstance(plan, Plan) and target.population is None and quick(plan) else None
+        if typical is not None:
+            return typical
+        stands, where = _standing(plan, place)
+        choice = _choice(asked, plan.asked.setting, stands, m)
+        return choice if stands is None else replace(choice, reason=f"{choice.reason}; {where}")
     if hasattr(target, "recommend"):
         found: Choice = target.recommend(users, m)
         return found
@@ -126,11 +121,43 @@ def _choice(target: Target, setting: str | None, users: int | None, m: int) -> C
     )
 
 
-def _certified_users(plan: Plan | InversePlan, place: int) -> int | None:
-    if isinstance(plan, InversePlan):
-        return plan.asked.n_users if plan.asked else None
-    asked = plan.asked
-    return enough_for(plan, "realizable" if asked is not None and asked.setting == "realizable" else "voices", place)
+def _by_numbers(target: Target, setting: str | None, m: int) -> bool:
+    """Whether the choice between methods takes a number of users."""
+    return target.population is not None or (setting != "realizable" and (m > 1 or target.users == "heavy"))
+
+
+def _typical(plan: Plan, place: int) -> Choice | None:
+    """The method with the fewest typical users, as the plan shows them; the default unless another needs clearly fewer."""
+    shown = {row.method: row.n_users[place] for row in plan.predicted}
+    found = {method: n for method in ("voices", "regret", "mean") if (n := shown.get(ROWS[method])) is not None}
+    if not found or plan.asked is None:
+        return None
+    best = min(found, key=lambda method: found[method])
+    kept = "voices" in found and found["voices"] <= CLEARLY * found[best]
+    said = ", ".join(f"{method} {n:,}" for method, n in found.items())
+    near = f"; {best} does not need clearly fewer" if kept and best != "voices" else ""
+    model = next(row.assumption for row in plan.predicted if row.method == ROWS[best])
+    goal = f"{measure_of(plan.asked.target)} {float(plan.asked.target.alpha):g}"
+    return Choice("voices" if kept else best, f"predicted users for {goal}: {said} ({model}){near}")
+
+
+def _standing(plan: Plan | InversePlan, place: int) -> tuple[int | None, str]:
+    """Where somebody stands who did not say how many people there are: where the wanted accuracy is within reach, on the stated model.
+
+    The certified number would judge methods on the worst law's terms, where all of them are good enough for the reader's.
+    """
+    assert plan.asked is not None
+    target, m = plan.asked.target, plan.records_per_user[place]
+    if isinstance(plan, Plan) and quick(plan):
+        rows = [row.n_users[place] for row in plan.predicted if plan.asked.setting == "realizable" or row.method != ROWS["realizable"]]
+    else:
+        first = [made for made in simulations(target, plan.asked.setting) if made.method != ROWS["realizable"]][:1]
+        rows = [made.users(m) for made in first]
+    fewest = min((n for n in rows if n is not None), default=None)
+    if fewest is not None:
+        return fewest, f"judged at the fewest users that typically reach {float(target.alpha):g}"
+    certified = enough_for(plan, "voices", place) if isinstance(plan, Plan) else None
+    return certified, "judged at the certified number of users, since no simulated one reaches the accuracy"
 
 
 def _fewest(plan: Plan | InversePlan, place: int) -> Choice:
@@ -177,12 +204,12 @@ def simulable(n: int, m: int) -> tuple[int, int]:
 # Predictions
 
 
-def simulations(target: Any, setting: str | None) -> list[Simulation]:
+def simulations(target: Any, setting: str | None) -> list[MeanSimulation]:
     """What can be simulated for a target."""
     if not isinstance(target, Target):
         if isinstance(target, AgreementTarget):
             return [*agreement_simulations(target)]
-        found: list[Simulation] = target.simulations(setting) if hasattr(target, "simulations") else [*family_simulations(target)]
+        found: list[MeanSimulation] = target.simulations(setting) if hasattr(target, "simulations") else [*family_simulations(target)]
         return found
     return [*rule_simulations(target, setting)]
 
@@ -216,8 +243,12 @@ def predicted_rows(plan: Plan) -> tuple[PlanRow, ...]:
         return ()
     rows = []
     for simulation in simulations(plan.asked.target, plan.asked.setting):
-        users = tuple(simulation.users(m) for m in plan.records_per_user)
-        rows.append(PlanRow(simulation.method, "predicted", _SIMULATED.format(measure_of(plan.asked.target), simulation.model), users))
+        what = measure_of(plan.asked.target)
+        found = [simulation.found(m) for m in plan.records_per_user]
+        error = max((error for _, error in found), default=0.0)
+        note = _CAPPED.format(error, SETTLED) if error > SETTLED * 1.0001 else ""
+        users, assumed = tuple(n for n, _ in found), _SIMULATED.format(what, simulation.model)
+        rows.append(PlanRow(simulation.method, "predicted", assumed, users, note, _MEAN.format(what), round(error, 4)))
     return tuple(rows)
 
 
@@ -228,26 +259,32 @@ def predicted_values(plan: InversePlan) -> tuple[InverseRow, ...]:
     n, target, rows = plan.asked.n_users, plan.asked.target, []
     for simulation in simulations(target, plan.asked.setting):
         find: Callable[[int], float | None]
+        errors: list[float] = []
         if plan.quantity == "alpha":
 
-            def find(m: int, simulation: Simulation = simulation) -> float | None:
+            def find(m: int, simulation: MeanSimulation = simulation, errors: list[float] = errors) -> float | None:
                 found = simulation.at(m, n, target.epsilon)
+                errors.append(0.0 if found is None else found.relative)
                 return None if found is None else found.excess
         else:
 
-            def find(m: int, simulation: Simulation = simulation) -> float | None:
+            def find(m: int, simulation: MeanSimulation = simulation) -> float | None:
                 return _least_epsilon(simulation, m, n, float(target.alpha))
 
         values = tuple(None if (value := find(m)) is None else _three(value) for m in plan.records_per_user)
-        rows.append(InverseRow(simulation.method, "predicted", values, _SIMULATED.format(measure_of(target), simulation.model)))
+        what, error = measure_of(target), max(errors, default=0.0)
+        stated = f"mean {what}" if plan.quantity == "alpha" else _MEAN.format(what)
+        note = _CAPPED.format(error, SETTLED) if error > SETTLED * 1.0001 else ""
+        assumed = _SIMULATED.format(what, simulation.model)
+        rows.append(InverseRow(simulation.method, "predicted", values, assumed, note, stated, round(error, 4)))
     return tuple(rows)
 
 
-def _least_epsilon(simulation: Simulation, m: int, n: int, alpha: float) -> float | None:
+def _least_epsilon(simulation: MeanSimulation, m: int, n: int, alpha: float) -> float | None:
     """The least epsilon with a mean excess of at most ``alpha``, by bisection on a logarithmic scale; the error falls with epsilon."""
 
     def enough(exponent: float) -> bool:
-        found = simulation.at(m, n, _three(math.exp(exponent)))
+        found = simulation.at(m, n, _three(math.exp(exponent)), alpha)
         return found is not None and found.excess <= alpha
 
     low, high = (math.log(end) for end in _EPSILONS)

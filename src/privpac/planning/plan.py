@@ -18,7 +18,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.planning.tables import Shown, found_row, share
-from privpac.planning.target import Target
+from privpac.planning.target import MAX_EPSILON, Target
 
 if TYPE_CHECKING:
     from privpac.planning.population import Population
@@ -41,9 +41,6 @@ __all__ = [
 STANDARD_RECORDS = (1, 4, 16, 64, 256)
 """Numbers of records per user that are planned for when none is declared."""
 
-MAX_EPSILON = 100
-"""Beyond this nothing is protected, and there is nothing to plan."""
-
 
 @dataclass(frozen=True)
 class PlanRow:
@@ -57,6 +54,11 @@ class PlanRow:
     assumption: str
     n_users: tuple[int | None, ...]
     note: str = ""
+    states: str = ""
+    """Of a prediction: what is so at these numbers (a mean, not a probability)."""
+    standard_error: float | None = None
+    """Of a prediction, as a share; 0 where every comparison was clear."""
+    certificates: tuple[Certificate | None, ...] = field(default=(), compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -65,6 +67,7 @@ class PlanRow:
             "assumption": self.assumption,
             "n_users": list(self.n_users),
             "note": self.note,
+            **({} if self.standard_error is None else {"states": self.states, "standard_error": self.standard_error}),
         }
 
     def words(self) -> str:
@@ -85,6 +88,8 @@ class Asked:
     target: Any
     setting: str | None = None
     n_users: int | None = None
+    source: tuple[str, ...] = ()
+    """How the class was written on the command line, where its name and domains do not say."""
 
     def certify(self, method: str, m: int, **changed: Any) -> int | None:
         """Users certified for one row, perhaps at another ``alpha`` or ``epsilon``; None where nothing is."""
@@ -226,7 +231,7 @@ def plan_target(target: Any, sizes: Iterable[int], shown: dict[str, str], settin
 
     A target is a frozen dataclass with fields ``alpha`` and ``epsilon`` and ``methods(setting)``, a list of (name, certify(m) ->
     Certificate, what else is assumed, kind).  It may have ``recommend(n_users, records_per_user) -> Choice`` (else the method with the
-    fewest certified users is recommended), ``simulations(setting) -> list[Simulation]`` for predictions, and a ``note``.  ``shown``: the
+    fewest certified users is recommended), ``simulations(setting) -> list[MeanSimulation]``, and a ``note``.  ``shown``: the
     numbers as they were typed.
     """
     records = tuple(sizes)
@@ -236,15 +241,16 @@ def plan_target(target: Any, sizes: Iterable[int], shown: dict[str, str], settin
 
 def plan_row(method: str, certify: Callable[[int], Certificate], sizes: Iterable[int], also: str = "", kind: str = "certified") -> PlanRow:
     """One method for all sizes; a bound that refuses a size (too many records to scan, epsilon too small) leaves it open and says why."""
-    numbers: list[int | None] = []
+    found: list[Certificate | None] = []
     assumption = note = ""
     for m in sizes:
         try:
             certificate = certify(m)
         except (ParameterError, TooLargeError) as error:
-            numbers.append(None)
+            found.append(None)
             note = note or f"not computed for {m} records: {error}"
         else:
-            numbers.append(certificate.n_users)
+            found.append(certificate)
             assumption = certificate.assumption + also
-    return PlanRow(method, kind, assumption, tuple(numbers), note)
+    numbers = tuple(None if certificate is None else certificate.n_users for certificate in found)
+    return PlanRow(method, kind, assumption, numbers, note, certificates=tuple(found))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from privpac.law import Law
 from privpac.law.blocks import BlockLaw
 from privpac.planning.models import standard_population
 from privpac.planning.population import Population
+from privpac.planning.simulated import Prediction
 
 __all__ = ["Prediction", "predict_excess", "predict_on", "predicted_users", "standard_population"]
 
@@ -33,18 +33,6 @@ MOST_USERS = 1 << 14
 MOST_REPEATS = 10_000
 _FINE = 64
 """A predicted number of users is found up to one part in this many; its Monte-Carlo error is larger."""
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """Mean excess error over simulated data sets, with its Monte-Carlo error."""
-
-    excess: float
-    error: float
-    model: str
-
-    def __str__(self) -> str:
-        return f"predicted excess error {self.excess:.4f} ± {self.error:.4f} ({self.model})"
 
 
 def predict_on(learner: Any, population: Population, *, n_users: int, repeats: int = 6, seed: int = 0) -> Prediction:
@@ -66,7 +54,7 @@ def predict_on(learner: Any, population: Population, *, n_users: int, repeats: i
     twin = learner.with_(concept=population.concept)
     found = [excess_on(twin, population.draw(n, np.random.default_rng([start, i])), population) for i in range(k)]
     spread = float(np.std(found, ddof=1)) / len(found) ** 0.5 if len(found) > 1 else float("nan")
-    return Prediction(float(np.mean(found)), spread, f"{population.name}; {n} users")
+    return Prediction(float(np.mean(found)), spread, f"{population.name}; {n} users", k)
 
 
 def predicted_users(

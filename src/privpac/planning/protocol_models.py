@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from math import log, sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.agreement.scores import walsh_hadamard
+from privpac.bounds.agreement import CLEAR
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Model
@@ -36,9 +36,8 @@ from privpac.planning.agreed_models import default_excess, modelled_concept
 from privpac.planning.choose import DEFAULT_NOISE
 from privpac.planning.models import standard_population
 from privpac.planning.own_laws import listed
-from privpac.planning.predict import Prediction
-from privpac.planning.simulated import keeps_promise, least_users
-from privpac.protocols.analyzer import BETA, decode_counts
+from privpac.planning.simulated import MeanSimulation
+from privpac.protocols.analyzer import decode_counts, likeliest
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.protocol import LocalProtocol
 from privpac.protocols.shuffle import ShuffleSelection
@@ -47,7 +46,7 @@ __all__ = ["ProtocolSimulation", "local_winner", "protocol_simulations", "shuffl
 
 Ints = NDArray[np.int64]
 Winner = Callable[[Ints, np.random.Generator], int | None]
-PEOPLE, SEEDS, RUNS = 128, 3, 4
+PEOPLE, SEEDS = 64, 8
 MOST_USERS, MOST_RECORDS = 1 << 16, 1 << 18
 _NAMED = 16
 
@@ -62,11 +61,16 @@ def protocol_simulations(target: AgreementTarget) -> list[ProtocolSimulation]:
 
 
 @dataclass(frozen=True)
-class ProtocolSimulation:
+class ProtocolSimulation(MeanSimulation):
     """Agreement in the local or shuffle model."""
 
     target: AgreementTarget
     law: str
+
+    first: ClassVar[int] = 4 * SEEDS
+    most_runs: ClassVar[int] = 64 * SEEDS
+    worst: ClassVar[float] = 0.5
+    strata: ClassVar[int] = SEEDS
 
     @property
     def method(self) -> str:
@@ -74,42 +78,34 @@ class ProtocolSimulation:
 
     @property
     def model(self) -> str:
-        return f"{self.law} as the column says; {PEOPLE} drawn people stand for all; mean of {SEEDS} public seeds and {RUNS} runs of each"
+        return f"{self.law} as the column says, {PEOPLE} of them standing for all, under {SEEDS} fixed public seeds"
 
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
-        """The mean excess error of what is released; None where that is too much to simulate, or no run is possible."""
+    def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
+        """The excess error of what is released; None where that is too much to simulate, or no run is possible."""
         if n_users > MOST_USERS or PEOPLE * records_per_user > MOST_RECORDS:
             return None
-        return _mean_of(self, records_per_user, n_users, epsilon)
-
-    def users(self, records_per_user: int) -> int | None:
-        """About the least number of users at which the mean is at most alpha, up to one part in 16."""
-        if PEOPLE * records_per_user > MOST_RECORDS:
+        try:
+            winner = _winner(self.target, n_users, epsilon)
+        except (ParameterError, TooLargeError):
             return None
-        enough = keeps_promise(self, records_per_user)
+
+        def excess(i: int) -> float:
+            items, value = _named(self.target, records_per_user, i % SEEDS)
+            rng = np.random.default_rng([17, i, n_users])
+            return value(winner(items[rng.integers(0, len(items), n_users)], rng))
+
+        return excess
+
+    def between(self, records_per_user: int) -> tuple[int, int]:
+        if PEOPLE * records_per_user > MOST_RECORDS:
+            return 1, 0
         try:
             needed = self.target.users(records_per_user).n_users
         except (ParameterError, TooLargeError):
             needed = None
-        silent = all(bool((_named(self.target, records_per_user, i)[0] < 0).all()) for i in range(SEEDS))
+        silent = bool((_named(self.target, records_per_user, 0)[0] < 0).all())
         # If nobody has anything to say, more of them say no more.
-        return least_users(enough, start=256 if needed is None else max(16, needed // 2), most=1 if silent else MOST_USERS)
-
-
-@lru_cache(maxsize=1024)
-def _mean_of(simulation: ProtocolSimulation, m: int, n: int, epsilon: Fraction) -> Prediction | None:
-    target = simulation.target
-    try:
-        winner = _winner(target, n, epsilon)
-    except (ParameterError, TooLargeError):
-        return None
-    means = []
-    for i in range(SEEDS):
-        items, value = _named(target, m, i)
-        rng = np.random.default_rng([17, i, n])
-        runs = [value(winner(items[rng.integers(0, len(items), n)], rng)) for _ in range(RUNS)]
-        means.append(float(np.mean(runs)))
-    return Prediction(float(np.mean(means)), float(np.std(means, ddof=1)) / SEEDS**0.5, f"{simulation.model}; {n} users")
+        return 256 if needed is None else max(16, needed // 2), 1 if silent else MOST_USERS
 
 
 def _winner(target: AgreementTarget, n: int, epsilon: Fraction) -> Winner:
@@ -123,7 +119,7 @@ def _winner(target: AgreementTarget, n: int, epsilon: Fraction) -> Winner:
 
 def local_winner(select: ChunkedHadamard, items: Ints, rng: np.random.Generator) -> int | None:
     """What :func:`privpac.protocols.analyzer.decode_reports` says of one drawn report each; an item below 0 is nothing to say."""
-    n, number = len(items), 0
+    n, spectra, sizes = len(items), [], []
     chunks, truth, coin = rng.integers(0, select.chunks, n), rng.random(n) < float(select.keep), rng.integers(0, 2, n)
     for chunk in range(select.chunks):
         mine, size = chunks == chunk, 1 << select.width_of(chunk)
@@ -131,12 +127,9 @@ def local_winner(select: ChunkedHadamard, items: Ints, rng: np.random.Generator)
         j = rng.integers(0, size, len(values))
         sign = 1 - 2 * (np.bitwise_count(j & values) & 1).astype(np.int64)
         told = np.where(items[mine] < 0, 2 * coin[mine] - 1, np.where(truth[mine], sign, -sign))
-        sums = walsh_hadamard(np.bincount(j, weights=told, minlength=size).astype(np.int64))
-        best = int(sums.argmax())
-        if float(sums[best]) <= sqrt(2 * len(values) * log(select.chunks * size / float(BETA))):
-            return None
-        number |= best << (chunk * select.width)
-    return number
+        spectra.append(walsh_hadamard(np.bincount(j, weights=told, minlength=size).astype(np.int64)))
+        sizes.append(len(values))
+    return likeliest(select, spectra, sizes, float(CLEAR))
 
 
 def shuffle_winner(select: ShuffleSelection, items: Ints, rng: np.random.Generator) -> int | None:
@@ -146,7 +139,7 @@ def shuffle_winner(select: ShuffleSelection, items: Ints, rng: np.random.Generat
     places = items if width == 0 else (chunk << width) | ((items >> (chunk * width)) & ((1 << width) - 1))
     counts = rng.negative_binomial(float(select.share * n), 1 - float(select.p), select.buckets)
     counts += np.bincount(np.where(items < 0, select.null, places), minlength=select.buckets)
-    return decode_counts(select, counts.tolist(), n, float(BETA))
+    return decode_counts(select, counts.tolist(), n, float(CLEAR))
 
 
 @lru_cache(maxsize=64)

@@ -5,10 +5,11 @@ Data sets are drawn with fixed seeds and the excess error is a mean over the exa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
@@ -18,7 +19,8 @@ from privpac.learners.voices import TwoVoices
 from privpac.planning.choose import DEFAULT_NOISE
 from privpac.planning.people import declared_population
 from privpac.planning.population import Population
-from privpac.planning.predict import Prediction, predict_on, predicted_users
+from privpac.planning.predict import excess_on
+from privpac.planning.simulated import MeanSimulation
 from privpac.planning.target import Target
 
 __all__ = ["MOST_RECORDS", "ROWS", "RuleSimulation", "rule_simulations"]
@@ -35,8 +37,8 @@ ROWS = {
 MOST_RECORDS = 1 << 14
 """Simulated records per data set where a moment is all there is."""
 
-REPEATS = 3
 NAMED = 16
+_SEED = 0
 
 
 def rule_simulations(target: Target, setting: str | None) -> list[RuleSimulation]:
@@ -47,11 +49,14 @@ def rule_simulations(target: Target, setting: str | None) -> list[RuleSimulation
 
 
 @dataclass(frozen=True)
-class RuleSimulation:
+class RuleSimulation(MeanSimulation):
     """One method for rules, on the population that was supplied or else on the standard model."""
 
     kind: str
     target: Target
+    _held: dict[int, dict[int, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    fine: ClassVar[int] = 32
 
     @property
     def method(self) -> str:
@@ -89,20 +94,27 @@ class RuleSimulation:
             return TwoVoices(concept, epsilon, **options)
         return RegretSelection(concept, epsilon, public_n_users=n, statistic=self.kind, **options)
 
-    def users(self, records_per_user: int) -> int | None:
-        """Users at which the mean excess error is at most alpha; None if more than can be simulated, or than there are."""
+    def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
+        """None where the people are more than can be simulated, or than there are."""
         people, m = self.people(records_per_user), records_per_user
-        if people is None:
-            return None
-        most = people.largest() or max(64, 4 * MOST_RECORDS // m)
-        return predicted_users(
-            lambda n: self.learner(people.concept, n, m, self.target.epsilon), people, alpha=self.target.alpha, repeats=REPEATS, most=most
-        )
-
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
-        """The mean excess error of so many users; None where they are more than can be simulated, or than there are."""
-        people = self.people(records_per_user)
         most = None if people is None else people.largest()
-        if people is None or (most is not None and n_users > most) or n_users * records_per_user > 64 * MOST_RECORDS:
+        if people is None or (most is not None and n_users > most) or n_users * m > 64 * MOST_RECORDS:
             return None
-        return predict_on(self.learner(people.concept, n_users, records_per_user, epsilon), people, n_users=n_users, repeats=REPEATS)
+        twin = self.learner(people.concept, n_users, m, epsilon).with_(concept=people.concept)
+        held = self._held.setdefault(m, {})
+
+        def excess(i: int) -> float:
+            # Nested data sets, so that more users of a run are its fewer ones and some more.
+            if i not in held:
+                held[i] = people.growing((_SEED, i))
+            return excess_on(twin, held[i](n_users), people)
+
+        return excess
+
+    def between(self, records_per_user: int) -> tuple[int, int]:
+        people = self.people(records_per_user)
+        return (4, 0) if people is None else (4, people.largest() or max(64, 4 * MOST_RECORDS // records_per_user))
+
+    def limit(self, records_per_user: int, n_users: int) -> int:
+        """A public number of records, but eight runs at least."""
+        return min(self.most_runs, max(8, 16 * MOST_RECORDS // (n_users * records_per_user)))

@@ -1,28 +1,34 @@
 """Constants of a prediction service from public numbers: a budget, a number of answers and a declared number of people.
 
 More noise in the votes (small ``gamma``) leaves more of the budget for relabelling; more voters beat that noise but learn from smaller
-parts.  For every cost ``eps_A`` of the transcript and every least size of T the relabelling is planned by ``bounds.reduction_plan`` and the
-number of voters is scanned for the least
+parts.  For every cost ``eps_A`` of the transcript, every share of T of a fixed grid (``bounds.reduction_plan``) and every number of
+voters, the choice is that of the least
 
-    noise of the relabelling  +  env(share of wrong votes),      share ~ dimension * voters / t,
+    noise of the relabelling  +  1/levels  +  sqrt(dimension / w) / 2  +  env(share of wrong votes),      share ~ dimension * voters / t,
 
-where the share is the usual size of the error of a rule that fits ``t / voters`` records.  It is an estimate, not a certificate, and
-serves the choice only: **the guarantee is recomputed from the constants that were chosen** and does not depend on any of this.
+where the share is the usual size of the error of a rule that fits ``t / voters`` records, the root that of the best rule on the others,
+and ``1/levels`` what rounding a user's loss may hide (nothing at item level).  It is an estimate, not a certificate, and serves the choice
+only: **the guarantee is recomputed from the constants that were chosen** and does not depend on any of this.  The candidates are
+the same for every number of people and every budget, and each one's estimate falls with both: more people, epsilon or delta never
+raise it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from privpac.bounds.reduction import inner_delta
-from privpac.bounds.reduction_plan import ReductionPlan, plan_reduction
-from privpac.bounds.votes import MAX_QUERIES, gamma_for_transcript, wrong_answer
+from privpac.bounds.reduction_plan import COSTS, ROUNDED, SHARES, Candidates, ReductionPlan, plan_reduction
+from privpac.bounds.votes import MAX_QUERIES, gamma_for_transcript
 from privpac.composition import zcdp_budget
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.errors import InfeasibleError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
@@ -33,6 +39,10 @@ __all__ = ["ServicePlan", "plan_service"]
 
 _INNER: tuple[Rational, ...] = ("1/4", "1/2", 1, "3/2", 2, 3, 4, 6)
 _MAX_VOTERS = 4096
+_EVERY = 6
+"""Of the shares of T one in six is tried: a factor of the square root of 2 apart."""
+
+_FAILURE = Fraction(1, 100)
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ def plan_service(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     unit: Unit | str = Unit.USER,
     max_records: int | None = None,
-    levels: int = 16,
+    levels: int = DEFAULT_LEVELS,
     epochs: int = 1,
 ) -> ServicePlan:
     """The predictor of least estimated error that gives ``queries`` answers within ``(epsilon, delta)``.
@@ -72,35 +82,29 @@ def plan_service(
     k, times = positive_int(queries, "queries", maximum=MAX_QUERIES), positive_int(epochs, "epochs", maximum=1 << 10)
     target = rational(epsilon, "epsilon", above=0, maximum=1000) / times
     leak = rational(delta, "delta", minimum=0, below=1) / times
-    top = positive_int(levels, "levels", maximum=1 << 20) if one_of(Unit, unit, "unit") is Unit.USER else 1
+    single = one_of(Unit, unit, "unit") is Unit.ITEM
+    top = 1 if single else positive_int(levels, "levels", maximum=1 << 20)
     each = -(-k // times)
-    best: tuple[float, ReductionPlan, int] | None = None
-    trouble: InfeasibleError | None = None
-    for eps_a in _INNER:
-        least = 1
-        while least <= max(1, n // 2):
-            try:
-                plan = plan_reduction(
-                    n_users=n,
-                    epsilon=target,
-                    log_growth=lambda t: math.log(concept.growth(t)),
-                    inner_epsilons=[eps_a],
-                    least_split=least,
-                    levels=top,
-                    neighbours=relation,
-                )
-            except InfeasibleError as error:
-                trouble = error
-                break
-            gamma = _rough_gamma(each, float(plan.eps_A), _inner_leak(plan, leak))
-            for r in _counts(plan.split_size):
-                total = plan.noise + _envelope(min(0.5, concept.vc_dimension * r / plan.split_size), gamma, r)
+
+    def log_growth(t: int) -> float:
+        return math.log(concept.growth(t))
+
+    task = Candidates.read(target, 0, _FAILURE, 0, 2, top, relation, log_growth)
+    best: tuple[float, float, Fraction, int, float, float, int] | None = None
+    for eps_a in (rational(e) for e in _INNER):
+        for noise, t, a, b in _splits(task, n, eps_a, leak > 0):
+            gamma = _rough_gamma(each, float(eps_a), min(leak * n / t, Fraction(1, 2)))
+            apart = math.sqrt(concept.vc_dimension / (n - t)) / 2
+            for r in _counts(t):
+                total = noise + apart + _envelope(min(0.5, concept.vc_dimension * r / t), gamma, r)
                 if best is None or total < best[0]:
-                    best = total, plan, r
-            least = 2 * plan.split_size  # smaller ones give the same plan
+                    best = total, noise, eps_a, t, a, b, r
     if best is None:
-        raise trouble or InfeasibleError("no split is affordable with these public numbers; ask for a larger epsilon")
-    _, plan, r = best
+        shape: dict[str, Any] = {"inner_epsilons": _INNER, "levels": top, "neighbours": relation}
+        plan_reduction(n_users=n, epsilon=target, log_growth=log_growth, **shape)  # says what would suffice
+        raise InfeasibleError("no split is affordable with these public numbers; ask for a larger epsilon")
+    total, noise, eps_a, t, a, b, r = best
+    plan = task.settle(n, eps_a, t, a, b)
     # What the relabelling leaves of the budget is spent on the votes, rounded down.
     gamma_exact = gamma_for_transcript(each, plan.eps_A, r, _inner_leak(plan, leak))
     split = {"split_rate": plan.split_rate} if relation is Neighbours.ADD_REMOVE else {"split_size": plan.split_size, "public_n_users": n}
@@ -116,8 +120,23 @@ def plan_service(
         **split,
     )
     predictor = VotePredictor(relabelling, r, gamma_exact, each * times, leak * times, times, target * times)
-    wrong = wrong_answer(min(Fraction(1, 2), Fraction(concept.vc_dimension * r, plan.split_size)), gamma_exact, r)
-    return ServicePlan(predictor, min(1.0, plan.noise + float(wrong)), plan.noise)
+    rounding = 0.0 if single or max_records == 1 else 1 / top
+    return ServicePlan(predictor, min(1.0, total + rounding), noise + rounding)
+
+
+def _splits(task: Candidates, n: int, eps_a: Fraction, leaks: bool) -> Iterator[tuple[float, int, float, float]]:
+    """For every size of T to try the least noise, with its costs."""
+    t, b = task.rows(n, eps_a)
+    tried = np.isin(t, np.floor(SHARES[::_EVERY] * n)) | (t == 1)
+    t, b = t[tried], b[tried] * (1 - ROUNDED)
+    if leaks and not task.replace:
+        # Within K' the transcript's delta is paid times the share of T and no more, whatever the budget.
+        b = np.minimum(b, COSTS + math.log(task.g))
+    with np.errstate(divide="ignore"):
+        noise = np.where(b > 0, task.noise(t, n - t, COSTS * (1 - ROUNDED), b), math.inf)
+    for i in np.flatnonzero(np.isfinite(noise).any(axis=1)):
+        j = int(np.argmin(noise[i]))
+        yield float(noise[i, j]), int(t[i]), float(COSTS[j]), float(b[i, j]) / (1 - ROUNDED)
 
 
 def _inner_leak(plan: ReductionPlan, delta: Fraction) -> Fraction:

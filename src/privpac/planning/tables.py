@@ -10,14 +10,41 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from privpac.errors import ParameterError
 
 if TYPE_CHECKING:
+    from privpac.learners.base import Learner
     from privpac.planning.choose import Choice
 
-__all__ = ["KINDS", "Shown", "as_text", "because", "cost_cells", "found_row", "plan_grid", "plan_words", "share"]
+__all__ = ["KINDS", "NAMES", "Shown", "as_text", "because", "cost_cells", "found_row", "meanings", "plan_grid", "plan_words", "share"]
 
 Row = TypeVar("Row")
 
 KINDS = {"certified": "", "lower bound": "dim", "predicted": "italic"}
 """Kinds of numbers in the order of the table, and how they look in a terminal."""
+
+NAMES = {"certified": "certified", "lower bound": "no method can", "predicted": "typical"}
+"""Kinds of numbers as a reader sees them."""
+
+_MEANINGS = {
+    "users": {
+        "certified": "so many people are enough whatever they are like, as long as the row's assumption holds: proved, and mostly too many",
+        "lower bound": "with fewer people than this every private method fails for some kind of people: proved",
+        "predicted": "so many people were enough on average, in a simulation of one kind of people that is named below: no promise",
+    },
+    "alpha": {
+        "certified": "no worse than this whatever the people are like, as long as the row's assumption holds: proved, mostly pessimistic",
+        "lower bound": "no private method can promise so many people less than this: proved",
+        "predicted": "this was reached on average, in a simulation of one kind of people that is named below: no promise",
+    },
+    "epsilon": {
+        "certified": "this epsilon is enough whatever the people are like, as long as the row's assumption holds: proved, mostly too large",
+        "lower bound": "with a smaller epsilon every private method fails for some kind of people: proved",
+        "predicted": "this epsilon was enough on average, in a simulation of one kind of people that is named below: no promise",
+    },
+}
+
+
+def meanings(plan: Any) -> dict[str, str]:
+    """What each kind of number of a plan means, in a sentence."""
+    return _MEANINGS[getattr(plan, "quantity", "users")]
 
 
 class Shown:
@@ -56,6 +83,31 @@ class Shown:
 
         return recommend(self)  # type: ignore[arg-type]
 
+    def learner(self, row: Any, *, records_per_user: int | None = None) -> Learner:
+        """The learner that a certified row speaks of, with exactly the parameters that are certified.
+
+        >>> import privpac as pp
+        >>> planned = pp.plan(pp.Thresholds(pp.Integers(0, 99)), epsilon=1, alpha="0.1", records_per_user=4)
+        >>> planned.learner("realizable selection").max_records
+        4
+        """
+        from privpac.planning.certified import certified_run
+
+        return certified_run(self, row, records_per_user).learner()
+
+    def command(self, row: Any, *, records_per_user: int | None = None) -> str:
+        """The command that runs a certified row."""
+        from privpac.planning.certified import certified_run
+
+        return certified_run(self, row, records_per_user).command()
+
+    @property
+    def runs(self) -> dict[str, dict[str, Any]]:
+        """For each certified row and number of records: the method, its certified parameters, and the command."""
+        from privpac.planning.certified import runs
+
+        return {str(m): runs(self, m) for m in self.records_per_user}
+
     def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
         """Plain values for JSON; ``predict=False`` leaves the predictions out."""
         choice = self.recommendation
@@ -66,6 +118,8 @@ class Shown:
             "note": self.note,
             "cost_per_record": {method: list(costs) for method, costs in self.cost_per_record.items()},
             "recommendation": None if choice is None else {"method": choice.method, "reason": choice.reason},
+            "meaning": {NAMES[kind]: said for kind, said in meanings(self).items()},
+            "runs": self.runs,
             "predicted": [row.to_dict() for row in self.predicted] if predict else [],
         }
 
@@ -110,7 +164,7 @@ def plan_grid(title: str, caption: str, plan: Any, *, predict: bool) -> Any:
     for kind, style in KINDS.items():
         shown = [row for row in rows if row.kind == kind]
         if shown:
-            table.add_row(f"{kind}:", style=f"bold {style}")
+            table.add_row(f"{NAMES[kind]}:", style=f"bold {style}")
             for row in shown:
                 table.add_row(f"  {row.method}", *row.cells(), style=style)
             table.add_section()
@@ -130,13 +184,29 @@ def cost_cells(plan: Any) -> dict[str, list[str]]:
 
 def plan_words(plan: Any, *, predict: bool) -> list[str]:
     """What the rows of a plan rest on, line by line, and the recommendation."""
-    lines = [row.words() for row in plan.rows]
+    lines = [f"{NAMES[kind]}: {said}" for kind, said in meanings(plan).items() if _has(plan, kind, predict)]
+    lines += [row.words() for row in plan.rows]
     models: dict[str, list[str]] = {}
     for row in plan.predicted if predict else ():
         models.setdefault(row.assumption, []).append(row.method)
-    lines += [f"predicted, not certified ({', '.join(methods)}): {model}" for model, methods in models.items()]
+    lines += [f"typical ({', '.join(methods)}): {model}" for model, methods in models.items()]
     lines += [plan.note] if plan.note else []
-    return [*lines, *([] if plan.recommendation is None else [f"recommended: {because(plan.recommendation)}"])]
+    lines += [] if plan.recommendation is None else [f"recommended: {because(plan.recommendation)}"]
+    return [*lines, *run_lines(plan)]
+
+
+def _has(plan: Any, kind: str, predict: bool) -> bool:
+    return bool(predict and plan.predicted) if kind == "predicted" else any(row.kind == kind for row in plan.rows)
+
+
+def run_lines(plan: Any) -> list[str]:
+    """The commands that run the certified rows, for the middle one of the numbers of records per user."""
+    from privpac.planning.certified import runs
+
+    m = plan.records_per_user[len(plan.records_per_user) // 2]
+    found = runs(plan, m)
+    head = f"to run what is certified, for people with {m:,} record{'s' * (m != 1)} each (all parameters count):"
+    return [head, *(f"  {row}: {run['command']}" for row, run in found.items())] if found else []
 
 
 def because(choice: Any) -> str:

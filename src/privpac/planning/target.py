@@ -6,6 +6,7 @@ rules; families of distributions and agreement have their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from privpac.bounds import (
     Certificate,
-    certify_own_clip,
     certify_regret_agnostic,
     certify_regret_bounded_noise,
     certify_voices_any,
     certify_voices_noise,
+    plan_own_clip,
     plan_pairwise,
     plan_realizable,
     plan_user_agnostic,
     regret_split,
 )
+from privpac.bounds.certificate import fewest
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule
+from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.concepts.thresholds import Thresholds
 from privpac.guarantee import Neighbours
 from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_depth
@@ -32,10 +34,35 @@ from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_
 if TYPE_CHECKING:
     from privpac.planning.population import Population
 
-__all__ = ["Method", "Target"]
+__all__ = ["MAX_EPSILON", "Method", "Target"]
+
+MAX_EPSILON = 100
+"""Beyond this nothing is protected, and there is nothing to plan."""
 
 Method = tuple[str, Callable[[int], Certificate], str, str]
 """Name, users for a number of records per user, what else is assumed, and the kind of number: "certified" or "lower bound"."""
+
+
+FixedClip = Callable[[int, int, float, "int | None"], Certificate]
+"""Records, clip, rate, and how many users are enough: the certificate of a fixed clip."""
+
+
+@dataclass(frozen=True)
+class _OwnClip:
+    """The clip of the regret learner, for :func:`~privpac.bounds.own_clip.plan_own_clip`."""
+
+    bits: int
+    exponent: float
+    fixed: FixedClip
+
+    def clip(self, rate: Fraction, records: int, n: int) -> int:
+        return ClipRule(rate, n, self.bits)(records)
+
+    def rate_below(self, tau: int, records: int, n: int) -> float:
+        return ClipRule.rate_below(tau, records, n, self.bits)
+
+    def certify(self, rate: float, records: int, tau: int, enough: int | None) -> Certificate:
+        return self.fixed(records, tau, rate, enough)
 
 
 @dataclass(frozen=True)
@@ -57,6 +84,8 @@ class Target:
     model_noise: Fraction | None = None
     every_method: bool = False
     """Whether methods that have never needed fewer users than selection are planned too."""
+    within: int | None = None
+    """Ask whether exactly so many users are enough: an inverse plan."""
 
     def methods(self, setting: str | None) -> list[Method]:
         """Name, users certified for a number of records per user, what else is assumed, and the kind of number."""
@@ -105,32 +134,30 @@ class Target:
             log_size=self.concept.log_size, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
         )
 
-    def _own_clip(self, m: int, certify: Any) -> Certificate:
-        """The learner's own clip grows with the number of users: the n at which its own rule is certified."""
-        theta = regret_split(self.epsilon, self.neighbours, 1).theta
-        return certify_own_clip(lambda n: ClipRule(theta, n, self.concept.bits)(m), lambda tau: certify(m, tau, theta))
+    def _own_clip(self, m: int, certify: FixedClip) -> Certificate:
+        """The learner's own clip grows with the number of users: the n from which on its own rule is certified."""
+        share = regret_split(1, self.neighbours, 1).theta
+        exponent = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha)
+        rules = _OwnClip(self.concept.bits, exponent, certify)
+        return plan_own_clip(m, self.epsilon * share, rules, largest_rate=float(MAX_EPSILON * share), within=self.within)
 
-    def _agnostic(self, m: int, tau: int, theta: Fraction) -> Certificate:
-        """The better of the certificates at the learner's rate and at rate 1: the proof holds for every rate up to its own."""
-        found = [
-            certify_regret_agnostic(
-                records_per_user=m,
-                tau=tau,
-                theta=rate,
-                log_size=self.concept.log_size,
-                levels=DEFAULT_LEVELS,
-                log_class_size=None if self.on_a_line else self.concept.log_size,
-                **self._common,
-            )
-            for rate in ((theta, Fraction(1)) if theta > 1 else (theta,))
-        ]
-        return min(found, key=lambda c: (c.n_users is None, c.n_users or 0))
+    def _agnostic(self, m: int, tau: int, theta: float, enough: int | None = None) -> Certificate:
+        return certify_regret_agnostic(
+            records_per_user=m,
+            tau=tau,
+            theta=theta,
+            log_size=self.concept.log_size,
+            levels=DEFAULT_LEVELS,
+            log_class_size=None if self.on_a_line else self.concept.log_size,
+            enough=enough,
+            **self._common,
+        )
 
     def regret(self, m: int) -> Certificate:
         return self._own_clip(m, self._agnostic)
 
     def regret_noise(self, m: int) -> Certificate:
-        def certify(records: int, tau: int, theta: Fraction) -> Certificate:
+        def certify(records: int, tau: int, theta: float, enough: int | None) -> Certificate:
             return certify_regret_bounded_noise(
                 records_per_user=records,
                 tau=tau,
@@ -138,6 +165,7 @@ class Target:
                 log_size=self.concept.log_size,
                 noise=self.noise or 0,
                 levels=DEFAULT_LEVELS,
+                enough=enough,
                 **self._common,
             )
 
@@ -145,7 +173,10 @@ class Target:
 
     def _voices(self, certify: Callable[..., Certificate], m: int, **more: Any) -> Certificate:
         theta = self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
-        return certify(records_per_user=m, size=self.concept.size, theta=theta, levels=DEFAULT_LEVELS, **self._common, **more)
+        given = {"size": self.concept.size, "theta": theta, "levels": DEFAULT_LEVELS, **self._common, **more}
+        # The clip voice's vote is worth at most alpha m/tau: see ``plan_own_clip``.
+        worth = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha * theta)
+        return fewest(m, lambda size: certify(records_per_user=size, **given), lambda size: worth * own_clip(size) / size, self.within)
 
     def voices(self, m: int) -> Certificate:
         return self._voices(certify_voices_any, m, thresholds=self.on_a_line)
@@ -154,7 +185,7 @@ class Target:
         return self._voices(certify_voices_noise, m, noise=self.noise or 0)
 
     def mean(self, m: int) -> Certificate:
-        return self._agnostic(m, m, regret_split(self.epsilon, self.neighbours, 1).theta)
+        return self._agnostic(m, m, float(regret_split(self.epsilon, self.neighbours, 1).theta)).run_with(statistic="mean")
 
     def user_agnostic(self, m: int) -> Certificate:
         return plan_user_agnostic(

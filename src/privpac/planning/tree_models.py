@@ -10,18 +10,18 @@ none is deeper than ``d`` with probability ``(1 - s (D - d)/D)**m``, for a targe
 path.  Whatever names no ancestor of the target counts as wrong on the whole path.
 
 The law of the depth is the rank law of the learner, that of the node its choosing law (or selection among all nodes of the level); means
-are sums in double precision.  Only depths found by hidden walks are drawn, with the system's randomness, so they repeat up to their
-Monte-Carlo error.
+are sums in double precision.  Only depths found by hidden walks are drawn, with the coins of the model.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +36,8 @@ from privpac.exact import rational
 from privpac.law.base import Bottom
 from privpac.learners.tree import TreeLearner
 from privpac.learners.tree_levels import MAX_LEVELS, is_path
-from privpac.planning.predict import Prediction
-from privpac.planning.rule_models import REPEATS as RULE_REPEATS
 from privpac.planning.rule_models import RuleSimulation
-from privpac.planning.simulated import least_users
+from privpac.planning.simulated import MeanSimulation, ModelRng
 from privpac.planning.target import Target
 from privpac.planning.trees import TreeTarget
 
@@ -47,7 +45,6 @@ __all__ = ["PathSelection", "TreeSimulation", "tree_simulations"]
 
 Floats64 = NDArray[np.float64]
 
-REPEATS = 8
 MOST_USERS = 1 << 14
 _EXACT, _DIGITS, _WORD = 1 << 52, 53, 64
 _SHORT = 100
@@ -72,7 +69,7 @@ def tree_simulations(target: TreeTarget) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class PathSelection:
+class PathSelection(MeanSimulation):
     """Selection from all cut-offs, as it is predicted for their class."""
 
     target: TreeTarget
@@ -83,29 +80,34 @@ class PathSelection:
 
     @property
     def model(self) -> str:
-        return f"{self._rules.model}; mean of {RULE_REPEATS} drawn data sets"
+        return self._rules.model
 
-    @property
+    @cached_property
     def _rules(self) -> RuleSimulation:
         asked, tree = self.target, self.target.tree
         assert isinstance(tree, PathTree)
         concept = Thresholds(Integers(0, tree.size - 1), direction=tree.direction)
         return RuleSimulation("realizable", Target(concept, asked.epsilon, asked.alpha, asked.beta, asked.neighbours, None))
 
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
-        """The mean excess error of so many users."""
-        return self._rules.at(records_per_user, n_users, epsilon)
+    def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
+        return self._rules.run(records_per_user, n_users, epsilon)
 
-    def users(self, records_per_user: int) -> int | None:
-        """Users at which the mean excess error is at most alpha."""
-        return self._rules.users(records_per_user)
+    def between(self, records_per_user: int) -> tuple[int, int]:
+        return self._rules.between(records_per_user)
+
+    def limit(self, records_per_user: int, n_users: int) -> int:
+        return self._rules.limit(records_per_user, n_users)
 
 
 @dataclass(frozen=True)
-class TreeSimulation:
-    """The tree learner, with ranks as planned for the users that are asked for, and else its usual ones."""
+class TreeSimulation(MeanSimulation):
+    """The tree learner, with its usual ranks or, with ``ranks``, those of the certificate for so many records."""
 
     target: TreeTarget
+    ranks: int | None = None
+
+    first: ClassVar[int] = 8
+    fine: ClassVar[int] = 32
 
     @property
     def method(self) -> str:
@@ -126,44 +128,44 @@ class TreeSimulation:
         return Fraction(self.depth, self.target.tree.height) if self.path else Fraction(1, 2)
 
     @property
-    def repeats(self) -> int:
-        """Fewer where depths may be found by hidden walks, which have no affordable law."""
-        return REPEATS if self.target.tree.height.bit_length() <= _SHORT else 3
-
-    @property
     def model(self) -> str:
         if self.path:
             law = "values uniform, the cut-off in the middle"
         else:
             shown = f"{self.depth:,}" if self.depth.bit_length() <= _WORD else f"about 2^{self.depth.bit_length() - 1}"
             law = f"a target at depth {shown}, half of the records regions that hold it, all their depths equally likely"
-        return f"{law}, labels right, as many records per user as the column says; mean of {self.repeats} drawn data sets"
+        return f"{law}, labels right, as many records per user as the column says"
 
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Prediction | None:
-        """The mean error with the learner's usual ranks; None where the learner refuses these numbers."""
+    def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
+        """With the learner's usual ranks; None where the learner refuses these numbers."""
         try:
             learner = self._usual(epsilon)
         except (ParameterError, TooLargeError):
             return None
-        return self._mean(learner, records_per_user, n_users) if n_users <= MOST_USERS else None
+        return self._runs(learner, records_per_user, n_users) if n_users <= MOST_USERS else None
 
-    def users(self, records_per_user: int) -> int | None:
-        """About the least number of users at which the mean error is at most alpha, with the certificate's ranks where there is one."""
+    def between(self, records_per_user: int) -> tuple[int, int]:
         try:
-            learner = self._planned(records_per_user)
+            split = self._planned(records_per_user).split
         except (ParameterError, TooLargeError):
-            return None
+            return 1, 0
+        return (split.hi + split.K + 1) // 2, MOST_USERS
 
-        def enough(n: int) -> bool:
-            return self._mean(learner, records_per_user, n).excess <= self.target.alpha
+    def found(self, records_per_user: int) -> tuple[int | None, float]:
+        """With the certificate's ranks, where there is one."""
+        planned = replace(self, ranks=records_per_user)
+        return super(TreeSimulation, planned).found(records_per_user)
 
-        hi, K = learner.split.hi, learner.split.K
-        return least_users(enough, start=(hi + K + 1) // 2, most=MOST_USERS, fine=8 if learner.split.point else 32)
+    def limit(self, records_per_user: int, n_users: int) -> int:
+        """Fewer runs where depths are found by hidden walks, which have no affordable law."""
+        return self.most_runs if self.target.tree.height.bit_length() <= _SHORT else 12
 
     # The learner
 
     def _usual(self, epsilon: Fraction) -> TreeLearner:
         target = self.target
+        if self.ranks is not None:
+            return self._planned(self.ranks)
         return TreeLearner(target.tree, epsilon, target.delta, target.neighbours, beta=target.beta)
 
     def _planned(self, m: int) -> TreeLearner:
@@ -171,21 +173,20 @@ class TreeSimulation:
         try:
             found = target.certificate(m)
         except (ParameterError, TooLargeError):
-            return self._usual(target.epsilon)
+            return replace(self, ranks=None)._usual(target.epsilon)
         if found.n_users is None:
-            return self._usual(target.epsilon)
+            return replace(self, ranks=None)._usual(target.epsilon)
         ranks = {name: found[name] for name in ("epsilon1", "hi", "K")}
         grouped = found["users_per_part"]
         return TreeLearner(target.tree, target.epsilon, target.delta, target.neighbours, beta=target.beta, users_per_part=grouped, **ranks)
 
     # Its mean error
 
-    def _mean(self, learner: TreeLearner, m: int, n: int) -> Prediction:
+    def _runs(self, learner: TreeLearner, m: int, n: int) -> Callable[[int], float]:
         parts = learner.accuracy.part_count(n)
         records = m * (n // parts) if parts else m
         followed = _followed(learner.accuracy.budget, 1 << (parts - 1).bit_length()) if parts else np.zeros(1)
-        found = [self._one(learner, self._depths(parts, records, seed), followed) for seed in range(self.repeats)]
-        return Prediction(float(np.mean(found)), float(np.std(found, ddof=1)) / len(found) ** 0.5, f"{self.model}; {n} users")
+        return lambda i: self._one(learner, self._depths(parts, records, i), followed, i)
 
     def _depths(self, parts: int, m: int, seed: int) -> NDArray[Any]:
         """What each part names; a larger data set of the same seed holds a smaller one."""
@@ -196,13 +197,13 @@ class TreeSimulation:
             return np.ceil(reached * self.depth).astype(np.int64)
         return _ints([(self.depth * int(share)) >> _DIGITS for share in (reached * (1 << _DIGITS)).tolist()])
 
-    def _one(self, learner: TreeLearner, depths: NDArray[Any], followed: Floats64) -> float:
+    def _one(self, learner: TreeLearner, depths: NDArray[Any], followed: Floats64, i: int = 0) -> float:
         """The mean error over the law of what is released from parts of these depths."""
         y, split, budget = np.sort(depths), learner.split, learner.accuracy.budget
         if split.point is not None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
-                drawn = split.point.sample(depths.tolist())
+                drawn = split.point.sample(depths.tolist(), ModelRng(23, i))
             if isinstance(drawn, Bottom):
                 return float(self.share)
             z = _ints([drawn]) if self.target.tree.height >= _EXACT else np.array([drawn])

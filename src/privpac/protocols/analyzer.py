@@ -8,9 +8,11 @@ repeated or impossible is dropped and counted; nothing that arrives can raise.  
 answer stands out from the noise, is post-processing.  Central items are not: a run is selected from **once**, and a second call on the
 same items is a second release.
 
-**No clear answer.**  If nobody named anything, the largest of many noisy counts is still some item.  Such an item is released with
-probability at most ``beta`` (:func:`decode_reports`, :func:`decode_counts`); otherwise, and when the decoded item is no rule, the
-manifest's default stands in, ``outcome="default"``.  Fewer than ``n_min`` clients of a shuffled run: ``outcome="none"``.
+**No clear answer.**  If nobody named anything, or everybody something else, the largest of many noisy counts is still some item.  The
+manifest publishes ``beta``: where no two people name the same item one is released with at most that probability.  In chunks the
+values of one chunk may agree where items do not; there a value must be beyond what half of the people could name, so an item put together
+from two chunks was named by somebody, and every part of a longer one by a majority.  Otherwise, and when the decoded item is no rule,
+the manifest's default stands in, ``outcome="default"``.  Fewer than ``n_min`` clients of a shuffled run: ``outcome="none"``.
 """
 
 from __future__ import annotations
@@ -18,17 +20,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import islice
-from math import log, sqrt
 from typing import Any
 
+from privpac.bounds.agreement import local_edge, shuffle_edge
 from privpac.bounds.laws import nbinom
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Unit
 from privpac.law import BOTTOM
 from privpac.learners.agreed_rule import AgreedRule
+from privpac.learners.agreement import pure_selection
 from privpac.mechanisms.votes import PureSelection, StableHistogram
 from privpac.protocols.domains import domains_of
 from privpac.protocols.hadamard import ChunkedHadamard, Report
@@ -46,6 +48,7 @@ __all__ = [
     "analyze_shuffled",
     "decode_counts",
     "decode_reports",
+    "likeliest",
     "promise",
     "without_promise",
 ]
@@ -53,7 +56,6 @@ __all__ = [
 Submissions = Iterable[tuple[Hashable, Iterable[object]]]
 """Each client's authenticated name with what it sent."""
 
-BETA = Fraction(1, 20)
 _METHOD = "agreement"
 
 
@@ -84,10 +86,10 @@ def without_promise(released: Released) -> Released:
 # The three models
 
 
-def analyze_local(manifest: Manifest, submissions: Submissions, *, beta: Rational = BETA) -> Analysis:
-    """One report per client; of several the first is kept."""
+def analyze_local(manifest: Manifest, submissions: Submissions, *, beta: Rational | None = None) -> Analysis:
+    """One report per client; of several the first is kept.  ``beta`` instead of the manifest's."""
     _for(manifest, "local")
-    failure, select = _beta(beta), manifest.local
+    failure, select = _beta(manifest, beta), manifest.local
     seen, dropped = _first_messages(manifest, submissions, LOCAL)
     reports = [report for report in seen.values() if select.accepts(report)]
     dropped += len(seen) - len(reports)
@@ -95,23 +97,27 @@ def analyze_local(manifest: Manifest, submissions: Submissions, *, beta: Rationa
 
 
 def decode_reports(select: ChunkedHadamard, reports: list[Report], beta: float) -> int | None:
-    """The likeliest number, or ``None`` if a chunk of it does not stand out from fair coins.
+    """The likeliest number, or ``None`` if a chunk of it could be that of people who do not agree."""
+    sizes = Counter(chunk for chunk, _, _ in reports)
+    return likeliest(select, select.spectra(reports), [sizes[chunk] for chunk in range(select.chunks)], beta)
 
-    Of ``N`` sums of ``n`` fair signs one is beyond ``sqrt(2 n ln(N/beta))`` with probability at most ``beta`` (Hoeffding).
-    """
-    number, sizes = 0, Counter(chunk for chunk, _, _ in reports)
-    for chunk, sums in enumerate(select.spectra(reports)):
+
+def likeliest(select: ChunkedHadamard, spectra: Iterable[Any], sizes: Sequence[int], beta: float) -> int | None:
+    """The same from each chunk's sums of signs and number of reports."""
+    number, places = 0, sum(1 << select.width_of(chunk) for chunk in range(select.chunks))
+    edges = local_edge(select.keep, sizes, places, select.chunks, beta)
+    for chunk, sums in enumerate(spectra):
         best = int(sums.argmax())
-        if float(sums[best]) <= sqrt(2 * sizes[chunk] * log(select.chunks * len(sums) / beta)):
+        if float(sums[best]) <= edges[chunk]:
             return None
         number |= best << (chunk * select.width)
     return number
 
 
-def analyze_shuffled(manifest: Manifest, buckets: Iterable[object], clients: int, *, beta: Rational = BETA) -> Analysis:
-    """Messages (bytes, or bucket numbers as the shuffler gives them) of so many distinct clients."""
+def analyze_shuffled(manifest: Manifest, buckets: Iterable[object], clients: int, *, beta: Rational | None = None) -> Analysis:
+    """Messages (bytes, or bucket numbers as the shuffler gives them) of so many distinct clients; ``beta`` instead of the manifest's."""
     _for(manifest, "shuffle")
-    failure, select = _beta(beta), manifest.shuffle
+    failure, select = _beta(manifest, beta), manifest.shuffle
     good, dropped = [], 0
     for message in buckets:
         bucket = message if isinstance(message, int) else (parse(manifest.run, message, SHUFFLE) or (-1,))[0]
@@ -126,18 +132,21 @@ def analyze_shuffled(manifest: Manifest, buckets: Iterable[object], clients: int
 
 
 def decode_counts(select: ShuffleSelection, counts: Sequence[int], clients: int, beta: float) -> int | None:
-    """The number with the largest counts, or ``None`` if these could be noise and more people had nothing to say.
+    """The number with the largest counts, or ``None`` if one of these could be that of people who do not agree.
 
-    Each bucket holds ``NB(share * clients, p)`` noise if all were honest; one of ``N`` exceeds the quantile ``1 - beta/N`` with
-    probability at most ``beta``.  Missing noise makes that test stricter, never looser.
+    Each bucket holds ``NB(share * clients, p)`` noise if all were honest.  Missing noise makes that test stricter, never looser.
+    ``direction="under"`` counts what is missing, so noise only lowers a count.
     """
     number = select.decode(counts)
     if number is None:
         return None
-    held = [counts[place] for place in select.places(number)]
-    noise = nbinom(float(select.share * clients), 1 - float(select.p))
-    edge = float(noise.isf(beta / select.buckets)) if select.direction == "over" else 0.0
-    return None if min(held) <= edge and counts[select.null] >= sum(held) else number
+    over, p = select.direction == "over", float(select.p)
+    noise = float(select.share * clients)
+    # At most so many have something to say; that the noise of the last bucket is larger is one of the ``buckets`` events.
+    most = int(nbinom.isf(beta / select.buckets, noise, 1 - p)) if over else 0
+    speak = min(clients, max(0, clients - counts[select.null] + most))
+    edge = shuffle_edge(noise if over else 0.0, p, select.buckets, beta, speak=speak, chunks=select.chunks)
+    return number if min(counts[place] for place in select.places(number)) > edge else None
 
 
 def analyze_central(manifest: Manifest, submissions: Submissions, rng: Rng | None = None) -> Analysis:
@@ -154,9 +163,9 @@ def analyze_central(manifest: Manifest, submissions: Submissions, rng: Rng | Non
             votes[number] += 1
     selector: StableHistogram | PureSelection
     if manifest.selector == "histogram":
-        selector = StableHistogram(manifest.epsilon, delta=manifest.delta, neighbours=manifest.neighbours)
+        selector = StableHistogram(manifest.epsilon, delta=manifest.delta, neighbours=manifest.neighbours, named=2)
     else:
-        selector = PureSelection(manifest.epsilon, universe=learner.universe.size, neighbours=manifest.neighbours)
+        selector = pure_selection(manifest.epsilon, manifest.task, manifest.beta, manifest.neighbours)
     drawn = selector.sample(dict(votes), source)
     released = _released(manifest, None if drawn is BOTTOM else int(drawn))
     return Analysis(released if source.secure else without_promise(released), sum(votes.values()), dropped)
@@ -170,8 +179,8 @@ def _for(manifest: Manifest, protocol: str) -> None:
         raise ParameterError(f"this run is {manifest.protocol}, not {protocol}")
 
 
-def _beta(beta: Rational) -> float:
-    return float(rational(beta, "beta", above=0, below=1))
+def _beta(manifest: Manifest, beta: Rational | None) -> float:
+    return float(manifest.beta if beta is None else rational(beta, "beta", above=0, below=1))
 
 
 def _first_messages(manifest: Manifest, submissions: Submissions, kind: int) -> tuple[dict[Hashable, tuple[Any, ...]], int]:
@@ -219,5 +228,6 @@ def _shown(manifest: Manifest) -> dict[str, Any]:
         "model": manifest.protocol,
         "rule": manifest.task.kind,
         "min_records": manifest.task.min_records,
+        "beta": str(manifest.beta),
         "run": manifest.run.hex()[:16],
     }

@@ -25,7 +25,7 @@ from privpac.protocols.wire import canonical, run_id
 __all__ = ["VERSION", "Manifest"]
 
 VERSION = 1
-_KEYS = {"v", "protocol", "rule", "parameters", "features", "label", "seed", "m_min", "m_cap", "default", "mechanism", "guarantee"}
+_KEYS = {"v", "protocol", "rule", "parameters", "features", "label", "seed", "m_min", "m_cap", "default", "beta", "mechanism", "guarantee"}
 _MECHANISM = {
     "central": {"selector"},
     "local": {"keep", "width"},
@@ -89,6 +89,8 @@ class Manifest:
             raise ManifestError("the seed is 64 hexadecimal digits in small letters")
         if self.default is not None and self.task.learner.decode(self.default) is None:
             raise ManifestError("the default is no rule of this class")
+        if not 0 < self.beta < 1:
+            raise ManifestError("beta, the chance that noise is released as a rule, is above 0 and below 1")
         self._keeps()
 
     def _keeps(self) -> None:
@@ -169,6 +171,11 @@ class Manifest:
         """The item that stands in when nothing is released."""
         text = self.values["default"]
         return bytes.fromhex(text) if text else None
+
+    @property
+    def beta(self) -> Fraction:
+        """Where no two people agree, a rule is released with at most this probability."""
+        return exact(self.values["beta"])
 
     @cached_property
     def local(self) -> ChunkedHadamard:

@@ -30,6 +30,7 @@ import numpy as np
 from privpac.agreement.race import MAX_DENOMINATOR
 from privpac.agreement.tasks import Task
 from privpac.agreement.words import check_seed
+from privpac.bounds.agreement import CLEAR
 from privpac.concepts.cells import Frozen, named_domains
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ManifestError, ParameterError
 from privpac.exact import rational
@@ -62,7 +63,8 @@ class Protocol(ABC):
 
     ``rule`` is a kind of rule (:data:`privpac.agreement.tasks.KINDS`), ``features`` maps columns to their domains, ``task`` holds public
     parameters of the stable learner (``{"Gamma": rate(60)}``, ``{"grid": 20}``).  A device with fewer than ``min_records`` valid records
-    (20, or gamma if that is larger) has nothing to say; it reads at most ``max_records``.
+    (20, or gamma if that is larger) has nothing to say; it reads at most ``max_records``.  ``beta``: where no two people agree a rule is
+    released with at most this probability.
     """
 
     rule: str
@@ -73,12 +75,14 @@ class Protocol(ABC):
     min_records: int | None = field(default=None, kw_only=True)
     max_records: int | None = field(default=None, kw_only=True)
     seed: bytes | None = field(default=None, kw_only=True)
+    beta: Fraction = field(default=CLEAR, kw_only=True)
 
     model: ClassVar[Model]
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "epsilon", read_epsilon(self.epsilon))
+        put(self, "beta", rational(self.beta, "beta", above=0, below=1))
         put(self, "features", named_domains(self.features, "features"))
         if any(domain is None for domain in self.features.values()):
             raise ParameterError("every feature of a protocol needs a domain: nobody sees the data who could find one")
@@ -140,6 +144,7 @@ class Protocol(ABC):
                     "m_min": task.min_records,
                     "m_cap": task.max_records,
                     "default": task.default.hex(),
+                    "beta": str(self.beta),
                     "mechanism": self._mechanism,
                     "guarantee": claim,
                 }

@@ -16,9 +16,10 @@ from typing import Any
 
 from privpac.planning import InversePlan, Plan
 from privpac.planning import plan as ask
+from privpac.planning.certified import runs
 from privpac.planning.curves import Curves
 from privpac.planning.outlook import quick
-from privpac.planning.tables import because, cost_cells
+from privpac.planning.tables import NAMES, because, cost_cells, meanings
 from privpac.report.html import _STYLE, write_whole
 from privpac.report.plots import INK, LINES, QUIET, _figure, _svg
 
@@ -48,7 +49,8 @@ def write_plan_report(path: str | os.PathLike[str], concept: Any = None, **quest
 
 
 def _page(view: Curves, predict: bool) -> str:
-    parts = [_head(view), _answer(view), _curves(view, predict), _cost(view), *(_predicted(view) if predict else []), _words(view)]
+    parts = [_head(view, predict), _answer(view), _curves(view, predict), _cost(view), *(_predicted(view) if predict else [])]
+    parts += [_runs(view), _words(view)]
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
         f"<title>Plan: how many people, at which epsilon</title><style>{_STYLE}</style></head>"
@@ -60,7 +62,7 @@ def _holding(view: Curves) -> str:
     return f"{view.records:,} record{'' if view.records == 1 else 's'} each"
 
 
-def _head(view: Curves) -> str:
+def _head(view: Curves, predict: bool) -> str:
     title, answer = _headline(view)
     promise = f"epsilon {_short(view.target.epsilon)} per person, {view.target.neighbours!s}"
     what = ", ".join(f"{name}: {value}" for name, value in getattr(view.target, "shown", {}).items())
@@ -69,9 +71,23 @@ def _head(view: Curves) -> str:
     advice = f"<p><b>Recommended method: {html.escape(method)}</b>, because {html.escape(reason)}.</p>" if choice is not None else ""
     return (
         f"<section><h1>How many people does it take?</h1><div class='rule'>{title}</div>"
-        f"<span class='promise'>{html.escape(promise)}</span><p>{answer}</p>"
+        f"<span class='promise'>{html.escape(promise)}</span><p>{answer}</p>{_beside(view, predict)}"
         f"{f'<p class=quiet>{html.escape(what)}</p>' if what else ''}{advice}</section>"
     )
+
+
+def _beside(view: Curves, predict: bool) -> str:
+    """The three kinds of numbers side by side, each with the sentence that says what it means."""
+    certified = view.promised if isinstance(view.planned, InversePlan) else view.enough
+    shown = {"certified": None if certified is None else f"{certified:,}" if isinstance(certified, int) else _short(certified)}
+    shown |= {"lower bound": view.number("lower bound"), "predicted": view.number("predicted") if predict else None}
+    said = meanings(view.planned)
+    rows = "".join(
+        f"<tr><td class='n'><b>{html.escape(number)}</b></td><td><b>{NAMES[kind]}</b>: {html.escape(said[kind])}</td></tr>"
+        for kind, number in shown.items()
+        if number is not None
+    )
+    return f"<table>{rows}</table>" if rows else ""
 
 
 def _headline(view: Curves) -> tuple[str, str]:
@@ -103,7 +119,7 @@ def _answer(view: Curves) -> str:
     words = "".join(f"<li>{html.escape(row.words())}</li>" for row in planned.rows)
     note = f"<li>{html.escape(planned.note)}</li>" if planned.note else ""
     return (
-        f"<section><h2>{title}: certified</h2><p class='quiet'>{html.escape(target)}. – : nothing is certified.</p>"
+        f"<section><h2>{title}: certified, and what no method can</h2><p class='quiet'>{html.escape(target)}. – : nothing is certified.</p>"
         f"{_grid(planned.records_per_user, rows)}<ul class='quiet'>{words}{note}</ul></section>"
     )
 
@@ -111,7 +127,7 @@ def _answer(view: Curves) -> str:
 def _grid(sizes: Iterable[int], rows: Iterable[tuple[str, str, Sequence[str]]]) -> str:
     body = ""
     for method, kind, cells in rows:
-        mark = "" if kind in ("certified", "") else f" <span class='quiet'>({html.escape(kind)})</span>"
+        mark = "" if kind in ("certified", "") else f" <span class='quiet'>({html.escape(NAMES.get(kind, kind))})</span>"
         numbers = "".join(f"<td class=n>{'–' if cell == '-' else html.escape(cell)}</td>" for cell in cells)
         body += f"<tr><td style='overflow-wrap:normal'>{html.escape(method)}{mark}</td>{numbers}</tr>"
     top = "".join(f"<th class='n'>{m:,}</th>" for m in sizes)
@@ -125,8 +141,8 @@ def _curves(view: Curves, predict: bool) -> str:
     eps, alpha, holding = _short(view.target.epsilon), _short(view.target.alpha), _holding(view)
     plan, sizes = view.by_records, view.by_records.records_per_user
     told = [
-        "Dashed: with fewer no private learner succeeds under the assumption named for it.",
-        "Dotted with crosses: predicted, not certified." if predict and view.simulation is not None else "",
+        "Dashed: no method can do with fewer, under the assumption named for it.",
+        "Dotted with crosses: typical, not certified." if predict and view.simulation is not None else "",
         "Upright dotted line: what you asked for. Colours mean the same method in all three pictures.",
     ]
     records = _Picture("records per user", "users needed", sizes, legend=True)
@@ -170,7 +186,7 @@ class _Picture:
         colour = QUIET if kind == "lower bound" else LINES[place % len(LINES)]
         self.bounds += kind == "lower bound"
         look = {"certified": ("o", "-"), "lower bound": ("os^v"[self.bounds % 4], "--"), "predicted": ("x", ":")}[kind]
-        name = method if kind == "certified" else f"{method} ({kind})"
+        name = method if kind == "certified" else f"{method} ({NAMES[kind]})"
         self.axes.plot(*zip(*points), marker=look[0], linestyle=look[1], color=colour, markersize=3.5, linewidth=1.6, label=name)
 
     def plans(self, plans: Sequence[tuple[Fraction, Plan]], point: Callable[[float, float], tuple[float, float]]) -> None:
@@ -230,9 +246,9 @@ def _predicted(view: Curves) -> list[str]:
     what = "Users" if isinstance(planned, Plan) else view.measure.capitalize() if planned.quantity == "alpha" else "Epsilon"
     rows = [(row.method, "", row.cells()) for row in planned.predicted]
     return [
-        "<section><h2>What is likely: predicted, not certified</h2>"
+        "<section><h2>What is typical: simulated, not certified</h2>"
         "<p class='warn'>A simulation of one model, named below. Your people may be harder. Promise the certified number; "
-        f"use this one to see how pessimistic it may be.</p><p>{what}, predicted</p>{_grid(planned.records_per_user, rows)}"
+        f"use this one to see how pessimistic it may be.</p><p>{what}, typical</p>{_grid(planned.records_per_user, rows)}"
         f"<ul class='quiet'>{said}</ul>{_errors(view)}</section>"
     ]
 
@@ -243,16 +259,29 @@ def _errors(view: Curves) -> str:
         return ""
     rows = ""
     for n, m, predicted in found:
-        sure = view.certified_alpha(n)
+        sure = view.certified_alpha(n, m)
         rows += (
             f"<tr><td class='n'>{n:,}</td><td class='n'>{m:,}</td><td class='n'>{predicted.excess:.2g} <span class='quiet'>± "
             f"{predicted.error:.1g}</span></td><td class='n'>{'–' if sure is None else _short(sure)}</td></tr>"
         )
     return (
-        f"<p>{view.measure.capitalize()} of {html.escape(view.simulation.method)}, predicted and certified</p>"
-        "<div class='scroll'><table><tr><th class='n'>users</th><th class='n'>records each</th><th class='n'>predicted</th>"
-        f"<th class='n'>certified</th></tr>{rows}</table></div><p class='quiet'>Predicted: the mean ± its Monte-Carlo error. "
-        f"Certified: the least alpha of the curve above, for {_holding(view)}. Large tables are simulated with fewer records or users.</p>"
+        f"<p>{view.measure.capitalize()} of {html.escape(view.simulation.method)}, typical and certified</p>"
+        "<div class='scroll'><table><tr><th class='n'>users</th><th class='n'>records each</th><th class='n'>typical</th>"
+        f"<th class='n'>certified</th></tr>{rows}</table></div><p class='quiet'>Typical: the mean ± its Monte-Carlo error. Certified: the "
+        "least that is proved for exactly so many users and records. Large tables are simulated with fewer records or users.</p>"
+    )
+
+
+def _runs(view: Curves) -> str:
+    """The commands behind the certified numbers: another clip, cap or split is another learner, of which nothing is promised."""
+    found = runs(view.planned, view.records)
+    if not found:
+        return ""
+    look = "white-space:pre-wrap"
+    rows = "".join(f"<p>{html.escape(row)}</p><pre style='{look}'>{html.escape(run['command'])}</pre>" for row, run in found.items())
+    return (
+        f"<section><h2>How to run it</h2><p class='quiet'>What is certified for people with {_holding(view)} is certified for the learner "
+        f"with exactly these parameters. Put in your own names for the words in capitals.</p>{rows}</section>"
     )
 
 

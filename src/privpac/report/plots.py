@@ -22,7 +22,7 @@ from privpac.planning import Plan
 __all__ = ["plan_picture", "rule_picture"]
 
 YES, NO, INK, QUIET = "#0b6e4f", "#e3e7ea", "#24292f", "#8a949e"
-LINES = ("#1f6fb2", "#c2571a", "#0b6e4f", "#7a4fa3", "#a3160a")
+LINES = ("#1f6fb2", "#c2571a", "#0b6e4f", "#7a4fa3", "#a3160a", "#b3197a")
 WIDTH = 4.8
 POINTS = 601
 Codes = NDArray[np.uint64]

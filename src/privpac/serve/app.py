@@ -19,20 +19,20 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import Depends, FastAPI, Path
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.staticfiles import StaticFiles
 
-from privpac.errors import BudgetExhausted, LedgerError, ModelFileError, ParameterError, PrivpacError
+from privpac.errors import LedgerError, ModelFileError, ParameterError, PrivpacError
 from privpac.learners.session import PredictionSession
 from privpac.ledger import BudgetLedger
-from privpac.serve.keys import ApiKey, KeyStore, Role
-from privpac.serve.limits import Wall, problem
+from privpac.serve.answering import Predict, read_json
+from privpac.serve.commit import Pulse
+from privpac.serve.keys import ApiKey, KeyStore
+from privpac.serve.limits import KEY, Receive, Refusal, Scope, Send, Wall, problem
 from privpac.serve.schema import (
     Answers,
     Budget,
@@ -47,7 +47,6 @@ from privpac.serve.schema import (
     Promise,
     Queries,
     Span,
-    columns,
     promise,
 )
 from privpac.serve.session_file import load_session, operator_secret
@@ -58,6 +57,7 @@ __all__ = ["CONFIGURATION", "Configuration", "create_app", "from_environment"]
 CONFIGURATION = "PRIVPAC_SERVE"
 _log = logging.getLogger("privpac.serve")
 _STATIC = files("privpac.serve") / "static"
+_PARTS = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 _STEPS, _MAX_SPANS = {"minute": 16, "hour": 13, "day": 10}, 500  # characters of a time that name its span
 
 
@@ -91,20 +91,33 @@ def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore)
     if not session.durable:
         raise ParameterError("a service needs a session that a ledger counts; learn it with ledger=")
     warm_up(session)  # a worker listens only after this
-    app = FastAPI(title="privpac prediction service", version="1", docs_url=None, redoc_url=None, debug=False)
+    app = FastAPI(title="privpac prediction service", version="1", openapi_url=None, debug=False, redirect_slashes=False)
     _add_errors(app)
-    _add_predictions(app, session, keys)
+    _add_predictions(app, session)
     _add_console(app, session, ledger, keys)
-    app.mount("/static", StaticFiles(directory=str(_STATIC)), name="static")
-    return Wall(app)
+    described, predict = json.dumps(app.openapi()), Predict(session)
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def description() -> Response:
+        return Response(described, media_type="application/json")
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        await (predict if predict.serves(scope) else app)(scope, receive, send)
+
+    return Wall(serve, keys)
+
+
+async def _strict(request: Request) -> None:
+    """Refuse what :func:`read_json` refuses."""
+    read_json(request.scope["headers"], await request.body())
 
 
 # Errors: fixed bodies, nothing echoed
 
 
 def _add_errors(app: FastAPI) -> None:
-    def respond(status: int, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
-        return JSONResponse(problem(status) | more, status_code=status, headers=headers)
+    def respond(status: int, headers: dict[str, str] | None = None) -> JSONResponse:
+        return JSONResponse(problem(status), status_code=status, headers=headers)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -115,9 +128,9 @@ def _add_errors(app: FastAPI) -> None:
         allowed = {name: value for name, value in (error.headers or {}).items() if name.lower() in ("allow", "www-authenticate")}
         return respond(error.status_code, allowed)
 
-    @app.exception_handler(BudgetExhausted)
-    async def exhausted(request: Request, error: BudgetExhausted) -> Response:
-        return respond(429, remaining=max(0, error.remaining) if isinstance(error.remaining, int) else 0)
+    @app.exception_handler(Refusal)
+    async def refused(request: Request, error: Refusal) -> Response:
+        return respond(error.status)
 
     @app.exception_handler(LedgerError)
     @app.exception_handler(ModelFileError)
@@ -134,54 +147,49 @@ _EXHAUSTED: dict[int | str, dict[str, Any]] = {429: {"model": Exhausted, "descri
 _MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": problem(404)["error"]}}
 
 _bearer = HTTPBearer(auto_error=False, description="A key made with: privpac serve keys new")
-Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
-def _key(keys: KeyStore, credentials: HTTPAuthorizationCredentials | None, role: Role | None = None) -> ApiKey:
-    key = keys.check(None if credentials is None else credentials.credentials)
-    if key is None:
-        raise HTTPException(401, headers={"WWW-Authenticate": "Bearer"})
-    if role is not None and key.role is not role:
-        raise HTTPException(403)
+async def _checked(request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
+    """The key that the wall has checked; the credentials are named for the description of the API."""
+    key: ApiKey | None = request.scope.get(KEY)
+    if key is None:  # a path that the wall did not take for this one
+        raise Refusal(401)
     return key
+
+
+Key = Annotated[ApiKey, Depends(_checked)]
 
 
 # What analysts use
 
 
-def _add_predictions(app: FastAPI, session: PredictionSession, keys: KeyStore) -> None:
-    shown = promise(session)
+def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
+    shown, pulse = promise(session).model_dump_json(), Pulse(session.used)
 
-    @app.post("/predict", responses=_RESPONSES | _EXHAUSTED)
-    def predict(queries: Queries, credentials: Credentials) -> Answers:
+    @app.post(Predict.path, responses=_RESPONSES | _EXHAUSTED)
+    async def predict(queries: Queries, key: Key) -> Answers:
         """Answer up to 1000 queries, all of them or none; queries answered before are free."""
-        key = _key(keys, credentials)
-        try:
-            codes = columns(session, queries.records)
-        except Exception:  # whatever is wrong here is wrong with the query, and looks at nothing else
-            raise HTTPException(422) from None
-        answers = session.predict_codes(codes, key=key.id, share=key.share)
-        return Answers(answers=[int(answer) for answer in np.asarray(answers)], label=session.label)
+        raise Refusal(404)  # described here, answered by Predict
 
     @app.get("/budget", responses=_RESPONSES)
-    def budget(credentials: Credentials) -> Budget:
+    def budget(key: Key) -> Budget:
         """What is left of the session, and of this key's share."""
-        key = _key(keys, credentials)
         used, mine = session.used(), session.used(key.id)
         left = max(0, session.queries - used)
         own = left if key.share is None else max(0, min(left, key.share - mine))
         told: dict[str, Any] = {"key": key.name, "role": key.role, "share": key.share, "key_used": mine, "key_remaining": own}
         return Budget(queries=session.queries, used=used, remaining=left, **told)
 
-    @app.get("/guarantee")
-    def guarantee() -> Promise:
+    @app.get("/guarantee", response_model=Promise)
+    async def guarantee() -> Response:
         """What is promised about all answers together, and what a query looks like."""
-        return shown
+        return Response(shown, media_type="application/json")
 
     @app.get("/healthz", responses={503: _RESPONSES[503]})
-    def healthz() -> Health:
-        """Whether the ledger can be read."""
-        session.used()
+    async def healthz() -> Health:
+        """Whether the ledger can be read, said within a second."""
+        if not await pulse.beats():
+            raise HTTPException(503)
         return Health(status="ok")
 
 
@@ -190,40 +198,43 @@ def _add_predictions(app: FastAPI, session: PredictionSession, keys: KeyStore) -
 
 def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger, keys: KeyStore) -> None:
     page = (_STATIC / "console.html").read_text()
+    parts = {name: ((_STATIC / name).read_bytes(), kind) for name, kind in _PARTS.items()}
     guarded = _RESPONSES | _FORBIDDEN
 
     @app.get("/", include_in_schema=False)
-    def console() -> HTMLResponse:
+    async def console() -> HTMLResponse:
         return HTMLResponse(page)
 
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(name: str) -> Response:
+        if name not in parts:
+            raise HTTPException(404)
+        return Response(parts[name][0], media_type=parts[name][1])
+
     @app.get("/console/api/history", responses=guarded)
-    def history(credentials: Credentials) -> History:
+    def history(key: Key) -> History:
         """Answers counted, by minute; by hour or by day where there would be too many."""
-        _key(keys, credentials, Role.OPERATOR)
         read = ((step, ledger.queries.history(session.session_id, width)) for step, width in _STEPS.items())
         step, spans = next(found for found in read if len(found[1]) <= _MAX_SPANS or found[0] == "day")
         return History(queries=session.queries, step=step, answers=[Span(start=start, answers=count) for start, count in spans])
 
     @app.get("/console/api/keys", responses=guarded)
-    def list_keys(credentials: Credentials) -> KeyList:
+    def list_keys(key: Key) -> KeyList:
         """All keys, with what each has used; secrets are not kept."""
-        _key(keys, credentials, Role.OPERATOR)
-        return KeyList(keys=[_info(session, key) for key in keys.all()])
+        return KeyList(keys=[_info(session, listed) for listed in keys.all()])
 
-    @app.post("/console/api/keys", status_code=201, responses=guarded)
-    def make_key(wanted: NewKey, credentials: Credentials) -> NewKeyMade:
+    @app.post("/console/api/keys", status_code=201, responses=guarded, dependencies=[Depends(_strict)])
+    def make_key(wanted: NewKey, key: Key) -> NewKeyMade:
         """Make a key; its secret is in this response and nowhere else."""
-        _key(keys, credentials, Role.OPERATOR)
         try:
-            key, token = keys.new(wanted.name, wanted.role, wanted.share)
+            made, token = keys.new(wanted.name, wanted.role, wanted.share)
         except ParameterError:
             raise HTTPException(422) from None
-        return NewKeyMade(**_info(session, key).model_dump(), token=token)
+        return NewKeyMade(**_info(session, made).model_dump(), token=token)
 
     @app.delete("/console/api/keys/{identity}", responses=guarded | _MISSING)
-    def revoke_key(identity: Annotated[str, Path(max_length=40)], credentials: Credentials) -> KeyInfo:
+    def revoke_key(identity: Annotated[str, Path(max_length=40)], key: Key) -> KeyInfo:
         """Stop a key from working, for good."""
-        _key(keys, credentials, Role.OPERATOR)
         try:
             return _info(session, keys.revoke(identity))
         except ParameterError:

@@ -18,6 +18,7 @@ import os
 import re
 import secrets
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -27,10 +28,10 @@ from typing import Any
 
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import one_of, positive_int
-from privpac.ledger_file import now, plain_text
+from privpac.ledger.rows import now, plain_text
 from privpac.released import sync_directory
 
-__all__ = ["ApiKey", "KeyStore", "Role"]
+__all__ = ["ApiKey", "KeyStore", "Role", "exposed"]
 
 _FORMAT, _VERSION, _MAX_FILE = "privpac.keys", 1, 1 << 24
 _TOKEN = re.compile(r"pp_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
@@ -65,6 +66,9 @@ class ApiKey:
 class KeyStore:
     """The keys of one service, in one file shared by all its workers."""
 
+    patience = 5.0
+    """Seconds to wait for another writer."""
+
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._lock = threading.Lock()
@@ -97,6 +101,8 @@ class KeyStore:
             return self._keys
         except OSError as error:
             raise ModelFileError(f"cannot read the keys {self._path.name!r}: {error.strerror}") from None
+        if exposed(found):
+            raise ModelFileError(f"others may read or change the keys {self._path.name!r}; make them yours alone with: chmod 600")
         stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
         if stamp != self._seen:
             self._keys = self._read()
@@ -143,9 +149,9 @@ class KeyStore:
         """A copy of the keys, written back at the end; one writer at a time, in all processes."""
         draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}.new")
         try:
-            with self._lock, open(self._path.with_name(self._path.name + ".lock"), "a") as gate:
-                fcntl.flock(gate, fcntl.LOCK_EX)
-                keys = dict(self._fresh())
+            with self._gate():
+                with self._lock:  # never held while the gate is waited for: keys are checked meanwhile
+                    keys = dict(self._fresh())
                 yield keys
                 body = {"format": _FORMAT, "version": _VERSION, "keys": [asdict(key) for key in keys.values()]}
                 with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -158,6 +164,31 @@ class KeyStore:
             with suppress(OSError):
                 draft.unlink()
             raise ModelFileError(f"cannot write the keys {self._path.name!r}: {error.strerror}; choose a writable place") from None
+
+    @contextmanager
+    def _gate(self) -> Iterator[None]:
+        """One writer at a time.  Only the owner can open the lock, and whoever holds it too long stops no reader."""
+        place = self._path.with_name(self._path.name + ".lock")
+        handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(handle, 0o600)
+            end = time.monotonic() + self.patience
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        raise ModelFileError(f"another process is changing the keys {self._path.name!r}; try again") from None
+                    time.sleep(0.02)
+            yield
+        finally:
+            os.close(handle)
+
+
+def exposed(found: os.stat_result) -> bool:
+    """Whether a secret's file may be read by all users, or changed by others than its owner; a group may be let in to read."""
+    return bool(found.st_mode & 0o027)
 
 
 def _hash(token: str) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from privpac.data import Domain, Floats
+from privpac.data.encode import float_keys
 from privpac.errors import SchemaError
 from privpac.learners.session import PredictionSession
 from privpac.serve.keys import Role
@@ -212,10 +213,19 @@ def columns(session: PredictionSession, records: Sequence[dict[str, Any]]) -> di
 
 def _encode(domain: Domain, values: list[Any], name: str) -> NDArray[np.uint64]:
     if isinstance(domain, Floats) and not any(isinstance(value, (bool, str)) for value in values):
-        values = [float(value) for value in values]
+        return _floats(np.array([float(value) for value in values]), name)
     if len({type(value) for value in values}) > 1:  # as one column they would be read as a common type
         return np.concatenate([_encode(domain, [value], name) for value in values])
     codes, valid = domain.encode(values, on_invalid="clamp", name=name)
     if not bool(np.all(valid)):
+        raise SchemaError(f"column {name!r} has missing or unreadable values")
+    return codes
+
+
+def _floats(values: NDArray[np.float64], name: str) -> NDArray[np.uint64]:
+    """What ``Floats().encode`` makes of numbers, without a table around a single one."""
+    codes, verdicts = np.empty(len(values), np.uint64), np.zeros(len(values), np.uint8)
+    float_keys(values, values.view(np.uint64), codes, verdicts)
+    if bool(np.isnan(values).any()):
         raise SchemaError(f"column {name!r} has missing or unreadable values")
     return codes

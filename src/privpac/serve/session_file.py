@@ -16,7 +16,6 @@ import json
 import os
 import re
 import secrets
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -28,20 +27,21 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import RULES, rule_class
+from privpac.concepts.named import RULES, name_of, rule_class
 from privpac.data import Domain
-from privpac.errors import LedgerMismatch, ModelFileError, ParameterError, PrivpacError
+from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
 from privpac.guarantee import Guarantee
 from privpac.learners.session import PredictionSession
 from privpac.ledger import BudgetLedger
 from privpac.released import write_durably
+from privpac.serve.keys import exposed
 
 __all__ = ["SECRET_VARIABLE", "load_session", "new_secret", "operator_secret", "rule_name", "save_session"]
 
 SECRET_VARIABLE = "PRIVPAC_SESSION_KEY"
 _MAGIC, _FORMAT, _VERSION = b"PPMSESS1", "privpac.session", 1
 _MAX_FILE, _MAX_HEADER = 1 << 26, 1 << 12
-_LOG_N = 17
+_LOG_N, _MAX_SECRET = 17, 4096
 _REFUSED = "wrong key or a damaged file; nothing was read from it"
 
 
@@ -64,7 +64,10 @@ def operator_secret(key_file: str | os.PathLike[str] | None = None) -> str:
     """The secret from a key file or, without one, from the environment variable ``PRIVPAC_SESSION_KEY``."""
     if key_file is not None:
         try:
-            text = Path(key_file).read_text().strip()
+            with open(key_file) as file:
+                if exposed(os.fstat(file.fileno())):
+                    raise ParameterError(f"others may read the key file {str(key_file)!r}; make it yours alone with: chmod 600")
+                text = file.read(_MAX_SECRET).strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not text"
             raise ParameterError(f"cannot read the key file {str(key_file)!r}: {reason}") from None
@@ -93,11 +96,9 @@ def _file_key(secret: str, header: dict[str, Any]) -> bytes:
 
 def rule_name(concept: ConceptClass) -> str:
     """The name under which ``rule_class`` rebuilds a bound class; other classes cannot be saved (``ParameterError``)."""
-    features = {name: domain for name, domain in concept.declared().items() if name is not None and domain is not None}
-    for name in RULES if features else ():
-        with suppress(PrivpacError):
-            if rule_class(name, features) == concept:
-                return name
+    found = None if None in concept.declared() else name_of(concept)
+    if found is not None:
+        return found
     raise ParameterError(f"a session of this {type(concept).__name__} cannot be saved; use one of the rules {', '.join(RULES)}")
 
 

@@ -24,13 +24,10 @@ from privpac.concepts.trees import BranchThresholds, VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import Unit
-from privpac.planning.methods import named_class
+from privpac.planning.methods import METHODS, named_class, takes
 from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateRuleClassifier"]
-
-APPROXIMATE = ("agreement", "trimmed")
-"""Methods that take a delta."""
 
 
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -113,7 +110,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             max_records=self.max_records,
             public_n_users=self.public_n_users,
             records_per_user=self.records_per_user,
-            delta=self.delta if self.tree is not None or self.method in APPROXIMATE else None,
+            # None where the method has no use for one and none was meant; a delta that was meant is refused with the others.
+            delta=self.delta if takes(self.method, "delta") or self.method == "auto" or self.delta != 0 else None,
         )
         released = self._release(learner, columns, target, groups, features)
         # "Nothing" is a covered output: the fit stands, and predict says that there is no rule.
@@ -127,8 +125,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             raise ParameterError("rule='tree' needs tree=, such as PrefixTree(8) or 'path:/'")
         if self.tree is not None and not wanted:
             raise ParameterError(f"tree= goes with rule='tree', got rule={self.rule!r}")
-        if not wanted and self.delta != 0 and self.method not in APPROXIMATE:
-            raise ParameterError(f"delta= goes with rule='tree' or method= one of {', '.join(APPROXIMATE)}; here none is needed")
+        if not wanted and self.delta != 0 and not takes(self.method, "delta"):
+            approximate = ", ".join(name for name in METHODS if takes(name, "delta"))
+            raise ParameterError(f"delta= goes with rule='tree' or method= one of {approximate}; here none is needed, leave it out")
 
     def _concept(self, names: list[str]) -> tuple[ConceptClass | VC1Tree, dict[str, Domain]]:
         """The class of rules on the columns of X, with their domains."""

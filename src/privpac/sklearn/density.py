@@ -93,7 +93,8 @@ class PrivateHistogram(PrivateDensity):
     range : public ends of the bins; None means those of the declared domain, or -4 to 4 (a standardised quantity) without one.
         Values outside fall into the end bins.
     epsilon : privacy loss of one ``fit``.
-    max_records : public cap on the rows of a person that are read; rows beyond it are left out.
+    max_records : None: every person counts alike, however many rows they have.  A number: rows are counted, up to so many of a person;
+        rows beyond it are left out.
     domains : public domain of each column, by name or by position; None means every finite number.
     stages, neighbours, on_invalid, ledger : as for ``privpac.learn_distribution`` and ``PrivateRuleClassifier``.
 
@@ -101,7 +102,7 @@ class PrivateHistogram(PrivateDensity):
 
     >>> import numpy as np
     >>> from privpac.data import Integers
-    >>> model = PrivateHistogram(bins=None, domains=[Integers(1, 6)], max_records=2)
+    >>> model = PrivateHistogram(bins=None, domains=[Integers(1, 6)])
     >>> rolls = model.fit(np.array([[1], [6], [6], [2]]), groups=["a", "a", "b", "b"])
     >>> rolls.sample(3).shape, str(rolls.guarantee_)
     ((3, 1), '(1, 0)-DP per user, add-remove')
@@ -112,7 +113,7 @@ class PrivateHistogram(PrivateDensity):
         bins: Any = 32,
         range: tuple[Any, Any] | None = None,
         epsilon: Any = 1.0,
-        max_records: int = 16,
+        max_records: int | None = None,
         domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
         stages: int | str = "auto",
         neighbours: str = "add-remove",
@@ -135,7 +136,7 @@ class PrivateHistogram(PrivateDensity):
             bins = {name: self._equal(domain, bins) for name, domain in features.items() if is_numeric(domain)} or None
         elif isinstance(bins, Mapping) and not set(bins) <= set(features):
             raise ParameterError(f"bins name columns that X does not have; it has {list(features)}")
-        options = {"max_records": self.max_records, "bins": bins, "stages": self.stages}
+        options = {"max_records": self.max_records, "bins": bins, "stages": None if self.stages == "auto" else self.stages}
         return distribution_learner("histogram", epsilon=self.epsilon, neighbours=self.neighbours, unit=unit, **options)
 
     def _equal(self, domain: Domain, count: int) -> Any:

@@ -1,0 +1,374 @@
+"""The certificates of a plan for cut-offs, as claims to refute.
+
+*Laws.*  A few values of x carry all the mass: one *critical* value, just heavy enough that the many cuts beyond it are too bad by a hair;
+a *far* value beyond those cuts; and perhaps two *light* values on both sides of the best cut, which only make luck.  Labels are wrong as
+often as the assumption allows, or less.  So the class falls into few groups of cuts that predict alike, and a user is a row of counts.
+
+*Failure.*  The output's law depends on sums over users of small integers.  Where a single group is good enough, the probability that a
+bad group is released is at least its probability against the good one alone; that needs the law of one sum of independent integers, a
+convolution power, taken by the fast Fourier transform: nothing is drawn.  Elsewhere data sets are drawn from a fixed seed and the exact
+law of the output is averaged over them.
+
+*Learners.*  One entry of :data:`VOTES` for each: what a user adds to which sums, and the law of the output given the sums.  Tests hold them
+against the learners' own laws.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, xlogy
+
+from privpac.audit.refute import Claim, Failure, Point
+from privpac.concepts.statistics import ClipRule, Exceeds, Mean, Regret, Statistic, own_clip
+from privpac.concepts.thresholds import Thresholds
+from privpac.concepts.voices import own_luck
+from privpac.errors import ParameterError, TooLargeError
+from privpac.learners.agnostic import UserAgnosticLearner
+from privpac.learners.base import Selection
+from privpac.learners.pairwise import PairwiseSelection
+from privpac.learners.realizable import RealizableSelection
+from privpac.learners.regret import RegretSelection
+from privpac.learners.voices import TwoVoices
+from privpac.planning.draws import fixed_draws
+from privpac.planning.target import Target
+
+__all__ = ["LEARNERS", "VOTES", "Law", "Votes", "rule_claims"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+OVER = 1 + 1e-6
+"""How much worse than alpha a critical cut is."""
+
+_TYPES, _LENGTH, _DRAWN = 1 << 14, 1 << 22, 1 << 19
+
+
+# Laws of people
+
+
+@dataclass(frozen=True)
+class Law:
+    """Values of x in order with their masses, and how often each has the label 1; ``many`` is the place after which most cuts lie."""
+
+    mass: tuple[float, ...]
+    ones: tuple[float, ...]
+
+    @property
+    def values(self) -> int:
+        return len(self.mass)
+
+    @cached_property
+    def says(self) -> Ints:
+        """Predictions of the groups: group g says 0 on the first g values."""
+        k = self.values
+        return np.array([[int(j >= g) for j in range(k)] for g in range(k + 1)])
+
+    def copies(self, size: int) -> Floats:
+        """Cuts in each group when the values are 0, 1, ... and the last of all: most lie before that one."""
+        many = size - self.values
+        if many < 1:
+            raise ParameterError(f"a class of {size} cuts is too small for {self.values} values")
+        return np.array([*[1.0] * (self.values - 1), float(many), 1.0])
+
+    @cached_property
+    def errors(self) -> Floats:
+        mass, ones = np.array(self.mass), np.array(self.ones)
+        return np.asarray(np.where(self.says == 1, 1 - ones, ones) @ mass)
+
+    def mistakes(self, counts: Ints) -> Ints:
+        """Of users by groups; ``counts`` has the zeros of all values, then the ones."""
+        k = self.values
+        return np.asarray(counts[:, :k] @ self.says.T + counts[:, k:] @ (1 - self.says).T)
+
+    @property
+    def cells(self) -> Floats:
+        """Probabilities of (value, 0) for all values, then of (value, 1)."""
+        mass, ones = np.array(self.mass), np.array(self.ones)
+        return np.concatenate([mass * (1 - ones), mass * ones])
+
+    def __str__(self) -> str:
+        return ", ".join(f"{mass:.4g} of x with ones {ones:.3g}" for mass, ones in zip(self.mass, self.ones))
+
+
+def law_at(point: Point, alpha: float, noise: float) -> Law:
+    """The law of a point: noise at the critical, the far and the light values, mass of the two light ones, and of the critical one."""
+    critical, far, light, left, right, heavier = point
+    top = min(noise, (1 - alpha * OVER / 0.9) / 2)
+    at_critical, at_far, at_light = critical * top, far * noise, light * top
+    wanted = min(alpha * OVER * (1 + heavier), 0.95 * (1 - 2 * at_critical))
+    # The light value on the right is on the way to the many cuts; the one on the left costs the cut before the best one.
+    room = 0.97 - wanted / (1 - 2 * at_critical)
+    between = min(right * wanted / 2 / (1 - 2 * at_light), room) if right else 0.0
+    mass = (wanted - between * (1 - 2 * at_light)) / (1 - 2 * at_critical)
+    beside = min(left * wanted / (1 - 2 * at_light), max(0.0, 0.98 - mass - between)) if left else 0.0
+    rest = 1 - mass - between - beside
+    parts = [(beside, at_light), (between, 1 - at_light), (mass, 1 - at_critical), (rest, 1 - at_far)]
+    kept = [(weight, ones) for weight, ones in parts if weight > 1e-9]
+    return Law(tuple(weight for weight, _ in kept), tuple(ones for _, ones in kept))
+
+
+STARTS: tuple[Point, ...] = (
+    *((critical, far, 0.0, 0.0, 0.0, 0.0) for critical in (0.0, 0.5, 1.0) for far in (0.0, 1.0)),
+    (0.5, 0.5, 1.0, 1.0, 0.0, 0.0),
+    (1.0, 1.0, 1.0, 0.5, 0.0, 0.0),
+)
+"""Two values with noise at either, and a third one beside the best cut."""
+
+
+# What a learner reads
+
+
+@dataclass(frozen=True)
+class Votes:
+    """What users add up to, and the law of the output.
+
+    ``cast(mistakes, records)``: integers of every user (rows), from the mistakes of all groups; ``law(totals, copies)``: probabilities of
+    the groups, rows by rows.  ``rate``: the weight of group g is its copies times ``exp(-rate total_g)`` and nothing else, if not ``None``.
+    """
+
+    cast: Callable[[Ints, int], Ints]
+    law: Callable[[Ints, Floats], Floats]
+    rate: float | None = None
+
+
+def _softmax(logs: Floats) -> Floats:
+    weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
+
+
+def _selection(statistic: Statistic, rate: float) -> Votes:
+    def cast(mistakes: Ints, m: int) -> Ints:
+        base = mistakes.min(axis=1, keepdims=True) if statistic.uses_minimum else 0
+        cap = statistic.cap_of(m)
+        return np.asarray(statistic.bound * np.clip(mistakes - base - statistic.offset_of(m), 0, cap) // cap)
+
+    return Votes(cast, lambda totals, copies: _softmax(np.log(copies) - rate * totals), rate)
+
+
+def _regret(learner: RegretSelection, bits: int, n: int) -> Votes:
+    if learner.statistic == "mean":
+        statistic: Statistic = Mean(learner.levels)
+    else:
+        statistic = Regret(learner.tau or ClipRule(learner.theta, n, bits), learner.levels)
+    return _selection(statistic, float(learner.rate(learner.epsilon_selection, learner.levels)))
+
+
+def _realizable(learner: RealizableSelection, bits: int, n: int) -> Votes:
+    return _selection(learner.statistic, float(learner.rate(learner.epsilon, 1)))
+
+
+def _agnostic(learner: UserAgnosticLearner, bits: int, n: int) -> Votes:
+    if learner.estimates:
+        raise TooLargeError("an estimate depends on all users at once")
+    return _selection(Exceeds(learner.tolerance_given(None)), float(learner.rate(learner.epsilon, 1)))
+
+
+def _voices(learner: TwoVoices, bits: int, n: int) -> Votes:
+    levels, (most, always) = learner.levels, learner.handicap(bits)
+    rate = float(learner.rate(learner.epsilon, levels))
+
+    def cast(mistakes: Ints, m: int) -> Ints:
+        own = mistakes.min(axis=1)
+        regret = mistakes - own[:, None]
+        clip = levels * np.minimum(regret, own_clip(m)) // own_clip(m)
+        mean = levels * regret // m
+        luck = np.minimum(np.array([own_luck(m, int(b), levels) for b in own]), levels - mean.max(axis=1))
+        return np.concatenate([clip, mean, luck[:, None]], axis=1)
+
+    def law(totals: Ints, copies: Floats) -> Floats:
+        groups = len(copies)
+        clip, mean, luck = totals[..., :groups], totals[..., groups : 2 * groups], totals[..., -1:]
+        both = np.concatenate([clip, mean + np.minimum(luck, most) + always], axis=-1)
+        pairs = _softmax(np.log(np.tile(copies, 2)) - rate * both)
+        return np.asarray(pairs[..., :groups] + pairs[..., groups:])
+
+    return Votes(cast, law)
+
+
+def _pairwise(learner: PairwiseSelection, bits: int, n: int) -> Votes:
+    clip = int(learner.tau)
+    rate = float(learner.epsilon / learner.range_sensitivity(clip))
+
+    def cast(mistakes: Ints, m: int) -> Ints:
+        apart = np.clip(mistakes[:, :, None] - mistakes[:, None, :], -clip, clip)
+        return np.asarray(apart.reshape(len(mistakes), -1))
+
+    def law(totals: Ints, copies: Floats) -> Floats:
+        groups = len(copies)
+        apart = totals.reshape(*totals.shape[:-1], groups, groups).astype(float)
+        # A rule competes with others that predict alike, but not with itself.
+        alone = np.where(np.eye(groups, dtype=bool) & (copies == 1)[:, None], -np.inf, 0.0)
+        return _softmax(np.log(copies) - rate * (apart + alone).max(axis=-1))
+
+    return Votes(cast, law)
+
+
+VOTES: dict[type[Any], Callable[[Any, int, int], Votes]] = {
+    RegretSelection: _regret,
+    RealizableSelection: _realizable,
+    UserAgnosticLearner: _agnostic,
+    TwoVoices: _voices,
+    PairwiseSelection: _pairwise,
+}
+"""For each learner: its votes on a class of so many bits, with ``n`` users."""
+
+LEARNERS: dict[str, type[Selection]] = {
+    "realizable selection": RealizableSelection,
+    "two voices": TwoVoices,
+    "regret selection": RegretSelection,
+    "per-user mean": RegretSelection,
+    "user agnostic selection": UserAgnosticLearner,
+    "pairwise selection": PairwiseSelection,
+}
+"""The learner of each certified row of a plan; what follows a comma names the assumption."""
+
+
+# Failure
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One row of a plan for ``records`` records per user."""
+
+    target: Target
+    row: str
+    parameters: dict[str, Any]
+    records: int
+
+    @property
+    def noise(self) -> float:
+        """The largest share of wrong labels that the row's assumption allows."""
+        if self.row == "realizable selection":
+            return 0.0
+        return float(self.target.noise or 0) if self.row.endswith("bounded noise") else 0.5
+
+    def law(self, point: Point) -> Law:
+        return law_at(point, float(self.target.alpha), self.noise)
+
+    def about(self, point: Point) -> str:
+        return str(self.law(point))
+
+    def learner(self, n: int) -> Selection:
+        given = dict(self.parameters)
+        if "public_n_users" in given:
+            given["public_n_users"] = n  # the clip follows the number of users
+        target = self.target
+        common: dict[str, Any] = {"concept": target.concept, "epsilon": target.epsilon, "neighbours": target.neighbours}
+        return LEARNERS[self.row.split(",")[0]](**common | given)
+
+    def failure(self, point: Point, n: int) -> Failure:
+        law, learner = self.law(point), self.learner(n)
+        votes = VOTES[type(learner)](learner, self.target.concept.bits, n)
+        copies = law.copies(self.target.concept.size)
+        bad = law.errors > law.errors.min() + float(self.target.alpha)
+        m = min(self.records, learner.max_records or self.records)
+        if not bad.any():
+            return Failure(0.0)
+        listed = _types(law, m)
+        if listed is None:
+            return _drawn_users(law, m, votes, copies, bad, n)
+        counts, chances = listed
+        cast = votes.cast(law.mistakes(counts), m)
+        exact = _convolved(cast, chances, votes.rate, copies, bad, n) if votes.rate is not None and (~bad).sum() == 1 else None
+        return exact or _drawn_types(cast, chances, votes, copies, bad, n)
+
+
+def _types(law: Law, m: int) -> tuple[Ints, Floats] | None:
+    """All users of ``m`` records as counts of cells, with their probabilities; ``None`` if they are too many."""
+    cells = law.cells
+    used = np.flatnonzero(cells > 0)
+    parts = len(used)
+    if math.comb(m + parts - 1, parts - 1) > _TYPES:
+        return None
+    bars = np.array(list(combinations(range(m + parts - 1), parts - 1)), dtype=np.int64).reshape(-1, parts - 1)
+    ends = np.concatenate([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), m + parts - 1)], axis=1)
+    counts = np.zeros((len(bars), len(cells)), dtype=np.int64)
+    counts[:, used] = np.diff(ends, axis=1) - 1
+    logs = gammaln(m + 1) - gammaln(counts + 1).sum(axis=1) + xlogy(counts, cells).sum(axis=1)
+    chances = np.exp(logs)
+    return counts, chances / chances.sum()
+
+
+def _convolved(cast: Ints, chances: Floats, rate: float, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure | None:
+    """Exactly: the only good group against the worst bad one.  More bad groups only raise the probability of a bad one."""
+    good = int(np.flatnonzero(~bad)[0])
+    found = None
+    for group in np.flatnonzero(bad):
+        gap = cast[:, group] - cast[:, good]
+        unit = int(np.gcd.reduce(gap))
+        if unit == 0:
+            continue
+        low, high = int(gap.min()) // unit, int(gap.max()) // unit
+        length = (high - low) * n + 1
+        if length > _LENGTH:
+            return None
+        one = np.bincount(gap // unit - low, weights=chances, minlength=high - low + 1)
+        size = 1 << (length - 1).bit_length()
+        law = np.maximum(np.fft.irfft(np.fft.rfft(one, size) ** n, size)[:length], 0.0)
+        logs = np.log(copies[group] / copies[good]) - rate * unit * (np.arange(length) + low * n)
+        # A rounding error of 1e-12 in all.
+        value = float(law @ (1 / (1 + np.exp(np.clip(-logs, -700, 700))))) - 1e-10
+        found = value if found is None else max(found, value)
+    return None if found is None else Failure(max(0.0, found))
+
+
+def _drawn_types(cast: Ints, chances: Floats, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
+    """Data sets by the numbers of users of each type; types that vote alike count as one."""
+    distinct, place = np.unique(cast, axis=0, return_inverse=True)
+    merged = np.bincount(place.reshape(-1), weights=chances)
+    sets = max(32, min(2000, _DRAWN // len(merged)))
+    users = fixed_draws(n).multinomial(n, merged / merged.sum(), size=sets)
+    return _mean(votes.law(users @ distinct, copies)[:, bad].sum(axis=1))
+
+
+def _drawn_users(law: Law, m: int, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
+    """Data sets user by user."""
+    rng, values = fixed_draws(n), []
+    for _ in range(max(16, min(200, _DRAWN // n))):
+        cast = votes.cast(law.mistakes(rng.multinomial(m, law.cells, size=n)), m)
+        values.append(float(votes.law(cast.sum(axis=0), copies)[bad].sum()))
+    return _mean(np.array(values))
+
+
+def _mean(values: Floats) -> Failure:
+    # The spread of few values may be 0 by chance: one more failure is allowed for.
+    count = len(values)
+    return Failure(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(count) + 1 / count**1.5)
+
+
+# Claims
+
+
+def rule_claims(target: Target, records_per_user: int, *, rows: tuple[str, ...] | None = None) -> list[Claim]:
+    """The certified rows of a plan for cut-offs, each with the learner that its certificate names.
+
+    Left out: rows without a number, those whose output depends on an estimate (``user agnostic selection`` for some numbers of records),
+    and methods that have no law (the search, the reduction).
+
+    >>> from privpac.data import Integers
+    >>> from privpac.planning.plan import rule_target
+    >>> from privpac.audit.refute import refute
+    >>> target = rule_target(Thresholds(Integers(0, 99)), 1, "0.1", "0.05", "add-remove", "0.1")
+    >>> [claim.name for claim in rule_claims(target, 1, rows=("realizable selection", "two voices"))]
+    ['realizable selection', 'two voices']
+    """
+    if not isinstance(target.concept, Thresholds) or target.concept.direction != "above":
+        raise ParameterError("laws are made for cut-offs that say 1 from the cut on, such as Thresholds(Integers(0, 100))")
+    claims = []
+    for name, certify, _, kind in target.methods(None):
+        if kind != "certified" or name.split(",")[0] not in LEARNERS or (rows is not None and name not in rows):
+            continue
+        found = certify(records_per_user)
+        trial = _Trial(replace(target), name, found.parameters, records_per_user)
+        if found.n_users is None or getattr(trial.learner(found.n_users), "estimates", False):
+            continue
+        claims.append(Claim(name, found.n_users, float(target.beta), STARTS, trial.failure, trial.about))
+    return claims

@@ -1,0 +1,105 @@
+"""Masses of values or bins, column by column: what histograms share, whatever a person adds to them.
+
+Columns share the budget equally (basic composition); one column is released by ``_weights``, the only place where data are touched.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from privpac.data import Domain
+from privpac.distributions.base import BoundUsers, DistributionLearner
+from privpac.distributions.cells import MAX_CELLS, Cells, CodeCells, LineCells, is_numeric, read_edges
+from privpac.distributions.results import DiscreteDistribution, Distribution, HistogramDistribution, ProductDistribution
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, Unit
+from privpac.released import Released
+
+if TYPE_CHECKING:
+    from privpac.data import Users
+    from privpac.rng import Rng
+
+__all__ = ["ColumnMasses", "published"]
+
+
+@dataclass(frozen=True)
+class ColumnMasses(DistributionLearner):
+    """A mass function (or histogram, with ``bins``) for each column."""
+
+    epsilon: Rational
+    max_records: int | None = field(default=None, kw_only=True)
+    bins: Any = field(default=None, kw_only=True)
+    features: Any = field(default=None, kw_only=True)
+    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
+    unit: Unit | str = field(default=Unit.USER, kw_only=True)
+
+    named: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        self._check_shared()
+        put = object.__setattr__
+        if isinstance(self.bins, Mapping):
+            put(self, "bins", {name: read_edges(edges, 2) for name, edges in self.bins.items()})
+        elif self.bins is not None:
+            put(self, "bins", read_edges(self.bins, 2))
+
+    @abstractmethod
+    def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
+        """The released weights of one column."""
+
+    @abstractmethod
+    def _public(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Public parameters, for columns of so many cells."""
+
+    # Columns
+
+    def edges_of(self, name: str, only: bool) -> tuple[Fraction, ...] | None:
+        """The declared edges of a column."""
+        if isinstance(self.bins, Mapping):
+            found = self.bins.get(name)
+            return None if found is None else tuple(found)
+        if self.bins is not None and not only:
+            raise ParameterError("several columns need bins={column: edges}")
+        return None if self.bins is None else tuple(self.bins)
+
+    def cells_of(self, name: str, domain: Domain, only: bool) -> Cells:
+        """The cells of a column."""
+        edges = self.edges_of(name, only)
+        if edges is not None:
+            if not is_numeric(domain):
+                raise ParameterError(f"column {name!r} does not hold numbers, so it has no bins")
+            return LineCells.at_edges(name, domain, edges[1:-1])
+        if domain.size > MAX_CELLS:
+            raise TooLargeError(f"column {name!r} has {domain.size} possible values, more than {MAX_CELLS}; give bins=[...]")
+        return CodeCells(name, domain.size)
+
+    def check_domains(self, domains: Mapping[str, Domain]) -> None:
+        for name, domain in domains.items():
+            self.cells_of(name, domain, len(domains) == 1)
+
+    # Release
+
+    def bind(self, data: Users) -> BoundUsers:
+        return BoundUsers(*self.bind_users(data))
+
+    def draw(self, bound: BoundUsers, rng: Rng) -> Released:
+        epsilon = rational(self.epsilon) / len(bound.features)
+        parts: list[Distribution] = []
+        for name, domain in bound.features.items():
+            only = len(bound.features) == 1
+            weights = self._weights(bound.users, self.cells_of(name, domain, only), epsilon, rng)
+            edges = self.edges_of(name, only)
+            parts.append(DiscreteDistribution(name, domain, weights) if edges is None else HistogramDistribution(name, edges, weights))
+        shown = self._public({name: self.cells_of(name, d, len(bound.features) == 1).size for name, d in bound.features.items()})
+        found = parts[0] if len(parts) == 1 else ProductDistribution(tuple(parts))
+        return Released(found, self.guarantee, shown, learner=self.named)
+
+
+def published(weights: list[int]) -> tuple[int, ...]:
+    """Weights as they are released; uniform if none is left."""
+    return tuple(weights) if any(weights) else (1,) * len(weights)

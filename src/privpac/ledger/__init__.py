@@ -1,0 +1,14 @@
+"""A durable budget, and the one way from data to a release.
+
+``book`` keeps the budget, ``releases`` pays before it draws, ``queries`` counts the answers of prediction sessions; ``account`` is the
+rule by which spends add up, ``lines`` and ``state`` what the file says, ``file`` how that reaches the disk and stays there, and ``sqlite``
+brings ledgers of the first format over.
+"""
+
+from privpac.ledger.account import Rule
+from privpac.ledger.book import BudgetLedger
+from privpac.ledger.queries import Answer, Ask
+from privpac.ledger.releases import Learner, release
+from privpac.ledger.rows import Balance, Receipt, Spend
+
+__all__ = ["Answer", "Ask", "Balance", "BudgetLedger", "Learner", "Receipt", "Rule", "Spend", "release"]

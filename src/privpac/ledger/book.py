@@ -1,0 +1,183 @@
+"""A durable budget: what a crash, a copy of the file or a second process cannot reset.
+
+One ledger is one dataset with one unit, relation, model, budget and rule, fixed when it is made on purpose.  Nothing is refunded.
+
+Out of scope: restoring an old copy or a snapshot of the file, spending from two copies of it, deleting it, a hostile operator.  Publish
+``head()`` from time to time and pass it to ``verify`` to detect those.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any
+
+from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, LedgerUnavailable, ParameterError
+from privpac.guarantee import Guarantee
+from privpac.ledger.account import MAX_BITS, Rule, bits, settings_of
+from privpac.ledger.file import LedgerFile, make_file
+from privpac.ledger.queries import QueryLog
+from privpac.ledger.rows import Balance, Receipt, Spend, now, plain_text, seconds
+
+__all__ = ["BudgetLedger"]
+
+
+class BudgetLedger:
+    """A budget that a crash or a second process cannot reset.
+
+    ``BudgetLedger(path, budget, rule, dataset)`` makes the file if there is none and otherwise insists that it was
+    made with exactly these (``LedgerMismatch``); ``create`` refuses an existing file, ``open`` a missing one.
+    ``dataset`` is a declared name, never a hash of the data.  Threads may share one object; after a fork both
+    processes may go on with it.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        budget: Guarantee,
+        rule: Rule | str = Rule.BASIC,
+        dataset: str = "",
+        *,
+        timeout: float = 30.0,
+    ) -> None:
+        wanted = settings_of(budget, rule, dataset)
+        self._file = LedgerFile(path, seconds(timeout, "timeout"))
+        if not os.path.lexists(self._file.path):
+            with suppress(FileExistsError):  # another process was faster; what it made is checked like any other
+                make_file(self._file.path, _new(wanted))
+        self._load()
+        for name, value in wanted.items():
+            if self._account.meta.get(name) != value and name != "rho":
+                raise LedgerMismatch(
+                    f"the ledger {self._file.name} was made with {name} {self._account.meta.get(name)!r}, not {value!r}; "
+                    "use it as it is with BudgetLedger.open, or make another ledger for another dataset"
+                )
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], budget: Guarantee, rule: Rule | str = Rule.BASIC, dataset: str = "", *, timeout: float = 30.0
+    ) -> BudgetLedger:
+        """Make a new ledger; an existing file is refused."""
+        wanted = settings_of(budget, rule, dataset)
+        file = LedgerFile(path, seconds(timeout, "timeout"))
+        try:
+            make_file(file.path, _new(wanted))
+        except FileExistsError:
+            raise LedgerUnavailable(f"{file.name} exists already; use it with BudgetLedger.open, or choose another name") from None
+        return cls.open(path, timeout=timeout)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, timeout: float = 30.0) -> BudgetLedger:
+        """Open an existing ledger with the settings it was made with; a missing file is refused."""
+        self = cls.__new__(cls)
+        self._file = LedgerFile(path, seconds(timeout, "timeout"))
+        self._load()
+        return self
+
+    def _load(self) -> None:
+        with self._file.reading() as state:
+            self._account = state.account
+
+    # What was agreed
+
+    @property
+    def budget(self) -> Guarantee:
+        return self._account.budget
+
+    @property
+    def rule(self) -> Rule:
+        return self._account.rule
+
+    @property
+    def dataset(self) -> str:
+        return self._account.meta["dataset"]
+
+    @property
+    def queries(self) -> QueryLog:
+        """What the ledger's prediction sessions have answered."""
+        return QueryLog(self._file)
+
+    def __repr__(self) -> str:
+        return f"<BudgetLedger {self.dataset!r}: {self.budget.summary}, {self.rule} rule>"
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> BudgetLedger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Spending
+
+    def spend(self, guarantee: Guarantee, label: str, spend_id: str | None = None) -> Receipt:
+        """Pay for one release; returns after the disk has it.
+
+        Tags must equal the budget's (``IncompatibleGuarantees``); over budget is ``BudgetExhausted``, a repeated id
+        ``DuplicateSpend``.  Whenever this raises, nothing may be released.
+        """
+        if not isinstance(guarantee, Guarantee):
+            raise TypeError(f"a Guarantee is spent, got {type(guarantee).__name__}")
+        label = plain_text(label, "label", 200)
+        name = plain_text(secrets.token_hex(16) if spend_id is None else spend_id, "spend_id", 100)
+        self.budget.require_same_tags(guarantee)
+        rho = self._account.price(guarantee)
+        with self._file.turn() as turn:
+            last = turn.state.last
+            if turn.state.paid(name):
+                raise DuplicateSpend(f"spend id {name!r} was used before; a retry would release twice on one payment: use a new id")
+            spend = self._account.next(last, name, label, guarantee.epsilon, guarantee.delta, rho, now())
+            if not self._account.within(spend):
+                raise BudgetExhausted(self._account.left(last), guarantee)
+            if any(bits(getattr(spend, f.name)) > MAX_BITS for f in fields(spend)):
+                raise ParameterError("the exact sum of all spends would have thousands of digits; spend decimals such as 0.25")
+            turn.write("spend", name, label, str(spend.eps), str(spend.delta), "" if rho is None else str(rho), spend.at)
+        return Receipt(spend, guarantee)
+
+    # Reading
+
+    def remaining(self) -> Balance:
+        """What is left, exactly or rounded down."""
+        with self._file.reading() as state:
+            return self._account.left(state.last)
+
+    def history(self) -> tuple[Spend, ...]:
+        """All spends, oldest first."""
+        with self._file.reading() as state:
+            return tuple(state.spends)
+
+    def head(self) -> str:
+        """The hash that fixes the whole history."""
+        with self._file.reading() as state:
+            return state.head
+
+    def verify(self, published: str | None = None) -> str:
+        """Read the whole file again, check settings, chains and sums (``LedgerCorrupt``) and return the head hash.
+
+        With a ``published`` head, of the spends or of a session's answers, also check that this history extends it.
+        """
+        hashes: set[str] = set()
+        with self._file.reading(hashes) as state:
+            if state.account != self._account:
+                raise self._file.corrupt("has other settings than before")
+            if published is not None and published not in hashes:
+                raise self._file.corrupt("does not extend the published head: it is an old or another copy")
+            return state.head
+
+    def export_json(self) -> str:
+        """Settings, balance, head and history as JSON, rationals as text."""
+        rows = self.history()
+        left = self._account.left(rows[-1] if rows else None)
+        body: dict[str, Any] = {**self._account.meta, "head": rows[-1].hash if rows else self._account.genesis}
+        body["remaining"] = {f.name: str(getattr(left, f.name)) for f in fields(left) if getattr(left, f.name) is not None}
+        body["spends"] = [dict(zip((f.name for f in fields(row)), row.row())) for row in rows]
+        return json.dumps(body, indent=1)
+
+
+def _new(settings: Mapping[str, str]) -> dict[str, str]:
+    return {**settings, "id": secrets.token_hex(16), "created": now()}

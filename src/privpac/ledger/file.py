@@ -1,0 +1,381 @@
+"""The file of a ledger: lines that are only ever added, in one file that holds everything.
+
+The first 512 bytes are the **seal**: how many lines there are, where they end, the hash of the last, and a checksum.  Then come the
+lines, one for each transaction, each with a SHA-256 over the hash before it and its own text.  A transaction locks the file, reads what
+others added, appends its line, **syncs**, renews the seal, and reads line and seal back through a fresh descriptor of the same name.
+
+Why nothing that was acknowledged is ever lost:
+
+* There is no journal, no log and no index beside the file, so a copy or a rename of the file alone takes everything along.
+* The line is on disk before the seal speaks of it, so every line under the seal is complete: a cut or changed byte there is damage and
+  refused (``LedgerCorrupt``), never read as a smaller total.  A crash can leave one line behind the seal.  If it is whole it counts,
+  since it may have been acknowledged just before a power loss took the seal; if it is torn it was never acknowledged and is dropped.
+* The lock is ``flock`` on a descriptor of this transaction alone.  It belongs to the file itself, so links, mounts and renames share
+  it, and the process cannot drop it by closing another descriptor of the file.  Nothing stays open between transactions.
+* A file with several names, or a name that leads to another file than before, is not written to.
+
+Reading needs no lock: lines under the seal never change.  Local file systems only.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable, ParameterError
+from privpac.ledger.lines import FIRST, START, Reading, as_line, chained, read_seal, seal
+from privpac.ledger.state import State
+from privpac.released import sync_directory
+
+__all__ = ["LedgerFile", "Turn", "draft_file", "make_file"]
+
+OLD_MAGIC = b"SQLite format 3\0"
+_WENT_BACK = "does not continue what was read before: it was changed, or an older copy was put in its place"
+
+# A fork waits until no transaction is under way and no state is being read, so that a child inherits neither a lock nor half a state.
+_gate = threading.RLock()
+_reading = threading.RLock()
+
+
+def _before_fork() -> None:
+    _gate.acquire()
+    _reading.acquire()
+
+
+def _after_fork() -> None:
+    _reading.release()
+    _gate.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
+# Making a file
+
+
+def make_file(path: Path, settings: Mapping[str, str]) -> None:
+    """A complete ledger appears under ``path`` at once, or nothing does; ``FileExistsError`` if the name is taken."""
+    leftovers = [ending for ending in ("-wal", "-journal") if os.path.lexists(f"{path}{ending}")]
+    if os.path.lexists(path):
+        raise FileExistsError(path.name)
+    if leftovers:  # of a ledger of the first format, whose last spends are in there
+        raise LedgerUnavailable(
+            f"{path.name + leftovers[0]!r} is left over from a ledger that is gone; bring that back, or use another name"
+        )
+    try:
+        with draft_file(path, [["settings", dict(settings)]]) as (draft, handle):
+            fcntl.flock(handle, fcntl.LOCK_EX)  # for as long as the file has two names
+            os.link(draft, path)  # unlike a rename, never over an existing file
+            os.unlink(draft)
+            sync_directory(path.parent)
+    except FileExistsError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a usable name"
+        raise LedgerUnavailable(f"a ledger cannot be made at {path.name!r}: {reason}; choose a writable local folder") from None
+
+
+@contextmanager
+def draft_file(path: Path, entries: list[Any]) -> Iterator[tuple[str, int]]:
+    """A synced ledger with these lines, under a passing name beside ``path``."""
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".new", dir=path.parent)
+    try:
+        reading = Reading()
+        data = bytearray()
+        for entry in entries:
+            line = as_line(reading.head, entry)[1]
+            reading.take(line)
+            data += line
+        _write(handle, reading.seal() + bytes(data), 0)
+        os.fsync(handle)
+        yield draft, handle
+    finally:
+        os.close(handle)
+        with suppress(OSError):
+            os.unlink(draft)
+
+
+def _write(handle: int, data: bytes, at: int) -> None:
+    while data:
+        done = os.pwrite(handle, data, at)
+        data, at = data[done:], at + done
+
+
+def _read(handle: int, at: int, end: int) -> bytes:
+    parts = []
+    while at < end and (part := os.pread(handle, min(end - at, 1 << 24), at)):
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts)
+
+
+def _sync(handle: int) -> None:
+    """Return after the disk has the data and the length of the file."""
+    if hasattr(fcntl, "F_FULLFSYNC"):  # where fsync only hands the data to the drive
+        fcntl.fcntl(handle, fcntl.F_FULLFSYNC)
+    else:
+        os.fdatasync(handle)
+
+
+# Using a file
+
+
+class LedgerFile:
+    """Transactions on one ledger file; threads may share it, and after a fork each process goes on with it."""
+
+    def __init__(self, path: str | os.PathLike[str], timeout: float) -> None:
+        if not isinstance(path, (str, os.PathLike)) or not isinstance(os.fspath(path), str):
+            raise TypeError(f"path must be text or a Path, got {type(path).__name__}")
+        if not os.fspath(path) or "\0" in os.fspath(path):
+            raise ParameterError("path must name a file, got an empty name or one with a zero byte")
+        self.path = Path(os.path.abspath(path))
+        self.timeout = timeout
+        self._identity: tuple[int, int] | None = None
+        self._seen: Reading | None = None
+        self._mark = START, FIRST  # the furthest end and head that were seen: no later reading may be without them
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        return repr(self.path.name)
+
+    def close(self) -> None:
+        self._closed, self._seen = True, None
+
+    # Reading and writing
+
+    @contextmanager
+    def reading(self, hashes: set[str] | None = None) -> Iterator[State]:
+        """What is on disk; waits for no writer.  With ``hashes`` everything is read again, and every head on the way put there."""
+        with _reading:
+            with self._translated(), self._opened(os.O_RDWR, os.O_RDONLY) as handle:
+                state = self._current(handle, hashes=hashes).state
+            yield state
+
+    @contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """The only writer until the block ends; ``Turn.write`` is what makes it count."""
+        with _gate, self._locked() as handle:
+            with _reading, self._translated():
+                seen = self._current(handle, mine=True)
+            yield Turn(self, handle, seen)
+
+    @contextmanager
+    def _locked(self) -> Iterator[int]:
+        deadline, owner = time.monotonic() + self.timeout, os.getpid()
+        while True:
+            with ExitStack() as stack:
+                with self._translated():
+                    handle = stack.enter_context(self._opened(os.O_RDWR))
+                    self._wait(handle, deadline)
+                    still = self._still(handle)
+                if still:
+                    yield handle
+                    # In a child of a fork inside the block the lock is the parent's: closing leaves it, unlocking would not.
+                    if os.getpid() == owner:
+                        fcntl.flock(handle, fcntl.LOCK_UN)
+                    return
+            if time.monotonic() >= deadline:
+                raise LedgerUnavailable(f"{self.name} is moved or replaced all the time; nothing may be released")
+
+    def _wait(self, handle: int, deadline: float) -> None:
+        pause = 0.0005
+        while not _try_lock(handle):
+            if time.monotonic() >= deadline:
+                raise LedgerBusy(f"another process holds the ledger {self.name}; try again, or raise timeout")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.005)
+
+    @contextmanager
+    def _opened(self, *modes: int) -> Iterator[int]:
+        """A fresh descriptor; the first mode that is allowed."""
+        if self._closed:
+            raise LedgerUnavailable("this ledger object is closed; open the file again with BudgetLedger.open")
+        handle = self._open(*modes)
+        try:
+            if os.pread(handle, len(OLD_MAGIC), 0) == OLD_MAGIC:
+                from privpac.ledger.sqlite import convert
+
+                os.close(handle)
+                handle = -1
+                convert(Path(os.path.realpath(self.path)), self.timeout)
+                handle = self._open(*modes)
+            found = os.fstat(handle)
+            if self._identity is None:
+                self._identity = found.st_dev, found.st_ino
+            elif self._identity != (found.st_dev, found.st_ino):
+                raise LedgerUnavailable(f"{self.name} is another file than the one that was opened; open it again with BudgetLedger.open")
+            yield handle
+        finally:
+            if handle >= 0:
+                os.close(handle)
+
+    def _open(self, *modes: int) -> int:
+        try:
+            if not stat.S_ISREG(os.stat(self.path).st_mode):
+                raise LedgerUnavailable(f"{self.name} is not a regular file; name the ledger's own file")
+            for mode in modes:
+                try:
+                    return os.open(self.path, mode | os.O_CLOEXEC | os.O_NONBLOCK)
+                except OSError as error:
+                    if mode == modes[-1] or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                        raise
+        except FileNotFoundError:
+            raise LedgerUnavailable(f"there is no ledger {self.name}; make one on purpose with BudgetLedger.create") from None
+        except OSError as error:
+            raise LedgerUnavailable(f"the ledger {self.name} cannot be opened: {error.strerror}; nothing may be released") from None
+        raise AssertionError
+
+    def _still(self, handle: int) -> bool:
+        """Whether the name still leads to this file, and no other name does."""
+        mine = os.fstat(handle)
+        if mine.st_nlink > 1:
+            raise LedgerUnavailable(
+                f"{self.name} has {mine.st_nlink} names (hard links); keep one: a ledger with several is not written to"
+            )
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """What the system refuses, as the ledger's own error in one line."""
+        try:
+            yield
+        except OSError as error:
+            self._seen = None
+            raise LedgerUnavailable(f"the ledger {self.name} cannot be used ({error.strerror}); nothing may be released") from None
+
+    def corrupt(self, what: str) -> LedgerCorrupt:
+        return LedgerCorrupt(f"{self.name} {what}; do not use this ledger")
+
+    # What is on disk
+
+    def _current(self, handle: int, *, mine: bool = False, hashes: set[str] | None = None) -> Reading:
+        """The file as it is now; ``mine`` says that this descriptor holds the lock."""
+        try:
+            lines, end, head = read_seal(os.pread(handle, START, 0))
+        except ValueError:
+            if mine:
+                raise self.corrupt("is no intact privpac ledger: its first 512 bytes are not the seal of one") from None
+            self._wait(handle, time.monotonic() + self.timeout)  # a seal that is being renewed may be seen half
+            return self._current(handle, mine=True, hashes=hashes)
+        size = os.fstat(handle).st_size
+        if size != end and not mine and _try_lock(handle):
+            # Behind the seal is a writer at work, which seals when it is done, or what a crash left: here it is the second.
+            return self._current(handle, mine=True, hashes=hashes)
+        seen = Reading(self._mark, hashes) if self._seen is None or hashes is not None else self._seen
+        try:
+            self._catch_up(handle, seen, lines, end, head)
+            if mine and size != end:
+                self._extend(handle, seen, size)
+                self._settle(handle, seen)
+        except BaseException:
+            self._seen = None
+            raise
+        self._mark = max(self._mark, (seen.end, seen.head))
+        if hashes is None:
+            self._seen = seen
+        return seen
+
+    def _catch_up(self, handle: int, seen: Reading, lines: int, end: int, head: str) -> None:
+        """Read what the seal speaks of; all of it must be there, and nothing that was seen before may be missing."""
+        if not self._unchanged(handle, seen):
+            raise self.corrupt(_WENT_BACK)
+        if seen.end <= end:
+            self._extend(handle, seen, end)
+            if (seen.lines, seen.end, seen.head) != (lines, end, head) or not lines:
+                raise self.corrupt(f"is cut or damaged at line {seen.lines + 1}")
+            if not seen.passed:
+                raise self.corrupt(_WENT_BACK)
+
+    def _unchanged(self, handle: int, seen: Reading) -> bool:
+        """Whether the last line that was read is still where it was."""
+        line = _read(handle, seen.begin, seen.end)
+        return seen.end == START or (line[:64].decode("ascii", "replace") == seen.head == chained(seen.before, line[65:-1]))
+
+    def _extend(self, handle: int, seen: Reading, end: int) -> None:
+        """Read whole lines up to ``end``, as far as their hashes are right."""
+        data = _read(handle, seen.end, end)
+        at = 0
+        while stop := data.find(b"\n", at) + 1:
+            try:
+                if not seen.take(data[at:stop]):
+                    return
+            except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
+                raise self.corrupt(f"breaks its own rules at line {seen.lines + 1}") from None
+            at = stop
+
+    def _settle(self, handle: int, seen: Reading) -> None:
+        """What a crash left: whole lines are synced and sealed, torn bytes dropped."""
+        os.fsync(handle)
+        with suppress(OSError):  # a file that may only be read stays as it is
+            os.ftruncate(handle, seen.end)
+            _write(handle, seen.seal(), 0)
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class Turn:
+    """One transaction: the state under the lock, and at most one line."""
+
+    def __init__(self, file: LedgerFile, handle: int, seen: Reading) -> None:
+        self._file, self._handle, self._seen, self._pid = file, handle, seen, os.getpid()
+        self.state = seen.state
+
+    def write(self, *entry: Any) -> None:
+        """Add a line; returns after the disk has it and a fresh look at the name has found it."""
+        file, handle, seen = self._file, self._handle, self._seen
+        if self._pid != os.getpid():
+            raise LedgerUnavailable("a transaction belongs to the process that began it; nothing was written")
+        if not file._still(handle):
+            raise LedgerUnavailable(f"{file.name} was moved or replaced just now; nothing was written")
+        _, line = as_line(seen.head, entry)
+        start = seen.end
+        try:
+            with file._translated():
+                self._commit(line)
+                self._confirm(line, start)
+        except BaseException as error:
+            file._seen = None
+            if isinstance(error, LedgerUnavailable):
+                error.uncertain = True
+            raise
+        file._mark = seen.end, seen.head
+
+    def _commit(self, line: bytes) -> None:
+        try:
+            _write(self._handle, line, self._seen.end)
+        except BaseException:
+            with suppress(OSError):
+                os.ftruncate(self._handle, self._seen.end)
+            raise
+        _sync(self._handle)
+        with _reading:
+            if not self._seen.take(line):
+                raise AssertionError
+            _write(self._handle, self._seen.seal(), 0)
+
+    def _confirm(self, line: bytes, start: int) -> None:
+        file, seen = self._file, self._seen
+        with file._opened(os.O_RDONLY) as fresh:
+            found = os.pread(fresh, START, 0), _read(fresh, start, start + len(line))
+            if not file._still(fresh) or found != (seal(seen.lines, seen.end, seen.head), line):
+                raise LedgerUnavailable(f"{file.name} was moved or replaced while it was written to; nothing may be released")

@@ -1,0 +1,104 @@
+"""The one way from data to a release: validate, **spend, and only then touch data and coins**.
+
+The spend is on disk before the first draw, so a crash wastes budget and never leaks; nothing is refunded, because a failure may itself
+depend on the data.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import Any, Protocol
+
+from privpac.errors import IncompatibleGuarantees, InsecureRandomnessError, ParameterError
+from privpac.guarantee import Guarantee, Neighbours
+from privpac.ledger.book import BudgetLedger
+from privpac.ledger.rows import plain_text, seconds
+from privpac.released import Released
+from privpac.rng import Rng, _insecure, secret_rng
+
+__all__ = ["Learner", "release"]
+
+_log = logging.getLogger(__name__)
+
+
+class Learner(Protocol):
+    """What ``release`` needs: a promise known before any data, a check of the data, one draw."""
+
+    @property
+    def guarantee(self) -> Guarantee: ...
+
+    def bind(self, data: Any, /) -> Any:
+        """Validate public parameters and the data's schema; the last place where data may raise."""
+
+    def draw(self, bound: Any, rng: Rng, /) -> Released:
+        """Touch data and coins once."""
+
+
+def release(
+    learner: Learner,
+    data: Any,
+    *,
+    rng: Any = None,
+    ledger: BudgetLedger | None = None,
+    label: str | None = None,
+    spend_id: str | None = None,
+    not_before: float | None = None,
+) -> Released:
+    """Validate, spend, draw, return.
+
+    Guarantees: with a ledger, ``learner.guarantee`` is on disk before ``draw`` runs, whatever happens after; there are
+    no refunds.  Seeded generators are refused with a ledger and give a result without guarantee otherwise.
+    ``not_before`` (seconds from the call) hides the run time behind a public deadline, errors included.
+    """
+    start = time.monotonic()
+    rng = secret_rng(rng)
+    if not rng.secure and (ledger is not None or not _insecure.get()):
+        where = "a ledger pays for system randomness only" if ledger is not None else "this generator is for tests only"
+        raise InsecureRandomnessError(
+            f"{where}, not for {type(rng).__name__}; leave rng out (tests: privpac.testing.insecure_randomness())"
+        )
+    deadline = None if not_before is None else start + seconds(not_before, "not_before")
+    price = _price(learner, ledger)
+    label = plain_text(type(learner).__name__ if label is None else label, "label", 200)
+    if spend_id is not None and ledger is None:
+        raise ParameterError("spend_id names a ledger entry, but no ledger was given; pass ledger=")
+    bound = learner.bind(data)
+    try:
+        if ledger is not None:
+            ledger.spend(price, label, spend_id).use()
+        released = learner.draw(bound, rng)
+        return released if rng.secure else replace(released, guarantee=None, insecure=True)
+    finally:
+        _wait(deadline)
+
+
+def _price(learner: Learner, ledger: BudgetLedger | None) -> Guarantee:
+    """What the ledger is charged: the learner's guarantee, under the ledger's relation."""
+    guarantee = learner.guarantee
+    if not isinstance(guarantee, Guarantee):
+        raise TypeError(f"learner.guarantee must be a Guarantee, got {type(guarantee).__name__}")
+    if ledger is None:
+        return guarantee
+    if not isinstance(ledger, BudgetLedger):
+        raise TypeError(f"ledger must be a BudgetLedger, got {type(ledger).__name__}")
+    mine, theirs = guarantee.neighbours, ledger.budget.neighbours
+    if (mine, theirs) == (Neighbours.REPLACE, Neighbours.ADD_REMOVE):
+        raise IncompatibleGuarantees(
+            "an add-remove ledger cannot pay for a replace learner: replace treats the number of users as public; build the learner "
+            "with neighbours='add-remove', or keep the dataset under a replace ledger"
+        )
+    price = guarantee.to_replace() if (mine, theirs) == (Neighbours.ADD_REMOVE, Neighbours.REPLACE) else guarantee
+    ledger.budget.require_same_tags(price)
+    return price
+
+
+def _wait(deadline: float | None) -> None:
+    if deadline is None:
+        return
+    left = deadline - time.monotonic()
+    if left > 0:
+        time.sleep(left)
+    else:
+        _log.warning("a release ended after its public deadline; choose a later not_before")

@@ -31,7 +31,7 @@ from privpac.engines.java import find_java
 from privpac.engines.spark_check import _value_test, survey
 from privpac.engines.wire import pack, unpack
 from privpac.errors import EngineError, ParameterError, SchemaError
-from privpac.learners import AgreementLearner, PairwiseSelection, RegretSelection, TreeLearner
+from privpac.learners import AgreementLearner, PairwiseSelection, RegretSelection, TreeLearner, TwoVoices
 from privpac.learners.base import count_users
 from privpac.learners.sizes import size_counts
 from privpac.testing import SeededRng, insecure_randomness
@@ -108,6 +108,9 @@ def test_profiles_are_equal_to_those_in_memory(spark: Any, tmp_path: Path, kind:
     learner = RegretSelection(pp.Thresholds(direction="both"), Fraction(1), public_n_users=60)
     ours, theirs = learner.law(cluster), learner.law(memory)
     assert [ours.prob(v) for v in range(22)] == [theirs.prob(v) for v in range(22)]
+    voices = TwoVoices(pp.Thresholds(direction="both"), Fraction(1))
+    ours, theirs = voices.law(cluster), voices.law(memory)
+    assert [ours.prob(v) for v in range(44)] == [theirs.prob(v) for v in range(44)]
 
 
 def test_domains_of_the_class_item_level_and_empty_tables(spark: Any, tmp_path: Path) -> None:
@@ -265,6 +268,7 @@ def test_rows_of_a_user_in_two_partitions_would_be_seen(spark: Any, tmp_path: Pa
 
 LEARNERS: dict[str, tuple[Any, str, bool]] = {
     "regret": (RegretSelection(pp.Stumps(), 1, max_records=3, public_n_users=30), "x z", True),
+    "voices": (TwoVoices(pp.Stumps(), 1, max_records=3), "x z", True),
     "prefixes of an open vocabulary": (TreeLearner(PrefixTree(3), 3, "1e-2", mode="erm", max_records=4), "place", True),
     "pairs of rules": (PairwiseSelection(pp.Thresholds(), 1, tau=2), "x", True),
     "agreement": (AgreementLearner(pp.Thresholds(), 3, delta="1e-2", seed=bytes(32)), "x", True),

@@ -124,7 +124,7 @@ def test_pairs_and_rules_are_private_and_the_law_is_the_definition(neighbours: s
     learner = TwoVoices(Thresholds(), epsilon, neighbours=neighbours, levels=levels)  # type: ignore[arg-type]
     for bases in (FEW, CROWDS):
         universe = around(bases, neighbours)
-        laws = {users: learner.law(people(users)) for users in universe}
+        laws: dict[Any, Law] = {users: learner.law(people(users)) for users in list[Any](universe)}
         audit = found(lambda users: laws[users], universe, neighbours, epsilon)  # noqa: B023
         assert audit.holds
         # Nearly all of the budget is used, so that a little more would show.

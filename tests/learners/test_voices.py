@@ -195,7 +195,7 @@ users_lists = st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)),
 @settings(max_examples=60, deadline=None)
 @given(users_lists, st.sampled_from(["add-remove", "replace"]), st.sampled_from(["1/3", "1", "8"]), st.sampled_from([1, 7, 840]))
 def test_the_law_is_one_exponential_law_over_pairs(users: Any, neighbours: str, epsilon: str, levels: int) -> None:
-    data, learner = people(users), TwoVoices(Thresholds(), epsilon, neighbours=neighbours, levels=levels)  # type: ignore[arg-type]
+    data, learner = people(users), TwoVoices(Thresholds(), epsilon, neighbours=neighbours, levels=levels)
     theta = Fraction(epsilon) / (1 if neighbours == "add-remove" else 2)
     clip, mean, luck = brute(Thresholds(LINE["x"], "x"), data, levels)
     cap, always = int(4 * 3 * levels / theta), int(3 * levels / theta)  # 6 cuts, 3 bits
@@ -214,17 +214,17 @@ def test_the_law_is_one_exponential_law_over_pairs(users: Any, neighbours: str, 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), max_size=2), max_size=5))
 def test_with_at_most_two_records_each_it_is_exactly_the_mean(users: Any) -> None:
     data = people(users)
-    two, mean = TwoVoices(Thresholds(), 1).rule_law(data), RegretSelection(Thresholds(), 1, statistic="mean").law(data)  # type: ignore[arg-type]
+    two, mean = TwoVoices(Thresholds(), 1).rule_law(data), RegretSelection(Thresholds(), 1, statistic="mean").law(data)
     assert two.satisfies(mean, 0)
 
 
 def test_edge_cases() -> None:
-    nothing = TwoVoices(Thresholds(), 0).law(people([[(1, 1), (3, 0), (2, 0)]]))  # type: ignore[arg-type]
+    nothing = TwoVoices(Thresholds(), 0).law(people([[(1, 1), (3, 0), (2, 0)]]))
     assert {nothing.prob_exact(pair) for pair in range(12)} == {Fraction(1, 12)}
-    nobody = TwoVoices(Thresholds(), 1).rule_law(people([]))  # type: ignore[arg-type]
+    nobody = TwoVoices(Thresholds(), 1).rule_law(people([]))
     assert len({nobody.prob(cut) for cut in range(6)}) == 1
     alone = FiniteClass([[0, 1, 1, 0, 1]], LINE["x"])
-    released = TwoVoices(alone, 1).learn(people([[(1, 0)] * 9 + [(2, 1)] * 4]))  # type: ignore[arg-type]
+    released = TwoVoices(alone, 1).learn(people([[(1, 0)] * 9 + [(2, 1)] * 4]))
     assert released.hypothesis.predict([[k] for k in range(5)]).tolist() == [0, 1, 1, 0, 1]
 
 
@@ -232,7 +232,7 @@ def test_edge_cases() -> None:
 @pytest.mark.parametrize("levels", [1, 840, 1 << 31])
 def test_no_budget_is_too_small_or_too_large_to_draw(epsilon: str, levels: int) -> None:
     data = people([[(1, 1), (3, 0), (4, 1)] * 3, []])
-    released = TwoVoices(Thresholds(), epsilon, levels=levels).learn(data)  # type: ignore[arg-type]
+    released = TwoVoices(Thresholds(), epsilon, levels=levels).learn(data)
     assert released.hypothesis.cut in range(6)
 
 
@@ -258,7 +258,7 @@ def test_saturated_users_of_two_opinions_get_the_best_rule() -> None:
         x = np.tile(np.repeat([0, 1], 128), n)
         labels = np.concatenate([(np.repeat([0, 1], 128) if i % 5 < 2 else np.repeat([1, 0], 128)) for i in range(n)])
         data = users_from_codes(np.full(n, 256), {"x": x}, labels, {"x": Integers(0, 1)})
-        law = TwoVoices(Thresholds(), 1).rule_law(data)  # type: ignore[arg-type]
+        law = TwoVoices(Thresholds(), 1).rule_law(data)
         excess[n] = 0.1 * law.prob_float(1)
     assert excess[200] < 0.002
     assert excess[400] < 0.001
@@ -297,15 +297,15 @@ def test_bad_parameters_are_refused_before_any_data(bad: dict[str, Any]) -> None
 
 def test_by_item_it_is_the_mean_and_nothing_is_bought() -> None:
     item = UserData.from_arrays([[1], [2], [4]], [0, 1, 1], features=LINE)
-    learner = TwoVoices(Thresholds(), 1, unit="item")  # type: ignore[arg-type]
+    learner = TwoVoices(Thresholds(), 1, unit="item")
     assert learner.guarantee.rho == Fraction(1, 8)
-    mean = RegretSelection(Thresholds(), 1, unit="item", statistic="mean").law(item)  # type: ignore[arg-type]
+    mean = RegretSelection(Thresholds(), 1, unit="item", statistic="mean").law(item)
     assert learner.rule_law(item).satisfies(mean, 0)
 
 
 def test_scores_are_offset_by_a_constant_of_the_law_only() -> None:
     data = people([[(0, 0), (1, 1), (2, 0), (3, 1), (4, 0)] * 4] * 3)
-    learner = TwoVoices(Thresholds(), 1)  # type: ignore[arg-type]
+    learner = TwoVoices(Thresholds(), 1)
     bound = learner.bind(data)
     profile = profile_of(bound, Voices())
     cap, always = learner.handicap(3)

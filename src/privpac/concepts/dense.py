@@ -119,8 +119,12 @@ def _block(
 
 
 def _run(table: Bytes, groups: Groups, term: Terms, mode: int) -> Ints:
-    lines, packed, fixed = np.ascontiguousarray(table), tuple(groups), tuple(term)
-    return shared(groups, term, table.shape[1], lambda first, last, scores: _block(lines, packed, *fixed, mode, first, last, scores))
+    lines, packed = np.ascontiguousarray(table), tuple(groups)
+
+    def work(first: int, last: int, scores: Ints) -> None:
+        _block(lines, packed, term.offset, term.cap, term.levels, term.uses_minimum, term.own, mode, first, last, scores)
+
+    return shared(groups, term, table.shape[1], work)
 
 
 def dense_fold(

@@ -104,7 +104,8 @@ def _events(
         ones = 0
         for i in range(a, b):
             ones += tag[i]
-        least, most = b - a, np.int64(0)
+        least: Any = b - a
+        most: Any = 0
         mistakes: Any = ones
         held = np.uint64(0)
         for i in range(a, b):

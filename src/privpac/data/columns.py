@@ -137,7 +137,7 @@ def text(series: pl.Series) -> pl.Series:
 
 
 def moments(series: pl.Series) -> tuple[pl.Series, Bools]:
-    """Dates and times as ISO text (in UTC, no digit of a second too many), and the mask of those outside the years 1 to 9999: null.
+    """Dates and times as ISO text (in UTC; midnight is the date), and the mask of those outside the years 1 to 9999, which are null.
 
     The stored numbers are judged first, because a calendar that is asked about other years may end the process.
     """
@@ -150,7 +150,7 @@ def moments(series: pl.Series) -> tuple[pl.Series, Bools]:
     if not isinstance(dtype, pl.Datetime):
         return kept.cast(pl.Date).dt.to_string("%Y-%m-%d"), outside
     shown = kept.cast(pl.Datetime(dtype.time_unit)).dt.to_string("%Y-%m-%d %H:%M:%S%.9f")
-    return shown.str.strip_chars_end("0").str.strip_chars_end("."), outside
+    return shown.str.strip_chars_end("0").str.strip_chars_end(".").str.strip_suffix(" 00:00:00"), outside
 
 
 def days(series: pl.Series) -> tuple[pl.Series, Bools]:

@@ -14,7 +14,7 @@ a text, a category           its NFC form, otherwise as it is (``01``, ``1`` and
 a boolean                    ``true``, ``false``
 bytes                        their digits in base 16
 a date                       ``2020-12-31``; years 1 to 9999, others are refused
-a date with a time           ``2020-12-31 23:59:59.5``, in UTC if it has a time zone, without needless digits
+a date with a time           ``2020-12-31 23:59:59.5``, in UTC if it has a time zone; at midnight that date
 nothing, NaN, an empty text  none: nobody
 ===========================  =====================================================================================
 

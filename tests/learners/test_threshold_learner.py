@@ -103,7 +103,7 @@ def test_bad_medians_are_refused(bad: dict[str, Any]) -> None:
 def test_medians_outside_the_domain_and_of_other_classes_are_refused() -> None:
     with pytest.raises(ParameterError, match=r"cuts 0\.\.7"):
         PrivateMedian(Thresholds(), epsilon=1, upper=8).law(people([]))
-    with pytest.raises(TypeError, match="Thresholds"):
+    with pytest.raises(ParameterError, match="Thresholds"):
         PrivateMedian(Stumps({"x": DOMAIN}), epsilon=1)
     with pytest.raises(ParameterError, match="direction"):
         PrivateMedian(Thresholds(direction="both"), epsilon=1)
@@ -286,7 +286,7 @@ def test_both_directions_go_directly() -> None:
 
 
 def test_other_classes_and_methods_are_refused() -> None:
-    with pytest.raises(TypeError, match="Thresholds"):
+    with pytest.raises(ParameterError, match="Thresholds"):
         ThresholdLearner(Stumps({"x": DOMAIN}), epsilon=1)
     with pytest.raises(ParameterError, match="method"):
         ThresholdLearner(Thresholds(), epsilon=1, method="fast")

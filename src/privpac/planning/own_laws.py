@@ -120,9 +120,9 @@ def listed(learner: Any, people: Population) -> Callable[[Any], float] | None:
         if task.learner.universe.size > MOST_RULES:
             return None
 
-        def of_item(number: int) -> float:
-            item = task.learner.universe.item(number)
-            said = item if task.learner.decode(item) is not None else task.default
+        def of_item(number: Any) -> float:
+            item = None if number is BOTTOM else task.learner.universe.item(number)
+            said = item if item is not None and task.learner.decode(item) is not None else task.default
             return of_rule(AgreedRule(task.kind, Frozen(tuple(columns.items())), said, task.parameters))
 
         return cache(of_item)

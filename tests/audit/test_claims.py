@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,9 @@ def test_far_too_few_users_are_refuted(name: str) -> None:
     assert any(outcome.refuted for outcome in found)
 
 
-@pytest.mark.parametrize("concept", [Points(Integers(0, 9), "x"), Stumps({"a": Integers(0, 9), "b": Integers(0, 6)})], ids=["points", "stumps"])
+@pytest.mark.parametrize(
+    "concept", [Points(Integers(0, 9), "x"), Stumps({"a": Integers(0, 9), "b": Integers(0, 6)})], ids=["points", "stumps"]
+)
 @pytest.mark.parametrize("kind", [RealizableSelection, RegretSelection, TwoVoices, PairwiseSelection])
 def test_groups_of_points_and_stumps_are_those_of_the_learner(kind: Any, concept: Any) -> None:
     """The chance of each group against the sum over its rules in the learner's own law."""
@@ -115,10 +118,12 @@ def test_groups_of_points_and_stumps_are_those_of_the_learner(kind: Any, concept
     assert found == pytest.approx(sums, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("made", [(PathTree(Integers(0, 31), "x", "above"), 0), (StarTree(Integers(0, 7), "x"), 0), (PrefixTree(8), "1e-4")])
+@pytest.mark.parametrize(
+    "made", [(PathTree(Integers(0, 31), "x", "above"), 0), (StarTree(Integers(0, 7), "x"), 0), (PrefixTree(8), "1e-4")]
+)
 def test_chances_of_nodes_are_those_of_the_learner(made: tuple[Any, Any]) -> None:
     one, delta = made
-    choice, depth = TreeLearner(one, 2, delta, mode="closure").choice(one), max(1, one.height * 3 // 4)
+    choice, depth = TreeLearner(one, Fraction(2), delta, mode="closure").choice(one), max(1, one.height * 3 // 4)
     for told, above, rest in ((3, 5, 30), (30, 10, 5), (0, 0, 9), (12, 0, 40)):
         nodes = [node_at(one, depth)] * told + [node_at(one, depth // 2)] * above + [one.root] * rest
         law = choice.law(NamedParts(one, nodes))

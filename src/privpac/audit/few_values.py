@@ -47,7 +47,7 @@ def shape_of(concept: ConceptClass) -> tuple[str, tuple[int, ...]]:
     if isinstance(concept, Thresholds) and concept.direction == "above":
         return "cuts", ()
     if isinstance(concept, Stumps) and len(concept.directions) == 2 and concept.columns is not None:
-        return "stumps", tuple(domain.size + 1 for domain in concept.columns.values())
+        return "stumps", tuple(domain.size + 1 for domain in concept.columns.values() if domain is not None)
     if isinstance(concept, Points):
         return "points", ()
     if isinstance(concept, TreeNodes):
@@ -165,5 +165,3 @@ def user_types(law: Law, m: int) -> tuple[Ints, Floats] | None:
     logs = gammaln(m + 1) - gammaln(counts + 1).sum(axis=1) + xlogy(counts, cells).sum(axis=1)
     chances = np.exp(logs)
     return counts, chances / chances.sum()
-
-

@@ -3,7 +3,7 @@
 *Tree learner.*  All mass lies on three points: the target's own node ``v``, perhaps one of its ancestors ``u``, both labelled 1, and a
 point below ``v``, labelled 0, with the rest.  A user who saw ``v`` names it, one who saw ``u`` only names that, everybody else the root.
 ``v`` and ``u`` together weigh just above ``alpha``, so nodes deeper than ``v`` are bad, those above ``u`` too, and those from ``u`` on only
-if ``v`` weighs that much alone.  Some users may hold four times the declared records, which the assumption allows.  With two points a data set
+if ``v`` weighs that much alone.  Some users may hold four times the declared records, as the assumption allows.  With two points a data set
 is the number of users who saw ``v``, and the mean of the exact law over it is a sum; with three, data sets are drawn.
 
 *Selection from all rules* is realizable selection: the laws of cut-offs on a path, and of points at the leaves of any other tree.

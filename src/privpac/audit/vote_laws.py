@@ -114,7 +114,7 @@ def _local(target: AgreementTarget, found: Certificate) -> Callable[[Point, int]
     return lambda point, n: _counted(point, n, lambda items, rng: local_winner(local, items, rng))
 
 
-def _counted(point: Point, n: int, winner: Callable[[Any, np.random.Generator], int | None]) -> Failure:
+def _counted(point: Point, n: int, winner: Callable[[Any, Any], int | None]) -> Failure:
     rng, wrong = fixed_draws(n), 0
     for _ in range(RUNS):
         right = rng.random(n) < SHARE + (1 - SHARE) * point[1]

@@ -1,6 +1,6 @@
 """Every certified row of every plan, attacked: laws of two and three values, noise at the corner of the assumption.
 
-    python benchmarks/refute.py [--quick] [--records 1 5 16 64] [--markdown] [--others]
+    python benchmarks/refute.py [--quick] [--records 1 5 16 64] [--markdown] [--others] [--steps 6]
 
 ``--others``: plans for points, stumps, trees, distributions, medians and agreement, and the rarer methods for rules, instead of those for
 cut-offs; rows that are not tried are named with the reason.
@@ -108,13 +108,15 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true", help="a table for the documentation")
     parser.add_argument("--records", type=int, nargs="+", default=[1, 5, 16, 64], help="records per user")
     parser.add_argument("--others", action="store_true", help="all plans but those for cut-offs")
+    parser.add_argument("--steps", type=int, default=6, help="laws tried beyond the first ones, for each number of users")
     given = parser.parse_args()
     left: list[tuple[str, str, str]] = []
     asked = others(given.quick, left) if given.others else claims(given.quick, given.records)
     start, worst, lines = time.perf_counter(), dict[str, tuple[float, str, Refutation]](), 0
     wrong = False
     for where, claim in asked:
-        outcome = refute(claim, steps=2 if given.others else 6 if given.quick else 12)
+        outcome = refute(claim, steps=given.steps)
+        print(f"{time.perf_counter() - start:.0f} s: {outcome}", file=sys.stderr, flush=True)
         lines += 1
         wrong = wrong or outcome.refuted
         share = outcome.worst.failure.probability

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import privpac as pp
+from privpac.audit.few_values import STARTS, Law, law_at, user_types
 from privpac.audit.refute import Claim, Failure, refute
-from privpac.audit.rule_laws import LEARNERS, STARTS, VOTES, Law, _types, law_at, rule_claims
+from privpac.audit.rule_laws import LEARNERS, VOTES, rule_claims
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError
@@ -109,7 +110,7 @@ def test_every_learner_of_a_row_has_votes_and_every_point_is_a_law_that_is_allow
 
 def test_types_are_all_users_and_their_probabilities_add_up() -> None:
     law = law_at(STARTS[-1], 0.1, 0.2)
-    found = _types(law, 3)
+    found = user_types(law, 3)
     assert found is not None
     counts, chances = found
     assert (counts.sum(axis=1) == 3).all()
@@ -127,7 +128,7 @@ def test_exact_and_drawn_failures_agree() -> None:
     assert exact.error == 0
     law = law_at(STARTS[2], 0.05, 0.1)
     learner = RegretSelection(target.concept, 1, "replace", public_n_users=258)
-    listed = _types(law, 4)
+    listed = user_types(law, 4)
     assert listed is not None
     votes, copies = VOTES[RegretSelection](learner, target.concept.bits, 258), law.copies(1442)
     bad = law.errors > law.errors.min() + 0.05

@@ -6,6 +6,7 @@ data from fixed seeds.  Every method has a line in the table, and so has every l
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
@@ -16,10 +17,15 @@ import pytest
 from numpy.typing import NDArray
 
 import privpac.learners
-from privpac.concepts import Thresholds
+from privpac.concepts import PathTree, Points, Thresholds
+from privpac.concepts.representations import HashedPoints
 from privpac.data import Integers, UserData
+from privpac.errors import AccuracyWarning
 from privpac.guarantee import Neighbours, Unit
+from privpac.learners.agreement import AgreementLearner
 from privpac.learners.base import Learner
+from privpac.learners.surrogate import SurrogateSelection
+from privpac.learners.tree import TreeLearner
 from privpac.planning.methods import METHODS, build_learner
 
 Floats = NDArray[np.float64]
@@ -70,13 +76,29 @@ OPTIONS: dict[str, dict[str, Any]] = {
 VALUES = {"search": 16}
 """The search has an exact law by dynamic programming: few values."""
 
-ELSEWHERE: dict[str, str] = {
-    "surrogate": "learns points through a public set: the same selection as `realizable` on it",
-    "trimmed": "drops users by a declared width and may release nothing: tests/learners/test_trimmed.py",
-    "agreement": "names what most users' own records lead to, from thousands of records each: tests/agreement",
-    "tree": "votes for a node, made for labels that are right: tests/learners/test_tree.py",
+CUTS = Thresholds(Integers(0, 63), "x")
+
+
+def trimmed(model: str) -> Any:
+    common = {"concept": CUTS, "epsilon": Fraction(1), "neighbours": Neighbours.REPLACE, "unit": Unit.USER, "max_records": None}
+    return build_learner("trimmed", common, {"delta": "1e-6", "records_per_user": 8})
+
+
+OTHERS: dict[str, Callable[[str], Any]] = {
+    "trimmed": trimmed,
+    "agreement": lambda model: AgreementLearner(CUTS, Fraction(1), delta=Fraction(1, 10**6), seed=bytes(32)),
+    "tree": lambda model: TreeLearner(PathTree(Integers(0, 63), "x", "above"), Fraction(1), Fraction(1, 10**6), mode="erm"),
 }
-"""Methods that promise something else than a small excess on these models, and where they are tried."""
+"""Methods with an outcome besides the cuts, which costs as much as the worst of them."""
+
+FEWEST = {"trimmed": 200}
+"""Fewer are refused: their number is public."""
+
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("trimmed", "unequal"): "8 records each are declared and some people hold one: their shares scatter beyond the width, which with more "
+    "people is noticed (nothing is released from 800 on: excess .4, against .035 with 200)"
+}
+"""Known not to keep the rule.  Each must go on failing: one that does not is no exception any more."""
 
 NO_RULES: dict[str, str] = {
     "CapSelection": "a number of records",
@@ -112,6 +134,19 @@ def mean_excess(method: str, model: str, n: int, sets: int) -> float:
     return float(np.mean(found))
 
 
+def other_excess(method: str, model: str, n: int, sets: int) -> float:
+    excess, learner, found = excess_of(model, 64), OTHERS[method](model), []
+    for seed in range(sets):
+        x, y, users = MODELS[model](np.random.default_rng([seed, n]), 64, n)
+        data = UserData.from_arrays(x[:, None], y, users, features={"x": Integers(0, 63)})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AccuracyWarning)
+            law = (learner.law(data, given=n) if method == "tree" else learner.law(data)).as_finite()
+        cost = [excess[v] if isinstance(v, int) and v <= 64 else excess.max() for v in law.values()]
+        found.append(sum(law.prob_float(v) * price for v, price in zip(law.values(), cost)))
+    return float(np.mean(found))
+
+
 def no_worse(numbers: list[float]) -> bool:
     return all(later <= 1.15 * earlier + 0.002 for earlier, later in pairwise(numbers))
 
@@ -120,6 +155,40 @@ def no_worse(numbers: list[float]) -> bool:
 @pytest.mark.parametrize("method", OPTIONS)
 def test_more_people_never_hurt(method: str, model: str) -> None:
     numbers = [mean_excess(method, model, n, 3) for n in (50, 200, 800)]
+    assert no_worse(numbers), numbers
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("method", OTHERS)
+def test_more_people_never_hurt_the_other_methods(method: str, model: str) -> None:
+    # Whether people agree is luck with few of them: one or two data sets say little about the mean (0.20, 0.24 and 0.01 with one each).
+    sets = {50: 12, 200: 8, 800: 2} if method == "agreement" else {50: 2, 200: 2, 800: 2}
+    numbers = [other_excess(method, model, n, sets[n]) for n in (50, 200, 800) if n >= FEWEST.get(method, 0)]
+    assert no_worse(numbers) != ((method, model) in EXCEPTIONS), numbers
+
+
+@pytest.mark.parametrize("model", ["one law", "differing", "unequal"])
+def test_more_people_never_hurt_stand_ins_of_points(model: str) -> None:
+    """``surrogate``: half of the records hold 7, which is labelled 1; where people differ one in five means another value."""
+    values, numbers = Integers(0, 63), []
+    stand_ins = HashedPoints(values, Fraction(1, 10), Fraction(1, 20))
+    learner = SurrogateSelection(Points(values, "x"), Fraction(1), representation=stand_ins, public_seed=bytes(32))
+    for n in (50, 200, 800):
+        found = []
+        for seed in range(3):
+            rng = np.random.default_rng([seed, n])
+            sizes = rng.choice([1, 2, 4, 16, 64], size=n) if model == "unequal" else np.full(n, 8)
+            users = np.repeat(np.arange(n), sizes)
+            mine = np.where(rng.random(n) < (0.2 if model == "differing" else 0.0), 9, 7)[users]
+            x = np.where(rng.random(len(users)) < 0.5, 7, rng.integers(0, 64, size=len(users)))
+            data = UserData.from_arrays(x[:, None], (x == mine) ^ (rng.random(len(users)) < 0.1), users, features={"x": values})
+            law, rules = learner.law(data), learner._rules(learner.bind(data))
+            said = np.array([rules.decode(i).predict(np.arange(64)) for i in range(rules.size)])
+            mass = np.full(64, 0.5 / 64)
+            mass[7] += 0.5
+            errors = (said != (np.arange(64) == 7)) @ mass
+            found.append(sum(law.prob_float(i) * float(errors[i] - errors.min()) for i in range(rules.size)))
+        numbers.append(float(np.mean(found)))
     assert no_worse(numbers), numbers
 
 
@@ -142,7 +211,8 @@ def concrete(base: type[Any]) -> set[str]:
 
 
 def test_no_method_and_no_learner_is_forgotten() -> None:
-    assert set(OPTIONS) | set(ELSEWHERE) == set(METHODS)
+    assert set(OPTIONS) | set(OTHERS) | {"surrogate"} == set(METHODS)
+    assert {method for method, _ in EXCEPTIONS} <= set(OTHERS)
     for name in privpac.learners.__all__:
         getattr(privpac.learners, name)  # names are resolved on first use
     listed = {METHODS[name].learner for name in METHODS} | set(NO_RULES)

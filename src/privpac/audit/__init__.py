@@ -28,16 +28,20 @@ __all__ = [
     "datasets",
     "detectable",
     "neighbouring",
+    "plan_claims",
     "refute",
     "rule_claims",
     "user_universe",
 ]
 
 
+_CLAIMS = {"plan_claims": "privpac.audit.claims", "rule_claims": "privpac.audit.rule_laws"}
+
+
 def __getattr__(name: str) -> Any:
     # The claims of plans need the learners and the planner: only who asks for them loads those.
-    if name == "rule_claims":
-        return import_module("privpac.audit.rule_laws").rule_claims
+    if name in _CLAIMS:
+        return getattr(import_module(_CLAIMS[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -4,10 +4,11 @@ A certificate says: with ``n_users`` users **or more**, on every law that its as
 ``beta``.  One law and one number of users on which it fails more often refutes it.  :func:`refute` looks for them: from a few laws known
 to be hard it climbs, one coordinate after the other, towards laws that fail more often, with the certified number of users and with
 1.02, 1.1, 1.5 and 4 times as many.  Where the failure probability is computed exactly, a value above ``beta`` is a refutation; where it
-is the mean of exact laws over drawn data sets, five standard errors are left on the safe side.
+is the mean of exact laws over drawn data sets, five standard errors are left on the safe side, and where runs are counted a confidence
+bound.
 
-A :class:`Claim` is all that a certificate needs to be put to the test; those of plans for rules come from
-:func:`privpac.audit.rule_laws.rule_claims`.
+A :class:`Claim` is all that a certificate needs to be put to the test; those of plans come from
+:func:`privpac.audit.claims.plan_claims`.
 
 >>> coin = Claim("no more heads than tails", 9, 0.4, ((0.5,),), lambda law, n: Failure(law[0] ** 9), lambda law: f"heads with {law[0]:.2f}")
 >>> refute(coin).refuted, refute(coin).worst.law
@@ -22,6 +23,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from scipy.stats import beta as beta_law
+
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
@@ -34,6 +37,9 @@ MULTIPLES: tuple[Rational, ...] = (1, "1.02", "1.1", "1.5", 4)
 SAFE = 5
 """Standard errors above ``beta`` from which on a drawn value counts as a refutation."""
 
+UNSURE = 1e-6
+"""How often counted runs may seem to refute what is true: 1e-3 over all laws and numbers of users of a climb."""
+
 Point = tuple[float, ...]
 """A law that the assumption allows, as coordinates between 0 and 1."""
 
@@ -44,11 +50,24 @@ class Failure:
 
     probability: float
     error: float = 0.0
+    least: float | None = None
+    """A lower confidence bound, where failures were counted."""
+
+    @classmethod
+    def counted(cls, wrong: int, runs: int) -> Failure:
+        """So many of independent runs failed; the bound of Clopper and Pearson, wrong once in a million.
+
+        >>> Failure.counted(30, 100).surely < 0.3, Failure.counted(0, 100).surely
+        (True, 0.0)
+        """
+        share = wrong / runs
+        bound = float(beta_law.ppf(UNSURE, wrong, runs - wrong + 1)) if wrong else 0.0
+        return cls(share, math.sqrt(share * (1 - share) / runs), bound)
 
     @property
     def surely(self) -> float:
         """What the probability exceeds beyond reasonable doubt."""
-        return self.probability - SAFE * self.error
+        return self.probability - SAFE * self.error if self.least is None else self.least
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
-"""The certificates of a plan for cut-offs, as claims to refute.
+"""The certificates of a plan for cut-offs, points and stumps, as claims to refute.
 
-*Laws.*  A few values of x carry all the mass: one *critical* value, just heavy enough that the many cuts beyond it are too bad by a hair;
-a *far* value beyond those cuts; and perhaps two *light* values on both sides of the best cut, which only make luck.  Labels are wrong as
-often as the assumption allows, or less.  So the class falls into few groups of cuts that predict alike, and a user is a row of counts.
+*Laws* are those of :mod:`privpac.audit.few_values`: the class falls into few groups of rules, and a user is a row of counts.
 
 *Failure.*  The output's law depends on sums over users of small integers.  Where a single group is good enough, the probability that a
 bad group is released is at least its probability against the good one alone; that needs the law of one sum of independent integers, a
@@ -10,7 +8,7 @@ convolution power, taken by the fast Fourier transform: nothing is drawn.  Elsew
 law of the output is averaged over them.
 
 *Learners.*  One entry of :data:`VOTES` for each: what a user adds to which sums, and the law of the output given the sums.  Tests hold them
-against the learners' own laws.
+against the learners' own laws.  Learners whose law needs all users at once are in :mod:`privpac.audit.drawn_rules`.
 """
 
 from __future__ import annotations
@@ -19,18 +17,17 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
 
+from privpac.audit.few_values import STARTS, Law, law_at, shape_of, user_types
 from privpac.audit.refute import Claim, Failure, Point
+from privpac.bounds.certificate import Certificate
 from privpac.concepts.statistics import ClipRule, Exceeds, Mean, Regret, Statistic, own_clip
-from privpac.concepts.thresholds import Thresholds
 from privpac.concepts.voices import own_luck
-from privpac.errors import ParameterError, TooLargeError
+from privpac.errors import TooLargeError
 from privpac.learners.agnostic import UserAgnosticLearner
 from privpac.learners.base import Selection
 from privpac.learners.pairwise import PairwiseSelection
@@ -40,87 +37,12 @@ from privpac.learners.voices import TwoVoices
 from privpac.planning.draws import fixed_draws
 from privpac.planning.target import Target
 
-__all__ = ["LEARNERS", "VOTES", "Law", "Votes", "rule_claims"]
+__all__ = ["LEARNERS", "VOTES", "Votes", "rule_claim", "rule_claims", "Trial", "mean_failure"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-OVER = 1 + 1e-6
-"""How much worse than alpha a critical cut is."""
-
-_TYPES, _LENGTH, _DRAWN = 1 << 14, 1 << 22, 1 << 19
-
-
-# Laws of people
-
-
-@dataclass(frozen=True)
-class Law:
-    """Values of x in order with their masses, and how often each has the label 1; ``many`` is the place after which most cuts lie."""
-
-    mass: tuple[float, ...]
-    ones: tuple[float, ...]
-
-    @property
-    def values(self) -> int:
-        return len(self.mass)
-
-    @cached_property
-    def says(self) -> Ints:
-        """Predictions of the groups: group g says 0 on the first g values."""
-        k = self.values
-        return np.array([[int(j >= g) for j in range(k)] for g in range(k + 1)])
-
-    def copies(self, size: int) -> Floats:
-        """Cuts in each group when the values are 0, 1, ... and the last of all: most lie before that one."""
-        many = size - self.values
-        if many < 1:
-            raise ParameterError(f"a class of {size} cuts is too small for {self.values} values")
-        return np.array([*[1.0] * (self.values - 1), float(many), 1.0])
-
-    @cached_property
-    def errors(self) -> Floats:
-        mass, ones = np.array(self.mass), np.array(self.ones)
-        return np.asarray(np.where(self.says == 1, 1 - ones, ones) @ mass)
-
-    def mistakes(self, counts: Ints) -> Ints:
-        """Of users by groups; ``counts`` has the zeros of all values, then the ones."""
-        k = self.values
-        return np.asarray(counts[:, :k] @ self.says.T + counts[:, k:] @ (1 - self.says).T)
-
-    @property
-    def cells(self) -> Floats:
-        """Probabilities of (value, 0) for all values, then of (value, 1)."""
-        mass, ones = np.array(self.mass), np.array(self.ones)
-        return np.concatenate([mass * (1 - ones), mass * ones])
-
-    def __str__(self) -> str:
-        return ", ".join(f"{mass:.4g} of x with ones {ones:.3g}" for mass, ones in zip(self.mass, self.ones))
-
-
-def law_at(point: Point, alpha: float, noise: float) -> Law:
-    """The law of a point: noise at the critical, the far and the light values, mass of the two light ones, and of the critical one."""
-    critical, far, light, left, right, heavier = point
-    top = min(noise, (1 - alpha * OVER / 0.9) / 2)
-    at_critical, at_far, at_light = critical * top, far * noise, light * top
-    wanted = min(alpha * OVER * (1 + heavier), 0.95 * (1 - 2 * at_critical))
-    # The light value on the right is on the way to the many cuts; the one on the left costs the cut before the best one.
-    room = 0.97 - wanted / (1 - 2 * at_critical)
-    between = min(right * wanted / 2 / (1 - 2 * at_light), room) if right else 0.0
-    mass = (wanted - between * (1 - 2 * at_light)) / (1 - 2 * at_critical)
-    beside = min(left * wanted / (1 - 2 * at_light), max(0.0, 0.98 - mass - between)) if left else 0.0
-    rest = 1 - mass - between - beside
-    parts = [(beside, at_light), (between, 1 - at_light), (mass, 1 - at_critical), (rest, 1 - at_far)]
-    kept = [(weight, ones) for weight, ones in parts if weight > 1e-9]
-    return Law(tuple(weight for weight, _ in kept), tuple(ones for _, ones in kept))
-
-
-STARTS: tuple[Point, ...] = (
-    *((critical, far, 0.0, 0.0, 0.0, 0.0) for critical in (0.0, 0.5, 1.0) for far in (0.0, 1.0)),
-    (0.5, 0.5, 1.0, 1.0, 0.0, 0.0),
-    (1.0, 1.0, 1.0, 0.5, 0.0, 0.0),
-)
-"""Two values with noise at either, and a third one beside the best cut."""
+_LENGTH, _DRAWN = 1 << 22, 1 << 19
 
 
 # What a learner reads
@@ -235,7 +157,7 @@ LEARNERS: dict[str, type[Selection]] = {
 
 
 @dataclass(frozen=True)
-class _Trial:
+class Trial:
     """One row of a plan for ``records`` records per user."""
 
     target: Target
@@ -251,7 +173,11 @@ class _Trial:
         return float(self.target.noise or 0) if self.row.endswith("bounded noise") else 0.5
 
     def law(self, point: Point) -> Law:
-        return law_at(point, float(self.target.alpha), self.noise)
+        return law_at(point, float(self.target.alpha), self.noise, *self.shape)
+
+    @cached_property
+    def shape(self) -> tuple[str, tuple[int, ...]]:
+        return shape_of(self.target.concept)
 
     def about(self, point: Point) -> str:
         return str(self.law(point))
@@ -272,29 +198,13 @@ class _Trial:
         m = min(self.records, learner.max_records or self.records)
         if not bad.any():
             return Failure(0.0)
-        listed = _types(law, m)
+        listed = user_types(law, m)
         if listed is None:
             return _drawn_users(law, m, votes, copies, bad, n)
         counts, chances = listed
         cast = votes.cast(law.mistakes(counts), m)
         exact = _convolved(cast, chances, votes.rate, copies, bad, n) if votes.rate is not None and (~bad).sum() == 1 else None
         return exact or _drawn_types(cast, chances, votes, copies, bad, n)
-
-
-def _types(law: Law, m: int) -> tuple[Ints, Floats] | None:
-    """All users of ``m`` records as counts of cells, with their probabilities; ``None`` if they are too many."""
-    cells = law.cells
-    used = np.flatnonzero(cells > 0)
-    parts = len(used)
-    if math.comb(m + parts - 1, parts - 1) > _TYPES:
-        return None
-    bars = np.array(list(combinations(range(m + parts - 1), parts - 1)), dtype=np.int64).reshape(-1, parts - 1)
-    ends = np.concatenate([np.full((len(bars), 1), -1), bars, np.full((len(bars), 1), m + parts - 1)], axis=1)
-    counts = np.zeros((len(bars), len(cells)), dtype=np.int64)
-    counts[:, used] = np.diff(ends, axis=1) - 1
-    logs = gammaln(m + 1) - gammaln(counts + 1).sum(axis=1) + xlogy(counts, cells).sum(axis=1)
-    chances = np.exp(logs)
-    return counts, chances / chances.sum()
 
 
 def _convolved(cast: Ints, chances: Floats, rate: float, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure | None:
@@ -326,7 +236,7 @@ def _drawn_types(cast: Ints, chances: Floats, votes: Votes, copies: Floats, bad:
     merged = np.bincount(place.reshape(-1), weights=chances)
     sets = max(32, min(2000, _DRAWN // len(merged)))
     users = fixed_draws(n).multinomial(n, merged / merged.sum(), size=sets)
-    return _mean(votes.law(users @ distinct, copies)[:, bad].sum(axis=1))
+    return mean_failure(votes.law(users @ distinct, copies)[:, bad].sum(axis=1))
 
 
 def _drawn_users(law: Law, m: int, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
@@ -335,10 +245,10 @@ def _drawn_users(law: Law, m: int, votes: Votes, copies: Floats, bad: NDArray[np
     for _ in range(max(16, min(200, _DRAWN // n))):
         cast = votes.cast(law.mistakes(rng.multinomial(m, law.cells, size=n)), m)
         values.append(float(votes.law(cast.sum(axis=0), copies)[bad].sum()))
-    return _mean(np.array(values))
+    return mean_failure(np.array(values))
 
 
-def _mean(values: Floats) -> Failure:
+def mean_failure(values: Floats) -> Failure:
     # The spread of few values may be 0 by chance: one more failure is allowed for.
     count = len(values)
     return Failure(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(count) + 1 / count**1.5)
@@ -347,12 +257,20 @@ def _mean(values: Floats) -> Failure:
 # Claims
 
 
+def rule_claim(target: Target, name: str, found: Certificate, records_per_user: int) -> Claim:
+    """The claim of one row, with the learner that its certificate names."""
+    assert found.n_users is not None
+    trial = Trial(replace(target), name, found.parameters, records_per_user)
+    trial.shape  # noqa: B018  # classes without laws are refused here
+    return Claim(name, found.n_users, float(target.beta), STARTS, trial.failure, trial.about)
+
+
 def rule_claims(target: Target, records_per_user: int, *, rows: tuple[str, ...] | None = None) -> list[Claim]:
-    """The certified rows of a plan for cut-offs, each with the learner that its certificate names.
+    """The certified rows of a plan for rules that select, each with the learner that its certificate names.
 
-    Left out: rows without a number, those whose output depends on an estimate (``user agnostic selection`` for some numbers of records),
-    and methods that have no law (the search, the reduction).
+    Rows without a number are left out, and those that depend on an estimate; :func:`privpac.audit.claims.plan_claims` has all.
 
+    >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers
     >>> from privpac.planning.plan import rule_target
     >>> from privpac.audit.refute import refute
@@ -360,15 +278,12 @@ def rule_claims(target: Target, records_per_user: int, *, rows: tuple[str, ...] 
     >>> [claim.name for claim in rule_claims(target, 1, rows=("realizable selection", "two voices"))]
     ['realizable selection', 'two voices']
     """
-    if not isinstance(target.concept, Thresholds) or target.concept.direction != "above":
-        raise ParameterError("laws are made for cut-offs that say 1 from the cut on, such as Thresholds(Integers(0, 100))")
+    shape_of(target.concept)
     claims = []
     for name, certify, _, kind in target.methods(None):
         if kind != "certified" or name.split(",")[0] not in LEARNERS or (rows is not None and name not in rows):
             continue
         found = certify(records_per_user)
-        trial = _Trial(replace(target), name, found.parameters, records_per_user)
-        if found.n_users is None or getattr(trial.learner(found.n_users), "estimates", False):
-            continue
-        claims.append(Claim(name, found.n_users, float(target.beta), STARTS, trial.failure, trial.about))
+        if found.n_users is not None and not found.parameters.get("estimator"):
+            claims.append(rule_claim(target, name, found, records_per_user))
     return claims

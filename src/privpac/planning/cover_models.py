@@ -40,7 +40,7 @@ from privpac.guarantee import Neighbours
 from privpac.planning.families import CountedTarget, GaussianTarget, SelectionTarget, family_cover
 from privpac.planning.simulated import MeanSimulation
 
-__all__ = ["LawSimulation", "cover_simulations"]
+__all__ = ["LawSimulation", "Ready", "counted_ready", "cover_simulations", "normal_ready", "selected_ready"]
 
 Floats64 = NDArray[np.float64]
 MOST_RECORDS, MOST_CANDIDATES, MOST_MEMBERS, MOST_VALUES = 1 << 18, 64, 1 << 18, 1 << 10
@@ -61,11 +61,15 @@ class Ready:
 
     def mean(self, n: int, m: int, rng: np.random.Generator) -> float:
         """Mean total variation over the law of the output, for one drawn data set."""
+        return float(np.sum(self.chances(n, m, rng) * self.distances))
+
+    def chances(self, n: int, m: int, rng: np.random.Generator) -> Floats64:
+        """The law of the output, for one drawn data set."""
         values = self.draw(n * m, rng)
         people = UserData.from_arrays(values, None, np.repeat(np.arange(n), m), features=dict(self.domains))
         scores = self.scores(people).astype(np.float64)
         weight = np.exp(-self.rate * (scores - scores.min()))
-        return float(np.sum(weight * self.distances) / np.sum(weight))
+        return np.asarray(weight / np.sum(weight))
 
 
 @dataclass(frozen=True)
@@ -134,11 +138,11 @@ def cover_simulations(target: Any) -> list[LawSimulation]:
         law = f"masses that grow like 1, 2, ..., {max(target.sizes)}{many}"
         # Products are compared pair by pair.
         quick = not isinstance(cover, ProductCover) or cover.size**2 <= QUICK_PAIRS
-        return [LawSimulation("selection from a cover", law, target, _counted, quick)]
+        return [LawSimulation("selection from a cover", law, target, counted_ready, quick)]
     if isinstance(cover, (GridCover, LocationCover, ScaleCover)):
         law = f"normal with variance {_deviation(target) ** 2:g}, the mean half-way to the radius"
         quick = isinstance(cover, LocationCover) or cover.size**2 <= QUICK_NORMALS
-        return [LawSimulation("selection from a cover", law, target, _normal, quick)]
+        return [LawSimulation("selection from a cover", law, target, normal_ready, quick)]
     return []
 
 
@@ -168,10 +172,10 @@ def _selections(target: SelectionTarget) -> list[LawSimulation]:
         if not 1 < target.k <= MOST_CANDIDATES:
             return []
         law = f"{target.k} candidates, any two {float(_apart(target)):g} apart, one of them right"
-        return [LawSimulation("hypothesis selection", law, target, _selected)]
+        return [LawSimulation("hypothesis selection", law, target, selected_ready)]
     if len(target.domains) != 1 or target.domains[0][1].size > MOST_VALUES or len(target.candidates) > MOST_CANDIDATES:
         return []
-    return [LawSimulation("hypothesis selection", "the first of the given candidates", target, _selected)]
+    return [LawSimulation("hypothesis selection", "the first of the given candidates", target, selected_ready)]
 
 
 def _apart(target: SelectionTarget) -> Fraction:
@@ -187,7 +191,7 @@ def _walsh(target: SelectionTarget) -> tuple[list[list[int]], tuple[tuple[str, D
     return weights, (("x", Integers(0, size - 1)),)
 
 
-def _selected(target: SelectionTarget, m: int, epsilon: Fraction) -> Ready:
+def selected_ready(target: SelectionTarget, m: int, epsilon: Fraction) -> Ready:
     given, domains = (target.candidates, target.domains) if target.candidates is not None else _walsh(target)
     options: dict[str, Any] = {"beta": target.beta, "opt": target.opt, "neighbours": target.neighbours}
     learner = HypothesisSelector(given, epsilon, candidates_are="public", records_per_user=m, alpha=_aim(target), **options)
@@ -234,9 +238,10 @@ def _from_cover(
     return Ready(lambda users: cover.scores(users, top), float(epsilon) / reach, distances, draw, _domains(target))
 
 
-def _counted(target: CountedTarget, m: int, epsilon: Fraction) -> Ready:
+def counted_ready(target: CountedTarget, m: int, epsilon: Fraction, law: list[Floats64] | None = None) -> Ready:
+    """A cover of mass functions; ``law``: the masses of every column, unless as stated."""
     cover, masses = _cover_of(target), np.ones(1)
-    columns = [np.arange(1, size + 1) / (size * (size + 1) / 2) for size in target.sizes]
+    columns = law or [np.arange(1, size + 1) / (size * (size + 1) / 2) for size in target.sizes]
     for column in columns:
         masses = np.multiply.outer(masses, column).ravel()
     members = _compositions(cover.units, cover.domain.size) if isinstance(cover, DiscreteCover) else _weights(cover)
@@ -268,9 +273,10 @@ def _deviation(target: GaussianTarget) -> float:
     return math.sqrt(math.sqrt(least * most))
 
 
-def _normal(target: GaussianTarget, m: int, epsilon: Fraction) -> Ready:
+def normal_ready(target: GaussianTarget, m: int, epsilon: Fraction, place: float = 0.5) -> Ready:
+    """A cover of normal laws; ``place``: how far the mean is on its way to the radius."""
     cover, d, deviation = _cover_of(target), target.d, _deviation(target)
-    centre = np.full(d, float(rational(target.law.radius)) / 2 / math.sqrt(d))
+    centre = np.full(d, float(rational(target.law.radius)) * place / math.sqrt(d))
 
     def draw(size: int, rng: np.random.Generator) -> NDArray[Any]:
         return rng.normal(centre, deviation, (size, d))

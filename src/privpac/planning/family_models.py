@@ -27,7 +27,7 @@ from privpac.planning.cover_models import cover_simulations
 from privpac.planning.families import CountedTarget, GaussianTarget
 from privpac.planning.simulated import MeanSimulation
 
-__all__ = ["FamilySimulation", "family_simulations"]
+__all__ = ["FamilySimulation", "family_simulations", "noise_of_sums", "normal_run"]
 
 Floats64 = NDArray[np.float64]
 Runner = Callable[[Any, int, int, Fraction], Callable[[int], float]]
@@ -102,7 +102,7 @@ class FamilySimulation(MeanSimulation):
         return max(2, (certified or 64) // 8), self._most
 
 
-def _laplace(rng: np.random.Generator, rate: float, size: Any) -> NDArray[Any]:
+def noise_of_sums(rng: np.random.Generator, rate: float, size: Any) -> NDArray[Any]:
     """Discrete Laplace noise."""
     kept = -math.expm1(-rate)
     return np.asarray(rng.geometric(kept, size) - rng.geometric(kept, size))
@@ -128,7 +128,7 @@ def _masses(target: Any, m: int, n: int, epsilon: Fraction, weight: int) -> Call
         rng, columns = np.random.default_rng([41, m, i]), []
         for k in sizes:
             sums = rng.multinomial(n * m, np.full(k, 1 / k)) * (weight / m)
-            kept = np.maximum(sums + _laplace(rng, rate, k), 0)
+            kept = np.maximum(sums + noise_of_sums(rng, rate, k), 0)
             columns.append(kept / kept.sum() if kept.any() else np.full(k, 1 / k))
         if math.prod(sizes) > MOST_CELLS:
             return sum(float(np.abs(masses - 1 / len(masses)).sum() / 2) for masses in columns)
@@ -144,11 +144,28 @@ def _masses(target: Any, m: int, n: int, epsilon: Fraction, weight: int) -> Call
 
 
 def _normal(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], float]:
+    run = normal_run(target, m, n, epsilon)
+
+    def distance(i: int) -> float:
+        distances, likely = run(i)
+        return float(np.sum(likely * distances))
+
+    return distance
+
+
+def normal_run(
+    target: Any, m: int, n: int, epsilon: Fraction, place: float = 0.5, more: float = 0.0
+) -> Callable[[int], tuple[Floats64, Floats64]]:
+    """Distances of what is released, and their chances, in a run; the mean ``place`` of the way to the radius.
+
+    ``more``: the share of users who hold four times as many records as declared.
+    """
     law, d = target.law, int(target.d)
     learner = CoarseToFineMean(epsilon, records_per_user=m, neighbours=target.neighbours, radius=law.radius, variance=law.variance)
     axis, relation, shares = learner.axis, Neighbours(target.neighbours), learner.shares
     factor, deviation = 1 if relation is Neighbours.ADD_REMOVE else 2, math.sqrt(rational(law.variance))
-    centre = float(rational(law.radius)) / 2 / math.sqrt(d)
+    centre = float(rational(law.radius)) * place / math.sqrt(d)
+    scatter = deviation / np.sqrt(np.where(np.arange(n) < more * n, 4.0 * m, float(m)))
     coarse, fine = epsilon * shares[0] / d, epsilon * shares[1] / d
     first, last = axis.limits
 
@@ -167,18 +184,18 @@ def _normal(target: Any, m: int, n: int, epsilon: Fraction) -> Callable[[int], f
     tau = axis.window[1] if axis.idle else TAU
     rate = float(fine_budget(axis, (coarse, fine))) / (factor * tau)
 
-    def distance(i: int) -> float:
+    def run(i: int) -> tuple[Floats64, Floats64]:
         rng, away, likely = np.random.default_rng([43, m, d, i]), np.zeros(1), np.ones(1)
-        count = n if not shares[2] else max(1, n + int(_laplace(rng, float(epsilon * shares[2]), ())))
+        count = n if not shares[2] else max(1, n + int(noise_of_sums(rng, float(epsilon * shares[2]), ())))
         for _ in range(d):
-            y = axis.steps(rng.normal(centre, deviation / math.sqrt(m), n))
+            y = axis.steps(rng.normal(centre, scatter, n))
             centers, chance = cells(rng, y)
-            sums = np.clip(y[None, :] - centers[:, None], -tau, tau).sum(axis=1) + _laplace(rng, rate, ())
+            sums = np.clip(y[None, :] - centers[:, None], -tau, tau).sum(axis=1) + noise_of_sums(rng, rate, ())
             value = np.clip(axis.unit * (centers + sums / count), axis.lo, axis.hi)
             away, likely = np.add.outer(away, (value - centre) ** 2).ravel(), np.multiply.outer(likely, chance).ravel()
             if len(away) > _MOST_BRANCHES:  # one of them, by its chance
                 one = rng.choice(len(away), p=likely / likely.sum())
                 away, likely = away[one : one + 1], np.ones(1)
-        return float(np.sum(likely * (2 * ndtr(np.sqrt(away) / deviation / 2) - 1)))
+        return np.asarray(2 * ndtr(np.sqrt(away) / deviation / 2) - 1), likely
 
-    return distance
+    return run

@@ -26,7 +26,7 @@ from privpac.planning.other_targets import MedianTarget
 from privpac.planning.population import law_blocks
 from privpac.planning.simulated import MeanSimulation, ModelRng
 
-__all__ = ["MedianSimulation", "median_simulations"]
+__all__ = ["MedianSimulation", "median_point", "median_simulations"]
 
 MOST_USERS = 1 << 13
 MOST_BITS = 1 << 10
@@ -64,7 +64,7 @@ class MedianSimulation(MeanSimulation):
         """None where the people are too many, or the mechanism refuses these numbers."""
         target = self.target
         try:
-            point = _point(target, self.levels, n_users, epsilon) if n_users <= MOST_USERS else None
+            point = median_point(target, self.levels, n_users, epsilon) if n_users <= MOST_USERS else None
         except (ParameterError, TooLargeError):
             return None
         return None if point is None else lambda i: _missed(point, _numbers(target.top, n_users, i), i)
@@ -85,7 +85,7 @@ def _found(simulation: MedianSimulation) -> tuple[int | None, float]:
     return super(MedianSimulation, simulation).found(1)
 
 
-def _point(target: MedianTarget, levels: int | str, n: int, epsilon: Fraction) -> InteriorPoint:
+def median_point(target: MedianTarget, levels: int | str, n: int, epsilon: Fraction) -> InteriorPoint:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
         delta = target.delta if levels else 0

@@ -1,0 +1,176 @@
+"""The certificates of families of distributions, as claims to refute.
+
+*Histograms.*  Masses between two halves and all cells alike; where people may differ, some hold one record or records of one kind only, and
+the others draw as many as declared from the law.  Counts and noise are drawn many times at once.
+
+*Coarse-to-fine means.*  The mean anywhere within the radius, a share of users with four times the declared records; the first step's exact
+law, the noise of the second drawn.
+
+*Selection from a cover, among candidates.*  The exact law of the output on drawn data sets: masses between cover members, means anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.audit.refute import Claim, Failure, Point
+from privpac.audit.rule_laws import mean_failure
+from privpac.bounds.certificate import Certificate
+from privpac.bounds.counts import LEVELS
+from privpac.data import Integers
+from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
+from privpac.guarantee import Neighbours
+from privpac.planning.cover_models import Ready, counted_ready, normal_ready, selected_ready
+from privpac.planning.draws import fixed_draws
+from privpac.planning.families import CountedTarget, GaussianTarget, ProductTarget, SelectionTarget
+from privpac.planning.family_models import noise_of_sums, normal_run
+
+__all__ = ["candidates_claim", "cover_claim", "histogram_claim", "mean_claim"]
+
+Floats = NDArray[np.float64]
+RUNS, SETS, MOST_CELLS, MOST_RECORDS, MOST_MEMBERS = 20_000, 25, 256, 1 << 17, 1 << 14
+
+
+def _masses(size: int, halves: float) -> Floats:
+    """Between all values alike and half of the mass on each of the first two."""
+    two = np.zeros(size)
+    two[: min(2, size)] = 1 / min(2, size)
+    return np.asarray(halves * two + (1 - halves) / size)
+
+
+# Counts
+
+
+def histogram_claim(target: CountedTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+    """Averages (people may differ) or counts (they may not)."""
+    assert found.n_users is not None
+    if math.prod(target.sizes) > MOST_CELLS:
+        return f"{math.prod(target.sizes):,} cells are too many to draw {RUNS:,} times"
+    averaged, sizes, alpha = name.startswith("averaged"), target.sizes, float(target.alpha)
+    m, weight = records_per_user, LEVELS if averaged else records_per_user
+    rate = float(target.epsilon) / (len(sizes) * (1 if target.neighbours is Neighbours.ADD_REMOVE else 2) * weight)
+
+    def failure(point: Point, n: int) -> Failure:
+        rng, truth, learned = fixed_draws(n), np.ones((1, 1)), np.ones((RUNS, 1))
+        alone = round(point[1] * n) if averaged else 0  # people who hold records of one kind only
+        for size in sizes:
+            masses = _masses(size, point[0])
+            sums = rng.multinomial(alone, masses, size=RUNS) * weight + rng.multinomial((n - alone) * m, masses, size=RUNS) * (weight // m)
+            kept = np.maximum(sums + noise_of_sums(rng, rate, sums.shape), 0).astype(float)
+            total = kept.sum(axis=1, keepdims=True)
+            column = np.where(total > 0, kept / np.maximum(total, 1), 1 / size)
+            truth = (truth[:, :, None] * masses[None, None, :]).reshape(1, -1)
+            learned = (learned[:, :, None] * column[:, None, :]).reshape(RUNS, -1)
+        return Failure.counted(int((np.abs(learned - truth).sum(axis=1) / 2 > alpha).sum()), RUNS)
+
+    def about(point: Point) -> str:
+        people = f", {point[1]:.3g} of the people with records of one kind only" if averaged else ""
+        return f"{point[0]:.3g} of the mass on two values, the rest evenly{people}"
+
+    return Claim(name, found.n_users, float(target.beta), ((0.0, 1.0), (1.0, 1.0), (0.0, 0.0)), failure, about)
+
+
+# Means
+
+
+def mean_claim(target: GaussianTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+    """With the records per user that the certificate declares."""
+    assert found.n_users is not None
+    if 4 * found.n_users * target.d > MOST_RECORDS:
+        return f"{4 * found.n_users:,} users (4 times the certified ones) are too many to draw {SETS} times"
+    alpha, told = float(target.alpha), int(found["records_per_user"])
+
+    def failure(point: Point, n: int) -> Failure:
+        run = normal_run(target, told, n, target.epsilon, *point)
+        return mean_failure(np.array([float(likely[away > alpha].sum()) for away, likely in map(run, range(2 * SETS))]))
+
+    def about(point: Point) -> str:
+        return f"the mean at {point[0]:.3g} of the radius, {point[1]:.3g} of the users with four times the records"
+
+    return Claim(name, found.n_users, float(target.beta), ((0.5, 0.0), (1.0, 0.0), (0.01, 0.5)), failure, about)
+
+
+# Selection
+
+
+def _selected(ready: Callable[[Point], Ready], target: Any, m: int) -> Callable[[Point, int], Failure]:
+    ready = lru_cache(maxsize=64)(ready)
+
+    def failure(point: Point, n: int) -> Failure:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
+            made, rng = ready(point), fixed_draws(n)
+            far = made.distances > float(target.alpha)
+            return mean_failure(np.array([float(made.chances(n, m, rng)[far].sum()) for _ in range(SETS)]))
+
+    return failure
+
+
+def _claim(target: Any, name: str, n: int, m: int, ready: Callable[[Point], Ready], starts: tuple[Point, ...], about: Any) -> Claim | str:
+    if 4 * n * m * int(getattr(target, "d", 1)) > MOST_RECORDS:
+        return f"{4 * n * m:,} records (4 times the certified users) are too many to draw {SETS} times"
+    try:
+        if len(ready(starts[0]).distances) > MOST_MEMBERS:
+            return f"a cover of more than {MOST_MEMBERS:,} members is too large to score {SETS} times"
+    except (ParameterError, TooLargeError) as error:
+        return str(error)
+    return Claim(name, n, float(target.beta), starts, _selected(ready, target, m), about)
+
+
+def cover_claim(target: Any, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+    """The learner's own cover, laws between its members."""
+    assert found.n_users is not None
+    m, n = records_per_user, found.n_users
+    if isinstance(target, ProductTarget):
+        return "members of a cover of products are compared pair by pair on every record: seconds for one data set"
+    if isinstance(target, GaussianTarget):
+        return _claim(
+            target,
+            name,
+            n,
+            m,
+            lambda point: normal_ready(target, m, target.epsilon, point[0]),
+            ((0.5,), (1.0,), (0.013,)),
+            lambda point: f"the mean at {point[0]:.3g} of the radius",
+        )
+    return _claim(
+        target,
+        name,
+        n,
+        m,
+        lambda point: counted_ready(target, m, target.epsilon, [_masses(size, point[0]) for size in target.sizes]),
+        ((0.0,), (1.0,), (0.37,)),
+        lambda point: f"{point[0]:.3g} of the mass on two values, the rest evenly",
+    )
+
+
+def candidates_claim(target: SelectionTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+    """Candidates just over alpha apart (or those given), the first of them right."""
+    assert found.n_users is not None
+    m, alpha = records_per_user, target.alpha
+    if target.candidates is not None:
+        return _claim(
+            target, name, found.n_users, m, lambda point: selected_ready(target, m, target.epsilon), ((0.0,),), lambda point: "the first"
+        )
+    if not 2 <= target.k <= 64:
+        return f"{target.k:,} candidates are too many to compare on every data set"
+    size = 1 << target.k.bit_length()
+    values = np.arange(size)
+
+    def ready(point: Point) -> Ready:
+        # Weights 1 + t w(x) along different Walsh signs differ by 2 t on half of the values: t/2 in total variation.
+        tilt = min(1.0, 2 * float(alpha) * (1.0001 + point[0]))
+        signs = [1 - 2 * (np.bitwise_count(values & i).astype(np.int64) & 1) for i in range(1, target.k + 1)]
+        weights = [[round(10**6 * (1 + tilt * sign)) for sign in row.tolist()] for row in signs]
+        given = replace(target, candidates=weights, domains=(("x", Integers(0, size - 1)),))
+        return selected_ready(given, m, target.epsilon)
+
+    return _claim(target, name, found.n_users, m, ready, ((0.0,), (0.5,)), lambda point: f"candidates {(1 + point[0]):.3g} alpha apart")

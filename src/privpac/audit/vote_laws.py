@@ -1,0 +1,173 @@
+"""The certificates of agreement and of medians, as claims to refute.
+
+*Agreement.*  Every user names one item with probability 0.9 (or more), independently; all the others name one rival, or nothing.  The
+certificate gives the plurality a third of ``beta``, and a third is what it is held to.  Central selection: the exact law, summed over the
+votes.  Shuffled counts in one piece: a sum over votes and noise, ties counted in favour.  Local reports and chunks: runs with the
+protocol's own decoding.  The agreement of users' own rules, the other two thirds, takes millions of records per user: not tried.
+
+*Medians.*  Any numbers are allowed: shares at both ends of the domain, all others at its middle, so that next to nothing between is close
+enough.  The exact law without hidden walks, runs with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom, nbinom
+
+from privpac.audit.refute import Claim, Failure, Point
+from privpac.bounds.agreement import CLEAR, shuffle_edge
+from privpac.bounds.certificate import Certificate
+from privpac.errors import ParameterError, TooLargeError
+from privpac.guarantee import Model
+from privpac.law.base import Bottom
+from privpac.learners.agreement import pure_selection
+from privpac.mechanisms.randomized_response import keep_probability
+from privpac.mechanisms.votes import StableHistogram
+from privpac.planning.agreed import AgreementTarget, shuffled_selection, width_of_reports
+from privpac.planning.draws import fixed_draws
+from privpac.planning.median_models import median_point
+from privpac.planning.other_targets import MedianTarget
+from privpac.planning.protocol_models import local_winner, shuffle_winner
+from privpac.planning.simulated import ModelRng
+from privpac.protocols.hadamard import ChunkedHadamard
+from privpac.protocols.shuffle import ShuffleSelection
+
+__all__ = ["agreement_claim", "median_claim"]
+
+SHARE, RUNS, MOST_USERS = 0.9, 400, 1 << 16
+
+STARTS: tuple[Point, ...] = ((1.0, 0.0), (0.0, 0.0))
+"""Whether the others name one rival or nothing, and how much likelier than 0.9 the item is."""
+
+
+def agreement_claim(target: AgreementTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+    """The plurality of one model, held to its third of beta."""
+    assert found.n_users is not None
+    if "9 in 10" not in name:
+        return "agreement itself takes millions of records per user; its plurality is tried in the row for 9 in 10 users"
+    if 4 * found.n_users > MOST_USERS:
+        return f"{4 * found.n_users:,} reports (4 times the certified users) are too many to draw {RUNS} times"
+    failure = {Model.CENTRAL: _central, Model.LOCAL: _local, Model.SHUFFLE: _shuffle}[target.model](target, found)
+
+    def about(point: Point) -> str:
+        return f"{SHARE + (1 - SHARE) * point[1]:.3g} name one item, the others {'a rival' if point[0] >= 0.5 else 'nothing'}"
+
+    return Claim(f"{name}, third of beta", found.n_users, float(target.beta) / 3, STARTS, failure, about)
+
+
+def _votes(point: Point, n: int) -> tuple[list[tuple[int, float]], bool]:
+    """Numbers of right votes with their chances, and whether the others name a rival; what is left out counts as success."""
+    share = SHARE + (1 - SHARE) * point[1]
+    return [(c, p) for c in range(n + 1) if (p := float(binom.pmf(c, n, share))) > 1e-12], point[0] >= 0.5
+
+
+def _central(target: AgreementTarget, found: Certificate) -> Callable[[Point, int], Failure]:
+    selector: Any = (
+        StableHistogram(target.epsilon, delta=target.delta, neighbours=target.neighbours, named=2)
+        if target.delta > 0
+        else pure_selection(target.epsilon, target.task, CLEAR, target.neighbours)
+    )
+
+    @lru_cache(maxsize=1 << 12)
+    def missed(right: int, wrong: int) -> float:
+        # Of equals the smaller number wins: the rival's.
+        return 1 - float(selector.law({item: count for item, count in ((1, right), (0, wrong)) if count}).prob_float(1))
+
+    def failure(point: Point, n: int) -> Failure:
+        votes, rival = _votes(point, n)
+        return Failure(sum(p * missed(c, n - c if rival else 0) for c, p in votes))
+
+    return failure
+
+
+def _shuffle(target: AgreementTarget, found: Certificate) -> Callable[[Point, int], Failure]:
+    universe = target.task.learner.universe
+
+    def select(n: int) -> ShuffleSelection:
+        return shuffled_selection(found["epsilon"], target.delta, universe.size, universe.bits, n)
+
+    def failure(point: Point, n: int) -> Failure:
+        chosen = select(n)
+        if chosen.width:
+            return _counted(point, n, lambda items, rng: shuffle_winner(chosen, items, rng))
+        r, p = float(chosen.share * n), float(chosen.p)
+        edge = shuffle_edge(r, p, chosen.buckets, float(CLEAR), speak=n)
+        votes, rival = _votes(point, n)
+        noise = np.arange(int(nbinom.isf(1e-14, r, 1 - p)) + 2)
+        chance, right = nbinom.pmf(noise, r, 1 - p), 0.0
+        for c, likely in votes:
+            below = nbinom.cdf(c - (n - c if rival else 0) + noise, r, 1 - p) * nbinom.cdf(c + noise, r, 1 - p) ** (chosen.size - 2)
+            right += likely * float(chance @ np.where(c + noise > edge, below, 0.0))
+        return Failure(max(0.0, sum(likely for _, likely in votes) - right - 1e-12))
+
+    return failure
+
+
+def _local(target: AgreementTarget, found: Certificate) -> Callable[[Point, int], Failure]:
+    bits = target.task.learner.universe.bits
+    local = ChunkedHadamard(bits, keep_probability(target.epsilon), width_of_reports(bits))
+    return lambda point, n: _counted(point, n, lambda items, rng: local_winner(local, items, rng))
+
+
+def _counted(point: Point, n: int, winner: Callable[[Any, Any], int | None]) -> Failure:
+    rng, wrong = fixed_draws(n), 0
+    for _ in range(RUNS):
+        right = rng.random(n) < SHARE + (1 - SHARE) * point[1]
+        wrong += winner(np.where(right, 1, 0 if point[0] >= 0.5 else -1), rng) != 1
+    return Failure.counted(wrong, RUNS)
+
+
+# Medians
+
+
+@dataclass(frozen=True)
+class _Median:
+    target: MedianTarget
+    levels: int | str
+
+    def numbers(self, point: Point, n: int) -> list[int]:
+        low, high = (int(n * share / 2) for share in point)
+        return [0] * low + [self.target.top // 2] * (n - low - high) + [self.target.top] * high
+
+    def about(self, point: Point) -> str:
+        return f"{point[0] / 2:.3g} of the numbers at the lower end, {point[1] / 2:.3g} at the upper, the others in the middle"
+
+    def failure(self, point: Point, n: int) -> Failure:
+        numbers, chooser = self.numbers(point, n), median_point(self.target, self.levels, n, self.target.epsilon)
+        middle, enough = self.target.top // 2, (0.5 - self.target.alpha) * n
+        low, high = numbers.count(0), numbers.count(self.target.top)
+
+        def good(answer: Any) -> bool:
+            if isinstance(answer, Bottom):
+                return False
+            under = low + (n - low - high) * (answer >= middle) + high * (answer == self.target.top)
+            over = high + (n - low - high) * (answer <= middle) + low * (answer == 0)
+            return bool(min(under, over) >= enough)
+
+        if chooser.reductions:
+            wrong = sum(not good(chooser.sample(numbers, ModelRng(n, i))) for i in range(RUNS // 4))
+            return Failure.counted(wrong, RUNS // 4)
+        law, top = chooser.law(numbers), self.target.top
+        # Answers between the ends and the middle count alike, and so are as likely.
+        blocks = [(0, 1), (1, middle), (middle, middle + 1), (middle + 1, top), (top, top + 1)]
+        return Failure(max(0.0, sum(law.prob_float(a) * (b - a) for a, b in blocks if a < b and not good(a)) - 1e-10))
+
+
+def median_claim(target: MedianTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+    """The mechanism for as many values as there are users."""
+    assert found.n_users is not None
+    if target.top < 4 or target.top.bit_length() > 1000 or 4 * found.n_users > MOST_USERS:
+        return "numbers of more than 1000 bits, or of hardly any values, or too many of them to draw"
+    trial = _Median(target, "auto" if "hidden walks" in name else 0)
+    try:
+        trial.failure((0.5, 0.5), found.n_users)
+    except (ParameterError, TooLargeError) as error:
+        return str(error)
+    share = 1 - 2 * float(target.alpha)
+    starts = ((0.0, 0.0), (max(0.0, share - 0.01), max(0.0, share - 0.01)), (max(0.0, share - 0.01), 0.0))
+    return Claim(name, found.n_users, float(target.beta), starts, trial.failure, trial.about)

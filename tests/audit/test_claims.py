@@ -1,0 +1,152 @@
+"""Every certificate of every plan is put to the test or has a printed reason; the laws used are those of the learners themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import privpac as pp
+from privpac.agreement.tasks import Task
+from privpac.audit.claims import ROWS, plan_claims
+from privpac.audit.drawn_rules import users_of
+from privpac.audit.few_values import law_at, shape_of
+from privpac.audit.refute import Failure, refute
+from privpac.audit.rule_laws import VOTES
+from privpac.audit.tree_laws import missed, node_at
+from privpac.audit.vote_laws import agreement_claim
+from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
+from privpac.data import Integers
+from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices
+from privpac.learners.tree import TreeLearner
+from privpac.learners.tree_law import NamedParts
+from privpac.planning.agreed import agreement_target
+from privpac.planning.families import family_target
+from privpac.planning.plan import rule_target
+from privpac.planning.trees import tree_target
+
+
+def rules(concept: Any, **more: Any) -> Any:
+    return rule_target(concept, more.pop("epsilon", 4), "0.2", "0.1", more.pop("neighbours", "replace"), None, **more)
+
+
+def tree(made: Any, delta: Any = 0, neighbours: str = "add-remove") -> Any:
+    return tree_target(made, epsilon=1, delta=delta, alpha="0.1", beta="0.05", neighbours=neighbours, simple=True)
+
+
+TARGETS: dict[str, tuple[Any, int]] = {
+    "points": (rules(Points(Integers(0, 99))), 4),
+    "stumps": (rules(Stumps({"a": Integers(0, 49), "b": Integers(0, 99)}), neighbours="add-remove"), 4),
+    "path": (tree(PathTree(Integers(0, 255), "x", "above")), 4),
+    "star": (tree(StarTree(Integers(0, 63), "x"), neighbours="replace"), 4),
+    "open vocabulary": (tree(PrefixTree(8), "1e-6"), 4),
+    "histogram": (family_target("histogram", epsilon=1, k=3), 4),
+    "median": (family_target("median", epsilon=1, bits=16), 1),
+    "central": (agreement_target(Task("threshold", (255,)), epsilon=1), 1000),
+    "central, delta": (agreement_target(Task("threshold", (255,)), epsilon=1, delta="1e-6"), 1000),
+    "shuffle": (agreement_target(Task("threshold", (255,)), model="shuffle", epsilon=1, delta="1e-6"), 1000),
+}
+"""What is tried in a moment; the others are slow."""
+
+SLOW: dict[str, tuple[Any, int]] = {
+    "every method": (rules(Thresholds(Integers(0, 63)), every_method=True), 16),
+    "discrete": (family_target("discrete", epsilon=1, k=3), 4),
+    "product": (family_target("product", epsilon=1, k=2, d=2), 4),
+    "selection": (family_target("selection", epsilon=1, k=3), 4),
+    "normal": (family_target("gaussian", epsilon=1, radius=10), 4),
+    "local": (agreement_target(Task("threshold", (255,)), model="local", epsilon=1), 1000),
+}
+
+REASONS = ("agreement is certified from", "members of a cover of products")
+
+
+def tried(target: Any, m: int, steps: int) -> None:
+    claims, left = plan_claims(target, m)
+    assert claims
+    assert all(reason.startswith(REASONS) for reason in left.values()), left
+    for claim in claims:
+        outcome = refute(claim, steps=steps)
+        assert not outcome.refuted, outcome
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_no_row_is_refuted(name: str) -> None:
+    tried(*TARGETS[name], steps=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SLOW)
+def test_no_further_row_is_refuted(name: str) -> None:
+    tried(*SLOW[name], steps=2)
+
+
+@pytest.mark.parametrize("name", [*TARGETS, *SLOW])
+def test_no_certified_row_of_a_plan_is_without_an_entry(name: str) -> None:
+    target, _ = {**TARGETS, **SLOW}[name]
+    assert {row.split(",")[0] for row, _, _, kind in target.methods(None) if kind == "certified"} <= set(ROWS)
+
+
+@pytest.mark.parametrize("name", ["points", "path", "star", "open vocabulary", "histogram", "median", "central", "shuffle"])
+def test_far_too_few_users_are_refuted(name: str) -> None:
+    """The laws are hard: some certificate of every plan is refuted with an eighth of its users."""
+    claims, _ = plan_claims(*TARGETS[name])
+    found = [refute(replace(claim, n_users=max(2, claim.n_users // 8)), multiples=(1,), steps=0) for claim in claims]
+    assert any(outcome.refuted for outcome in found)
+
+
+@pytest.mark.parametrize(
+    "concept", [Points(Integers(0, 9), "x"), Stumps({"a": Integers(0, 9), "b": Integers(0, 6)})], ids=["points", "stumps"]
+)
+@pytest.mark.parametrize("kind", [RealizableSelection, RegretSelection, TwoVoices, PairwiseSelection])
+def test_groups_of_points_and_stumps_are_those_of_the_learner(kind: Any, concept: Any) -> None:
+    """The chance of each group against the sum over its rules in the learner's own law."""
+    options: dict[Any, dict[str, Any]] = {RegretSelection: {"public_n_users": 30}, PairwiseSelection: {"tau": 2}}
+    learner = kind(concept, 1, **options.get(kind, {}))
+    law = law_at((0.7, 0.4, 0.9, 0.8, 0.6, 0.0), 0.1, 0.3, *shape_of(concept))
+    counts = np.random.default_rng(5).multinomial(6, law.cells, size=30)
+    data, votes = users_of(law, concept, counts), VOTES[kind](learner, concept.bits, 30)
+    found = votes.law(votes.cast(law.mistakes(counts), 6).sum(axis=0), law.copies(concept.size))
+    exact = learner.rule_law(data) if kind is TwoVoices else learner.law(data)
+    codes = {name: np.array(law.places(domain.size), dtype=np.uint64) for name, domain in concept.declared().items()}
+    groups = {tuple(says): place for place, says in enumerate(law.says.tolist())}
+    sums = np.zeros(len(groups))
+    for rule in range(concept.size):
+        sums[groups[tuple(concept.predictions(codes, rule).tolist())]] += exact.prob_float(rule)
+    assert found == pytest.approx(sums, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "made", [(PathTree(Integers(0, 31), "x", "above"), 0), (StarTree(Integers(0, 7), "x"), 0), (PrefixTree(8), "1e-4")]
+)
+def test_chances_of_nodes_are_those_of_the_learner(made: tuple[Any, Any]) -> None:
+    one, delta = made
+    choice, depth = TreeLearner(one, Fraction(2), delta, mode="closure").choice(one), max(1, one.height * 3 // 4)
+    for told, above, rest in ((3, 5, 30), (30, 10, 5), (0, 0, 9), (12, 0, 40)):
+        nodes = [node_at(one, depth)] * told + [node_at(one, depth // 2)] * above + [one.root] * rest
+        law = choice.law(NamedParts(one, nodes))
+        for least in {depth // 2, depth}:
+            exact = 1 - sum(law.prob_float(node_at(one, z)) for z in range(least, depth + 1))
+            assert missed(choice, (least, depth), depth, depth // 2, (told, above, rest)) == pytest.approx(exact, abs=1e-9)
+
+
+def test_what_is_not_tried_says_why() -> None:
+    _, left = plan_claims(*TARGETS["central"])
+    assert "records per user" in left["central agreement"]
+    target = TARGETS["central"][0]
+    found = target.users(1000)
+    assert "millions of records" in str(agreement_claim(target, "central agreement", found, 1000))
+    _, left = plan_claims(rules(Thresholds(Integers(0, 1440)), epsilon=1, every_method=True), 64)
+    assert "too many to draw" in left["threshold search"]
+
+
+def test_counted_runs_leave_room_for_luck() -> None:
+    assert Failure.counted(0, 100).surely == 0
+    assert 0.1 < Failure.counted(40, 100).surely < 0.4
+    assert Failure.counted(40, 100).error == pytest.approx(0.049, abs=1e-3)
+
+
+def test_the_room_offers_all_claims() -> None:
+    assert pp.audit.plan_claims is plan_claims

@@ -62,11 +62,10 @@ def spends(folder: Path, seed: int, tries: int) -> Counts:
 
 
 def files(folder: Path, seed: int, tries: int) -> Counts:
-    """Rules, sessions, their keys, API keys, messages, submissions and spilled rows: old or whole, and a ``PrivpacError``."""
+    """Rules, sessions, their keys, API keys, messages and submissions: old or whole, and a ``PrivpacError``."""
     import runs
     from service_site import SECRET, learned
 
-    from privpac.engines.spill import SpillFolder
     from privpac.protocols.client import Client
     from privpac.protocols.collect import Collector
     from privpac.protocols.files import once
@@ -87,15 +86,6 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
         if taker.take("out", b"x" * 3000) != 204:
             sys.exit(REFUSED)
 
-    def spill(place: Path) -> None:
-        import polars as pl
-
-        from privpac.engines.spill import part_rows
-
-        held = SpillFolder(place)
-        part_rows(iter([pl.DataFrame({"u": list(range(3000)), "x": [1] * 3000})]), "u", held, total=3000, rows=100)
-        held.remove()
-
     actions: dict[str, Callable[[Path], object]] = {
         "rule": lambda place: rule.save(place / "out"),
         "page": lambda place: write_whole(b"x" * 3000, place / "out"),
@@ -105,7 +95,6 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
         "messages": lambda place: Client(manifest).messages(rows, store=place),
         "release": lambda place: once(place, manifest, lambda: b"x" * 3000),
         "submission": take,
-        "spill": spill,
     }
     counts, chance = Counts(), random.Random(seed)
     for i in range(tries):
@@ -116,8 +105,7 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
         code = bounded(size, lambda: actions[name](place))  # noqa: B023
         counts.tries += 1
         note = f"{name} with {size} bytes"
-        refused = REFUSED if name not in ("messages", "release") else REFUSED
-        counts.check(code in (0, refused), "crashes", f"{note}: exit {code}")
+        counts.check(code in (0, REFUSED), "crashes", f"{note}: exit {code}")
         left = [path for path in place.iterdir() if path.name != "out.lock"]
         if name == "keys" and (place / "out").exists():
             with counts.no_crash(note):
@@ -126,13 +114,13 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
             hidden = [path.name for path in left if not path.name.endswith(".part") or name != "submission"]
             counts.check(not hidden, "torn", f"{note}: {hidden}")
         else:
-            counts.check(name == "spill" or len(left) == 1, "lost", f"{note}: {left}")
+            counts.check(len(left) == 1, "lost", f"{note}: {left}")
     return counts
 
 
 def commands(folder: Path, seed: int, tries: int) -> Counts:
     """``privpac learn`` on a file system that fills up, its output going to ``/dev/full``: paid for and kept somewhere, or not paid for."""
-    from privpac.released import Released
+    import privpac as pp
 
     counts, chance, table = Counts(), random.Random(seed), _table(folder)
     for i in range(tries):
@@ -164,7 +152,7 @@ def commands(folder: Path, seed: int, tries: int) -> Counts:
             paid = names_paid(where / "b.db")
             kept = [*where.glob("*.result.json"), *place.glob("*.result.json"), *small.glob("rule.json")]
             for path in kept:
-                Released.load(path)
+                pp.load(path)
             counts.check(paid or not kept, "unpaid", f"command {i}")
             # 2 says that nothing was spent; otherwise what was paid for is somewhere, unless the spend itself was in doubt.
             counts.check(not (paid and done.returncode == 2), "lost", f"command {i}: exit 2 after a spend: {text[-200:]}")

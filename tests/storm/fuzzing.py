@@ -150,5 +150,5 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
 
 
 if __name__ == "__main__":
-    assert ONE == user(1)
+    assert user(1) == ONE
     publish("files", files(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))

@@ -1,5 +1,5 @@
-"""Kills at a seeded instruction: while a ledger is made, brought over, spent from and asked, and while keys, results, sessions, messages and
-spilled rows are written.
+"""Kills at a seeded instruction: while a ledger is made, brought over, spent from and asked, and while keys, results, sessions, messages
+and spilled rows are written.
 
 ``python killing.py KIND FOLDER SEED TRIES`` is one storm; it prints one line of JSON.
 """
@@ -11,20 +11,22 @@ import hashlib
 import os
 import random
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "ground")]
+sys.path[:0] = [str(Path(__file__).parent), *(str(Path(__file__).parents[1] / name) for name in ("ground", "front", "protocols"))]
 
-from harness import REFUSED, Counts, command, forked, killed_at, launched, length, picks, publish, quiet, waited  # noqa: E402
+from harness import REFUSED, Counts, forked, killed_at, launched, length, picks, publish, quiet, waited  # noqa: E402
 
-from privpac.errors import PrivpacError  # noqa: E402
 from privpac.guarantee import Guarantee  # noqa: E402
 from privpac.ledger import BudgetLedger  # noqa: E402
 
-LEDGER = ("ledger/", "released.py")
+LEDGER = ("ledger/", "released_write.py")
 
 
 def user(epsilon: object) -> Guarantee:
@@ -203,7 +205,7 @@ def keys(folder: Path, seed: int, tries: int) -> Counts:
             mine.revoke(key.id)
             said.say("revoked", key.id, token)
 
-    inside = ("serve/keys.py", "released.py")
+    inside = ("serve/keys.py", "released_write.py")
     steps = length(lambda: change(1, folder / "dry"), inside, instructions=True)
     said = Said(folder / "said 2")
     for i, step in enumerate(picks(seed, steps, tries)):
@@ -237,19 +239,33 @@ def _table(folder: Path) -> Path:
 
 
 def saving(folder: Path, seed: int, tries: int) -> Counts:
-    """``privpac learn`` with ``--ledger``, ``--out`` and ``--report``: of what was shown or saved in part there is one whole copy."""
-    from privpac.cli.commands import load
+    """Spend, draw, ``--out``, ``--report`` and the output, in the command's own order: of what was shown or saved there is one whole copy."""
+    from privpac.cli.deliver import deliver
+    from privpac.ledger import release
     from privpac.released import Released
+    from privpac.report.html import write_whole
 
-    load(["learn"])
-    import privpac.report  # noqa: F401
+    counts = Counts()
+    page = b"<html>" + b"x" * 20_000 + b"</html>"
 
-    counts, table = Counts(), _table(folder)
+    class Learner:
+        guarantee = ONE
+
+        def bind(self, data: object) -> object:
+            return data
+
+        def draw(self, bound: object, rng: object) -> Released:
+            return Released(17, ONE, {"filler": "x" * 3000}, learner="storm")
+
+    def report(path: Path) -> None:
+        write_whole(page, path)
 
     def learn(place: Path) -> None:
         os.chdir(place)
         quiet(place / "said")
-        command("learn", table, *TABLE, "--epsilon", "1", "--ledger", "b.db", "--out", "rule.json", "--report", "page.html")
+        with BudgetLedger.open("b.db") as book:
+            found = release(Learner(), None, ledger=book)
+        deliver(found, "rule", str(found), {"rule": (Path("rule.json"), found.save), "report": (Path("page.html"), report)}, Path("b.db"))
 
     def start(name: str) -> Path:
         place = folder / name
@@ -259,71 +275,90 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
             (place / old).write_text("old")
         return place
 
-    inside = (*LEDGER, "cli/deliver.py", "report/html.py")
+    inside = ("ledger/file.py", "ledger/releases.py", "released.py", "released_write.py", "cli/deliver.py", "report/html.py")
     steps = length(lambda: learn(start("dry")), inside)
-    whole = (folder / "dry" / "page.html").stat().st_size
     for i, step in enumerate(picks(seed, steps, tries)):
         place = start(str(i))
         code = forked(killed_at(step, lambda: learn(place), inside))  # noqa: B023
         counts.tries += 1
-        note = f"step {step}"
         said = (place / "said").read_text() if (place / "said").exists() else ""
-        counts.check(code in (0, -9), "crashes", f"{note}: exit {code}: {said[-200:]}")
-        rule, page = ((place / name).read_bytes() for name in ("rule.json", "page.html"))
-        spares = list(place.glob("b.db.*.result.json"))
-        with counts.no_crash(note):
-            paid = len(names_paid(place / "b.db"))
-            results = [Released.load(path) for path in (*spares, *([place / "rule.json"] if rule != b"old" else []))]
-            left = bool(results) or page != b"old" or bool(said)
-            counts.check(paid == 1 or not left, "unpaid", f"{note}: {paid} spends")
-            counts.check(results or not left, "lost", f"{note}: shown or saved in part, and no whole copy")
-            counts.check(page == b"old" or (page.rstrip().endswith(b"</html>") and len(page) > whole // 2), "torn", f"{note}: page")
-            counts.check(all(path.stat().st_mode & 0o777 == 0o600 for path in spares), "torn", f"{note}: a spare others may read")
+        counts.check(code in (0, -9), "crashes", f"step {step}: exit {code}: {said[-200:]}")
+        _delivered(counts, place, said, f"step {step}", Released.load, page)
+    return counts
+
+
+def _delivered(counts: Counts, place: Path, said: str, note: str, load: Callable[[Path], object], page: bytes | None) -> None:
+    found, shown = ((place / name).read_bytes() if (place / name).exists() else b"old" for name in ("rule.json", "page.html"))
+    spares = list(place.glob("b.db.*.result.json"))
+    with counts.no_crash(note):
+        paid = len(names_paid(place / "b.db"))
+        results = [load(path) for path in (*spares, *([place / "rule.json"] if found != b"old" else []))]
+        left = bool(results) or shown != b"old" or bool(said)
+        counts.check(paid == 1 or not left, "unpaid", f"{note}: {paid} spends")
+        counts.check(results or not left, "lost", f"{note}: shown or saved in part, and no whole copy")
+        counts.check(shown in (b"old", page), "torn", f"{note}: page")
+        counts.check(all(path.stat().st_mode & 0o777 == 0o600 for path in spares), "torn", f"{note}: a spare others may read")
+
+
+def commands(folder: Path, seed: int, tries: int) -> Counts:
+    """``privpac learn`` as people start it, killed from outside at a moment between its start and its end."""
+    import privpac as pp
+
+    counts, chance, table = Counts(), random.Random(seed), _table(folder)
+    code = "from privpac.cli.app import main; main()"
+    longest = 0.0
+    for i in range(tries):
+        place = folder / str(i)
+        place.mkdir()
+        BudgetLedger.create(place / "b.db", user(5), dataset="storm").close()
+        words = ["learn", str(table), *TABLE, "--epsilon", "1", "--ledger", "b.db", "--out", "rule.json"]
+        with open(place / "said", "wb") as said:
+            begun = time.monotonic()
+            process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code, *words], cwd=place, stdout=said, stderr=said)
+            # The first one shows how long it takes; most of what matters is at the end.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(None if i == 0 else longest * chance.uniform(0.6, 1.05))
+            process.kill()
+            ended = process.wait()
+            longest = longest or time.monotonic() - begun
+        counts.tries += 1
+        text = (place / "said").read_text()
+        counts.check(ended in (0, -9), "crashes", f"exit {ended}: {text[-200:]}")
+        _delivered(counts, place, text, f"command {i}", pp.load, None)
     return counts
 
 
 def sessions(folder: Path, seed: int, tries: int) -> Counts:
-    """``privpac serve fit``: session and key are not there, or whole, and paid for."""
-    from privpac.cli.commands import load
-    from privpac.serve.session_file import load_session, operator_secret
+    """A session and the key that encrypts it are not there, or whole; one that is there has all its answers."""
+    from service_site import learned
 
-    load(["serve"])
-    counts, table = Counts(), _table(folder)
-    more = ["--epsilon", "2", "--delta", "1e-6", "--queries", "5", "--public-n-users", "40"]
+    from privpac.serve.session_file import load_session, new_secret, operator_secret, save_session
+
+    counts = Counts()
+    made, book = learned(folder, 5)
 
     def fit(place: Path) -> None:
-        os.chdir(place)
-        quiet(place / "said")
-        command("serve", "fit", table, *TABLE, *more, "--ledger", "b.db", "--key-file", "s.key", "--out", "s.ppm")
+        new_secret(place / "s.key")
+        save_session(made, place / "s.ppm", operator_secret(place / "s.key"))
+        (place / "done").touch()
 
-    def start(name: str) -> Path:
-        place = folder / name
-        place.mkdir()
-        budget = Guarantee(5, "1e-4", unit="user", neighbours="add-remove")
-        BudgetLedger.create(place / "b.db", budget, dataset="storm").close()
-        return place
-
-    inside = ("ledger/file.py", "ledger/queries.py", "released.py", "serve/session_file.py", "cli/serve.py")
-    steps = length(lambda: fit(start("dry")), inside)
+    inside = ("released_write.py", "serve/session_file.py")
+    (folder / "dry").mkdir()
+    steps = length(lambda: fit(folder / "dry"), inside)
     for i, step in enumerate(picks(seed, steps, tries)):
-        place, note = start(str(i)), f"step {step}"
+        place, note = folder / str(i), f"step {step}"
+        place.mkdir()
         code = forked(killed_at(step, lambda: fit(place), inside))  # noqa: B023
         counts.tries += 1
-        said = (place / "said").read_text() if (place / "said").exists() else ""
-        counts.check(code in (0, -9), "crashes", f"{note}: exit {code}: {said[-200:]}")
-        with counts.no_crash(note), BudgetLedger.open(place / "b.db") as book:
-            if (place / "s.key").exists():
-                try:
-                    secret = operator_secret(place / "s.key")
-                except PrivpacError as error:
-                    counts.bad("torn", f"{note}: {error}")
-                    continue
-            saved = (place / "s.ppm").exists()
-            counts.check(not saved or len(book.history()) == 1, "unpaid", note)
-            if saved:
-                session = load_session(place / "s.ppm", secret, book)
-                counts.check(session.remaining() == 5, "lost", f"{note}: {session.remaining()} answers")
-            counts.check(saved or "session written" not in said, "lost", f"{note}: said to be written")
+        counts.check(code in (0, -9), "crashes", f"{note}: exit {code}")
+        there = [(place / name).exists() for name in ("s.key", "s.ppm", "done")]
+        counts.check(there == sorted(there, reverse=True), "lost", f"{note}: {there}")
+        with counts.no_crash(note):
+            if there[0]:
+                secret = operator_secret(place / "s.key")
+            if there[1]:
+                counts.check(load_session(place / "s.ppm", secret, book).remaining() == 5, "lost", note)
+    book.close()
     return counts
 
 
@@ -355,7 +390,7 @@ def messages(folder: Path, seed: int, tries: int) -> Counts:
         released = once(place / "in", manifest, lambda: os.urandom(64))
         (place / "released").write_bytes(released)
 
-    inside = ("protocols/client.py", "protocols/collect.py", "protocols/files.py", "released.py")
+    inside = ("protocols/client.py", "protocols/collect.py", "protocols/files.py", "released_write.py")
     (folder / "dry").mkdir()
     steps = length(lambda: act(folder / "dry"), inside)
     whole = (folder / "dry" / "sent").stat().st_size
@@ -402,15 +437,23 @@ def streaming(folder: Path, seed: int, tries: int) -> Counts:
     place = folder / "spill"
     place.mkdir()
 
+    class Count:
+        def zero(self) -> int:
+            return 0
+
+        def chunk(self, users: pp.UserData) -> int:
+            return users.n_records
+
+        def merge(self, a: int, b: int) -> int:
+            return a + b
+
     def stream() -> None:
-        users = pp.scan(
-            folder / "t.parquet", user="u", features={"x": pp.Integers(0, 99)}, label="y", chunk_rows=800, spill=place, progress=False
-        )
-        profile = pp.Thresholds(pp.Integers(0, 99), "x").profile(users, __import__("privpac.concepts", fromlist=["Exceeds"]).Exceeds(0))
-        assert profile.blocks()
+        declared: dict[str, Any] = {"user": "u", "features": {"x": pp.Integers(0, 99)}, "label": "y"}
+        users = pp.scan(folder / "t.parquet", **declared, chunk_rows=800, spill=place, progress=False)
+        assert users.fold(Count()) == rows
         del users
 
-    inside = ("engines/",)
+    inside = ("engines/spill.py", "engines/stream.py")
     steps = length(stream, inside)
     counts.check(not os.listdir(place), "torn", "left over without a kill")
     for step in picks(seed, steps, tries):
@@ -428,10 +471,9 @@ def streaming(folder: Path, seed: int, tries: int) -> Counts:
 
 
 KINDS: dict[str, Callable[[Path, int, int], Counts]] = {
-    kind.__name__: kind for kind in (spending, making, converting, answering, keys, saving, sessions, messages, streaming)
+    kind.__name__: kind for kind in (spending, making, converting, answering, keys, saving, commands, sessions, messages, streaming)
 }
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1] / "protocols"))
     publish(sys.argv[1], KINDS[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))

@@ -239,7 +239,7 @@ def _table(folder: Path) -> Path:
 
 
 def saving(folder: Path, seed: int, tries: int) -> Counts:
-    """Spend, draw, ``--out``, ``--report`` and the output, in the command's own order: of what was shown or saved there is one whole copy."""
+    """Spend, draw, save, report and show in the command's own order: of what was shown or saved there is one whole copy."""
     from privpac.cli.deliver import deliver
     from privpac.ledger import release
     from privpac.released import Released

@@ -255,15 +255,15 @@ def test_a_revocation_reaches_every_name_of_the_keys_or_is_refused(tmp_path: Pat
     store = KeyStore(tmp_path / "keys")
     key, token = store.new("ann")
     link(tmp_path / "keys", tmp_path / "other")
-    try:
-        KeyStore(tmp_path / "other").revoke(key.id)
-    except ModelFileError as error:
-        assert link is os.link
-        assert "2 names" in str(error)
+    other = KeyStore(tmp_path / "other")
+    if link is os.link:
+        with pytest.raises(ModelFileError, match="2 names"):
+            other.revoke(key.id)
         assert store.check(token) is not None
-    else:
-        assert store.check(token) is None
-        assert (tmp_path / "other").is_symlink()
+        return
+    other.revoke(key.id)
+    assert store.check(token) is None
+    assert (tmp_path / "other").is_symlink()
 
 
 def test_keys_with_strange_parts_are_one_error(tmp_path: Path) -> None:

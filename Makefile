@@ -4,7 +4,7 @@ BIN := .venv/bin
 PEERS := .venv-peers/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast test-browser test-spark lint format docs bench clean
+.PHONY: help venv demo test test-fast test-browser test-spark test-storm lint format docs bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ test-spark: venv  ## the Spark engine on a local cluster (Java from the machine,
 	@if $(BIN)/python -c "import sys, pyspark; from privpac.engines.java import find_java; sys.exit(not find_java())" 2>/dev/null; then \
 		$(BIN)/python -m pytest -n 0 -rs tests/engines/test_spark.py; \
 	else echo "SKIPPED tests/engines/test_spark.py: no PySpark or no Java here, and pip cannot install them"; fi
+
+test-storm: venv  ## kills, links, full disks, hostile files and hostile HTTP: about two minutes, one table at the end
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/storm
 
 lint: venv  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests examples benchmarks

@@ -15,7 +15,6 @@ import json
 import math
 import os
 import re
-import secrets
 import warnings as python_warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,6 +27,7 @@ from typing import Any, Literal, TypeVar, get_args
 from privpac.errors import InfeasibleError, ModelFileError, NoReleaseError, ParameterError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.released_file import no_constant, read_guarantee, unique, well_named
+from privpac.released_write import write_durably
 
 __all__ = ["NoRelease", "Outcome", "Released", "register", "rule_from_dict", "rule_to_dict"]
 
@@ -344,28 +344,3 @@ def _read(body: Any) -> Released:
 def _brief(value: Any) -> str:
     text = str(_thaw(value)) if isinstance(value, (tuple, Mapping)) else str(value)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-def write_durably(target: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a model or session file whole or not at all, on disk before this returns; ``mode`` as for a new file."""
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
-    try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-        sync_directory(target.parent)
-    except OSError as error:
-        with suppress(OSError):
-            draft.unlink()
-        raise ModelFileError(f"cannot write {str(target)!r}: {error.strerror}; choose a writable place") from None
-
-
-def sync_directory(folder: Path) -> None:
-    """Make a rename or a new name in ``folder`` survive a power loss."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

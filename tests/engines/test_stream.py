@@ -477,7 +477,7 @@ def test_a_disk_that_fills_at_any_byte_is_told_in_fixed_words(place: Path) -> No
 
 
 def test_a_folder_that_vanishes_is_told_and_not_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os.path, "isdir", lambda path, seen=[]: not seen and not seen.append(1))
+    monkeypatch.setattr(os.path, "isdir", lambda path, seen=[]: not seen and not seen.append(1))  # type: ignore[misc]
     with pytest.raises(ParameterError, match="cannot be written to"):
         spill.SpillFolder(place / "nowhere")
 
@@ -546,3 +546,31 @@ def test_rows_read_are_shown_on_a_terminal_only(place: Path, monkeypatch: pytest
         assert (f"/{len(frame)}" in terminal.getvalue()) is show
         assert bool(terminal.getvalue()) is show
     assert count_users(streamed) == 50
+
+
+def test_spilled_rows_go_before_the_lock_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the next start knows what a kill in the middle left."""
+    folder = spill.SpillFolder(tmp_path)
+    folder.file().write_bytes(b"rows")
+    seen: list[list[str]] = []
+    remove = spill.shutil.rmtree
+
+    def watched(path: Any, **more: Any) -> None:
+        seen.append(os.listdir(path))
+        remove(path, **more)
+
+    monkeypatch.setattr(spill.shutil, "rmtree", watched)
+    folder.remove()
+    assert seen == [["lock"]]
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_cache_of_compiled_loops_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
+    code = (
+        "import resource\nfrom privpac.engines.spill import _mixed\nimport numpy as np\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nassert len(_mixed(np.zeros(3, np.uint64))) == 3"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

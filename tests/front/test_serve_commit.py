@@ -247,3 +247,44 @@ def test_a_port_in_use_is_said_in_one_line_before_anything_else(command: Command
                 assert f"port {port}" in run.err
     with BudgetLedger.open(tmp_path / "budget.db") as ledger:
         ledger.verify()
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_a_revocation_reaches_every_name_of_the_keys_or_is_refused(tmp_path: Path, link: Any) -> None:
+    store = KeyStore(tmp_path / "keys")
+    key, token = store.new("ann")
+    link(tmp_path / "keys", tmp_path / "other")
+    other = KeyStore(tmp_path / "other")
+    if link is os.link:
+        with pytest.raises(ModelFileError, match="2 names"):
+            other.revoke(key.id)
+        assert store.check(token) is not None
+        return
+    other.revoke(key.id)
+    assert store.check(token) is None
+    assert (tmp_path / "other").is_symlink()
+
+
+def test_keys_with_strange_parts_are_one_error(tmp_path: Path) -> None:
+    store = KeyStore(tmp_path / "keys")
+    _, token = store.new("ann", share=3)
+    text = (tmp_path / "keys").read_text()
+    for bad in (text.replace('"share": 3', '"share": "x"'), text.replace('"hash": "', '"hash": "-'), "[" * 100_000):
+        (tmp_path / "keys").write_text(bad)
+        with pytest.raises(ModelFileError):
+            KeyStore(tmp_path / "keys").check(token)
+
+
+def test_a_key_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(ParameterError, match="cannot write the key file"):
+            new_secret(tmp_path / "s.key")
+    assert os.listdir(tmp_path) == []
+    new_secret(tmp_path / "s.key")
+    with pytest.raises(ParameterError, match="File exists"):
+        new_secret(tmp_path / "s.key")
+    assert os.listdir(tmp_path) == ["s.key"]

@@ -6,6 +6,7 @@ the same in every run.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
@@ -376,3 +377,31 @@ def test_decimals_of_many_spends_add_up_after_every_attack(tmp_path: Path) -> No
         for _ in range(10):
             book.spend(Guarantee("0.1", unit="user", neighbours="add-remove"), "x")
         assert book.remaining().epsilon == Fraction(0)
+
+
+# What the storms found
+
+
+def test_a_maker_killed_between_the_two_names_of_a_new_ledger_leaves_one_that_can_be_used(tmp_path: Path) -> None:
+    path = made(tmp_path / "budget.db", 3)
+    os.link(path, tmp_path / ".budget.db.abcd1234.new")
+    with BudgetLedger.open(path) as book:
+        book.spend(ONE, "x")
+    assert os.listdir(tmp_path) == ["budget.db"]
+
+
+def test_a_seal_seen_half_is_read_again_while_somebody_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for the lock could mean waiting for a thread of this process that waits for this one."""
+    from privpac.ledger import file
+
+    path = made(tmp_path / "budget.db", 3)
+    read, calls = file.read_seal, list[int]()
+
+    def half_once(data: bytes) -> tuple[int, int, str]:
+        calls.append(1)
+        return read(data if len(calls) > 1 else data[:100])
+
+    with BudgetLedger.open(path, timeout=0) as book, open(path, "rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        monkeypatch.setattr(file, "read_seal", half_once)
+        assert book.remaining().epsilon == 3

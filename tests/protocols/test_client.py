@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import CUT, run
 
-from privpac.errors import ManifestError
+from privpac.errors import ManifestError, ParameterError
 from privpac.protocols.client import Client, bundle, keep_once, main, unbundle
 from privpac.protocols.wire import LOCAL, SHUFFLE, pack_report, parse
 from privpac.testing import WordRng, insecure_randomness
@@ -187,3 +187,15 @@ def test_a_refused_manifest_leaves_the_records_alone() -> None:
 
     with pytest.raises(ManifestError):
         Client(run("local").manifest, Fraction(1, 2)).messages(never())
+
+
+def test_a_store_that_is_cut_sends_nothing(tmp_path: Path) -> None:
+    """A part of the messages would carry a part of the noise."""
+    client = Client(run("local").manifest)
+    rows = [{"age": a, "ill": int(a >= 41)} for a in range(100)]
+    sent = client.messages(rows, store=tmp_path)
+    (place,) = tmp_path.iterdir()
+    assert client.messages([], store=tmp_path) == sent
+    place.write_bytes(place.read_bytes()[:-1])
+    with pytest.raises(ParameterError, match="damaged"):
+        client.messages(rows, store=tmp_path)

@@ -22,7 +22,8 @@ import typer
 
 from privpac.cli.app import FAILED, NOTHING, errors, fail, silence
 from privpac.errors import ParameterError, PrivpacError
-from privpac.released import Released, write_durably
+from privpac.released import Released
+from privpac.released_write import write_durably
 
 __all__ = ["check_recovery", "deliver"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json as json_format
-import os
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -30,6 +29,7 @@ from privpac.protocols.manifest import Manifest
 from privpac.protocols.protocol import CentralProtocol, LocalProtocol, Protocol, ShuffleProtocol
 from privpac.protocols.shuffler import Shuffler
 from privpac.released import Released
+from privpac.released_write import write_durably
 
 __all__ = ["protocol"]
 
@@ -133,10 +133,7 @@ def client(
         raise ParameterError(f"cannot read the records {str(records)!r}: {error.strerror}") from None
     except (UnicodeDecodeError, csv.Error):
         raise ParameterError(f"{str(records)!r} is not a CSV file in UTF-8") from None
-    try:
-        sent = bundle(device.messages(rows, store=store))
-    except OSError as error:
-        raise ParameterError(f"cannot keep the messages in {str(store)!r}: {error.strerror}; choose a writable folder") from None
+    sent = bundle(device.messages(rows, store=store))
     if out is not None:
         _write(out, sent)
     else:
@@ -244,8 +241,14 @@ def _analysis(run: Manifest, source: Path) -> Analysis:
         found = analyze_central(run, read_folder(run, source))
         return json_format.dumps([found.released.to_json(), found.received, found.dropped]).encode()
 
-    text, received, dropped = json_format.loads(once(source, run, make))
-    return Analysis(Released.from_json(text), received, dropped)
+    kept = once(source, run, make)
+    try:
+        text, received, dropped = json_format.loads(kept)
+        return Analysis(Released.from_json(text), int(received), int(dropped))
+    except (ValueError, TypeError, RecursionError):
+        raise ParameterError(
+            f"the release kept in {str(source)!r} is damaged; restore it: a second draw would be a second release"
+        ) from None
 
 
 # Parts
@@ -285,9 +288,4 @@ def _tokens(path: Path) -> dict[str, str]:
 
 
 def _write(path: Path, data: bytes) -> None:
-    draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        draft.write_bytes(data)
-        os.replace(draft, path)
-    except OSError as error:
-        raise ParameterError(f"cannot write {str(path)!r}: {error.strerror}; choose a writable place") from None
+    write_durably(path, data)

@@ -84,9 +84,17 @@ def _make(place: str) -> tuple[Path, int]:
 def _remove(path: str, lock: int, owner: int) -> None:
     if os.getpid() != owner:
         return  # a forked child leaves its parent's folder alone
-    shutil.rmtree(path, ignore_errors=True)
+    _clear(Path(path))
     with suppress(OSError):
         os.close(lock)
+
+
+def _clear(path: Path) -> None:
+    """The rows first and the lock last: of what a kill leaves here the next start still knows that nobody uses it."""
+    for name in set(os.listdir(path)) - {_LOCK} if path.is_dir() else ():
+        with suppress(OSError):
+            (path / name).unlink()
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _sweep(place: Path) -> None:
@@ -103,7 +111,7 @@ def _sweep(place: Path) -> None:
             lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while somebody holds it
-                shutil.rmtree(path, ignore_errors=True)
+                _clear(path)
             finally:
                 os.close(lock)
 

@@ -19,7 +19,8 @@ from typing import Any
 from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, LedgerUnavailable, ParameterError
 from privpac.guarantee import Guarantee
 from privpac.ledger.account import MAX_BITS, Rule, bits, settings_of
-from privpac.ledger.file import LedgerFile, make_file
+from privpac.ledger.file import LedgerFile
+from privpac.ledger.making import make_file
 from privpac.ledger.queries import QueryLog
 from privpac.ledger.rows import Balance, Receipt, Spend, now, plain_text, seconds
 

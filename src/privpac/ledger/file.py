@@ -23,20 +23,19 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable, ParameterError
 from privpac.ledger.lines import FIRST, START, Reading, as_line, chained, read_seal, seal
+from privpac.ledger.making import is_draft, write_at
 from privpac.ledger.state import State
-from privpac.released import sync_directory
 
-__all__ = ["LedgerFile", "Turn", "draft_file", "make_file"]
+__all__ = ["LedgerFile", "Turn"]
 
 OLD_MAGIC = b"SQLite format 3\0"
 _WENT_BACK = "does not continue what was read before: it was changed, or an older copy was put in its place"
@@ -57,57 +56,6 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
-
-
-# Making a file
-
-
-def make_file(path: Path, settings: Mapping[str, str]) -> None:
-    """A complete ledger appears under ``path`` at once, or nothing does; ``FileExistsError`` if the name is taken."""
-    leftovers = [ending for ending in ("-wal", "-journal") if os.path.lexists(f"{path}{ending}")]
-    if os.path.lexists(path):
-        raise FileExistsError(path.name)
-    if leftovers:  # of a ledger of the first format, whose last spends are in there
-        raise LedgerUnavailable(
-            f"{path.name + leftovers[0]!r} is left over from a ledger that is gone; bring that back, or use another name"
-        )
-    try:
-        with draft_file(path, [["settings", dict(settings)]]) as (draft, handle):
-            fcntl.flock(handle, fcntl.LOCK_EX)  # for as long as the file has two names
-            os.link(draft, path)  # unlike a rename, never over an existing file
-            os.unlink(draft)
-            sync_directory(path.parent)
-    except FileExistsError:
-        raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "not a usable name"
-        raise LedgerUnavailable(f"a ledger cannot be made at {path.name!r}: {reason}; choose a writable local folder") from None
-
-
-@contextmanager
-def draft_file(path: Path, entries: list[Any]) -> Iterator[tuple[str, int]]:
-    """A synced ledger with these lines, under a passing name beside ``path``."""
-    handle, draft = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".new", dir=path.parent)
-    try:
-        reading = Reading()
-        data = bytearray()
-        for entry in entries:
-            line = as_line(reading.head, entry)[1]
-            reading.take(line)
-            data += line
-        _write(handle, reading.seal() + bytes(data), 0)
-        os.fsync(handle)
-        yield draft, handle
-    finally:
-        os.close(handle)
-        with suppress(OSError):
-            os.unlink(draft)
-
-
-def _write(handle: int, data: bytes, at: int) -> None:
-    while data:
-        done = os.pwrite(handle, data, at)
-        data, at = data[done:], at + done
 
 
 def _read(handle: int, at: int, end: int) -> bytes:
@@ -238,6 +186,8 @@ class LedgerFile:
     def _still(self, handle: int) -> bool:
         """Whether the name still leads to this file, and no other name does."""
         mine = os.fstat(handle)
+        if mine.st_nlink > 1 and self._forget_drafts(mine):
+            mine = os.fstat(handle)
         if mine.st_nlink > 1:
             raise LedgerUnavailable(
                 f"{self.name} has {mine.st_nlink} names (hard links); keep one: a ledger with several is not written to"
@@ -247,6 +197,15 @@ class LedgerFile:
         except FileNotFoundError:
             return False
         return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
+
+    def _forget_drafts(self, mine: os.stat_result) -> bool:
+        """Remove the passing name of a ledger whose maker was killed before it could; who holds the lock knows that nobody is at it."""
+        found = [name for name in os.listdir(self.path.parent) if is_draft(name, self.path.name)]
+        drafts = [self.path.parent / name for name in found]
+        same = [draft for draft in drafts if os.path.samestat(os.lstat(draft), mine)]
+        for draft in same:
+            os.unlink(draft)
+        return bool(same)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -269,8 +228,7 @@ class LedgerFile:
         except ValueError:
             if mine:
                 raise self.corrupt("is no intact privpac ledger: its first 512 bytes are not the seal of one") from None
-            self._wait(handle, time.monotonic() + self.timeout)  # a seal that is being renewed may be seen half
-            return self._current(handle, mine=True, hashes=hashes)
+            return self._current(handle, mine=self._half_sealed(handle), hashes=hashes)
         size = os.fstat(handle).st_size
         if size != end and not mine and _try_lock(handle):
             # Behind the seal is a writer at work, which seals when it is done, or what a crash left: here it is the second.
@@ -288,6 +246,21 @@ class LedgerFile:
         if hashes is None:
             self._seen = seen
         return seen
+
+    def _half_sealed(self, handle: int) -> bool:
+        """A seal that is being renewed may be seen half: look again until it is whole (False) or the lock is ours (True).
+
+        A lock that another thread of this process holds is not waited for: that thread may be waiting for this one.
+        """
+        deadline = time.monotonic() + self.timeout
+        while not _try_lock(handle):
+            with suppress(ValueError):
+                read_seal(os.pread(handle, START, 0))
+                return False
+            if time.monotonic() >= deadline:
+                raise LedgerBusy(f"another process holds the ledger {self.name}; try again, or raise timeout")
+            time.sleep(0.0005)
+        return True
 
     def _catch_up(self, handle: int, seen: Reading, lines: int, end: int, head: str) -> None:
         """Read what the seal speaks of; all of it must be there, and nothing that was seen before may be missing."""
@@ -322,7 +295,7 @@ class LedgerFile:
         os.fsync(handle)
         with suppress(OSError):  # a file that may only be read stays as it is
             os.ftruncate(handle, seen.end)
-            _write(handle, seen.seal(), 0)
+            write_at(handle, seen.seal(), 0)
 
 
 def _try_lock(handle: int) -> bool:
@@ -362,7 +335,7 @@ class Turn:
 
     def _commit(self, line: bytes) -> None:
         try:
-            _write(self._handle, line, self._seen.end)
+            write_at(self._handle, line, self._seen.end)
         except BaseException:
             with suppress(OSError):
                 os.ftruncate(self._handle, self._seen.end)
@@ -371,7 +344,7 @@ class Turn:
         with _reading:
             if not self._seen.take(line):
                 raise AssertionError
-            _write(self._handle, self._seen.seal(), 0)
+            write_at(self._handle, self._seen.seal(), 0)
 
     def _confirm(self, line: bytes, start: int) -> None:
         file, seen = self._file, self._seen

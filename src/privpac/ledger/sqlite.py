@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable
+from privpac.ledger.making import draft_file
 from privpac.ledger.rows import genesis
 from privpac.ledger.state import State
-from privpac.released import sync_directory
+from privpac.released_write import sync_directory
 
 __all__ = ["convert"]
 
@@ -32,8 +33,6 @@ _OPEN_ELSEWHERE = "the ledger {!r} has the first format and another program has 
 
 def convert(path: Path, timeout: float) -> None:
     """Bring the ledger at ``path`` over; a database that is not a ledger is left as it is (``LedgerCorrupt``)."""
-    from privpac.ledger.file import draft_file  # which calls this one
-
     with _held(path, timeout) as mode:
         if mode is None:  # another process was faster
             return

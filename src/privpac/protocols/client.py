@@ -22,10 +22,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from privpac.errors import ManifestError, ParameterError
+from privpac.errors import ManifestError, ModelFileError, ParameterError
 from privpac.protocols.columns import encode
 from privpac.protocols.manifest import Manifest
 from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
+from privpac.released_write import sync_directory, write_durably
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["Client", "bundle", "keep_once", "main", "unbundle"]
@@ -59,11 +60,13 @@ class Client:
 
     def messages(self, records: Records, *, rng: Rng | None = None, store: Path | None = None) -> list[bytes]:
         """What to send.  ``store`` names a folder of the device's own in which the messages are kept for sending again."""
-        place = None if store is None else store / f"{self.manifest.run.hex()}.ppm"
-        if place is not None and place.exists():
-            return unbundle(place.read_bytes())
-        made = self.send(self.item(records), rng)
-        return made if place is None else unbundle(keep_once(place, bundle(made)))
+        if store is None:
+            return self.send(self.item(records), rng)
+        place = store / f"{self.manifest.run.hex()}.ppm"
+        try:
+            return _kept(place.read_bytes() if place.exists() else keep_once(place, bundle(self.send(self.item(records), rng))))
+        except OSError as error:
+            raise ParameterError(f"cannot keep the messages in {str(store)!r}: {error.strerror}; choose a writable folder") from None
 
     def send(self, said: bytes | None, rng: Rng | None = None) -> list[bytes]:
         """The messages for an item, or for nothing to say.  Every call is a release of its own."""
@@ -94,20 +97,29 @@ def unbundle(data: bytes, limit: int = 1 << 20) -> list[bytes]:
     return out
 
 
+def _kept(data: bytes) -> list[bytes]:
+    found = unbundle(data)
+    if bundle(found) != data:  # a part of the messages would carry a part of the noise
+        raise ParameterError("the messages kept in the store are damaged; nothing was sent, and no others may be drawn for this run")
+    return found
+
+
 def keep_once(place: Path, data: bytes) -> bytes:
     """On disk before anything is sent, readable by the owner only; of two that draw at once the first wins, and both send its bytes."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = place.with_name(f"{place.stem}.{secrets.token_hex(8)}.part")
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
     try:
-        os.link(fresh, place)
-    except FileExistsError:
-        return place.read_bytes()
-    except OSError:  # a file system without links
-        os.replace(fresh, place)
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(fresh, place)
+        except FileExistsError:
+            return place.read_bytes()
+        except OSError:  # a file system without links
+            os.replace(fresh, place)
+        sync_directory(place.parent)
     finally:
         fresh.unlink(missing_ok=True)
     return data
@@ -123,8 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         client = Client(Manifest.read(Path(given[0]).read_bytes()))
         with open(given[1], newline="", encoding="utf-8-sig") as file:
             sent = client.messages(list(csv.DictReader(file)), store=Path(given[3]) if len(given) == 4 else None)
-        Path(given[2]).write_bytes(bundle(sent))
-    except (ManifestError, ParameterError) as error:
+        write_durably(Path(given[2]), bundle(sent))
+    except (ManifestError, ModelFileError, ParameterError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except (OSError, UnicodeDecodeError, csv.Error) as error:

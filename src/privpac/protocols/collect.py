@@ -25,6 +25,7 @@ from typing import Any
 from privpac.errors import ParameterError
 from privpac.protocols.files import NAME, limit_of
 from privpac.protocols.manifest import Manifest
+from privpac.released_write import sync_directory
 
 __all__ = ["Collector", "submit"]
 
@@ -124,6 +125,7 @@ class Collector(ThreadingHTTPServer):
                     file.flush()
                     os.fsync(file.fileno())
                 os.replace(draft, path)
+                sync_directory(self.folder)
             except OSError:
                 return 503
             self.clients += 1

@@ -29,7 +29,7 @@ from typing import Any
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import one_of, positive_int
 from privpac.ledger.rows import now, plain_text
-from privpac.released import sync_directory
+from privpac.released_write import sync_directory
 
 __all__ = ["ApiKey", "KeyStore", "Role", "exposed"]
 
@@ -95,7 +95,7 @@ class KeyStore:
 
     def _fresh(self) -> dict[str, ApiKey]:
         try:
-            found = os.stat(self._path)
+            found = self._stat()
         except FileNotFoundError:
             self._seen, self._keys = None, {}
             return self._keys
@@ -103,11 +103,22 @@ class KeyStore:
             raise ModelFileError(f"cannot read the keys {self._path.name!r}: {error.strerror}") from None
         if exposed(found):
             raise ModelFileError(f"others may read or change the keys {self._path.name!r}; make them yours alone with: chmod 600")
+        if found.st_nlink == 0:
+            raise ModelFileError(
+                f"the keys {self._path.name!r} are mounted here by themselves, and were replaced under their other name; mount their folder"
+            )
         stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
         if stamp != self._seen:
             self._keys = self._read()
             self._seen = stamp
         return self._keys
+
+    def _stat(self) -> os.stat_result:
+        for _ in range(3):  # a file that is replaced between being found and being looked at has no name left, once
+            found = os.stat(self._path)
+            if found.st_nlink:
+                break
+        return found
 
     def _read(self) -> dict[str, ApiKey]:
         try:
@@ -115,9 +126,9 @@ class KeyStore:
                 body = json.loads(file.read(_MAX_FILE))
             if body["format"] != _FORMAT or body["version"] != _VERSION:
                 raise ValueError
-            keys = [ApiKey(**{**entry, "role": Role(entry["role"])}) for entry in body["keys"]]
+            keys = [_checked(ApiKey(**{**entry, "role": Role(entry["role"])})) for entry in body["keys"]]
             return {key.id: key for key in keys}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise ModelFileError(f"the keys {self._path.name!r} cannot be read; restore the file, or make new keys elsewhere") from None
 
     # Writing
@@ -147,9 +158,11 @@ class KeyStore:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, ApiKey]]:
         """A copy of the keys, written back at the end; one writer at a time, in all processes."""
-        draft = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}.new")
+        target = Path(os.path.realpath(self._path))  # a symbolic link stays one: whoever reads its file sees the change as well
+        draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
         try:
-            with self._gate():
+            with self._gate(target):
+                self._check_names(target)
                 with self._lock:  # never held while the gate is waited for: keys are checked meanwhile
                     keys = dict(self._fresh())
                 yield keys
@@ -158,17 +171,24 @@ class KeyStore:
                     json.dump(body, file, indent=1)
                     file.flush()
                     os.fsync(file.fileno())
-                os.replace(draft, self._path)
-                sync_directory(self._path.parent)
+                os.replace(draft, target)
+                sync_directory(target.parent)
         except OSError as error:
             with suppress(OSError):
                 draft.unlink()
             raise ModelFileError(f"cannot write the keys {self._path.name!r}: {error.strerror}; choose a writable place") from None
 
+    def _check_names(self, target: Path) -> None:
+        with suppress(FileNotFoundError):
+            if (names := os.stat(target).st_nlink) > 1:
+                raise ModelFileError(
+                    f"the keys {self._path.name!r} have {names} names (hard links); keep one: a change would reach only one of them"
+                )
+
     @contextmanager
-    def _gate(self) -> Iterator[None]:
+    def _gate(self, target: Path) -> Iterator[None]:
         """One writer at a time.  Only the owner can open the lock, and whoever holds it too long stops no reader."""
-        place = self._path.with_name(self._path.name + ".lock")
+        place = target.with_name(target.name + ".lock")
         handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             os.fchmod(handle, 0o600)
@@ -184,6 +204,16 @@ class KeyStore:
             yield
         finally:
             os.close(handle)
+
+
+def _checked(key: ApiKey) -> ApiKey:
+    """A key whose parts are what they should be; ``ValueError`` and the like otherwise."""
+    texts = (key.id, key.name, key.created, key.hash, "" if key.revoked is None else key.revoked)
+    if not all(isinstance(text, str) for text in texts) or not re.fullmatch("[0-9a-f]{64}", key.hash):
+        raise ValueError
+    if key.share is not None:
+        positive_int(key.share, "share", minimum=0, maximum=_MAX_SHARE)
+    return key
 
 
 def exposed(found: os.stat_result) -> bool:

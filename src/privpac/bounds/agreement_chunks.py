@@ -113,7 +113,10 @@ def _read_share(share: Rational) -> float:
 def _least(
     fails: Callable[[NDArray[np.int64]], Array], chunks: int, limit: float, hidden: Callable[[int], float] = lambda n: 0.0
 ) -> int | None:
-    """The least ``n`` (by bisection) with ``chunks (E[fails(n_k)] + hidden(n)) <= limit``; users per chunk far from the mean fail."""
+    """The least ``n`` (by bisection) with ``chunks (E[fails(n_k)] + hidden(n)) <= limit``; users per chunk far from the mean fail.
+
+    Whole edges and parity make steps: it must also hold for the 16 numbers after it.
+    """
     known: dict[int, float] = {0: 1.0}
 
     def holds(n: int) -> bool:
@@ -129,4 +132,10 @@ def _least(
             expected += float(binom.cdf(low - 1, n, 1 / chunks) + binom.sf(high, n, 1 / chunks))
         return chunks * (expected + hidden(n)) * (1 + SLACK) <= limit
 
-    return least(holds, limit=_MOST)
+    found = least(holds, limit=_MOST)
+    while found is not None:
+        lapse = next((n for n in range(found + 16, found, -1) if not holds(n)), None)
+        if lapse is None:
+            break
+        found = lapse + 1 if lapse + 1 < _MOST else None
+    return found

@@ -16,6 +16,7 @@ import json
 import os
 import re
 import secrets
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any

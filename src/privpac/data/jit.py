@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 def jit(function: F) -> F:
     compiled = numba.njit(cache=True, nogil=True)(function)
     # numba's own guard, which lets most errors of the system through; without the attribute it is as it was.
-    cache = getattr(compiled, "_cache", None)
+    cache: Any = getattr(compiled, "_cache", None)
     if hasattr(cache, "_guard_against_spurious_io_errors"):
         cache._guard_against_spurious_io_errors = lambda: suppress(OSError)
     return cast(F, compiled)

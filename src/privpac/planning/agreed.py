@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,6 +58,7 @@ from privpac.protocols.verify import MAX_CAP, cap_price, least_cap
 
 if TYPE_CHECKING:
     from privpac.planning.choose import Choice
+    from privpac.planning.runs import CertifiedRun
 
 __all__ = ["AgreementTarget", "agreement_target", "shuffled_selection", "width_of_reports"]
 
@@ -91,6 +92,14 @@ class AgreementTarget:
     beta: Fraction
     neighbours: Neighbours
     dimension: Fraction | None = None
+    concept: ConceptClass | None = field(default=None, compare=False)
+    """The class with its columns, where one was given."""
+
+    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+        """The learner, or the protocol, that a certified row speaks of."""
+        from privpac.planning.agreed_runs import agreed_run
+
+        return agreed_run(self, row, m, certificate)
 
     def methods(self, setting: str | None = None) -> list[Method]:
         """Name, users certified for a number of records per user, what else is assumed, and the kind of number."""
@@ -237,6 +246,7 @@ def agreement_target(
         rational(beta, "beta", above=0, below=1),
         relation,
         None if dimension is None else rational(dimension, "dimension", minimum=0),
+        what if isinstance(what, ConceptClass) else None,
     )
 
 

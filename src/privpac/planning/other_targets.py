@@ -34,13 +34,18 @@ from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.mechanisms.interior_point import plan_interior_point
+from privpac.learners.realizable import RealizableSelection
+from privpac.learners.reduction import AgnosticReduction
+from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
 from privpac.planning.plan import MAX_EPSILON
+from privpac.planning.runs import CertifiedRun, in_python
 
 __all__ = ["MedianTarget", "OtherRulesTarget", "median_target", "other_rules_target"]
 
 Method = tuple[str, Callable[[int], Certificate], str, str]
 _MOST_TASKS = 1 << 999
+_LEVELS: dict[str, int | str] = {"median by the exponential mechanism": 0, "median, best number of hidden walks": "auto"}
+"""The reductions behind the rows for medians."""
 
 
 # Medians
@@ -59,9 +64,8 @@ class MedianTarget:
 
     def methods(self, setting: str | None = None) -> list[Method]:
         """Name, users certified, what else is assumed, and the kind of number; records per user do not matter."""
-        rows: list[Method] = [("median by the exponential mechanism", lambda m: self.median(0), "", "certified")]
-        if self.delta > 0:
-            rows.append(("median, best number of hidden walks", lambda m: self.median("auto"), "", "certified"))
+        known = [(row, levels) for row, levels in _LEVELS.items() if self.delta > 0 or not levels]
+        rows: list[Method] = [(row, lambda m, levels=levels: self.median(levels), "", "certified") for row, levels in known]
         return [*rows, ("any private median", self.lower, "", "lower bound")]
 
     @property
@@ -74,6 +78,18 @@ class MedianTarget:
     def note(self) -> str:
         """What the numbers mean."""
         return "one number per user counts, and alpha is a share of the ranks"
+
+    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+        """The mechanism that a certified row speaks of, for the declared number of users."""
+        n = asked.n_users or certificate.n_users
+        told = {"n_users": n, "beta": self.beta, "levels": _LEVELS[row]} | ({"delta": self.delta} if _LEVELS[row] else {})
+        how = in_python(f"plan.learner({row!r}).sample(numbers), one whole number from 0 on for each user")
+        return CertifiedRun("median", certificate.n_users, told, lambda: self.point(_LEVELS[row], n), how)
+
+    def point(self, levels: int | str, n: int) -> InteriorPoint:
+        """The mechanism for ``n`` users."""
+        given: dict[str, Any] = {"top": self.top, "beta": self.beta, "levels": levels, "neighbours": self.neighbours}
+        return InteriorPoint.median(self.epsilon, self.delta if levels else 0, n_users=n, **given)
 
     def simulations(self, setting: str | None = None) -> list[Any]:
         """What is predicted on uniform numbers."""
@@ -161,6 +177,22 @@ class OtherRulesTarget:
         if isinstance(self.concept, Thresholds) and self.concept.direction != "both":
             rows.append(("threshold search", self.search, "", "certified"))
         return rows
+
+    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+        """The learner that a certified row speaks of; that of the reduction follows the number of users, as it is certified to."""
+        if row != "agnostic reduction":
+            from privpac.planning.certified import rule_run
+
+            return rule_run(self, row, m, certificate, asked)
+        n, inner = asked.n_users or certificate.n_users, certificate["eps_A"]
+        told = {"public_n_users": n, "beta": self.beta, "levels": certificate["levels"], "inner_epsilon": inner}
+
+        def build() -> AgnosticReduction:
+            chosen = RealizableSelection(self.concept, inner, neighbours=self.neighbours)
+            given: dict[str, Any] = {"beta": self.beta, "neighbours": self.neighbours, "levels": certificate["levels"]}
+            return AgnosticReduction.for_target(chosen, epsilon=self.epsilon, public_n_users=n, users=certificate["users"], **given)
+
+        return CertifiedRun("reduction", certificate.n_users, told, build, in_python(f"plan.learner({row!r}).learn(users)"))
 
     def search(self, m: int) -> Certificate:
         # A class of N + 1 cuts is one of N values.

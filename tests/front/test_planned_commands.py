@@ -96,7 +96,7 @@ def test_plans_print_the_commands_or_say_why_there_is_none(command: Command) -> 
         (["histogram", "--bins", "5"], "privpac distribution TABLE.parquet --user USER --feature COLUMN=LO:HI --bins COLUMN=5"),
         (
             ["gaussian", "--radius", "10"],
-            "--family gaussian --method coarse-to-fine --epsilon 1 --radius 10 --variance 1 --records-per-user 4",
+            "--method coarse-to-fine --epsilon 1 --radius 10 --variance 1 --records-per-user 4",
         ),
         (["threshold", "--domain", "100", "--model", "shuffle", "--delta", "1e-6"], "privpac protocol new RUN.json --model shuffle"),
         (["median", "--domain", "100"], "no command runs this row; in Python: plan.learner('median by the exponential mechanism')"),

@@ -203,7 +203,7 @@ def test_a_shuffled_run_of_the_certified_size_names_the_rule() -> None:
 
     def fails(i: int) -> bool:
         with insecure_randomness():
-            return run.simulate(people, SeededRng(i)).outcome != "released"
+            return bool(run.simulate(people, SeededRng(i)).outcome != "released")
 
     _kept(fails, 0.05, 10)
 
@@ -224,7 +224,7 @@ def test_the_certified_median_keeps_the_promise(relation: str) -> None:
     def fails(i: int) -> bool:
         with insecure_randomness():
             answer = plan.learner("median by the exponential mechanism").sample(numbers, SeededRng(i))
-        return min(sum(v <= answer for v in numbers), sum(v >= answer for v in numbers)) < (0.5 - 0.1) * n
+        return bool(min(sum(v <= answer for v in numbers), sum(v >= answer for v in numbers)) < (0.5 - 0.1) * n)
 
     _kept(fails, 0.05)
     with pytest.raises(ParameterError, match=r"no command runs this row; in Python: plan.learner\('median by .*'\).sample"):

@@ -2,7 +2,8 @@
 
 A certificate is a promise about one learner with its clip, cap, split of the budget and so on; with any other nothing is promised.
 What the certificate does not name is what was asked for: the accuracy, the records per user, and the certified number of users where
-the learner takes a declared one.
+the learner takes a declared one.  Every target makes the runs of its own rows (:mod:`privpac.planning.runs`); those of rules and trees,
+methods of ``learn``, are made here.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from privpac.bounds.agnostic import plan_threshold_search
@@ -65,7 +65,7 @@ class MedianTarget:
     def methods(self, setting: str | None = None) -> list[Method]:
         """Name, users certified, what else is assumed, and the kind of number; records per user do not matter."""
         known = [(row, levels) for row, levels in _LEVELS.items() if self.delta > 0 or not levels]
-        rows: list[Method] = [(row, lambda m, levels=levels: self.median(levels), "", "certified") for row, levels in known]
+        rows: list[Method] = [(row, partial(self._any_records, levels), "", "certified") for row, levels in known]
         return [*rows, ("any private median", self.lower, "", "lower bound")]
 
     @property
@@ -81,7 +81,7 @@ class MedianTarget:
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
         """The mechanism that a certified row speaks of, for the declared number of users."""
-        n = asked.n_users or certificate.n_users
+        n: int = asked.n_users or certificate.n_users or 0  # something is certified
         told = {"n_users": n, "beta": self.beta, "levels": _LEVELS[row]} | ({"delta": self.delta} if _LEVELS[row] else {})
         how = in_python(f"plan.learner({row!r}).sample(numbers), one whole number from 0 on for each user")
         return CertifiedRun("median", certificate.n_users, told, lambda: self.point(_LEVELS[row], n), how)
@@ -102,6 +102,9 @@ class MedianTarget:
         if self.top == 0:
             return 1
         return plan_interior_point(self.epsilon, self.delta, self.beta, bits=self.top.bit_length(), top=self.top, levels=levels).size
+
+    def _any_records(self, levels: int | str, m: int) -> Certificate:
+        return self.median(levels)
 
     def median(self, levels: int | str) -> Certificate:
         """The least ``n`` from which on the middle numbers are close enough to the median."""
@@ -184,7 +187,8 @@ class OtherRulesTarget:
             from privpac.planning.certified import rule_run
 
             return rule_run(self, row, m, certificate, asked)
-        n, inner = asked.n_users or certificate.n_users, certificate["eps_A"]
+        n: int = asked.n_users or certificate.n_users or 0  # something is certified
+        inner = certificate["eps_A"]
         told = {"public_n_users": n, "beta": self.beta, "levels": certificate["levels"], "inner_epsilon": inner}
 
         def build() -> AgnosticReduction:

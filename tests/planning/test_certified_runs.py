@@ -194,6 +194,15 @@ def test_protocols_are_those_of_the_certificate(size: int, m: int) -> None:
     assert (local.epsilon, local.min_records, str(local.guarantee.model)) == (1, min(m, 60), "local")
 
 
+def test_a_shuffled_run_admits_all_the_people_there_are() -> None:
+    plan = pp.plan(CUTS, model="shuffle", epsilon=1, delta="1e-6", n_users=5000, records_per_user=16)
+    run = plan.learner("shuffle agreement, if 9 in 10 users agree")
+    assert (run.n_min, run.n_max) == (5000, 8192)
+    certificate = plan.asked.target.shuffled(5000)
+    assert (run._select.r, run._select.p) == (certificate["r"], certificate["p"])
+    assert certificate.n_users <= 5000
+
+
 def test_a_shuffled_run_of_the_certified_size_names_the_rule() -> None:
     """The certified number of people who all agree: at most the failures that beta allows."""
     plan = pp.plan(CUTS, model="shuffle", epsilon=1, delta="1e-6", records_per_user=32)

@@ -12,6 +12,7 @@ from typing import Any
 from privpac.bounds.agreement import CLEAR
 from privpac.bounds.certificate import Certificate
 from privpac.data import Domain, Integers
+from privpac.errors import ParameterError
 from privpac.guarantee import Model
 from privpac.learners.agreed_class import AgreedRules
 from privpac.learners.agreement import AgreementLearner
@@ -23,8 +24,8 @@ from privpac.protocols.protocol import LocalProtocol, Protocol, ShuffleProtocol
 __all__ = ["agreed_run"]
 
 
-def agreed_run(target: AgreementTarget, row: str, m: int, certificate: Certificate) -> CertifiedRun:
-    """The run of a certified row."""
+def agreed_run(target: AgreementTarget, row: str, m: int, certificate: Certificate, n_users: int | None) -> CertifiedRun:
+    """The run of a certified row, for ``n_users`` where they are known: a shuffled run admits them all, and all of them make the noise."""
     task = target.task if row.endswith("agree") else target.stability.task
     given, columns = dict(task.parameters), _columns(target)
     source = ["--rule", task.kind, *feature_words(columns)]
@@ -40,9 +41,15 @@ def agreed_run(target: AgreementTarget, row: str, m: int, certificate: Certifica
     shape: dict[str, Any] = {"width": width_of_reports(task.learner.universe.bits)}
     epsilon = target.epsilon
     if target.model is Model.SHUFFLE:
+        if n_users is not None:
+            certificate = target.shuffled(n_users)
+            if certificate.n_users is None or certificate.n_users > n_users:
+                raise ParameterError(
+                    f"a run that lets {n_users} clients take part certifies nothing at this epsilon; plan for a larger one"
+                )
         # The certificate may be that of a smaller epsilon, which promises more.
         epsilon, most = certificate["epsilon"], certificate["n_max"]
-        shape = {"delta": target.delta, "n_min": certificate.n_users, "n_max": most, "width": certificate["width"]}
+        shape = {"delta": target.delta, "n_min": n_users or certificate.n_users, "n_max": most, "width": certificate["width"]}
     kind: type[Any] = LocalProtocol if target.model is Model.LOCAL else ShuffleProtocol
     usual: int = LocalProtocol(task.kind, columns, target.epsilon, task=given).min_records or 1
     shape |= {"min_records": min(m, usual), "beta": CLEAR}

@@ -89,7 +89,8 @@ def certify_averages(
     left = target - sum(k for k in counts if k > 1) / (2 * steps)
     n = _users(counts, eta, steps, 1, left, failure) if left > 0 else None
     assumption = "people drawn independently, alike or not, each with at least one record; the mean of their own distributions is learned"
-    return Certificate.upper(n, "noisy averages", assumption + (", column by column" if d > 1 else ""), levels=steps)
+    assumption += ", column by column" if d > 1 else ""
+    return Certificate.upper(n, "noisy averages", assumption, levels=steps).run_with(levels=steps)
 
 
 def _read_cells(cells: int | Sequence[int]) -> list[int]:

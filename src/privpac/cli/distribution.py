@@ -33,6 +33,8 @@ RecordsPerUser = Annotated[int | None, typer.Option("--records-per-user", "-m", 
 Tau = Annotated[str | None, typer.Option("--tau", help="Clip of a person's contribution in records, instead of --records-per-user.")]
 MaxRecords = Annotated[int | None, typer.Option("--max-records", help="Public cap on the records read per person.")]
 PublicUsers = Annotated[int | None, typer.Option("--public-n-users", help="A publicly known lower bound on the number of people.")]
+Alpha = Annotated[str | None, typer.Option("--alpha", help="Total variation aimed at (selection: discrete, product, method cover).")]
+Beta = Annotated[str | None, typer.Option("--beta", help="The probability of failure allowed for, which sets a clip; with --alpha.")]
 OnInvalid = Annotated[str, typer.Option("--on-invalid", help="raise, drop or clamp values outside their domain.")]
 Ledger = Annotated[Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the released distribution as JSON.")]
@@ -62,6 +64,9 @@ def select(
     tau: Tau = None,
     bins: Bins = None,
     max_records: MaxRecords = None,
+    alpha: Alpha = None,
+    beta: Beta = None,
+    opt: Annotated[str | None, typer.Option(help="How far the closest candidate may be from the people's law (0).")] = None,
     neighbours: NeighboursOption = "add-remove",
     public_n_users: PublicUsers = None,
     on_invalid: OnInvalid = "raise",
@@ -78,7 +83,7 @@ def select(
     features = features_of(feature)
     options: dict[str, Any] = {"epsilon": epsilon, "neighbours": neighbours, "candidates_are": candidates_are, "tau": tau}
     options |= {"candidates_epsilon": candidates_epsilon, "records_per_user": records_per_user, "bins": _bins(bins, features)}
-    options |= {"max_records": max_records, "public_n_users": public_n_users}
+    options |= {"max_records": max_records, "public_n_users": public_n_users, "alpha": alpha, "beta": beta, "opt": opt}
     candidates = _candidates(candidate, features)
     selector = selector_for(candidates, unit=Unit.USER if user else Unit.ITEM, **options)
     selector.check_domains(features)
@@ -110,7 +115,9 @@ def distribution(
     records_per_user: RecordsPerUser = None,
     tau: Tau = None,
     bins: Bins = None,
-    alpha: Annotated[str | None, typer.Option(help="Total variation aimed at (discrete, product, method cover).")] = None,
+    stages: Annotated[int | None, typer.Option(help="Counts in 1 or 2 stages (histogram, method counts).")] = None,
+    alpha: Alpha = None,
+    beta: Beta = None,
     radius: Annotated[str | None, typer.Option(help="Public bound on the mean's distance from 0 (gaussian).")] = None,
     variance: Annotated[str | None, typer.Option(help="The known variance, or the smallest possible one (gaussian).")] = None,
     max_variance: Annotated[str | None, typer.Option(help="The largest possible variance, if it is unknown (gaussian).")] = None,
@@ -131,7 +138,7 @@ def distribution(
     features = features_of(feature)
     options: dict[str, Any] = {"epsilon": epsilon, "method": method, "neighbours": neighbours, "max_records": max_records, "tau": tau}
     options |= {"records_per_user": records_per_user, "bins": _bins(bins, features), "alpha": alpha, "radius": radius}
-    options |= {"variance": variance, "max_variance": max_variance, "public_n_users": public_n_users}
+    options |= {"variance": variance, "max_variance": max_variance, "public_n_users": public_n_users, "beta": beta, "stages": stages}
     learner = distribution_learner(family, unit=Unit.USER if user else Unit.ITEM, domains=features, **options)
     learner.check_domains(features)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})

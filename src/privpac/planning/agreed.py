@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -58,6 +58,7 @@ from privpac.protocols.verify import MAX_CAP, cap_price, least_cap
 
 if TYPE_CHECKING:
     from privpac.planning.choose import Choice
+    from privpac.planning.runs import CertifiedRun
 
 __all__ = ["AgreementTarget", "agreement_target", "shuffled_selection", "width_of_reports"]
 
@@ -91,6 +92,14 @@ class AgreementTarget:
     beta: Fraction
     neighbours: Neighbours
     dimension: Fraction | None = None
+    concept: ConceptClass | None = field(default=None, compare=False)
+    """The class with its columns, where one was given."""
+
+    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+        """The learner, or the protocol, that a certified row speaks of."""
+        from privpac.planning.agreed_runs import agreed_run
+
+        return agreed_run(self, row, m, certificate, asked.n_users)
 
     def methods(self, setting: str | None = None) -> list[Method]:
         """Name, users certified for a number of records per user, what else is assumed, and the kind of number."""
@@ -174,12 +183,18 @@ class AgreementTarget:
         return users_local(keep, 1 << bits, **told) if width >= bits else users_local_chunks(keep, bits, width, **told)
 
     def _shuffle(self) -> Certificate:
-        """For an epsilon so large that clients could not make the noise, a run with half of it, or a quarter, promises more and will do."""
+        return self.shuffled(1)
+
+    def shuffled(self, clients: int) -> Certificate:
+        """Users of a run that lets so many clients take part.
+
+        For an epsilon so large that clients could not make the noise, a run with half of it, or a quarter, promises more and will do.
+        """
         universe, beta = self.task.learner.universe, self.beta
         refused = InfeasibleError("no shuffled run is possible")
         for part in (1, 2, 4, 8):
             try:
-                return _shuffled(self.epsilon / part, self.delta, beta, universe.size, universe.bits)
+                return _shuffled(self.epsilon / part, self.delta, beta, universe.size, universe.bits, clients)
             except InfeasibleError as error:
                 refused = error if part == 1 else refused
         raise refused
@@ -237,6 +252,7 @@ def agreement_target(
         rational(beta, "beta", above=0, below=1),
         relation,
         None if dimension is None else rational(dimension, "dimension", minimum=0),
+        what if isinstance(what, ConceptClass) else None,
     )
 
 
@@ -301,13 +317,14 @@ def _noise(epsilon: Fraction, delta: Fraction, n_max: int) -> ShuffleNoise:
 
 
 @lru_cache(maxsize=256)
-def _shuffled(epsilon: Fraction, delta: Fraction, beta: Fraction, size: int, bits: int) -> Certificate:
+def _shuffled(epsilon: Fraction, delta: Fraction, beta: Fraction, size: int, bits: int, clients: int) -> Certificate:
     """Users when ``n_min`` is their number and ``n_max`` a power of two that holds them: clients beyond ``n_min`` would add noise."""
     width = 0 if size <= 1024 else _chunk(bits, 9)  # the default of ``ShuffleProtocol``
     power = _POWER
     # The cap on messages is paid for every client allowed: few clients where delta is small against e**epsilon.
     while power > 1 and cap_price(epsilon, 1 << power) > delta / 2:
         power -= 1
+    power = max(power, (clients - 1).bit_length())
     while power <= _LAST_POWER:
         noise = _noise(epsilon, delta, 1 << power)
         if width == 0:

@@ -2,40 +2,36 @@
 
 A certificate is a promise about one learner with its clip, cap, split of the budget and so on; with any other nothing is promised.
 What the certificate does not name is what was asked for: the accuracy, the records per user, and the certified number of users where
-the learner takes a declared one.
+the learner takes a declared one.  Every target makes the runs of its own rows (:mod:`privpac.planning.runs`); those of rules and trees,
+methods of ``learn``, are made here.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from fractions import Fraction
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.named import name_of
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
-from privpac.data.declare import domain_text
 from privpac.errors import ParameterError, PrivpacError
-from privpac.guarantee import Neighbours
 from privpac.learners.base import Learner
 from privpac.planning.methods import METHODS, build_learner, learner_options
 from privpac.planning.rule_models import ROWS
-from privpac.planning.settings import COMMON, written
+from privpac.planning.runs import CertifiedRun, feature_words, learn_words
+from privpac.planning.settings import COMMON
 
-__all__ = ["CertifiedRun", "certified_run", "method_of", "runs"]
+__all__ = ["certified_run", "method_of", "rule_run", "runs"]
 
 _FURTHER = {"user agnostic selection": "agnostic", "pairwise selection": "pairwise", "threshold search": "search"}
 _FURTHER |= {"selection from all rules": "realizable"}
 _RANKS = ("epsilon1", "hi", "K", "users_per_part")
-_OPTIONS = ("max_records", "records_per_user", "public_n_users", "delta")
-"""Parameters with an option of their own."""
 
 
 def method_of(row: str) -> str | None:
-    """The method behind a row of a plan; None where no method of ``learn`` is.
+    """The method behind a row for rules or trees; None where no method of ``learn`` is.
 
     >>> method_of("regret selection, bounded noise"), method_of("agnostic reduction")
     ('regret', None)
@@ -44,47 +40,11 @@ def method_of(row: str) -> str | None:
     return {**{shown: method for method, shown in ROWS.items()}, **_FURTHER}.get(name)
 
 
-@dataclass(frozen=True)
-class CertifiedRun:
-    """A learner that a certificate speaks of, before it is built."""
-
-    method: str
-    concept: Any
-    epsilon: Fraction
-    neighbours: Neighbours
-    n_users: int | None
-    parameters: Mapping[str, Any]
-    source: tuple[str, ...] = ()
-    """How the class is written on the command line, where its name and its domains do not say."""
-
-    def learner(self) -> Learner:
-        """The learner itself."""
-        tree = "tree" if isinstance(self.concept, VC1Tree) else "concept"
-        cap = self.parameters.get("max_records")
-        common = {tree: self.concept, "epsilon": self.epsilon, "neighbours": self.neighbours, "max_records": cap}
-        return build_learner(self.method, common, {name: value for name, value in self.parameters.items() if name != "max_records"})
-
-    def command(self) -> str:
-        """``privpac learn`` with these parameters; the names in capitals are the reader's."""
-        words = ["privpac", "learn", "TABLE.parquet", "--user", "USER", "--label", "LABEL", *(self.source or _class_words(self.concept))]
-        words += ["--epsilon", written(self.epsilon), *(["--neighbours", "replace"] if self.neighbours is Neighbours.REPLACE else [])]
-        words += ["--method", self.method]
-        for name, value in self.parameters.items():
-            words += [f"--{name.replace('_', '-')}", written(value)] if name in _OPTIONS else ["--set", f"{name}={written(value)}"]
-        return shlex.join(words)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        shown = {name: value if isinstance(value, (int, str)) else written(value) for name, value in self.parameters.items()}
-        return {"method": self.method, "n_users": self.n_users, "parameters": shown, "command": self.command()}
-
-
 def _class_words(concept: Any) -> list[str]:
     name = name_of(concept)
     if name is None:
-        raise ParameterError(f"this {type(concept).__name__} has no name on the command line; build the learner in Python")
-    named = {feature or "x": domain for feature, domain in concept.declared().items()}
-    return ["--rule", name, *(word for feature, domain in named.items() for word in ("--feature", f"{feature}{domain_text(domain)}"))]
+        raise ParameterError(f"this {type(concept).__name__} has no name on the command line; in Python: plan.learner(row).learn(users)")
+    return ["--rule", name, *feature_words(concept.declared())]
 
 
 def certified_run(plan: Any, row: Any, records_per_user: int | None = None) -> CertifiedRun:
@@ -101,7 +61,8 @@ def certified_run(plan: Any, row: Any, records_per_user: int | None = None) -> C
     certificate: Certificate | None = known[place] if known else certify(m)
     if certificate is None or certificate.n_users is None:
         raise ParameterError(f"{name!r} certifies nothing for {m} records per user, so there is no learner to run; take another row")
-    return _run(target, name, m, certificate, plan.asked)
+    run: CertifiedRun = target.run(name, m, certificate, plan.asked)
+    return run
 
 
 def _place(plan: Any, records_per_user: int | None) -> int:
@@ -125,7 +86,8 @@ def _target_at(plan: Any, row: Any, place: int, name: str, m: int) -> Any:
     return replace(target, **{quantity: row.values[place]}, **within)
 
 
-def _run(target: Any, name: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+def rule_run(target: Any, name: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+    """The run of a row for rules or trees: a method of ``learn``."""
     method = method_of(name)
     if method is None:
         raise ParameterError(f"the row {name!r} is not run by a method of learn; its methods are {', '.join(METHODS)}")
@@ -145,16 +107,23 @@ def _run(target: Any, name: str, m: int, certificate: Certificate, asked: Any) -
     concept = getattr(target, "tree", None) or target.concept
     if isinstance(concept, VC1Tree) and method != "tree":
         concept = TreeNodes(concept)
-    return CertifiedRun(method, concept, target.epsilon, target.neighbours, certificate.n_users, given, asked.source)
+    common = {"tree" if isinstance(concept, VC1Tree) else "concept": concept, "epsilon": target.epsilon, "neighbours": target.neighbours}
+
+    def build() -> Learner:
+        options = {key: value for key, value in given.items() if key != "max_records"}
+        return build_learner(method, common | {"max_records": given.get("max_records")}, options)
+
+    def words() -> list[str]:
+        return learn_words(asked.source or _class_words(concept), target.epsilon, target.neighbours, method, given)
+
+    return CertifiedRun(method, certificate.n_users, given, build, words)
 
 
 def runs(plan: Any, records_per_user: int | None = None) -> dict[str, dict[str, Any]]:
-    """Method, parameters and command of every certified row that has them, for one number of records per user."""
+    """Method, parameters and command of every certified row, for one number of records per user."""
     found: dict[str, dict[str, Any]] = {}
     for row in plan.rows if plan.asked is not None else ():
-        if row.kind == "certified" and method_of(row.method) is not None:
-            try:
+        if row.kind == "certified":
+            with suppress(PrivpacError):  # nothing is certified there
                 found[row.method] = certified_run(plan, row, records_per_user).to_dict()
-            except PrivpacError:
-                continue  # nothing is certified there, or the class cannot be written on the command line
     return found

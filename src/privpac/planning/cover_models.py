@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, combinations
@@ -26,14 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from privpac.data import Domain, Floats, Integers, UserData
+from privpac.data import Domain, Integers, UserData
 from privpac.distributions.accuracy import read_top
-from privpac.distributions.cover_learner import CoverLearner
 from privpac.distributions.covers import Cover, DiscreteCover, ProductCover
 from privpac.distributions.families import Family
 from privpac.distributions.gaussian_covers import GridCover, LocationCover
 from privpac.distributions.scale_cover import ScaleCover
-from privpac.distributions.selector import HypothesisSelector
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
@@ -157,7 +155,7 @@ def _reachable(target: CountedTarget | GaussianTarget) -> Fraction:
     family = _family(target)
     for alpha in _USUAL[:-1]:
         try:
-            family_cover(family, _domains(target), alpha)
+            family_cover(family, target.domains, alpha)
         except TooLargeError:
             continue
         return alpha
@@ -193,8 +191,8 @@ def _walsh(target: SelectionTarget) -> tuple[list[list[int]], tuple[tuple[str, D
 
 def selected_ready(target: SelectionTarget, m: int, epsilon: Fraction) -> Ready:
     given, domains = (target.candidates, target.domains) if target.candidates is not None else _walsh(target)
-    options: dict[str, Any] = {"beta": target.beta, "opt": target.opt, "neighbours": target.neighbours}
-    learner = HypothesisSelector(given, epsilon, candidates_are="public", records_per_user=m, alpha=_aim(target), **options)
+    told = {"records_per_user": m, "alpha": _aim(target), "beta": target.beta, "opt": target.opt}
+    learner = replace(target, epsilon=epsilon).selector(given, told)
     comparison = learner.comparison(dict(domains))
     top, reach = learner.top_for(comparison), learner.range_of(comparison)
     masses = np.array([[float(p) for p in candidate.value_masses(dict(domains))] for candidate in learner.candidates])
@@ -213,7 +211,7 @@ def selected_ready(target: SelectionTarget, m: int, epsilon: Fraction) -> Ready:
 
 
 def _cover_of(target: CountedTarget | GaussianTarget) -> Cover:
-    return family_cover(_family(target), _domains(target), _aim(target))
+    return family_cover(_family(target), target.domains, _aim(target))
 
 
 def _family(target: CountedTarget | GaussianTarget) -> Family:
@@ -222,20 +220,14 @@ def _family(target: CountedTarget | GaussianTarget) -> Family:
     return family
 
 
-def _domains(target: CountedTarget | GaussianTarget) -> tuple[tuple[str, Domain], ...]:
-    if isinstance(target, CountedTarget):
-        return tuple((f"x{i}", Integers(0, size - 1)) for i, size in enumerate(target.sizes))
-    return tuple((f"x{i}", Floats()) for i in range(target.d))
-
-
 def _from_cover(
     target: CountedTarget | GaussianTarget, m: int, epsilon: Fraction, distances: Floats64, draw: Callable[..., NDArray[Any]]
 ) -> Ready:
-    options: dict[str, Any] = {"beta": target.beta, "neighbours": target.neighbours}
-    learner, cover = CoverLearner(_family(target), epsilon, alpha=_aim(target), records_per_user=m, **options), _cover_of(target)
+    told = {"alpha": _aim(target), "beta": target.beta, "records_per_user": m}
+    learner, cover = replace(target, epsilon=epsilon).cover_learner(_family(target), told), _cover_of(target)
     top = read_top(cover.unit, learner.plan(cover).clip)
     reach = cover.range(top, learner.cap, Neighbours(target.neighbours))
-    return Ready(lambda users: cover.scores(users, top), float(epsilon) / reach, distances, draw, _domains(target))
+    return Ready(lambda users: cover.scores(users, top), float(epsilon) / reach, distances, draw, target.domains)
 
 
 def counted_ready(target: CountedTarget, m: int, epsilon: Fraction, law: list[Floats64] | None = None) -> Ready:

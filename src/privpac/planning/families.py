@@ -19,8 +19,6 @@ Not certified, so not in a plan: histograms in two stages, and coarse-to-fine va
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -29,19 +27,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from scipy.special import ndtri
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.counts import certify_averages, certify_counts
 from privpac.bounds.lower import lower_discrete, lower_gauss_mean
 from privpac.bounds.lower_candidates import lower_selection
 from privpac.data import Domain, Floats, Integers
+from privpac.distributions.averaged import AveragedHistogram
+from privpac.distributions.base import DistributionLearner
 from privpac.distributions.coarse_accuracy import certify_mean
-from privpac.distributions.cover_learner import CoverLearner
-from privpac.distributions.covers import Cover
 from privpac.distributions.families import Discrete, Family, Gaussian, Independent
+from privpac.distributions.histogram import ClippedHistogram
 from privpac.distributions.means import CoarseToFineMean
 from privpac.distributions.selector import HypothesisSelector
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
+from privpac.planning.family_base import FamilyTarget, Method, family_cover
 from privpac.planning.family_shape import read_shape
 from privpac.planning.plan import MAX_EPSILON
 
@@ -50,55 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_cover", "family_target"]
 
-Method = tuple[str, Callable[[int], Certificate], str, str]
 _ANY_TWO = ([1, 0], [0, 1])
-
-
-@dataclass(frozen=True)
-class FamilyTarget(ABC):
-    """What is wanted of a learned law: total variation at most ``alpha`` with probability ``1 - beta``."""
-
-    epsilon: Fraction
-    alpha: Fraction
-    beta: Fraction
-    neighbours: Neighbours
-    delta: Fraction
-
-    family: ClassVar[str]
-    takes: ClassVar[tuple[str, ...]]
-
-    @abstractmethod
-    def methods(self, setting: str | None = None) -> list[Method]:
-        """Name, users certified for a number of records per user, what else is assumed, and the kind of number."""
-
-    @property
-    @abstractmethod
-    def shown(self) -> dict[str, str]:
-        """The family in words, for a title."""
-
-    @property
-    def note(self) -> str:
-        """What is left out of the plan, and why."""
-        if self.delta > 0:
-            return "all methods are pure (delta is not used); the lower bounds are proved for delta = 0 only, so none is shown"
-        return ""
-
-    @property
-    def _goal(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "alpha": self.alpha, "beta": self.beta, "neighbours": self.neighbours}
-
-    @property
-    def _hard(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "success": 1 - self.beta, "neighbours": self.neighbours}
-
-    def _with_lower(self, rows: list[Method], name: str, lower: Callable[[int], Certificate]) -> list[Method]:
-        return rows if self.delta > 0 else [*rows, (name, lower, "", "lower bound")]
-
-    def _counts(self, sizes: tuple[int, ...]) -> list[Method]:
-        return [
-            ("averaged histogram", lambda m: certify_averages(sizes, **self._goal), "", "certified"),
-            ("clipped histogram, one stage", lambda m: certify_counts(sizes, records_per_user=m, **self._goal), "", "certified"),
-        ]
 
 
 # Selection
@@ -133,34 +84,28 @@ class SelectionTarget(FamilyTarget):
     def selection(self, m: int) -> Certificate:
         # Any two candidates stand for k: what is promised whatever the candidates depends on their number only.
         listed = _ANY_TWO if self.candidates is None else self.candidates
-        learner = HypothesisSelector(
-            listed,
-            self.epsilon,
-            candidates_are="public",
-            records_per_user=m,
-            alpha=self.alpha,
-            beta=self.beta,
-            opt=self.opt,
-            neighbours=self.neighbours,
-        )
+        told = {"records_per_user": m, "alpha": self.alpha, "beta": self.beta, "opt": self.opt}
+        learner = self.selector(listed, told)
         if self.candidates is None:
             found = replace(learner.plan, log_size=math.log(self.k)).certificate
         else:
             found = learner.certificate_for(dict(self.domains)) if self.domains else learner.certificate
         assert found is not None
-        return found
+        return found.run_with(**told)
+
+    def selector(self, candidates: Any, told: dict[str, Any]) -> HypothesisSelector:
+        return HypothesisSelector(candidates, self.epsilon, candidates_are="public", neighbours=self.neighbours, **told)
+
+    def learner(self, row: str, certificate: Certificate) -> HypothesisSelector:
+        if self.candidates is None:
+            raise ParameterError("the learner selects among candidates that the plan does not know: plan with candidates=[...]")
+        return self.selector(self.candidates, certificate.parameters)
 
     def lower(self, m: int) -> Certificate:
         return lower_selection(self.k, alpha=self.alpha, records_per_user=m, **self._hard)
 
 
 # Mass functions
-
-
-@lru_cache(maxsize=64)
-def family_cover(family: Family, domains: tuple[tuple[str, Domain], ...], alpha: Fraction) -> Cover:
-    """The learner's own cover: it depends on neither epsilon nor the records."""
-    return CoverLearner(family, 1, alpha=alpha, records_per_user=1).cover(dict(domains))
 
 
 @dataclass(frozen=True)
@@ -195,13 +140,18 @@ class CountedTarget(FamilyTarget):
 
     def cover(self, m: int) -> Certificate:
         assert self.described is not None
-        domains = tuple((f"x{i}", Integers(0, size - 1)) for i, size in enumerate(self.sizes))
-        learner = CoverLearner(
-            self.described, self.epsilon, alpha=self.alpha, beta=self.beta, records_per_user=m, neighbours=self.neighbours
-        )
-        found = learner.plan(family_cover(self.described, domains, self.alpha)).certificate
-        assert found is not None
-        return found
+        return self._cover(self.described, m)
+
+    @property
+    def domains(self) -> tuple[tuple[str, Domain], ...]:
+        return tuple((f"x{i}", Integers(0, size - 1)) for i, size in enumerate(self.sizes))
+
+    def learner(self, row: str, certificate: Certificate) -> DistributionLearner:
+        if row == "selection from a cover":
+            assert self.described is not None
+            return self.cover_learner(self.described, certificate.parameters)
+        kind = AveragedHistogram if row == "averaged histogram" else ClippedHistogram
+        return kind(self.epsilon, neighbours=self.neighbours, **certificate.parameters)
 
     def lower(self, m: int) -> Certificate:
         largest = max(self.sizes)
@@ -282,11 +232,21 @@ class GaussianTarget(FamilyTarget):
         return min(found, key=lambda c: math.inf if c.n_users is None else c.n_users)
 
     def cover(self, m: int) -> Certificate:
-        domains = tuple((f"x{i}", Floats()) for i in range(self.d))
-        learner = CoverLearner(self.law, self.epsilon, alpha=self.alpha, beta=self.beta, records_per_user=m, neighbours=self.neighbours)
-        found = learner.plan(family_cover(self.law, domains, self.alpha)).certificate
-        assert found is not None
-        return found
+        return self._cover(self.law, m)
+
+    @property
+    def domains(self) -> tuple[tuple[str, Domain], ...]:
+        return tuple((f"x{i}", Floats()) for i in range(self.d))
+
+    def coarse_learner(self, told: int) -> CoarseToFineMean:
+        """The learner of people with ``told`` records or more."""
+        ranges: dict[str, Any] = {"radius": self.law.radius, "variance": self.law.variance}
+        return CoarseToFineMean(self.epsilon, records_per_user=told, neighbours=self.neighbours, **ranges)
+
+    def learner(self, row: str, certificate: Certificate) -> DistributionLearner:
+        if row == "selection from a cover":
+            return self.cover_learner(self.law, certificate.parameters)
+        return self.coarse_learner(certificate["records_per_user"])
 
     def lower(self, m: int) -> Certificate:
         """Means along a code, all of them within ``Phi^-1(1/2 + alpha) sqrt(d)`` deviations of 0: the family must hold them."""
@@ -299,9 +259,8 @@ class GaussianTarget(FamilyTarget):
 
 @lru_cache(maxsize=4096)
 def _coarse(target: GaussianTarget, m: int) -> Certificate:
-    law, alpha, beta = target.law, target.alpha, target.beta
-    learner = CoarseToFineMean(target.epsilon, records_per_user=m, neighbours=target.neighbours, radius=law.radius, variance=law.variance)
-    return certify_mean(learner, alpha=alpha, beta=beta, dimension=target.d)
+    found = certify_mean(target.coarse_learner(m), alpha=target.alpha, beta=target.beta, dimension=target.d)
+    return found.run_with(radius=target.law.radius, variance=target.law.variance, records_per_user=m)
 
 
 def _declared(m: int) -> list[int]:

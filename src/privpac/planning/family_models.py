@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -19,7 +19,6 @@ from scipy.special import ndtr
 
 from privpac.bounds.counts import LEVELS
 from privpac.distributions.coarse import TAU, Quantities, cell_scores, fine_budget
-from privpac.distributions.means import CoarseToFineMean
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
@@ -161,7 +160,7 @@ def normal_run(
     ``more``: the share of users who hold four times as many records as declared.
     """
     law, d = target.law, int(target.d)
-    learner = CoarseToFineMean(epsilon, records_per_user=m, neighbours=target.neighbours, radius=law.radius, variance=law.variance)
+    learner = replace(target, epsilon=epsilon).coarse_learner(m)
     axis, relation, shares = learner.axis, Neighbours(target.neighbours), learner.shares
     factor, deviation = 1 if relation is Neighbours.ADD_REMOVE else 2, math.sqrt(rational(law.variance))
     centre = float(rational(law.radius)) * place / math.sqrt(d)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -88,8 +88,7 @@ def _found(simulation: MedianSimulation) -> tuple[int | None, float]:
 def median_point(target: MedianTarget, levels: int | str, n: int, epsilon: Fraction) -> InteriorPoint:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released
-        delta = target.delta if levels else 0
-        return InteriorPoint.median(epsilon, delta, n_users=n, top=target.top, beta=target.beta, levels=levels)
+        return replace(target, epsilon=epsilon).point(levels, n)
 
 
 def _numbers(top: int, n: int, seed: int) -> list[int]:

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from privpac.bounds.agnostic import plan_threshold_search
@@ -34,13 +34,18 @@ from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.mechanisms.interior_point import plan_interior_point
+from privpac.learners.realizable import RealizableSelection
+from privpac.learners.reduction import AgnosticReduction
+from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
 from privpac.planning.plan import MAX_EPSILON
+from privpac.planning.runs import CertifiedRun, in_python
 
 __all__ = ["MedianTarget", "OtherRulesTarget", "median_target", "other_rules_target"]
 
 Method = tuple[str, Callable[[int], Certificate], str, str]
 _MOST_TASKS = 1 << 999
+_LEVELS: dict[str, int | str] = {"median by the exponential mechanism": 0, "median, best number of hidden walks": "auto"}
+"""The reductions behind the rows for medians."""
 
 
 # Medians
@@ -59,9 +64,8 @@ class MedianTarget:
 
     def methods(self, setting: str | None = None) -> list[Method]:
         """Name, users certified, what else is assumed, and the kind of number; records per user do not matter."""
-        rows: list[Method] = [("median by the exponential mechanism", lambda m: self.median(0), "", "certified")]
-        if self.delta > 0:
-            rows.append(("median, best number of hidden walks", lambda m: self.median("auto"), "", "certified"))
+        known = [(row, levels) for row, levels in _LEVELS.items() if self.delta > 0 or not levels]
+        rows: list[Method] = [(row, partial(self._any_records, levels), "", "certified") for row, levels in known]
         return [*rows, ("any private median", self.lower, "", "lower bound")]
 
     @property
@@ -75,6 +79,18 @@ class MedianTarget:
         """What the numbers mean."""
         return "one number per user counts, and alpha is a share of the ranks"
 
+    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+        """The mechanism that a certified row speaks of, for the declared number of users."""
+        n: int = asked.n_users or certificate.n_users or 0  # something is certified
+        told = {"n_users": n, "beta": self.beta, "levels": _LEVELS[row]} | ({"delta": self.delta} if _LEVELS[row] else {})
+        how = in_python(f"plan.learner({row!r}).sample(numbers), one whole number from 0 on for each user")
+        return CertifiedRun("median", certificate.n_users, told, lambda: self.point(_LEVELS[row], n), how)
+
+    def point(self, levels: int | str, n: int) -> InteriorPoint:
+        """The mechanism for ``n`` users."""
+        given: dict[str, Any] = {"top": self.top, "beta": self.beta, "levels": levels, "neighbours": self.neighbours}
+        return InteriorPoint.median(self.epsilon, self.delta if levels else 0, n_users=n, **given)
+
     def simulations(self, setting: str | None = None) -> list[Any]:
         """What is predicted on uniform numbers."""
         from privpac.planning.median_models import median_simulations
@@ -86,6 +102,9 @@ class MedianTarget:
         if self.top == 0:
             return 1
         return plan_interior_point(self.epsilon, self.delta, self.beta, bits=self.top.bit_length(), top=self.top, levels=levels).size
+
+    def _any_records(self, levels: int | str, m: int) -> Certificate:
+        return self.median(levels)
 
     def median(self, levels: int | str) -> Certificate:
         """The least ``n`` from which on the middle numbers are close enough to the median."""
@@ -161,6 +180,23 @@ class OtherRulesTarget:
         if isinstance(self.concept, Thresholds) and self.concept.direction != "both":
             rows.append(("threshold search", self.search, "", "certified"))
         return rows
+
+    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+        """The learner that a certified row speaks of; that of the reduction follows the number of users, as it is certified to."""
+        if row != "agnostic reduction":
+            from privpac.planning.certified import rule_run
+
+            return rule_run(self, row, m, certificate, asked)
+        n: int = asked.n_users or certificate.n_users or 0  # something is certified
+        inner = certificate["eps_A"]
+        told = {"public_n_users": n, "beta": self.beta, "levels": certificate["levels"], "inner_epsilon": inner}
+
+        def build() -> AgnosticReduction:
+            chosen = RealizableSelection(self.concept, inner, neighbours=self.neighbours)
+            given: dict[str, Any] = {"beta": self.beta, "neighbours": self.neighbours, "levels": certificate["levels"]}
+            return AgnosticReduction.for_target(chosen, epsilon=self.epsilon, public_n_users=n, users=certificate["users"], **given)
+
+        return CertifiedRun("reduction", certificate.n_users, told, build, in_python(f"plan.learner({row!r}).learn(users)"))
 
     def search(self, m: int) -> Certificate:
         # A class of N + 1 cuts is one of N values.

@@ -229,10 +229,10 @@ def read_records(records: int | Iterable[int] | None) -> tuple[int, ...]:
 def plan_target(target: Any, sizes: Iterable[int], shown: dict[str, str], setting: str | None = None) -> Plan:
     """The plan of any target: one row for each of its methods.
 
-    A target is a frozen dataclass with fields ``alpha`` and ``epsilon`` and ``methods(setting)``, a list of (name, certify(m) ->
-    Certificate, what else is assumed, kind).  It may have ``recommend(n_users, records_per_user) -> Choice`` (else the method with the
-    fewest certified users is recommended), ``simulations(setting) -> list[MeanSimulation]``, and a ``note``.  ``shown``: the
-    numbers as they were typed.
+    A target is a frozen dataclass with fields ``alpha`` and ``epsilon``, ``methods(setting)``, a list of (name, certify(m) ->
+    Certificate, what else is assumed, kind), and ``run(name, m, certificate, asked)``, the learner of a certified row.  It may have
+    ``recommend(n_users, records_per_user) -> Choice`` (else the method with the fewest certified users is recommended),
+    ``simulations(setting) -> list[MeanSimulation]``, and a ``note``.  ``shown``: the numbers as they were typed.
     """
     records = tuple(sizes)
     rows = [plan_row(method, certify, records, also, kind) for method, certify, also, kind in target.methods(setting)]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from privpac.errors import ParameterError
 
 if TYPE_CHECKING:
-    from privpac.learners.base import Learner
     from privpac.planning.choose import Choice
 
 __all__ = ["KINDS", "NAMES", "Shown", "as_text", "because", "cost_cells", "found_row", "meanings", "plan_grid", "plan_words", "share"]
@@ -83,8 +82,10 @@ class Shown:
 
         return recommend(self)  # type: ignore[arg-type]
 
-    def learner(self, row: Any, *, records_per_user: int | None = None) -> Learner:
+    def learner(self, row: Any, *, records_per_user: int | None = None) -> Any:
         """The learner that a certified row speaks of, with exactly the parameters that are certified.
+
+        It is a learner, a protocol (agreement without a curator) or an ``InteriorPoint`` (medians).
 
         >>> import privpac as pp
         >>> planned = pp.plan(pp.Thresholds(pp.Integers(0, 99)), epsilon=1, alpha="0.1", records_per_user=4)
@@ -103,7 +104,7 @@ class Shown:
 
     @property
     def runs(self) -> dict[str, dict[str, Any]]:
-        """For each certified row and number of records: the method, its certified parameters, and the command."""
+        """For each certified row and number of records: the method, its certified parameters, and the command or why there is none."""
         from privpac.planning.certified import runs
 
         return {str(m): runs(self, m) for m in self.records_per_user}
@@ -206,7 +207,7 @@ def run_lines(plan: Any) -> list[str]:
     m = plan.records_per_user[len(plan.records_per_user) // 2]
     found = runs(plan, m)
     head = f"to run what is certified, for people with {m:,} record{'s' * (m != 1)} each (all parameters count):"
-    return [head, *(f"  {row}: {run['command']}" for row, run in found.items())] if found else []
+    return [head, *(f"  {row}: {run['command'] or run['note']}" for row, run in found.items())] if found else []
 
 
 def because(choice: Any) -> str:

@@ -30,6 +30,7 @@ from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.concepts.thresholds import Thresholds
 from privpac.guarantee import Neighbours
 from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_depth
+from privpac.planning.runs import CertifiedRun
 
 if TYPE_CHECKING:
     from privpac.planning.population import Population
@@ -113,6 +114,16 @@ class Target:
             if setting != "realizable":
                 rows.append(("any private agnostic learner", self.lower, ", labels wrong as often as they may be", "lower bound"))
         return rows
+
+    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+        """The learner that a certified row speaks of."""
+        from privpac.planning.certified import method_of, rule_run
+        from privpac.planning.other_targets import OtherRulesTarget
+
+        if method_of(row) is None:
+            others = OtherRulesTarget(self.concept, self.epsilon, self.alpha, self.beta, self.neighbours)
+            return others.run(row, m, certificate, asked)
+        return rule_run(self, row, m, certificate, asked)
 
     @property
     def on_a_line(self) -> bool:

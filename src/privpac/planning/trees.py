@@ -34,6 +34,7 @@ from privpac.learners.tree_levels import MAX_LEVELS, widest
 from privpac.planning.hardness import lower_realizable
 from privpac.planning.inverse import InversePlan, invert
 from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, plan_target, read_records
+from privpac.planning.runs import CertifiedRun
 from privpac.planning.target import Method
 
 __all__ = ["TreeTarget", "as_tree", "inverse_of_tree", "plan_of_tree", "rules_of", "selection_instead", "tree_reason", "tree_target"]
@@ -145,6 +146,12 @@ class TreeTarget:
             nodes = TreeNodes(self.tree)
             rows.append(("any private learner", lambda m: lower_realizable(nodes, records_per_user=m, **self._goal), "", "lower bound"))
         return rows
+
+    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
+        """The learner that a certified row speaks of."""
+        from privpac.planning.certified import rule_run
+
+        return rule_run(self, row, m, certificate, asked)
 
     def certificate(self, m: int, form: str = "best") -> Certificate:
         """Users of the tree learner, with its ranks and its split of epsilon."""

@@ -278,7 +278,8 @@ def _runs(view: Curves) -> str:
     if not found:
         return ""
     look = "white-space:pre-wrap"
-    rows = "".join(f"<p>{html.escape(row)}</p><pre style='{look}'>{html.escape(run['command'])}</pre>" for row, run in found.items())
+    said = {row: html.escape(run["command"] or run["note"]) for row, run in found.items()}
+    rows = "".join(f"<p>{html.escape(row)}</p><pre style='{look}'>{text}</pre>" for row, text in said.items())
     return (
         f"<section><h2>How to run it</h2><p class='quiet'>What is certified for people with {_holding(view)} is certified for the learner "
         f"with exactly these parameters. Put in your own names for the words in capitals.</p>{rows}</section>"

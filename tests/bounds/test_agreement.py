@@ -85,3 +85,14 @@ def test_bad_parameters(wrong: object) -> None:
 def test_tasks_have_a_limit() -> None:
     with pytest.raises(ParameterError):
         lower_agreement_packing(2**1001, epsilon=1)
+
+
+def test_certified_users_hold_for_every_larger_number() -> None:
+    """By parity a bound may hold at 45 users and not at 46."""
+    from scipy.stats import binom
+
+    n = users_histogram(14, beta="0.1", named=2).n_users
+    assert n is not None
+    assert n > users_histogram(14, beta="0.1").n_users  # type: ignore[operator]
+    for more in range(n, 4 * n):
+        assert binom.cdf(max((more + 30) // 2, 30) - 1, more, 0.9) <= 0.1 / 3

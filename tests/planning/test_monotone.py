@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import privpac as pp
 from privpac.concepts import PathTree, PrefixTree, Stumps, Thresholds
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
@@ -95,3 +96,13 @@ def test_certified_users_never_rise_on_a_finer_grid(name: str) -> None:
 def test_the_rule_can_be_broken() -> None:
     assert rises([5, 3, 4])
     assert not rises([float("inf"), 3, 3])
+
+
+def test_more_budget_never_certifies_more_users_of_two_voices() -> None:
+    """At 1.7 the mean voice takes over before it has enough users; the row then runs with less of epsilon, and its learner says so."""
+    cuts = Thresholds(Integers(0, 1440))
+    plan = pp.plan(cuts, epsilon="1.7", alpha="0.05", noise="0.1", setting="agnostic", records_per_user=16)
+    row = "two voices, bounded noise"
+    assert plan.row(row).n_users[0] < 90
+    assert plan.learner(row, records_per_user=16).epsilon == Fraction(5, 4)
+    assert "--epsilon 1.25" in plan.command(row, records_per_user=16)

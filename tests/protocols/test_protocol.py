@@ -276,11 +276,11 @@ def test_two_thousand_shuffled_clients_with_liars_garbage_repeats_and_drop_outs(
 
 
 def test_certified_users_find_a_common_item_in_the_local_model() -> None:
-    """Nine in ten name it, all others one rival; measured failures at 883 users are below 1e-7."""
+    """Nine in ten name it, all others one rival; measured failures at 886 users are below 1e-7."""
     made = LocalProtocol("threshold", {"x": Integers(0, 1022)}, 1, task={"Gamma": rate(20)})
     universe = made.manifest.task.learner.universe
     n = users_local(made.manifest.local.keep, universe.size, beta="0.1", clear=made.beta).n_users
-    assert (universe.size, n) == (1024, 883)
+    assert (universe.size, n) == (1024, 886)
     client = made.client()
     found = made.analyze((i, client.send(universe.item(417 if i % 10 else 90))) for i in range(n))
     assert found.released.hypothesis.item == universe.item(417)

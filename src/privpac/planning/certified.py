@@ -99,6 +99,7 @@ def rule_run(target: Any, name: str, m: int, certificate: Certificate, asked: An
     if "statistic" in preset:
         del told["public_n_users"]  # only a clip follows it, and a mean has none
     fixed = {key: value for key, value in certificate.parameters.items() if preset.get(key) != value}
+    epsilon = fixed.pop("epsilon", target.epsilon)  # a certificate may be for less than may be spent
     if method == "tree":  # ranks and split of this very certificate, which is for labels that some node explains
         told |= {"mode": "closure"} | {key: value for key, value in certificate.details if key in _RANKS}
     if "sizes" in fixed:
@@ -107,14 +108,14 @@ def rule_run(target: Any, name: str, m: int, certificate: Certificate, asked: An
     concept = getattr(target, "tree", None) or target.concept
     if isinstance(concept, VC1Tree) and method != "tree":
         concept = TreeNodes(concept)
-    common = {"tree" if isinstance(concept, VC1Tree) else "concept": concept, "epsilon": target.epsilon, "neighbours": target.neighbours}
+    common = {"tree" if isinstance(concept, VC1Tree) else "concept": concept, "epsilon": epsilon, "neighbours": target.neighbours}
 
     def build() -> Learner:
         options = {key: value for key, value in given.items() if key != "max_records"}
         return build_learner(method, common | {"max_records": given.get("max_records")}, options)
 
     def words() -> list[str]:
-        return learn_words(asked.source or _class_words(concept), target.epsilon, target.neighbours, method, given)
+        return learn_words(asked.source or _class_words(concept), epsilon, target.neighbours, method, given)
 
     return CertifiedRun(method, certificate.n_users, given, build, words)
 

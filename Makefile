@@ -4,7 +4,7 @@ BIN := .venv/bin
 PEERS := .venv-peers/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-fast test-browser test-spark test-storm lint format docs bench clean
+.PHONY: help venv demo test test-slow test-all test-browser test-spark test-storm lint format docs bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,11 +26,13 @@ venv: .venv/.installed  ## the virtual environment .venv
 demo: venv  ## learn a private rule from a real table and write a report
 	$(BIN)/python examples/demo.py
 
-test: venv  ## all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
-
-test-fast: venv  ## tests without the long enumerations
+test: venv  ## the tests, without the longest enumerations and simulations
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-slow: venv  ## those that "test" leaves out
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+test-all: test test-slow test-browser test-spark test-storm  ## everything
 
 test-browser: venv  ## the service's console in chromium (installed with apt where root may)
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \

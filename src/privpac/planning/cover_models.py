@@ -83,7 +83,7 @@ class LawSimulation(MeanSimulation):
     _made: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     first: ClassVar[int] = 4
-    most_runs: ClassVar[int] = 64
+    most_runs: ClassVar[int] = 160
 
     @property
     def model(self) -> str:

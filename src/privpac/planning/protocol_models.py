@@ -68,7 +68,7 @@ class ProtocolSimulation(MeanSimulation):
     law: str
 
     first: ClassVar[int] = 4 * SEEDS
-    most_runs: ClassVar[int] = 64 * SEEDS
+    most_runs: ClassVar[int] = 160 * SEEDS
     worst: ClassVar[float] = 0.5
     strata: ClassVar[int] = SEEDS
 

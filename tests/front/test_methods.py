@@ -72,15 +72,15 @@ def test_agreement_by_name_and_its_limits() -> None:
 
 def _differing(users: int = 400) -> pl.DataFrame:
     """Half of the users follow one cut, half another: the trimmed test almost surely refuses."""
-    x = np.tile(np.arange(10), users)
-    who = np.repeat(np.arange(users), 10)
+    x = np.tile(np.repeat(np.arange(10), 20), users)
+    who = np.repeat(np.arange(users), 200)
     return pl.DataFrame({"who": who, "x": x, "y": (x > np.where(who % 2, 1, 8)).astype(int)})
 
 
 def test_nothing_is_an_ordinary_result_of_the_estimator() -> None:
     frame = _differing()
     model = PrivateRuleClassifier(
-        rule="threshold", method="trimmed", epsilon=1, delta="1e-9", neighbours="replace", records_per_user=10, domains=[pp.Integers(0, 9)]
+        rule="threshold", method="trimmed", epsilon=1, delta="1e-9", neighbours="replace", records_per_user=200, domains=[pp.Integers(0, 9)]
     )
     model.fit(frame.select("x"), frame["y"], groups=frame["who"])
     assert model.released_.outcome == "none"
@@ -92,7 +92,7 @@ def test_nothing_has_its_exit_code_and_a_report(tmp_path: Path, command: Command
     table, report = tmp_path / "t.parquet", tmp_path / "r.html"
     _differing().write_parquet(table)
     words = ["learn", str(table), "--user", "who", "--label", "y", "--feature", "x=0:9", "--epsilon", "1", "--method", "trimmed"]
-    words += ["--delta", "1e-9", "--neighbours", "replace", "-m", "10", "--json", "--report", str(report)]
+    words += ["--delta", "1e-9", "--neighbours", "replace", "-m", "200", "--json", "--report", str(report)]
     done = command(*words)
     assert done.code == 3
     assert json.loads(done.out)["outcome"] == "none"

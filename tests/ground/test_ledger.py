@@ -439,7 +439,7 @@ def test_closed_ledgers_are_closed(path: Path) -> None:
 
 def test_a_line_is_synced_before_the_seal_speaks_of_it(ledger: BudgetLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
-    write, sync = file._write, file._sync
+    write, sync = file.write_at, file._sync
 
     def writes(handle: int, data: bytes, at: int) -> None:
         events.append("line" if at else "seal")
@@ -449,7 +449,7 @@ def test_a_line_is_synced_before_the_seal_speaks_of_it(ledger: BudgetLedger, mon
         events.append("sync")
         sync(handle)
 
-    monkeypatch.setattr(file, "_write", writes)
+    monkeypatch.setattr(file, "write_at", writes)
     monkeypatch.setattr(file, "_sync", syncs)
     for _ in range(3):
         ledger.spend(user("0.1"), "x")

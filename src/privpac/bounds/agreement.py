@@ -118,7 +118,7 @@ def shuffle_edge(r: float, p: float, buckets: int, clear: float, *, speak: int, 
     ``1/chunks``.  A cap on messages and dishonest clients who add no noise only lower the counts.  ``r = 0``: no noise.
 
     >>> shuffle_edge(45.1, 0.449, 1025, 0.05, speak=500)
-    83
+    76
     """
     limit = clear / buckets
 

@@ -233,7 +233,7 @@ def agreement_target(
 
     >>> target = agreement_target(Task("threshold", (1023,)), epsilon=1, delta="1e-6", beta="0.1")
     >>> {name: certify(1000).n_users for name, certify, _, _ in target.methods()[1:]}
-    {'central agreement, if 9 in 10 users agree': 45, 'any private learner naming such rules': 7}
+    {'central agreement, if 9 in 10 users agree': 47, 'any private learner naming such rules': 7}
     """
     trust = one_of(Model, model, "model")
     relation = (Neighbours.ADD_REMOVE if trust is Model.CENTRAL else Neighbours.REPLACE) if neighbours is None else neighbours

@@ -111,7 +111,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             public_n_users=self.public_n_users,
             records_per_user=self.records_per_user,
             # None where the method has no use for one and none was meant; a delta that was meant is refused with the others.
-            delta=self.delta if takes(self.method, "delta") or self.tree is not None or self.delta != 0 else None,
+            delta=self.delta if takes(self.method, "delta") or self.delta != 0 else None,
         )
         released = self._release(learner, columns, target, groups, features)
         # "Nothing" is a covered output: the fit stands, and predict says that there is no rule.

@@ -2,14 +2,14 @@
 
     python benchmarks/agnostic.py [--largest 10000000] [--rounds 3]
 
-Users with 16 records each, x uniform over 2**64 values, a cut in the middle, labels wrong with probability 0.2.  ``np.lexsort`` by
-user and x is the physical limit: a profile over cuts needs the records of each user in order.  Every task runs in a process of its own,
-on data built there, and reports the best of some rounds in processor time (all tasks are single-threaded; other processes may share the
-cores), and the peak memory beyond what the table itself takes.  A learner's time is one whole ``learn`` on a built ``UserData``: estimate
-of the least error, law, and a draw.
+Users with 16 records each, x uniform over 2**64 values, a cut in the middle, labels wrong with probability 0.2.
+``np.lexsort`` by user and x is the physical limit: a profile over cuts needs the records of each user in order.  Every
+task runs in a process of its own, on data built there, and reports the best of some rounds in processor time (all tasks
+are single-threaded; other processes may share the cores), and the peak memory beyond what the table itself takes.  A
+learner's time is one whole ``learn`` on a built ``UserData``: estimate of the least error, law, and a draw.
 
-Hashed points: "x = value" over 2**64 values, 10**6 records, one popular value in ten, from a public set of buckets whose size does not
-depend on the number of values; item level (t = 0) and user level with an estimate.
+Hashed points: "x = value" over 2**64 values, 10**6 records, one popular value in ten, from a public set of buckets
+whose size does not depend on the number of values; item level (t = 0) and user level with an estimate.
 """
 
 from __future__ import annotations
@@ -115,7 +115,17 @@ def main() -> None:
             sort = sort or found["s"]
             aim = f"{AIMS[task]}" if task in AIMS else "-"
             extra = f"{found['peak'] - found['table']:.0f} MiB"
-            rows.append([f"{n:,}", task, f"{found['s']:.2f} s", f"{found['s'] / sort:.2f}", aim, extra, f"{found['peak']:.0f} MiB"])
+            rows.append(
+                [
+                    f"{n:,}",
+                    task,
+                    f"{found['s']:.2f} s",
+                    f"{found['s'] / sort:.2f}",
+                    aim,
+                    extra,
+                    f"{found['peak']:.0f} MiB",
+                ]
+            )
     heads = ["records", "task", f"best of {options.rounds}", "ratio to np.lexsort", "aim", "beyond the table", "peak"]
     Grid("2^64 values, 16 records per user, epsilon 1 per user", heads, rows).show(console, markdown=options.markdown)
 

@@ -2,9 +2,9 @@
 
     python benchmarks/agreement.py [--markdown]
 
-Every row times one call (median of a few repeats in one process, single thread) and divides by the time of one BLAKE2b over
-the bytes of the same input, the least that reading it could cost.  The last column is the target for the call on one core.
-Inputs are generated from fixed seeds; nothing here is private.
+Every row times one call (median of a few repeats in one process, single thread) and divides by the time of one BLAKE2b
+over the bytes of the same input, the least that reading it could cost.  The last column is the target for the call on
+one core. Inputs are generated from fixed seeds; nothing here is private.
 """
 
 from __future__ import annotations
@@ -64,7 +64,12 @@ def races() -> list[Job]:
         ("dyadic race, 10^6 scores", lambda: race_scores(SEED, scores, 1000, rate(60)), scores.tobytes(), "0.3 s"),
         ("flat race, 4096 scores", lambda: race_indexed(SEED, flat, 1000, rate(60)), flat.tobytes(), ""),
         ("2^64 thresholds, 10^5 records", lambda: thresholds.item(x, y, SEED), x.tobytes() + y.tobytes(), "0.5 s"),
-        ("40 stumps of 1001 cuts, 10^4 records", lambda: stumps.item(table, late, SEED), table.tobytes() + late.tobytes(), ""),
+        (
+            "40 stumps of 1001 cuts, 10^4 records",
+            lambda: stumps.item(table, late, SEED),
+            table.tobytes() + late.tobytes(),
+            "",
+        ),
         ("Walsh-Hadamard transform, 2^20", lambda: walsh_hadamard(scores_of_two()), scores_of_two().tobytes(), "1 s"),
     ]
 
@@ -97,8 +102,18 @@ def separators() -> list[Job]:
     one = SQEllipsoid(10, 16, 1, 1 << 20, 1, 50, grid=1000)
     rounded = RoundedSeparator(10, bound=50, grid=200)
     return [
-        (f"ellipsoid step, D = 11, {len(x)} distinct records", lambda: one.item(x, y, SEED), x.tobytes() + y.tobytes(), "1 s"),
-        ("rounded separator, two stages, same records", lambda: rounded.item(x, y, SEED), x.tobytes() + y.tobytes(), ""),
+        (
+            f"ellipsoid step, D = 11, {len(x)} distinct records",
+            lambda: one.item(x, y, SEED),
+            x.tobytes() + y.tobytes(),
+            "1 s",
+        ),
+        (
+            "rounded separator, two stages, same records",
+            lambda: rounded.item(x, y, SEED),
+            x.tobytes() + y.tobytes(),
+            "",
+        ),
     ]
 
 

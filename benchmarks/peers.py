@@ -1,20 +1,24 @@
 """What protecting people costs with this library, with DP-SGD and with diffprivlib, on public tables with real ids.
 
-    python benchmarks/peers.py [--quick | --full] [--markdown] [--tables N] [--out FILE] [--peers .venv-peers/bin/python]
+    python benchmarks/peers.py [--quick | --full] [--markdown] [--tables N] [--out FILE] [--peers
+    .venv-peers/bin/python]
 
-Every column protects whole *users* at the same epsilon.  Data sets are users drawn from a table (seeded; every method sees the same ones);
-the error is over all users of the table, each weighing the same, and the excess is over the best cut of that table.  Ours are expectations
-over the exact law; peers are run.  Two columns flatter the peers: DP-SGD is shown at the best of four settings, diffprivlib as the best of
-its three models and two ways (one record per user; group privacy with four), both chosen *in hindsight* for every table and epsilon (least
-mean excess over the numbers of users), which nobody could do in private.  DP-SGD promises (epsilon, 1e-6), the others (epsilon, 0).
+Every column protects whole *users* at the same epsilon.  Data sets are users drawn from a table (seeded; every method
+sees the same ones); the error is over all users of the table, each weighing the same, and the excess is over the best
+cut of that table.  Ours are expectations over the exact law; peers are run.  Two columns flatter the peers: DP-SGD is
+shown at the best of four settings, diffprivlib as the best of its three models and two ways (one record per user; group
+privacy with four), both chosen *in hindsight* for every table and epsilon (least mean excess over the numbers of
+users), which nobody could do in private.  DP-SGD promises (epsilon, 1e-6), the others (epsilon, 0).
 
-diffprivlib protects rows.  "One record per user" makes a row a user; "group privacy" runs it at epsilon / 4 on at most four rows
-per user.  It runs in an environment of its own (``make bench`` builds ``.venv-peers``) and is left out without it.
+diffprivlib protects rows.  "One record per user" makes a row a user; "group privacy" runs it at epsilon / 4 on at most
+four rows per user.  It runs in an environment of its own (``make bench`` builds ``.venv-peers``) and is left out
+without it.
 
-A full run takes long: with ``--out`` every table is written when it is done, and a later run with the same file goes on from there.
+A full run takes long: with ``--out`` every table is written when it is done, and a later run with the same file goes on
+from there.
 
-"Users needed": the least number on the grid from which on the mean excess error is at most 0.02.  The last two tables have no signal:
-no cut beats a constant, and all a method can do is not to be misled.
+"Users needed": the least number on the grid from which on the mean excess error is at most 0.02.  The last two tables
+have no signal: no cut beats a constant, and all a method can do is not to be misled.
 """
 
 from __future__ import annotations
@@ -90,12 +94,18 @@ def measure(people: Population, draws: int, peers: Path | None) -> Comparison:
 
 def members(found: Comparison, column: str) -> list[str]:
     """The measured methods behind a column."""
-    return [method for method in found.methods if method == column or (column in ("dp-sgd", "diffprivlib") and method.startswith(column))]
+    return [
+        method
+        for method in found.methods
+        if method == column or (column in ("dp-sgd", "diffprivlib") and method.startswith(column))
+    ]
 
 
 def chosen(found: Comparison, column: str, epsilon: str) -> str:
     """The member that does best over all numbers of users at this epsilon: hindsight."""
-    return min(members(found, column), key=lambda method: sum(found.of(method, epsilon, n).excess for n in found.n_users))
+    return min(
+        members(found, column), key=lambda method: sum(found.of(method, epsilon, n).excess for n in found.n_users)
+    )
 
 
 def best_excess(found: Comparison, column: str, epsilon: str, n: int) -> float:
@@ -129,7 +139,8 @@ def users_table(results: dict[str, Comparison]) -> Grid:
     rows = []
     for name, found in results.items():
         cells = [
-            [users_needed(found, column, epsilon) for epsilon in (EPSILONS if column != "erm" else EPSILONS[:1])] for column in columns
+            [users_needed(found, column, epsilon) for epsilon in (EPSILONS if column != "erm" else EPSILONS[:1])]
+            for column in columns
         ]
         most = max(found.n_users)
         rows.append([name, *(" / ".join(f">{most}" if n is None else str(n) for n in cell) for cell in cells)])
@@ -144,9 +155,14 @@ def excess_table(results: dict[str, Comparison], n: int) -> Grid:
         row = [f"{name} ({found.constant_error - found.best_error:.3f})".replace("(0.", "(.").replace("(-0.", "(-.")]
         for column in columns:
             several = EPSILONS if column != "erm" else EPSILONS[:1]
-            row.append(" / ".join(f"{best_excess(found, column, epsilon, n):.3f}".replace("0.", ".") for epsilon in several))
+            row.append(
+                " / ".join(f"{best_excess(found, column, epsilon, n):.3f}".replace("0.", ".") for epsilon in several)
+            )
         rows.append(row)
-    title = f"mean excess error with {n} users, epsilon {' / '.join(EPSILONS)} (in brackets: excess error of the better constant)"
+    title = (
+        f"mean excess error with {n} users, epsilon {' / '.join(EPSILONS)} (in brackets: excess error of the better "
+        "constant)"
+    )
     return Grid(title, ["table", *(COLUMNS[column] for column in columns)], rows)
 
 
@@ -164,7 +180,8 @@ def wins(results: dict[str, Comparison]) -> list[str]:
                     ahead += ours < theirs - 0.002
                     behind += ours > theirs + 0.002
         lines.append(
-            f"default against {COLUMNS[column]}: better by more than .002 in {ahead} cells, worse in {behind} (tables with a signal)"
+            f"default against {COLUMNS[column]}: better by more than .002 in {ahead} cells, worse in {behind} (tables "
+            "with a signal)"
         )
     return lines
 
@@ -173,7 +190,12 @@ def uncertainty(results: dict[str, Comparison]) -> str:
     """The median and the 90 % quantile of the cells' standard errors, by kind of method."""
     shown = []
     for column in ("default", "dp-sgd", "diffprivlib"):
-        spreads = [row.spread for found in results.values() for row in found.rows if row.method in members(found, column) and row.spread]
+        spreads = [
+            row.spread
+            for found in results.values()
+            for row in found.rows
+            if row.method in members(found, column) and row.spread
+        ]
         if spreads:
             shown.append(f"{COLUMNS[column]} {np.median(spreads):.4f} ({np.quantile(spreads, 0.9):.4f})")
     return "standard error of a cell, median (90 % quantile): " + ", ".join(shown)
@@ -186,7 +208,9 @@ def main() -> None:
     size.add_argument("--full", action="store_true", help="40 data sets a cell")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--tables", type=int, default=len(TABLES), help="only the first so many tables")
-    parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"), help="python of the peers' environment")
+    parser.add_argument(
+        "--peers", type=Path, default=Path(".venv-peers/bin/python"), help="python of the peers' environment"
+    )
     parser.add_argument("--out", type=Path, help="all that was measured, as JSON; goes on from there if it exists")
     options = parser.parse_args()
     draws = 2 if options.quick else 40 if options.full else 8
@@ -215,8 +239,13 @@ def main() -> None:
         excess_table(results, n).show(console, markdown=options.markdown)
     for line in [*wins(results), uncertainty(results), *facts]:
         console.print(line)
-    busy = sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
-    console.print(f"{draws} data sets a cell, {time.perf_counter() - start:.0f} s, of which one core was busy for {busy:.0f} s")
+    busy = sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+    console.print(
+        f"{draws} data sets a cell, {time.perf_counter() - start:.0f} s, of which one core was busy for {busy:.0f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -2,16 +2,17 @@
 
     python benchmarks/protocols.py [--markdown] [--plots docs/img]
 
-*Users.*  1024 items, everyone names the common item with probability 0.9 and otherwise one and the same rival (the worst case); a run
-fails if the common item is not released.  ``certified`` is the library's bound for a failure of 1/30; ``failure`` is measured at that
-number; ``enough`` is the least number on a grid of 3 % whose failure is at most 1/30 there and at the next two.  Central failures are
-expectations over the exact law; local and shuffled ones are drawn (the mechanism's own coins from the system), with the number of
-runs in the table's title.
+*Users.*  1024 items, everyone names the common item with probability 0.9 and otherwise one and the same rival (the
+worst case); a run fails if the common item is not released.  ``certified`` is the library's bound for a failure of
+1/30; ``failure`` is measured at that number; ``enough`` is the least number on a grid of 3 % whose failure is at most
+1/30 there and at the next two.  Central failures are expectations over the exact law; local and shuffled ones are drawn
+(the mechanism's own coins from the system), with the number of runs in the table's title.
 
-*Agreement.*  Cut-offs over 2^16 values, uniform values, right labels, gamma 60 and 20: the share of the most voted item, and of
-the two most voted, over 24 users and 48 seeds.
+*Agreement.*  Cut-offs over 2^16 values, uniform values, right labels, gamma 60 and 20: the share of the most voted
+item, and of the two most voted, over 24 users and 48 seeds.
 
-*Against scoring.*  The same data in one place: mean error of regret selection (which scores every rule) and of central agreement.
+*Against scoring.*  The same data in one place: mean error of regret selection (which scores every rule) and of central
+agreement.
 
 *Runs.*  2000 clients through the real messages, with drop-outs, repeats and liars.
 """
@@ -138,7 +139,12 @@ def users() -> tuple[Grid, list[tuple[str, int, int]]]:
         few = users_plurality(1 / pure.q, ITEMS, beta=BETA, clear=CLEAR).n_users
         jobs.append(("central, pure", f"ε, {relation}", int(few or 0), central(pure)))
         jobs.append(
-            ("central", f"(ε, δ), {relation}", int(users_histogram(histogram.K, beta=BETA, named=2).n_users or 0), central(histogram))
+            (
+                "central",
+                f"(ε, δ), {relation}",
+                int(users_histogram(histogram.K, beta=BETA, named=2).n_users or 0),
+                central(histogram),
+            )
         )
     mixed = users_shuffle(noise.r, noise.p, ITEMS + 1, beta=BETA, clear=CLEAR).n_users
     jobs.append(("shuffle", "(ε, δ), replace", int(mixed or 0), shuffled))
@@ -178,7 +184,11 @@ def shown(curves: dict[int, list[tuple[float, float]]]) -> Grid:
     for gamma, curve in curves.items():
         rows.append([f"gamma {gamma}: most voted item", *(f"{one:.2f}" for one, _ in curve)])
         rows.append([f"gamma {gamma}: two most voted", *(f"{two:.2f}" for _, two in curve)])
-    return Grid("Share of the votes, cut-offs over 2^16 values, 24 users, 48 seeds", ["records per user", *map(str, RECORDS)], rows)
+    return Grid(
+        "Share of the votes, cut-offs over 2^16 values, 24 users, 48 seeds",
+        ["records per user", *map(str, RECORDS)],
+        rows,
+    )
 
 
 # Against scoring every rule in one place
@@ -202,13 +212,19 @@ def scoring(people: tuple[int, ...] = (3, 6, 12, 25, 50, 100), m: int = 200, dra
             errors = []
             for _ in range(draws):
                 x = random.integers(0, 1 << 16, n * m)
-                data = UserData.from_arrays(x[:, None], (x >= cut).astype(int), np.repeat(np.arange(n), m), features=domain)
+                data = UserData.from_arrays(
+                    x[:, None], (x >= cut).astype(int), np.repeat(np.arange(n), m), features=domain
+                )
                 rule = make().learn(data).hypothesis
                 grid = np.arange(0, 1 << 16, 16)
                 errors.append(np.mean(rule.predict(grid[:, None]) != (grid >= cut)))
             row.append(f"{np.mean(errors):.3f}")
         rows.append([name, *row])
-    return Grid(f"Mean error, cut-offs over 2^16 values, {m} records per user, {draws} draws", ["people", *map(str, people)], rows)
+    return Grid(
+        f"Mean error, cut-offs over 2^16 values, {m} records per user, {draws} draws",
+        ["people", *map(str, people)],
+        rows,
+    )
 
 
 # Whole runs
@@ -222,14 +238,21 @@ def runs(clients: int = 2000, m: int = 300) -> Grid:
     rows = []
     for name, made in (
         ("local", LocalProtocol("threshold", features, Fraction(1), **given)),
-        ("shuffle", ShuffleProtocol("threshold", features, Fraction(1), delta=Fraction(DELTA), n_min=1500, n_max=3000, **given)),
+        (
+            "shuffle",
+            ShuffleProtocol("threshold", features, Fraction(1), delta=Fraction(DELTA), n_min=1500, n_max=3000, **given),
+        ),
     ):
         client, run, begin = made.client(), made.manifest.run, time.perf_counter()
         sent: list[tuple[int, list[bytes]]] = []
         for i in range(clients):
             age = random.integers(0, 100, (m, 1))
             if i % 100 < 5:
-                lie = pack_report(run, 0, i % 128, 1 - (i % 128 & RIVAL).bit_count() % 2) if name == "local" else pack_shuffled(run, RIVAL)
+                lie = (
+                    pack_report(run, 0, i % 128, 1 - (i % 128 & RIVAL).bit_count() % 2)
+                    if name == "local"
+                    else pack_shuffled(run, RIVAL)
+                )
                 sent.append((i, [lie]))
             elif i % 100 >= 12:
                 message = client.send(client.item_of_codes(age, (age[:, 0] >= 41).astype(np.int64)))
@@ -247,7 +270,9 @@ def runs(clients: int = 2000, m: int = 300) -> Grid:
         size = sum(len(message) for _, messages in sent for message in messages) / len(sent)
         rows.append([name, str(analysis.released.outcome), f"{wrong:.2f}", f"{size:.0f}", f"{1000 * spent:.1f}"])
     return Grid(
-        f"Whole runs, {clients} clients, {m} records each", ["model", "outcome", "error", "bytes per client", "ms per client"], rows
+        f"Whole runs, {clients} clients, {m} records each",
+        ["model", "outcome", "error", "bytes per client", "ms per client"],
+        rows,
     )
 
 
@@ -263,10 +288,16 @@ def plot(path: Path, curves: dict[int, list[tuple[float, float]]], bars: list[tu
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
     for (gamma, curve), colour in zip(curves.items(), ("#1b6ca8", "#c25b1b")):
         left.plot(RECORDS, [one for one, _ in curve], "o-", color=colour, label=f"γ = {gamma}: most voted item")
-        left.plot(RECORDS, [two for _, two in curve], "o--", color=colour, alpha=0.5, label=f"γ = {gamma}: two most voted")
+        left.plot(
+            RECORDS, [two for _, two in curve], "o--", color=colour, alpha=0.5, label=f"γ = {gamma}: two most voted"
+        )
     left.axhline(0.9, color="grey", linewidth=0.8)
     left.set(
-        xscale="log", xlabel="records per person", ylabel="share of the votes", ylim=(0, 1.02), title="People with more records agree more"
+        xscale="log",
+        xlabel="records per person",
+        ylabel="share of the votes",
+        ylim=(0, 1.02),
+        title="People with more records agree more",
     )
     left.legend(fontsize=8, frameon=False)
     places = np.arange(len(bars))
@@ -294,7 +325,9 @@ def main() -> None:
     curves = {gamma: agreement(gamma) for gamma in (60, 20)}
     shown(curves).show(console, markdown=options.markdown)
     certified = records_representation((1 << 16) + 1, alpha="1/5", beta=BETA)
-    sys.stdout.write(f"\ncertified records per user at alpha 0.2, beta 0.1: {certified[1]:.2g} (gamma {certified[0]:.0f})\n")
+    sys.stdout.write(
+        f"\ncertified records per user at alpha 0.2, beta 0.1: {certified[1]:.2g} (gamma {certified[0]:.0f})\n"
+    )
     scoring().show(console, markdown=options.markdown)
     runs().show(console, markdown=options.markdown)
     if options.plots is not None:

@@ -2,11 +2,12 @@
 
     python benchmarks/reduction.py [--runs 200] [--sizes 10000 30000 100000] [--markdown]
 
-x uniform over [0, 1] in 2**32 steps, the label is "x >= 0.4" and wrong with probability 0.2, one record per user, epsilon 1.  Inside runs
-the selection of cuts for clean labels at the planned epsilon; the constants are those of ``AgnosticReduction.for_target``.  Data are
-seeded, the learner draws from the system: means are shown with their Monte-Carlo standard error.  The excess of a cut at distance d
-from 0.4 is ``0.6 d``.  ``bound`` is the certificate at failure 0.05; the share of runs below it must be at least 0.95.  ``noise`` is the
-relabelling noise ``L/(b w) + 2 L/(a t)``.  Direct selection is the exponential law over the same 2**32 cuts at epsilon 1.
+x uniform over [0, 1] in 2**32 steps, the label is "x >= 0.4" and wrong with probability 0.2, one record per user,
+epsilon 1.  Inside runs the selection of cuts for clean labels at the planned epsilon; the constants are those of
+``AgnosticReduction.for_target``.  Data are seeded, the learner draws from the system: means are shown with their
+Monte-Carlo standard error.  The excess of a cut at distance d from 0.4 is ``0.6 d``.  ``bound`` is the certificate at
+failure 0.05; the share of runs below it must be at least 0.95.  ``noise`` is the relabelling noise ``L/(b w) + 2 L/(a
+t)``.  Direct selection is the exponential law over the same 2**32 cuts at epsilon 1.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ def row(n: int, neighbours: str, runs: int) -> list[str]:
     shape = {"alpha": "0.5", "beta": BETA, "epsilon": 1, "log_growth": log_growth, "neighbours": neighbours}
     bound = certify_reduction(n_users=n, inner_error=error, **shape)  # type: ignore[arg-type]
     inner = RealizableSelection(CUTS, epsilon=bound["eps_A"], neighbours=neighbours)  # type: ignore[arg-type]
-    learner = AgnosticReduction.for_target(inner, epsilon=1, public_n_users=n, neighbours=neighbours, users="one", beta=BETA)
+    learner = AgnosticReduction.for_target(
+        inner, epsilon=1, public_n_users=n, neighbours=neighbours, users="one", beta=BETA
+    )
     direct = RealizableSelection(CUTS, epsilon=1, neighbours=neighbours)  # type: ignore[arg-type]
     found, plain = [], []
     for run in track(range(runs), description=f"{n} users, {neighbours}", transient=True):
@@ -84,9 +87,22 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 30_000, 100_000])
     parser.add_argument("--markdown", action="store_true")
     arguments = parser.parse_args()
-    heads = ["users", "neighbours", "inner epsilon", "T", "noise", "bound", "below bound", "mean excess", "largest", "direct, mean"]
+    heads = [
+        "users",
+        "neighbours",
+        "inner epsilon",
+        "T",
+        "noise",
+        "bound",
+        "below bound",
+        "mean excess",
+        "largest",
+        "direct, mean",
+    ]
     rows = [row(n, neighbours, arguments.runs) for n in arguments.sizes for neighbours in ("add-remove", "replace")]
-    Grid("Cuts of [0, 1], labels wrong 1 time in 5, epsilon 1", heads, rows).show(Console(width=180), markdown=arguments.markdown)
+    Grid("Cuts of [0, 1], labels wrong 1 time in 5, epsilon 1", heads, rows).show(
+        Console(width=180), markdown=arguments.markdown
+    )
 
 
 if __name__ == "__main__":

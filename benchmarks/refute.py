@@ -2,12 +2,12 @@
 
     python benchmarks/refute.py [--quick] [--records 1 5 16 64] [--markdown] [--others] [--steps 6]
 
-``--others``: plans for points, stumps, trees, distributions, medians and agreement, and the rarer methods for rules, instead of those for
-cut-offs; rows that are not tried are named with the reason.
+``--others``: plans for points, stumps, trees, distributions, medians and agreement, and the rarer methods for rules,
+instead of those for cut-offs; rows that are not tried are named with the reason.
 
-Each line is one certificate, with the worst failure probability that a climb from eight hard laws found with the certified number of users
-and with 1.02, 1.1, 1.5 and 4 times as many (``privpac.audit.refute``).  The last lines are the numbers that plans gave for the regret
-learner before its clip's steps were looked at: they must be refuted.
+Each line is one certificate, with the worst failure probability that a climb from eight hard laws found with the
+certified number of users and with 1.02, 1.1, 1.5 and 4 times as many (``privpac.audit.refute``).  The last lines are
+the numbers that plans gave for the regret learner before its clip's steps were looked at: they must be refuted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def question(top: int, epsilon: str, alpha: str, neighbours: str, noise: str) ->
 
 def claims(quick: bool, records: list[int]) -> Iterator[tuple[str, Claim]]:
     people = (
-        ((1440, "1", "add-remove"),) if quick else ((1440, "1/2", "add-remove"), (1440, "2", "replace"), ((1 << 20) - 1, "1", "add-remove"))
+        ((1440, "1", "add-remove"),)
+        if quick
+        else ((1440, "1/2", "add-remove"), (1440, "2", "replace"), ((1 << 20) - 1, "1", "add-remove"))
     )
     grid = product(people, ("0.05",), ("0.1",) if quick else ("0.1", "0.3"), (5,) if quick else records)
     for (top, epsilon, neighbours), alpha, noise, m in grid:
@@ -76,13 +78,21 @@ def other_questions(quick: bool) -> Iterator[tuple[str, Any, int]]:
         common: dict[str, Any] = {"epsilon": 1, "neighbours": relation}
         rule = ("1", "0.1", "0.05", relation, None)
         yield f"100 points, ε 1, α 0.1, {relation}", rule_target(Points(Integers(0, 99)), *rule), 4
-        yield f"404 stumps, ε 1, α 0.1, {relation}", rule_target(Stumps({"a": Integers(0, 99), "b": Integers(0, 99)}), *rule), 4
+        yield (
+            f"404 stumps, ε 1, α 0.1, {relation}",
+            rule_target(Stumps({"a": Integers(0, 99), "b": Integers(0, 99)}), *rule),
+            4,
+        )
         every = rule_target(Thresholds(Integers(0, 63)), 4, "0.2", "0.1", relation, None, every_method=True)
         yield f"65 cuts, ε 4, α 0.2, β 0.1, {relation}", every, 16
         shapes = {"path of 256": PathTree(Integers(0, 255), "x", "above"), "star of 64": StarTree(Integers(0, 63), "x")}
         for name, made in (shapes | {"open vocabulary of height 8, δ 1e-6": PrefixTree(8)}).items():
             delta = "1e-6" if "open" in name else 0
-            yield f"{name}, α 0.1, {relation}", tree_target(made, alpha="0.1", beta="0.05", delta=delta, simple=True, **common), 4
+            yield (
+                f"{name}, α 0.1, {relation}",
+                tree_target(made, alpha="0.1", beta="0.05", delta=delta, simple=True, **common),
+                4,
+            )
         yield f"3 values, ε 1, α 0.1, {relation}", family_target("discrete", k=3, **common), 4
         yield f"10 bins, ε 1, α 0.1, {relation}", family_target("histogram", k=10, **common), 4
         yield f"2 columns of 2 values, {relation}", family_target("product", k=2, d=2, **common), 4
@@ -90,7 +100,11 @@ def other_questions(quick: bool) -> Iterator[tuple[str, Any, int]]:
         yield f"normal, radius 10, ε 1, α 0.1, {relation}", family_target("gaussian", radius=10, **common), 4
         yield f"median of 16 bits, {relation}", family_target("median", bits=16, **common), 1
         for delta in (0, "1e-6"):
-            yield f"256 items, δ {delta}, {relation}", agreement_target(Task("threshold", (255,)), delta=delta, **common), 1000
+            yield (
+                f"256 items, δ {delta}, {relation}",
+                agreement_target(Task("threshold", (255,)), delta=delta, **common),
+                1000,
+            )
     for model in ("local", "shuffle"):
         asked: dict[str, Any] = {"model": model, "epsilon": 1, "delta": "1e-6"}
         yield f"256 items, ε 1, {model}", agreement_target(Task("threshold", (255,)), **asked), 1000
@@ -108,7 +122,9 @@ def main() -> int:
     parser.add_argument("--markdown", action="store_true", help="a table for the documentation")
     parser.add_argument("--records", type=int, nargs="+", default=[1, 5, 16, 64], help="records per user")
     parser.add_argument("--others", action="store_true", help="all plans but those for cut-offs")
-    parser.add_argument("--steps", type=int, default=6, help="laws tried beyond the first ones, for each number of users")
+    parser.add_argument(
+        "--steps", type=int, default=6, help="laws tried beyond the first ones, for each number of users"
+    )
     given = parser.parse_args()
     left: list[tuple[str, str, str]] = []
     asked = others(given.quick, left) if given.others else claims(given.quick, given.records)

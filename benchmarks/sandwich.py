@@ -1,18 +1,19 @@
-"""Certified numbers of users next to measured ones and to lower bounds: lower <= measured <= certified, for rules selected by score.
+"""Certified numbers of users next to measured ones and to lower bounds: lower <= measured <= certified, for rules
+selected by score.
 
     python benchmarks/sandwich.py [--quick] [--markdown] [--part cuts|replace|classes]
 
-Small domains, a stated law of x, one best rule, every label wrong with the same probability.  For each cell of (class, epsilon, alpha,
-records per user, neighbours) and each planned method the *measured* number is the least n, found by doubling and bisection on nested
-seeded data sets, at which the probability of an excess error above alpha, averaged over the data sets, is at most beta.  The probability
-is that of the law of the output, in double precision; the mechanism is never sampled.  Every method runs with the parameters that
-its certificate chose (a clip, a truncation, an accuracy of the estimate).  Harder laws: ``sandwich_hard.py``; other
-families of methods: ``sandwich_more.py``.
+Small domains, a stated law of x, one best rule, every label wrong with the same probability.  For each cell of (class,
+epsilon, alpha, records per user, neighbours) and each planned method the *measured* number is the least n, found by
+doubling and bisection on nested seeded data sets, at which the probability of an excess error above alpha, averaged
+over the data sets, is at most beta.  The probability is that of the law of the output, in double precision; the
+mechanism is never sampled.  Every method runs with the parameters that its certificate chose (a clip, a truncation, an
+accuracy of the estimate).  Harder laws: ``sandwich_hard.py``; other families of methods: ``sandwich_more.py``.
 
-Certified numbers and lower bounds speak of the worst law their assumption allows, measured numbers of the one above.  So a measured
-number above the certified one, or a failure above beta at the certified number, would refute a certificate, and a lower bound above a
-certified number would refute one of the two.  A measured number below the lower bound would refute nothing: this law is easier than
-the worst.
+Certified numbers and lower bounds speak of the worst law their assumption allows, measured numbers of the one above.
+So a measured number above the certified one, or a failure above beta at the certified number, would refute a
+certificate, and a lower bound above a certified number would refute one of the two.  A measured number below the lower
+bound would refute nothing: this law is easier than the worst.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ NARROW = (REALIZABLE, "regret selection, bounded noise")
 
 @dataclass(frozen=True)
 class Rules:
-    """A class of rules over columns ``0..size-1``, and what the best rule says; ``extra`` of the mass of x lies where it says 1."""
+    """A class of rules over columns ``0..size-1``, and what the best rule says; ``extra`` of the mass of x lies where
+    it says 1."""
 
     rule: str
     sizes: tuple[int, ...]
@@ -118,8 +120,12 @@ class World:
         features = {f"x{i}": Integers(0, size - 1) for i, size in enumerate(rules.sizes)}
         for i in range(self.datasets):
             # A stream for the points and one for the flips, so that both are nested in n.
-            points, flips = (np.random.default_rng([len(edges), int(100 * self.noise), self.records, i, k]) for k in (0, 1))
-            x = rules.points[np.minimum(np.searchsorted(edges, points.random(n * self.records), side="right"), len(edges) - 1)]
+            points, flips = (
+                np.random.default_rng([len(edges), int(100 * self.noise), self.records, i, k]) for k in (0, 1)
+            )
+            x = rules.points[
+                np.minimum(np.searchsorted(edges, points.random(n * self.records), side="right"), len(edges) - 1)
+            ]
             y = rules.truth(x) ^ (flips.random(len(x)) < float(self.noise))
             yield UserData.from_arrays(x, y, np.repeat(np.arange(n), self.records), features=features)
 
@@ -145,7 +151,10 @@ def scored(method: str, certificate: Certificate, cell: Cell, data: UserData, n_
         learner = agnostic_learner(certificate, cell)
         bound = learner.bind(data)
         tolerances = _tolerances(learner, bound, certificate["records_per_user"])
-        return [(chance, profile_of(bound, Exceeds(t)), learner.rate(learner.epsilon_rest, 1)) for t, chance in tolerances.items()]
+        return [
+            (chance, profile_of(bound, Exceeds(t)), learner.rate(learner.epsilon_rest, 1))
+            for t, chance in tolerances.items()
+        ]
     statistic = "mean" if method == "per-user mean" else "regret"
     regret = RegretSelection(concept, epsilon, relation, public_n_users=n_users, statistic=statistic)
     bound = regret.bind(data)
@@ -155,7 +164,9 @@ def scored(method: str, certificate: Certificate, cell: Cell, data: UserData, n_
 def failure(method: str, certificate: Certificate, cell: Cell, world: World, data: UserData) -> float:
     """Probability, over the law of the output, of an excess error above alpha."""
     found = scored(method, certificate, cell, data, data.n_users)
-    return sum(chance * risk(profile, float(rate), world.excess, float(cell.alpha))[0] for chance, profile, rate in found)
+    return sum(
+        chance * risk(profile, float(rate), world.excess, float(cell.alpha))[0] for chance, profile, rate in found
+    )
 
 
 def agnostic_learner(certificate: Certificate, cell: Cell) -> UserAgnosticLearner:
@@ -202,11 +213,15 @@ class Cell:
 
     @cached_property
     def planned(self) -> dict[str, Certificate]:
-        """The rows of ``plan_users``, with the parameters they chose, and selection at item level where everybody has one record."""
+        """The rows of ``plan_users``, with the parameters they chose, and selection at item level where everybody has
+        one record."""
         target = Target(self.rules.concept, Fraction(self.epsilon), self.alpha, BETA, self.neighbours, max(NOISE))
         rows = {method: certify(self.records) for method, certify, _, _ in target.methods(None)}
         if self.records == 1:
-            sizes: dict[str, Any] = {"log_size": self.rules.concept.log_size, "dimension": self.rules.concept.vc_dimension}
+            sizes: dict[str, Any] = {
+                "log_size": self.rules.concept.log_size,
+                "dimension": self.rules.concept.vc_dimension,
+            }
             asked = {"alpha": self.alpha, "beta": BETA, "epsilon": self.epsilon, "neighbours": self.neighbours}
             rows[ITEM] = plan_item_proper(**sizes, **asked)
         return rows
@@ -216,13 +231,15 @@ class Cell:
         return {method: bound for method, bound in self.planned.items() if bound.kind == "upper" and bound.certified}
 
     def lower(self, method: str) -> int:
-        """No learner of this kind keeps the promise with fewer users, on the worst law that the method's assumption allows."""
+        """No learner of this kind keeps the promise with fewer users, on the worst law that the method's assumption
+        allows."""
         return self.planned[f"any private {'realizable' if method in NARROW else 'agnostic'} learner"].n_users or 0
 
 
 @dataclass(frozen=True)
 class Line:
-    """One method in one cell: a measured number for each noise rate, and the largest failure at the certified number."""
+    """One method in one cell: a measured number for each noise rate, and the largest failure at the certified
+    number."""
 
     cell: Cell
     method: str
@@ -233,7 +250,8 @@ class Line:
 
     @property
     def inside(self) -> bool:
-        """Whether the certificate held: enough users at its number, on every law tried, and no fewer than any learner needs."""
+        """Whether the certificate held: enough users at its number, on every law tried, and no fewer than any learner
+        needs."""
         enough = self.at_certified <= BETA and all(n is not None and n <= self.certified for n in self.measured)
         return enough and self.lower <= self.certified
 
@@ -285,12 +303,16 @@ def cells(part: str, *, quick: bool) -> list[Cell]:
     some = Fraction(1, 10)
     if part == "cuts":
         grid = itertools.product(
-            (1,) if quick else (1, 4), (some,) if quick else (Fraction(1, 20), some), (1, 16) if quick else (1, 4, 16, 64)
+            (1,) if quick else (1, 4),
+            (some,) if quick else (Fraction(1, 20), some),
+            (1, 16) if quick else (1, 4, 16, 64),
         )
         return [Cell(CUTS, *asked) for asked in grid]
     if part == "replace":
         return [
-            Cell(CUTS, epsilon, some, m, CHANGE) for epsilon in ((1,) if quick else (1, 4)) for m in ((16,) if quick else (1, 4, 16, 64))
+            Cell(CUTS, epsilon, some, m, CHANGE)
+            for epsilon in ((1,) if quick else (1, 4))
+            for m in ((16,) if quick else (1, 4, 16, 64))
         ]
     return [Cell(rules, 1, some, m) for rules in CLASSES for m in ((16,) if quick else (1, 4, 16))]
 
@@ -303,9 +325,21 @@ def grid(part: str, lines: list[Line], datasets: int) -> Grid:
         cell = line.cell
         shown = [cell.rules.rule] if part == "classes" else [f"{cell.epsilon}", f"{float(cell.alpha):g}"]
         rows.setdefault((*shown, line.method), {})[cell.records] = line
-    title = f"β = {float(BETA):g}; lower · measured · certified; noise 0 where realizable, else 0.1 / 0.3; {datasets} data sets"
-    title += ", ε = 1, α = 0.1" if part == "classes" else f", {CUTS.concept.size} cuts" + (", replace" if part == "replace" else "")
-    heads = [*(["class"] if part == "classes" else ["ε", "α"]), "method", *(f"m = {m}" for m in records), "failure at certified"]
+    title = (
+        f"β = {float(BETA):g}; lower · measured · certified; noise 0 where realizable, else 0.1 / 0.3; {datasets} data "
+        "sets"
+    )
+    title += (
+        ", ε = 1, α = 0.1"
+        if part == "classes"
+        else f", {CUTS.concept.size} cuts" + (", replace" if part == "replace" else "")
+    )
+    heads = [
+        *(["class"] if part == "classes" else ["ε", "α"]),
+        "method",
+        *(f"m = {m}" for m in records),
+        "failure at certified",
+    ]
     body = []
     for key, found in rows.items():
         worst = max(line.at_certified for line in found.values())
@@ -317,21 +351,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="3 data sets a cell, a few cells of every part")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    parser.add_argument("--part", choices=("cuts", "replace", "classes"), action="append", help="only this part; repeat")
+    parser.add_argument(
+        "--part", choices=("cuts", "replace", "classes"), action="append", help="only this part; repeat"
+    )
     options = parser.parse_args()
     start, console, datasets = time.perf_counter(), Console(width=180), 3 if options.quick else 10
     lines: list[Line] = []
     for part in options.part or ("cuts", "replace", "classes"):
-        own = [measure(cell, method, datasets) for cell in cells(part, quick=options.quick) for method in cell.certificates]
+        own = [
+            measure(cell, method, datasets) for cell in cells(part, quick=options.quick) for method in cell.certificates
+        ]
         grid(part, own, datasets).show(console, markdown=options.markdown)
         lines += own
     kept, above = sum(line.inside for line in lines), sum(line.above_lower for line in lines)
-    console.print(f"lower <= certified, measured <= certified and failure <= beta at the certified number: {kept} of {len(lines)} lines")
+    console.print(
+        f"lower <= certified, measured <= certified and failure <= beta at the certified number: {kept} of "
+        f"{len(lines)} lines"
+    )
     console.print(f"measured >= lower bound: {above} of {len(lines)} lines")
     for method in dict.fromkeys(line.method for line in lines):
         factors = [factor for line in lines if line.method == method for factor in line.factors]
         middle = float(np.exp(np.mean(np.log(factors))))
-        console.print(f"{method}: certified / measured {min(factors):.1f} to {max(factors):.1f}, geometric mean {middle:.1f}")
+        console.print(
+            f"{method}: certified / measured {min(factors):.1f} to {max(factors):.1f}, geometric mean {middle:.1f}"
+        )
     console.print(f"{time.perf_counter() - start:.0f} s")
 
 

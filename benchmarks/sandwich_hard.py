@@ -1,16 +1,18 @@
-"""The same three numbers on laws that are as hard as the lower bounds say: lower <= measured <= certified, computed and not sampled.
+"""The same three numbers on laws that are as hard as the lower bounds say: lower <= measured <= certified, computed and
+not sampled.
 
     python benchmarks/sandwich_hard.py [--quick] [--markdown]
 
-*Coin*: every x is the same point, and one of its two labels is likelier by a little more than alpha; the failure is the larger of the two
-cases, since no learner knows which it is.  Nobody holds more than a number of ones, so the law of the data is that of a sum over users:
-it is convolved exactly (fast Fourier transform, absolute error below 1e-10), and the law of the output is taken at every sum.
+*Coin*: every x is the same point, and one of its two labels is likelier by a little more than alpha; the failure is the
+larger of the two cases, since no learner knows which it is.  Nobody holds more than a number of ones, so the law of the
+data is that of a sum over users: it is convolved exactly (fast Fourier transform, absolute error below 1e-10), and the
+law of the output is taken at every sum.
 
-*Rare*: clean labels, all mass on two points, and just above alpha of it on the one that tells the best rule from many others.  4000 seeded
-data sets, the law of the output on each; a standard error is at most .005.
+*Rare*: clean labels, all mass on two points, and just above alpha of it on the one that tells the best rule from many
+others.  4000 seeded data sets, the law of the output on each; a standard error is at most .005.
 
-What a user contributes is read off the learners themselves, from data sets of one user.  Estimates of the least error depend on all
-users at once: user agnostic selection is measured where its certificate uses none.
+What a user contributes is read off the learners themselves, from data sets of one user.  Estimates of the least error
+depend on all users at once: user agnostic selection is measured where its certificate uses none.
 """
 
 from __future__ import annotations
@@ -85,13 +87,15 @@ class Coin:
             ((_, profile, exact),) = scored(self.method, self.cell.certificates[self.method], self.cell, data, n)
             scores, rate = dense(profile), float(exact)
             yes, no = int(scores[first]), int(scores[other])
-            # A pairwise score is a maximum, with 0 where another rule says the same: a lone rule shows the comparison itself.
+            # A pairwise score is a maximum, with 0 where another rule says the same: a lone rule shows the comparison
+            # itself.
             lone = self.method == PAIRWISE and any(self.lone)
             found.append((-yes if self.lone[0] else no) if lone else no - yes)
         return np.array(found), rate
 
     def lead(self, total: Ints) -> Ints:
-        """The score of a rule that says 0 less that of one that says 1, when all users together prefer 1 by ``total``."""
+        """The score of a rule that says 0 less that of one that says 1, when all users together prefer 1 by
+        ``total``."""
         if self.method != PAIRWISE:
             return total
         yes, no = (sign * total if lone else np.maximum(0, sign * total) for sign, lone in zip((-1, 1), self.lone))
@@ -195,24 +199,36 @@ def main() -> None:
     rows: dict[tuple[str, ...], dict[int, Line]] = {}
     for line in lines:
         cell = line.cell
-        rows.setdefault((cell.rules.rule, f"{cell.epsilon}", str(cell.neighbours), line.method), {})[cell.records] = line
+        rows.setdefault((cell.rules.rule, f"{cell.epsilon}", str(cell.neighbours), line.method), {})[cell.records] = (
+            line
+        )
     heads = ["class", "ε", "neighbours", "method", *(f"m = {m}" for m in records), "failure at certified"]
     body = []
     for key, found in rows.items():
         worst = max(line.at_certified for line in found.values())
-        body.append([*key, *(str(found[m]) if m in found else "-" for m in records), f"{worst:.0e}" if worst > 1e-10 else "< 1e-10"])
+        body.append(
+            [
+                *key,
+                *(str(found[m]) if m in found else "-" for m in records),
+                f"{worst:.0e}" if worst > 1e-10 else "< 1e-10",
+            ]
+        )
     title = (
-        "β = 0.1, α = 0.1; lower · measured · certified on the hard law (rare point where labels are clean or noise is bounded, else coin)"
+        "β = 0.1, α = 0.1; lower · measured · certified on the hard law (rare point where labels are clean or noise is "
+        "bounded, else coin)"
     )
     Grid(title, heads, body).show(console, markdown=options.markdown)
     console.print(
-        f"lower <= certified, measured <= certified, failure <= beta there: {sum(line.inside for line in lines)} of {len(lines)} lines"
+        f"lower <= certified, measured <= certified, failure <= beta there: {sum(line.inside for line in lines)} of "
+        f"{len(lines)} lines"
     )
     console.print(f"measured >= lower bound: {sum(line.above_lower for line in lines)} of {len(lines)} lines")
     for method in dict.fromkeys(line.method for line in lines):
         factors = [factor for line in lines if line.method == method for factor in line.factors]
         middle = math.exp(sum(map(math.log, factors)) / len(factors))
-        console.print(f"{method}: certified / measured {min(factors):.1f} to {max(factors):.1f}, geometric mean {middle:.1f}")
+        console.print(
+            f"{method}: certified / measured {min(factors):.1f} to {max(factors):.1f}, geometric mean {middle:.1f}"
+        )
     console.print(f"{time.perf_counter() - start:.0f} s")
 
 

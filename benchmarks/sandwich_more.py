@@ -2,18 +2,21 @@
 
     python benchmarks/sandwich_more.py [--quick] [--markdown] [--family trees|votes|local|laws|points|search]
 
-* **trees**: ``TreeLearner`` on a path of 256 nodes and a star of 64 values.  Clean labels; just above alpha of the mass lies on the point
-  that tells the right node from the others, so a data set is the number of users who saw it: the mean over it is a sum, not a sample.
-* **votes**, **local**: the plurality at the end of learning by agreement, central (with and without delta), shuffled, and by local reports.
-  Users name one item of 256 with probability 0.9 each, all the others name one other item.  Certificates give it a third of beta.  Sums
-  over laws; for local reports, runs of the protocol.
-* **laws**: ``HypothesisSelector`` among two laws and ``CoverLearner`` on two and four categories, total variation alpha; the law of the
-  output on seeded data sets, from the laws of the lower bound.
-* **points**: ``InteriorPoint``, half of the values on each of two neighbouring points; the law of the output, or runs where it is too long.
-* **search**: ``ThresholdSearch`` on 33 cuts with noisy labels as in ``sandwich.py``; runs, each on a data set of its own.
+* **trees**: ``TreeLearner`` on a path of 256 nodes and a star of 64 values.  Clean labels; just above alpha of the mass
+  lies on the point that tells the right node from the others, so a data set is the number of users who saw it: the mean
+  over it is a sum, not a sample.
+* **votes**, **local**: the plurality at the end of learning by agreement, central (with and without delta), shuffled,
+  and by local reports. Users name one item of 256 with probability 0.9 each, all the others name one other item.
+  Certificates give it a third of beta.  Sums over laws; for local reports, runs of the protocol.
+* **laws**: ``HypothesisSelector`` among two laws and ``CoverLearner`` on two and four categories, total variation
+  alpha; the law of the output on seeded data sets, from the laws of the lower bound.
+* **points**: ``InteriorPoint``, half of the values on each of two neighbouring points; the law of the output, or runs
+  where it is too long.
+* **search**: ``ThresholdSearch`` on 33 cuts with noisy labels as in ``sandwich.py``; runs, each on a data set of its
+  own.
 
-Beta = 0.1, alpha = 0.1 unless said.  *Failure at certified* is exact but for the data sets that were drawn; where runs are counted, it is
-an upper bound (Clopper and Pearson, 99.9 %).  Reading: see ``sandwich.py``.
+Beta = 0.1, alpha = 0.1 unless said.  *Failure at certified* is exact but for the data sets that were drawn; where runs
+are counted, it is an upper bound (Clopper and Pearson, 99.9 %).  Reading: see ``sandwich.py``.
 """
 
 from __future__ import annotations
@@ -103,7 +106,9 @@ class Row:
         return self.measured is None or self.measured >= self.lower
 
 
-def row(family: str, method: str, setting: str, lower: Any, certified: int, fails: Callable[[int], float], **more: Any) -> Row:
+def row(
+    family: str, method: str, setting: str, lower: Any, certified: int, fails: Callable[[int], float], **more: Any
+) -> Row:
     """The least sufficient number by doubling and bisection, unless the certified one is not enough."""
     limit, last = more.get("limit", BETA), fails(certified)
     found = least(lambda n: fails(n) <= limit, certified) if last <= limit else None
@@ -133,7 +138,8 @@ def tree_missed(learner: TreeLearner, points: Any, m: int, target: Any) -> Calla
         people = UserData.from_arrays(records[:, :1], records[:, 1], np.repeat(np.arange(n), m), features={"x": domain})
         return 1 - float(learner.law(people).prob(target))
 
-    # Users without a telling record name the root, whose score is min(n - hi, K - k): beyond n = hi + K more of them change nothing.
+    # Users without a telling record name the root, whose score is min(n - hi, K - k): beyond n = hi + K more of them
+    # change nothing.
     enough = (learner.hi or 0) + (learner.K or 0)
     return lambda k, n: law(k, min(n, max(k, enough)))
 
@@ -200,8 +206,16 @@ def votes(quick: bool) -> Iterator[Row]:
         for relation in ("add-remove", "replace"):
             for delta in (Fraction(0), Fraction(1, 10**6)):
                 given: dict[str, Any] = {"neighbours": relation}
-                selector: Any = StableHistogram(epsilon, delta=delta, **given) if delta else PureSelection(epsilon, universe=ITEMS, **given)
-                bound = users_histogram(selector.K, beta=BETA) if delta else users_plurality(1 / selector.q, ITEMS, beta=BETA)
+                selector: Any = (
+                    StableHistogram(epsilon, delta=delta, **given)
+                    if delta
+                    else PureSelection(epsilon, universe=ITEMS, **given)
+                )
+                bound = (
+                    users_histogram(selector.K, beta=BETA)
+                    if delta
+                    else users_plurality(1 / selector.q, ITEMS, beta=BETA)
+                )
                 fails = cache(partial(over_votes, partial(central, selector)))
                 name = "stable histogram, δ = 1e-6" if delta else "pure selection"
                 lower = lower_agreement_packing(ITEMS, epsilon=epsilon, delta=delta, beta=THIRD)
@@ -212,7 +226,9 @@ def votes(quick: bool) -> Iterator[Row]:
         fails = cache(partial(over_votes, partial(shuffled, float(noise.r), float(noise.p))))
         lower = lower_agreement_packing(ITEMS, epsilon=epsilon, delta="1e-6", beta=THIRD)
         assert bound.n_users is not None
-        yield row("votes", "shuffled counts, δ = 1e-6", f"ε = {epsilon}, replace", lower, bound.n_users, fails, limit=THIRD)
+        yield row(
+            "votes", "shuffled counts, δ = 1e-6", f"ε = {epsilon}, replace", lower, bound.n_users, fails, limit=THIRD
+        )
 
 
 def reports(quick: bool) -> Iterator[Row]:
@@ -222,7 +238,9 @@ def reports(quick: bool) -> Iterator[Row]:
         runs = 250 if quick else RUNS
         assert bound.n_users is not None
         told = cache(partial(local, keep, runs=runs))
-        yield row("local", "local reports", f"ε = {epsilon}, replace", lower, bound.n_users, told, limit=THIRD, runs=runs)
+        yield row(
+            "local", "local reports", f"ε = {epsilon}, replace", lower, bound.n_users, told, limit=THIRD, runs=runs
+        )
 
 
 # Distributions
@@ -232,7 +250,9 @@ def people(law: Any, n: int, m: int, seed: int) -> UserData:
     """Users with m records each of a law on categories; nested in n."""
     edges = np.cumsum(np.asarray(law, dtype=float))[:-1]
     values = np.searchsorted(edges, np.random.default_rng([seed, m]).random(n * m), side="right")
-    return UserData.from_arrays(values[:, None], None, np.repeat(np.arange(n), m), features={"v": Integers(0, len(law) - 1)})
+    return UserData.from_arrays(
+        values[:, None], None, np.repeat(np.arange(n), m), features={"v": Integers(0, len(law) - 1)}
+    )
 
 
 def law_failure(learner: Any, far: Any, laws: Any, m: int, sets: int, n: int) -> float:
@@ -264,7 +284,9 @@ def laws(quick: bool) -> Iterator[Row]:
             assert plan.n_users is not None
             fails = cache(partial(law_failure, selector, ~np.eye(2, dtype=bool), pair, m, 4 * sets))
             kl = bias * math.atanh(bias / 2)
-            distance = 1 - 2 * sum(min(binom.pmf(k, m, pair[0][0]), binom.pmf(k, m, pair[1][0])) for k in range(m + 1)) / 2
+            distance = (
+                1 - 2 * sum(min(binom.pmf(k, m, pair[0][0]), binom.pmf(k, m, pair[1][0])) for k in range(m + 1)) / 2
+            )
             both = [lower_packing(2, min(1.0, distance * (1 + 1e-9)), epsilon=1, success=1 - BETA, neighbours=relation)]
             both.append(lower_two_points(kl * (1 + 1e-9), records_per_user=m, success=1 - BETA))
             lower = max(both, key=lambda bound: bound.n_users or 0)
@@ -273,7 +295,9 @@ def laws(quick: bool) -> Iterator[Row]:
         target = ALPHA if k == 2 else Fraction(1, 5)
         for m in (4,) if quick else (1, 4, 16):
             domain = {"v": Integers(0, k - 1)}
-            learner = CoverLearner("discrete", 1, alpha=target, cover_radius=target / (10 if k == 2 else 6), records_per_user=m, beta=BETA)
+            learner = CoverLearner(
+                "discrete", 1, alpha=target, cover_radius=target / (10 if k == 2 else 6), records_per_user=m, beta=BETA
+            )
             plan, cover = learner.certificate_for(domain), learner.cover(domain)
             assert plan is not None
             assert plan.n_users is not None
@@ -282,8 +306,17 @@ def laws(quick: bool) -> Iterator[Row]:
             members = np.array([list(cover.member(i).probabilities) for i in range(cover.size)], dtype=float)
             far = [np.abs(members - np.array(law)).sum(axis=1) / 2 > float(target) for law in hard]
             fails = cache(partial(law_failure, learner, far, hard, m, sets))
-            lower = lower_discrete(k, alpha=target, epsilon=1, records_per_user=m, success=1 - BETA, neighbours="add-remove")
-            yield row("laws", f"cover of {k} categories, α = {float(target):g}", f"ε = 1, m = {m}, add-remove", lower, plan.n_users, fails)
+            lower = lower_discrete(
+                k, alpha=target, epsilon=1, records_per_user=m, success=1 - BETA, neighbours="add-remove"
+            )
+            yield row(
+                "laws",
+                f"cover of {k} categories, α = {float(target):g}",
+                f"ε = 1, m = {m}, add-remove",
+                lower,
+                plan.n_users,
+                fails,
+            )
 
 
 # Interior points
@@ -318,7 +351,9 @@ def points(quick: bool) -> Iterator[Row]:
         failure = point_failure(lambda n: made, top, RUNS, made.plan.needed)  # noqa: B023
         lower = lower_agreement_packing(top + 1, epsilon=1, delta="1e-6", beta=BETA)
         name = f"one reduction ({engine}), 900 bits, δ = 1e-6"
-        yield Row("points", name, "ε = 1", lower.n_users or 0, None, made.plan.needed, failure, runs=RUNS, searched=False)
+        yield Row(
+            "points", name, "ε = 1", lower.n_users or 0, None, made.plan.needed, failure, runs=RUNS, searched=False
+        )
 
 
 # Threshold search
@@ -328,7 +363,9 @@ def search_failure(learner: ThresholdSearch, world: World, alpha: float, n: int)
     """Runs, each on a data set of its own."""
     bad = world.excess > alpha
     with insecure_randomness():
-        missed = sum(bool(bad[learner.learn(data, rng=SeededRng(i)).hypothesis.cut]) for i, data in enumerate(world.first(n)))
+        missed = sum(
+            bool(bad[learner.learn(data, rng=SeededRng(i)).hypothesis.cut]) for i, data in enumerate(world.first(n))
+        )
     return missed / world.datasets
 
 
@@ -377,7 +414,17 @@ def main() -> None:
     options = parser.parse_args()
     start, console = time.perf_counter(), Console(width=160)
     found = rows(options.family, quick=options.quick)
-    heads = ["family", "method", "setting", "lower", "measured", "certified", "certified / measured", "failure at certified", "allowed"]
+    heads = [
+        "family",
+        "method",
+        "setting",
+        "lower",
+        "measured",
+        "certified",
+        "certified / measured",
+        "failure at certified",
+        "allowed",
+    ]
     body = []
     for one in found:
         ratio = "-" if one.measured is None else f"{one.certified / one.measured:.1f}"
@@ -386,7 +433,8 @@ def main() -> None:
         body.append([one.family, one.method, one.setting, *numbers, ratio, shown, f"{float(one.limit):.3g}"])
     Grid(f"β = {float(BETA):g}, α = {float(ALPHA):g} unless said", heads, body).show(console, markdown=options.markdown)
     console.print(
-        f"lower <= certified, measured <= certified, failure <= allowed there: {sum(one.inside for one in found)} of {len(found)} rows"
+        f"lower <= certified, measured <= certified, failure <= allowed there: {sum(one.inside for one in found)} of "
+        f"{len(found)} rows"
     )
     console.print(f"measured >= lower bound: {sum(one.above_lower for one in found)} of {len(found)} rows")
     console.print(f"{time.perf_counter() - start:.0f} s")

@@ -1,13 +1,15 @@
 """Tables larger than memory: time and peak memory of the engines against a plain group-by of the same file.
 
-    python benchmarks/scale.py [--rows 1000000 5000000 20000000] [--growth 5000000] [--spark] [--markdown] [--folder DIR]
+    python benchmarks/scale.py [--rows 1000000 5000000 20000000] [--growth 5000000] [--spark] [--markdown] [--folder
+    DIR]
 
-One Parquet table per size (seeded; about 20 records per user, one user with 10**6): sorted by user, and shuffled.  ``--growth`` changes the
-number of users and of distinct values of shuffled tables with that many rows.  Every job runs in a
-process of its own, after a small warm-up that compiles kernels, and tells its wall time and its peak memory above what was in use
-before.  The job: the scores of all 1442 cuts of a column, per-user mean error, as a learner would fold them, checks included.  The
-limits beside it read the same columns of the same file: polars' streaming engine groups by user and adds up two columns, and writes
-nothing back.  With ``--spark`` the same on a local Spark of two threads, in one session, against Spark's own group-by.
+One Parquet table per size (seeded; about 20 records per user, one user with 10**6): sorted by user, and shuffled.
+``--growth`` changes the number of users and of distinct values of shuffled tables with that many rows.  Every job runs
+in a process of its own, after a small warm-up that compiles kernels, and tells its wall time and its peak memory above
+what was in use before.  The job: the scores of all 1442 cuts of a column, per-user mean error, as a learner would fold
+them, checks included.  The limits beside it read the same columns of the same file: polars' streaming engine groups by
+user and adds up two columns, and writes nothing back.  With ``--spark`` the same on a local Spark of two threads, in
+one session, against Spark's own group-by.
 """
 
 from __future__ import annotations
@@ -57,7 +59,11 @@ def write(path: Path, rows: int, *, ascending: bool, per_user: int = PER_USER, v
         for start in range(0, rows, GROUP):
             n = min(GROUP, rows - start)
             who = np.arange(start, start + n) // per_user if ascending else rng.integers(0, users, n)
-            who = np.where(np.arange(start, start + n) < big, 0, who) if ascending else np.where(rng.random(n) < big / rows, 0, who)
+            who = (
+                np.where(np.arange(start, start + n) < big, 0, who)
+                if ascending
+                else np.where(rng.random(n) < big / rows, 0, who)
+            )
             minute = rng.integers(0, values, n)
             late = (minute > 2 * values // 3) ^ (rng.random(n) < 0.2)
             columns = [pa.array(who), pa.array(minute, kind), pa.array(late)]
@@ -72,7 +78,9 @@ def memory(path: Path, chunk_rows: int, values: int) -> Profile:
 
 
 def stream(path: Path, chunk_rows: int, values: int) -> Profile:
-    return CONCEPT.profile(pp.scan(path, chunk_rows=chunk_rows, spill=path.parent, progress=False, **schema(values)), Mean())
+    return CONCEPT.profile(
+        pp.scan(path, chunk_rows=chunk_rows, spill=path.parent, progress=False, **schema(values)), Mean()
+    )
 
 
 def group_by(path: Path, chunk_rows: int, values: int) -> Any:
@@ -103,7 +111,11 @@ def run_spark(paths: list[Path]) -> list[dict[str, Any]]:
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as sql
 
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
     session = builder.config("spark.sql.shuffle.partitions", "8").config("spark.driver.memory", "4g").getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     out = []
@@ -114,7 +126,9 @@ def run_spark(paths: list[Path]) -> list[dict[str, Any]]:
         checked = time.perf_counter()
         profile = CONCEPT.profile(users, Mean())
         folded = time.perf_counter()
-        sums = frame.groupBy("who").agg(sql.sum("minute").alias("minute"), sql.sum(sql.col("late").cast("int")).alias("late"))
+        sums = frame.groupBy("who").agg(
+            sql.sum("minute").alias("minute"), sql.sum(sql.col("late").cast("int")).alias("late")
+        )
         sums.agg(sql.count("*"), sql.max("minute"), sql.max("late")).collect()
         grouped = time.perf_counter()
         times = {"check": checked - start, "fold": folded - checked, "group-by": grouped - folded}
@@ -130,7 +144,18 @@ def measure(path: Path, rows: int, chunk_rows: int, values: int = VALUES) -> dic
     """All jobs on one table; they must agree."""
     found = {}
     for job in ("group-by", "stream", *(["memory"] if rows <= IN_MEMORY else [])):
-        command = [sys.executable, __file__, "--job", job, "--path", str(path), "--chunk-rows", str(chunk_rows), "--values", str(values)]
+        command = [
+            sys.executable,
+            __file__,
+            "--job",
+            job,
+            "--path",
+            str(path),
+            "--chunk-rows",
+            str(chunk_rows),
+            "--values",
+            str(values),
+        ]
         found[job] = measured(command)
     if "memory" in found and found["stream"]["digest"] != found["memory"]["digest"]:
         raise SystemExit("streaming and memory disagree")
@@ -145,7 +170,9 @@ def cells(found: dict[str, dict[str, Any]], job: str) -> list[str]:
 HEADS = ["time (s)", "against group-by", "peak memory (MiB)"]
 
 
-def engines(console: Console, folder: Path, sizes: list[int], chunk_rows: int, markdown: bool) -> dict[Path, int | None]:
+def engines(
+    console: Console, folder: Path, sizes: list[int], chunk_rows: int, markdown: bool
+) -> dict[Path, int | None]:
     grid = Grid("One machine, streaming", ["rows", "order", "job", *HEADS], [])
     digests: dict[Path, int | None] = {}
     for rows in sizes:
@@ -165,7 +192,14 @@ def growth(console: Console, folder: Path, rows: int, chunk_rows: int, markdown:
     """One table for each number of records per user, and one for each number of values."""
     grid = Grid(f"{rows:,} shuffled rows", ["records per user", "values", "job", *HEADS], [])
     path = folder / "growth.parquet"
-    for per_user, values in [(2, VALUES), (PER_USER, VALUES), (2000, VALUES), (PER_USER, 16), (PER_USER, 10**6), (PER_USER, 1 << 62)]:
+    for per_user, values in [
+        (2, VALUES),
+        (PER_USER, VALUES),
+        (2000, VALUES),
+        (PER_USER, 16),
+        (PER_USER, 10**6),
+        (PER_USER, 1 << 62),
+    ]:
         write(path, rows, ascending=False, per_user=per_user, values=values)
         found = measure(path, rows, chunk_rows, values)
         shown = f"{values:,}" if values < 1 << 40 else "2^62"
@@ -175,7 +209,11 @@ def growth(console: Console, folder: Path, rows: int, chunk_rows: int, markdown:
 
 def cluster(console: Console, paths: list[Path], digests: dict[Path, int | None], markdown: bool) -> None:
     command = [sys.executable, "-W", "ignore", __file__, "--job", "spark", "--path", *map(str, paths)]
-    grid = Grid("Spark, local[2]", ["rows", "check (s)", "fold (s)", "group-by (s)", "fold against group-by", "check and fold"], [])
+    grid = Grid(
+        "Spark, local[2]",
+        ["rows", "check (s)", "fold (s)", "group-by (s)", "fold against group-by", "check and fold"],
+        [],
+    )
     for row in measured(command)["rows"]:
         path = Path(row["path"])
         if row["digest"] != digests[path]:
@@ -201,7 +239,11 @@ def main() -> None:
     options = parser.parse_args()
     if options.job is not None:
         spark = options.job == "spark"
-        found = {"rows": run_spark(options.path)} if spark else run(options.job, options.path[0], options.chunk_rows, options.values)
+        found = (
+            {"rows": run_spark(options.path)}
+            if spark
+            else run(options.job, options.path[0], options.chunk_rows, options.values)
+        )
         sys.stdout.write(json.dumps(found) + "\n")
         return
     console = Console()

@@ -1,15 +1,17 @@
-"""How errors shrink with users and records and grow with the size of the problem, next to the stated rates and the certified bounds.
+"""How errors shrink with users and records and grow with the size of the problem, next to the stated rates and the
+certified bounds.
 
     python benchmarks/scaling.py [--markdown] [--only Gaussian] [--sets 40]
 
-One line of sweeps for each row of Table 1 of seed 002 (pure user-level privacy) that a learner here implements; epsilon 1, add-remove.
-For every sweep: the measured error, the slope of a straight line through it on log axes, the slope the stated rate has there, the error
-the library certifies for that many users (failure 1/20; least on a grid of 2 %), and the error below which a lower bound says that no
-private method succeeds with probability 2/3.  Rates are orders, without constants and logarithms: only slopes can be compared.
+One line of sweeps for each row of Table 1 of seed 002 (pure user-level privacy) that a learner here implements; epsilon
+1, add-remove. For every sweep: the measured error, the slope of a straight line through it on log axes, the slope the
+stated rate has there, the error the library certifies for that many users (failure 1/20; least on a grid of 2 %), and
+the error below which a lower bound says that no private method succeeds with probability 2/3.  Rates are orders,
+without constants and logarithms: only slopes can be compared.
 
-Comparisons of pairs need a clip; both the root of m and the planner's clip for the least error certified with that many users are measured.
-Selections are measured by the law of their output, nothing is sampled; the others are run with the system's randomness.  Data sets are
-seeded; +- is the standard error over data sets.
+Comparisons of pairs need a clip; both the root of m and the planner's clip for the least error certified with that many
+users are measured. Selections are measured by the law of their output, nothing is sampled; the others are run with the
+system's randomness.  Data sets are seeded; +- is the standard error over data sets.
 """
 
 from __future__ import annotations
@@ -85,13 +87,16 @@ def realizable(n: int, m: int, seed: int) -> float:
 
 
 def users_needed(bits: int, seed: int) -> int:
-    """The least users with mean error 1/20 when one of 2**bits + 1 cuts is right and all others err on half of the records."""
+    """The least users with mean error 1/20 when one of 2**bits + 1 cuts is right and all others err on half of the
+    records."""
     middle, rng = 1 << (bits - 1), np.random.default_rng(seed)
     sides = rng.integers(0, 2, 4 * bits + 100)
     learner = RealizableSelection(Thresholds(Integers(0, (1 << bits) - 1), "x"), Fraction(1))
 
     def error(n: int) -> float:
-        data = UserData.from_users([[(middle - int(y == 0), int(y))] for y in sides[:n]], features={"x": Integers(0, (1 << bits) - 1)})
+        data = UserData.from_users(
+            [[(middle - int(y == 0), int(y))] for y in sides[:n]], features={"x": Integers(0, (1 << bits) - 1)}
+        )
         return (1 - learner.law(data).prob_float(middle)) / 2
 
     low, high = 0, len(sides)
@@ -103,7 +108,9 @@ def users_needed(bits: int, seed: int) -> int:
 
 def needed_certified(bits: int) -> int | None:
     # Mean error 1/20 where an error is 1/2: failure 1/10.
-    return plan_realizable(log_size=math.log(2**bits + 1), epsilon=1, alpha="0.49", beta="1/10", records_per_user=1).n_users
+    return plan_realizable(
+        log_size=math.log(2**bits + 1), epsilon=1, alpha="0.49", beta="1/10", records_per_user=1
+    ).n_users
 
 
 def realizable_certified(n: int, m: int) -> float | None:
@@ -232,17 +239,32 @@ def product_certified(d: int, n: int, m: int) -> float | None:
 
 
 def known_candidates() -> Grid:
-    """100 candidates whose sets may have any probability: what clipping takes bounded (C2), and computed from binomial laws."""
+    """100 candidates whose sets may have any probability: what clipping takes bounded (C2), and computed from binomial
+    laws."""
     heads = ["100 candidates", *(f"m = {m}" for m in PLANNED)]
     rows = []
     for alpha in (Fraction(1, 5), Fraction(1, 10)):
-        given: dict[str, Any] = {"log_size": math.log(100), "epsilon": 1, "alpha1": alpha, "beta": BETA, "clip_step": Fraction(1, 4)}
+        given: dict[str, Any] = {
+            "log_size": math.log(100),
+            "epsilon": 1,
+            "alpha1": alpha,
+            "beta": BETA,
+            "clip_step": Fraction(1, 4),
+        }
         plans = [
-            (plan_pairwise(width=1, records_per_user=m, **given), plan_scheffe(probabilities=EVERY, records_per_user=m, **given))
+            (
+                plan_pairwise(width=1, records_per_user=m, **given),
+                plan_scheffe(probabilities=EVERY, records_per_user=m, **given),
+            )
             for m in PLANNED
         ]
         for name, at in (("bounded", 0), ("computed", 1)):
-            rows.append([f"error {float(alpha):g}, {name}", *(f"{pair[at].n_users} (clip {float(pair[at]['tau']):g})" for pair in plans)])
+            rows.append(
+                [
+                    f"error {float(alpha):g}, {name}",
+                    *(f"{pair[at].n_users} (clip {float(pair[at]['tau']):g})" for pair in plans),
+                ]
+            )
     return Grid("Users certified, hypothesis selection", heads, rows)
 
 
@@ -255,7 +277,13 @@ EVERY = [Fraction(k, 256) for k in range(1, 257)]
 
 USERS, RECORDS = (100, 200, 400, 800), (1, 4, 16, 64)
 ONCE, HALF, FALL, RISE, SQUARE = (-1.0, -1.0), (-0.5, -0.5), (-1.0, -0.5), (0.5, 1.0), (1.0, 2.0)
-PAC, AGN, DISC, PROD, NORMAL = "realizable PAC", "agnostic PAC", "discrete distribution", "product distribution", "Gaussian mean"
+PAC, AGN, DISC, PROD, NORMAL = (
+    "realizable PAC",
+    "agnostic PAC",
+    "discrete distribution",
+    "product distribution",
+    "Gaussian mean",
+)
 SPREAD = "Gaussian, covariance unknown"
 ONE = "one stage gains nothing from more records"
 ROUGH = "the cover is as coarse as the errors"

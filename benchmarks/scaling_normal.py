@@ -117,7 +117,10 @@ def spread_cover(d: int, n: int, m: int, radius: Fraction, reach: Fraction, seed
     if d == 1:
         means, covariances = members.means[:, None], members.deviations[:, None, None] ** 2
     else:
-        means, covariances = np.stack([p.mean for p in members.members]), np.stack([p.covariance for p in members.members])
+        means, covariances = (
+            np.stack([p.mean for p in members.members]),
+            np.stack([p.covariance for p in members.members]),
+        )
     kept = law > 1e-9
     return float(law[kept] @ distances(mean, covariance, means[kept], covariances[kept], rng))
 
@@ -142,14 +145,17 @@ def spread(d: int, n: int, m: int, seed: int, draws: int = 4) -> float:
 
 
 def spread_certified(d: int, n: int, m: int, reach: Fraction = REACH) -> float | None:
-    """Selection from a cover whose radius is a tenth of the error; its size before matrices out of range are left out."""
+    """Selection from a cover whose radius is a tenth of the error; its size before matrices out of range are left
+    out."""
 
     def users(alpha: Fraction) -> int | None:
         c = float(alpha) / 10
         if d == 1:
             steps = math.ceil(0.5 * math.log(LARGEST) / (c * math.sqrt(math.pi * math.e / 2)))
             scales = np.exp((np.arange(steps) + 0.5) * c * math.sqrt(math.pi * math.e / 2))
-            return pairwise_users(math.log(np.ceil(2 * float(reach) / (c * math.sqrt(2 * math.pi) * scales)).sum()), alpha, m)
+            return pairwise_users(
+                math.log(np.ceil(2 * float(reach) / (c * math.sqrt(2 * math.pi) * scales)).sum()), alpha, m
+            )
         spacing = 2 * float(ndtri((1 + c / 2) / 2))
         means = d * math.log(math.ceil(float(reach) * math.sqrt(d) / spacing))
         return pairwise_users(means + d * (d + 1) / 2 * math.log(math.ceil((LARGEST - 1) * d / (2 * c))), alpha, m)

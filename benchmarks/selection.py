@@ -132,7 +132,11 @@ def selections(console: Console, largest: int, python: Path | None) -> None:
                 np.save(path, instance(name, n))
                 mine = ours("privpac", path, repeats_for(n, slow=False))
                 row = [cell(mine, mine["ms"]), cell(ours("np.sort", path, repeats_for(n, slow=False)), mine["ms"])]
-                row += [cell(theirs(python, peer, path, repeats_for(n, slow=True)), mine["ms"]) for peer in PEERS] if python else []
+                row += (
+                    [cell(theirs(python, peer, path, repeats_for(n, slow=True)), mine["ms"]) for peer in PEERS]
+                    if python
+                    else []
+                )
                 table.add_row(f"{n:,}", name, *row)
     console.print(table)
 
@@ -147,7 +151,11 @@ def comparisons(console: Console, largest: int) -> None:
             np.save(path, np.random.default_rng(n).integers(0, 2**62, n))
             mine, sort = ours("hockey-stick", n, 7), ours("np.sort", path, repeats_for(n, slow=False))
             table.add_row(
-                f"{n:,}", f"{mine['ms']:.2f} ms", f"{sort['ms']:.2f} ms", f"{mine['ms'] / sort['ms']:.1f}", f"{mine['peak']:.0f} MiB"
+                f"{n:,}",
+                f"{mine['ms']:.2f} ms",
+                f"{sort['ms']:.2f} ms",
+                f"{mine['ms'] / sort['ms']:.1f}",
+                f"{mine['peak']:.0f} MiB",
             )
     console.print(table)
 
@@ -155,7 +163,9 @@ def comparisons(console: Console, largest: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--largest", type=int, default=10**6, help="largest number of candidates and users")
-    parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"), help="python of the peers' environment")
+    parser.add_argument(
+        "--peers", type=Path, default=Path(".venv-peers/bin/python"), help="python of the peers' environment"
+    )
     parser.add_argument("--worker", nargs=3, metavar=("TASK", "ARGUMENT", "REPEATS"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:

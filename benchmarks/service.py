@@ -1,8 +1,9 @@
 """The prediction service under load and under kill -9, on loopback.
 
-Load: 1, 8 and 64 connections ask new queries; answers per second and latencies beside a bare FastAPI endpoint that makes one durable
-SQLite insert per request, same server, same numbers of workers, same clients.  Faults: workers are killed with SIGKILL in the middle;
-afterwards answers received <= rows in the ledger <= the limit, and the ledger verifies.
+Load: 1, 8 and 64 connections ask new queries; answers per second and latencies beside a bare FastAPI endpoint that
+makes one durable SQLite insert per request, same server, same numbers of workers, same clients.  Faults: workers are
+killed with SIGKILL in the middle; afterwards answers received <= rows in the ledger <= the limit, and the ledger
+verifies.
 
     python benchmarks/service.py [--seconds 6] [--workers 1 2] [--connections 1 8 64]
 """
@@ -69,7 +70,9 @@ def prepare(folder: Path, queries: int) -> str:
     """A session with its ledger and one key; the key."""
     rng = np.random.default_rng(7)
     x = rng.normal(size=4000)
-    data = UserData.from_arrays(x[:, None], (x > 0).astype(int), np.repeat(np.arange(2000), 2), features={"x": Floats()})
+    data = UserData.from_arrays(
+        x[:, None], (x > 0).astype(int), np.repeat(np.arange(2000), 2), features={"x": Floats()}
+    )
     budget = Guarantee(1, "1e-6", unit="user", neighbours="add-remove")
     with BudgetLedger.create(folder / "budget.db", budget, dataset="benchmark") as ledger:
         plan = plan_service(Thresholds(Floats(), "x"), epsilon=1, delta="1e-6", queries=queries, public_n_users=2000)
@@ -84,10 +87,34 @@ def start(folder: Path, workers: int, bare: bool) -> tuple[subprocess.Popen[byte
     end = ["--port", str(port), "--workers", str(workers)]
     if bare:
         (folder / "bare.py").write_text(BARE)
-        command = [sys.executable, "-m", "uvicorn", "bare:make", "--factory", "--no-access-log", "--log-level", "critical", *end]
+        command = [
+            sys.executable,
+            "-m",
+            "uvicorn",
+            "bare:make",
+            "--factory",
+            "--no-access-log",
+            "--log-level",
+            "critical",
+            *end,
+        ]
     else:
-        command = [sys.executable, "-c", "from privpac.cli.app import main; main()", "serve", "run", "s.ppm", "--ledger", "budget.db", *end]
-    environment = {**os.environ, "PRIVPAC_SESSION_KEY": SECRET, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path[1:]])}
+        command = [
+            sys.executable,
+            "-c",
+            "from privpac.cli.app import main; main()",
+            "serve",
+            "run",
+            "s.ppm",
+            "--ledger",
+            "budget.db",
+            *end,
+        ]
+    environment = {
+        **os.environ,
+        "PRIVPAC_SESSION_KEY": SECRET,
+        "PYTHONPATH": os.pathsep.join([str(folder), *sys.path[1:]]),
+    }
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=quiet, stderr=quiet, start_new_session=True)
     url = f"http://127.0.0.1:{port}"
@@ -110,7 +137,8 @@ class Seen:
 
 
 def load(url: str, key: str, connections: int, seconds: float, bare: bool, first: int = 1) -> Seen:
-    """Every connection asks new queries, one after another, each as one write; plain sockets, so that the client costs little."""
+    """Every connection asks new queries, one after another, each as one write; plain sockets, so that the client costs
+    little."""
     seen, host, port = Seen(), *url.removeprefix("http://").split(":")
 
     async def ask(number: int) -> None:
@@ -119,7 +147,10 @@ def load(url: str, key: str, connections: int, seconds: float, bare: bool, first
             i += 1
             value = number + i / 1e6
             body = json.dumps({"x": value} if bare else {"records": [{"x": value}]})
-            head = f"POST /predict HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
+            head = (
+                f"POST /predict HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\nContent-Type: "
+                "application/json\r\n"
+            )
             begun = time.perf_counter()
             try:
                 if writer is None or reader is None:
@@ -200,7 +231,8 @@ def burnt(process: subprocess.Popen[bytes]) -> float:
 
 
 def measure(bare: bool, workers: int, connections: Sequence[int], seconds: float) -> list[tuple[float, ...]]:
-    """Answers per second, p50 and p99 and processor time per answer in milliseconds; the rows counted must be the answers given."""
+    """Answers per second, p50 and p99 and processor time per answer in milliseconds; the rows counted must be the
+    answers given."""
     shown, given = [], 0
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -231,23 +263,44 @@ def main() -> None:
     options = parser.parse_args()
     console, best = Console(), {}
     table = Table(
-        "service", "workers", "connections", "answers/s", "p50 ms", "p99 ms", "CPU ms/answer", title="new answers, one per request"
+        "service",
+        "workers",
+        "connections",
+        "answers/s",
+        "p50 ms",
+        "p99 ms",
+        "CPU ms/answer",
+        title="new answers, one per request",
     )
     for bare in (True, False):
         for workers in options.workers:
             for many, row in zip(options.connections, measure(bare, workers, options.connections, options.seconds)):
                 table.add_row(
-                    "bare insert" if bare else "privpac serve", str(workers), str(many), *(f"{x:.1f}" for x in row[:3]), f"{row[3]:.2f}"
+                    "bare insert" if bare else "privpac serve",
+                    str(workers),
+                    str(many),
+                    *(f"{x:.1f}" for x in row[:3]),
+                    f"{row[3]:.2f}",
                 )
                 best[bare, many] = max(best.get((bare, many), 0.0), row[0])
     console.print(table)
     for many in options.connections:
-        console.print(f"{many} connections: {best[False, many] / best[True, many]:.2f} of the bare insert's answers/s, each at its best")
+        console.print(
+            f"{many} connections: {best[False, many] / best[True, many]:.2f} of the bare insert's answers/s, each at "
+            "its best"
+        )
     if options.skip_kills:
         return
     with tempfile.TemporaryDirectory() as name:
         answers, rows, limit, kills, lost = faults(Path(name), 8, 2, 4 * options.seconds, 20_000)
-    found = Table("kills of workers", "requests lost", "answers received", "rows in the ledger", "limit", title="kill -9 in the middle")
+    found = Table(
+        "kills of workers",
+        "requests lost",
+        "answers received",
+        "rows in the ledger",
+        "limit",
+        title="kill -9 in the middle",
+    )
     found.add_row(*(str(n) for n in (kills, lost, answers, rows, limit)))
     console.print(found)
     console.print("answers <= rows <= limit, and the ledger verifies")

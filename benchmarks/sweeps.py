@@ -1,4 +1,5 @@
-"""One number varied, what is measured against it, the slope on log axes; bounds on users read as bounds on errors; data and covers."""
+"""One number varied, what is measured against it, the slope on log axes; bounds on users read as bounds on errors; data
+and covers."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def _last(holds: Callable[[Fraction], bool], order: Sequence[Fraction] = GRID) -
 
 @dataclass(frozen=True)
 class Sweep:
-    """One number varied; ``error(value, seed)``, or ``error(value, seed, clip)``, is what is measured on one data set."""
+    """One number varied; ``error(value, seed)``, or ``error(value, seed, clip)``, is what is measured on one data
+    set."""
 
     row: str
     about: str
@@ -107,12 +109,17 @@ class Sweep:
     proper: bool = True
     """Whether the certificate is about the learner measured, not about selection from a cover too large to search."""
     clip: Callable[[int], Fraction | None] | None = None
-    """The planner's clip, None where it certifies nothing; then ``error`` takes a clip as well, None for the root of m."""
+    """The planner's clip, None where it certifies nothing; then ``error`` takes a clip as well, None for the root of
+    m."""
 
-    def measured(self, values: Sequence[int], sets: int, clips: Sequence[Fraction | None] | None) -> tuple[Reals, Reals]:
+    def measured(
+        self, values: Sequence[int], sets: int, clips: Sequence[Fraction | None] | None
+    ) -> tuple[Reals, Reals]:
         sets *= self.times
         given = [()] * len(values) if clips is None else [(clip,) for clip in clips]
-        found = np.array([[np.atleast_1d(self.error(v, seed, *clip)) for seed in range(sets)] for v, clip in zip(values, given)])
+        found = np.array(
+            [[np.atleast_1d(self.error(v, seed, *clip)) for seed in range(sets)] for v, clip in zip(values, given)]
+        )
         mean, spread = found.mean(axis=1), found.std(axis=1, ddof=1) / math.sqrt(sets)
         worst = mean.argmax(axis=1)[:, None]
         return np.take_along_axis(mean, worst, 1)[:, 0], np.take_along_axis(spread, worst, 1)[:, 0]
@@ -122,12 +129,18 @@ class Sweep:
         if self.clip is None:
             rows, lines = self._rows("measured", self.about, self.values, sets, None)
         else:
-            rows, lines = self._rows("measured, clip √m", f"{self.about}, clip √m", self.values, sets, [None] * len(self.values))
+            rows, lines = self._rows(
+                "measured, clip √m", f"{self.about}, clip √m", self.values, sets, [None] * len(self.values)
+            )
             clips = {value: clip for value in self.values if (clip := self.clip(value)) is not None}
             if clips:
-                more = self._rows("measured, planned clip", f"{self.about}, planned clip", list(clips), sets, list(clips.values()))
+                more = self._rows(
+                    "measured, planned clip", f"{self.about}, planned clip", list(clips), sets, list(clips.values())
+                )
                 rows, lines = rows + more[0], lines + more[1]
-            rows.append(["planned clip", *(_shown(float(clips[value]) if value in clips else None) for value in self.values)])
+            rows.append(
+                ["planned clip", *(_shown(float(clips[value]) if value in clips else None) for value in self.values)]
+            )
         if self.certified is not None:
             name = "certified" if self.proper else "certified for a cover"
             rows.append([name, *(_shown(self.certified(value)) for value in self.values)])
@@ -186,14 +199,18 @@ def cover(family: Any, values: int, radius: Fraction = Fraction(1, 200), columns
     """The cover of mass functions on so many values, or (0) of normal laws."""
     domain = Integers(0, values - 1) if values else Floats()
     names = ["x"] if columns == 1 else [f"x{j}" for j in range(columns)]
-    return CoverLearner(family, 1, alpha=max(Fraction(1, 5), 4 * radius), cover_radius=radius, tau=1).cover(dict.fromkeys(names, domain))
+    return CoverLearner(family, 1, alpha=max(Fraction(1, 5), 4 * radius), cover_radius=radius, tau=1).cover(
+        dict.fromkeys(names, domain)
+    )
 
 
 def cover_clip(members: Any, family: Any, n: int, m: int) -> Fraction | None:
     """The clip planned for the least error that so many users are certified for, with this cover."""
 
     def plan(alpha: Any) -> Any:
-        return CoverLearner(family, 1, alpha=alpha, cover_radius=members.radius, beta=BETA, records_per_user=m).plan(members)
+        return CoverLearner(family, 1, alpha=alpha, cover_radius=members.radius, beta=BETA, records_per_user=m).plan(
+            members
+        )
 
     alpha = least_certified(lambda a: plan(a).certificate.n_users, n)
     return None if alpha is None else plan(alpha).clip

@@ -2,12 +2,13 @@
 
     python benchmarks/tables.py [--rows 100000 1000000 10000000] [--rounds 3] [--peers .venv-peers/bin/python]
 
-One table of shuffled rows, ten records per user: a user id, five 64-bit features, one 10-bit feature, a label.  Every task runs in
-a process of its own that times itself and reports its own peak memory: three repeats a round, the same for every task and peer,
-and the best is shown.  Loops are compiled and every library is warmed up on a small table before the clock starts.  Tasks other
-than "read" get the columns they need in memory; ``learn`` starts from the data frame, so grouping by user, encoding and checking
-are inside its time.  diffprivlib's decision tree (depth 1, bounds and classes given) protects single *records*, not users; it
-reads the same columns from ``.npy`` files because its environment has no Parquet reader.
+One table of shuffled rows, ten records per user: a user id, five 64-bit features, one 10-bit feature, a label.  Every
+task runs in a process of its own that times itself and reports its own peak memory: three repeats a round, the same for
+every task and peer, and the best is shown.  Loops are compiled and every library is warmed up on a small table before
+the clock starts.  Tasks other than "read" get the columns they need in memory; ``learn`` starts from the data frame, so
+grouping by user, encoding and checking are inside its time.  diffprivlib's decision tree (depth 1, bounds and classes
+given) protects single *records*, not users; it reads the same columns from ``.npy`` files because its environment has
+no Parquet reader.
 """
 
 from __future__ import annotations
@@ -162,7 +163,15 @@ def report(rows: int, best: dict[str, dict[str, float]]) -> Grid:
         for task, what in TASKS.items()
         if (r := best.get(task))
     ]
-    heads = ["task", "best time", "million rows/s", "÷ lexsort", "÷ polars sort", "peak memory", "added ÷ three columns"]
+    heads = [
+        "task",
+        "best time",
+        "million rows/s",
+        "÷ lexsort",
+        "÷ polars sort",
+        "peak memory",
+        "added ÷ three columns",
+    ]
     return Grid(f"{rows:,} rows, {rows // PER_USER:,} users; the three columns take {data:,.0f} MiB", heads, lines)
 
 
@@ -176,14 +185,18 @@ def aims(best: dict[str, dict[str, float]], rows: int) -> list[str]:
         (f"stumps ({FEATURES} features) ÷ one threshold", t["stumps"] / t["learn-64"], 6.0),
         ("memory added ÷ three columns", (learn["peak"] - learn["before"]) * (1 << 20) / (rows * COLUMNS_BYTES), 4.0),
     ]
-    return [f"{what}: {value:.2f} (aim: at most {aim}){'' if value <= aim else '  MISSED'}" for what, value, aim in ratios]
+    return [
+        f"{what}: {value:.2f} (aim: at most {aim}){'' if value <= aim else '  MISSED'}" for what, value, aim in ratios
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[10**5, 10**6, 10**7])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--peers", type=Path, default=Path(".venv-peers/bin/python"), help="python of the peers' environment")
+    parser.add_argument(
+        "--peers", type=Path, default=Path(".venv-peers/bin/python"), help="python of the peers' environment"
+    )
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--worker", nargs=3, metavar=("TASK", "FOLDER", "REPEATS"), help=argparse.SUPPRESS)
     parser.add_argument("--write", nargs=2, metavar=("ROWS", "FOLDER"), help=argparse.SUPPRESS)

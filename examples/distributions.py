@@ -1,10 +1,13 @@
-"""Distributions of a real table, with whole aircraft protected: which law do departure delays follow, and when do planes leave?
+"""Distributions of a real table, with whole aircraft protected: which law do departure delays follow, and when do
+planes leave?
 
-Flights of January 2013 are declared public and left out of the private table: three candidate laws are fitted to them and a fourth
-is their histogram.  Then one candidate is selected from the flights of February to December, and the histogram of departure hours is
-learned from them; each release protects every aircraft (`tailnum`) with all its flights.  Writes `docs/img/distributions-*.png`.
+Flights of January 2013 are declared public and left out of the private table: three candidate laws are fitted to them
+and a fourth is their histogram.  Then one candidate is selected from the flights of February to December, and the
+histogram of departure hours is learned from them; each release protects every aircraft (`tailnum`) with all its
+flights.  Writes `docs/img/distributions-*.png`.
 
-The table is public, so the pictures also show the truth, for comparison; a report on private data must not, and does not.
+The table is public, so the pictures also show the truth, for comparison; a report on private data must not, and does
+not.
 """
 
 from __future__ import annotations
@@ -50,17 +53,29 @@ def save(figure: Figure, name: str) -> None:
 
 
 def select() -> None:
-    late = flights.loc[flights.dep_delay > 0, ["tailnum", "month", "dep_delay"]].dropna().rename(columns={"dep_delay": "delay"})
+    late = (
+        flights.loc[flights.dep_delay > 0, ["tailnum", "month", "dep_delay"]]
+        .dropna()
+        .rename(columns={"dep_delay": "delay"})
+    )
     public, private = late[late.month == 1], late[late.month > 1]
     users = pp.UserData.from_frame(private, user="tailnum", features={"delay": MINUTES})
     laws = candidates(public.delay.to_numpy())
-    options: dict[str, Any] = {"candidates_are": "public", "records_per_user": 16, "bins": np.arange(0.5, 1441).tolist()}
+    options: dict[str, Any] = {
+        "candidates_are": "public",
+        "records_per_user": 16,
+        "bins": np.arange(0.5, 1441).tolist(),
+    }
 
     chosen = pp.select_distribution(users, laws, epsilon=1, **options)
     print(f"delays follow the candidate {chosen.parameters['name']!r}\n{chosen}\n")
     shown = candidates_of(selector_for(laws, epsilon=1, **options), {"delay": MINUTES})
     REPORTS.mkdir(exist_ok=True)
-    print("report written to", write_distribution_report(chosen, REPORTS / "delays-report.html", candidates=shown), end="\n\n")
+    print(
+        "report written to",
+        write_distribution_report(chosen, REPORTS / "delays-report.html", candidates=shown),
+        end="\n\n",
+    )
 
     figure = Figure(figsize=(9.6, 3.4))
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
@@ -75,7 +90,9 @@ def select() -> None:
     epsilons = ["1/256", "1/128", "1/64", "1/32", "1/16", "1/8", "1/4", "1/2", "1"]
     rows = []
     for epsilon in epsilons:
-        law = selector_for(laws, epsilon=epsilon, **options).law(users)  # the exact law: computed here because the table is public
+        law = selector_for(laws, epsilon=epsilon, **options).law(
+            users
+        )  # the exact law: computed here because the table is public
         rows.append([float(law.prob(i)) for i in range(len(laws))])
     for i, label in enumerate(laws):
         right.plot(
@@ -120,7 +137,10 @@ def hours() -> None:
             drawn = [np.abs(learner.learn(users).hypothesis.probabilities - truth).sum() / 2 for _ in range(DRAWS)]
             means.append(float(np.mean(drawn)))
         right.plot(caps, means, marker="o", markersize=4, color=color, label=f"ε = {epsilon}")
-        print(f"epsilon {epsilon}: mean total variation over {DRAWS} draws", dict(zip(caps, (round(mean, 4) for mean in means))))
+        print(
+            f"epsilon {epsilon}: mean total variation over {DRAWS} draws",
+            dict(zip(caps, (round(mean, 4) for mean in means))),
+        )
     right.set_xscale("log", base=2)
     right.set_xticks(caps, [str(cap) for cap in caps], fontsize=8)
     right.minorticks_off()

@@ -22,7 +22,9 @@ def _package() -> ModuleType:
     """The package ``vector_runners`` beside this file, importable whatever the working directory."""
     if "vector_runners" not in sys.modules:
         folder = HERE / "vector_runners"
-        spec = importlib.util.spec_from_file_location("vector_runners", folder / "__init__.py", submodule_search_locations=[str(folder)])
+        spec = importlib.util.spec_from_file_location(
+            "vector_runners", folder / "__init__.py", submodule_search_locations=[str(folder)]
+        )
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)

@@ -2,9 +2,9 @@
 
     python selection_peers.py LIBRARY SCORES.npy REPEATS
 
-Scores are minimised at rate 1/20.  Each library gets the scores in the form it takes, made before the clock starts: a list
-for OpenDP (its call copies it into its own vector) and a list of utilities for diffprivlib.  Prints one line of JSON: median
-milliseconds and the peak memory of the process in MiB.
+Scores are minimised at rate 1/20.  Each library gets the scores in the form it takes, made before the clock starts: a
+list for OpenDP (its call copies it into its own vector) and a list of utilities for diffprivlib.  Prints one line of
+JSON: median milliseconds and the peak memory of the process in MiB.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""A differentially private decision tree of a peer library on the table's feature and label, timed inside its own process.
+"""A differentially private decision tree of a peer library on the table's feature and label, timed inside its own
+process.
 
     python tables_peers.py FOLDER REPEATS
 
-Reads ``x.npy`` and ``y.npy``.  The tree has depth 1; bounds and classes are given, so that nothing is read off the data.  It protects
-one record.  Prints one line of JSON: best seconds, and memory in MiB before loading and at its peak.
+Reads ``x.npy`` and ``y.npy``.  The tree has depth 1; bounds and classes are given, so that nothing is read off the
+data.  It protects one record.  Prints one line of JSON: best seconds, and memory in MiB before loading and at its peak.
 """
 
 from __future__ import annotations

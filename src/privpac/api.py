@@ -4,9 +4,9 @@
 ``Released``: the rule, its guarantee, the public parameters used, what is left of the budget, and nothing else that
 depends on the data.
 
-Several rules from the same people add up: one ledger per dataset does the sums.  Rules from *disjoint* people do not add up, as
-long as all records of a person are in one part and the split looks at nothing but that person's own data; keep one ledger
-per part then:
+Several rules from the same people add up: one ledger per dataset does the sums.  Rules from *disjoint* people do not
+add up, as long as all records of a person are in one part and the split looks at nothing but that person's own data;
+keep one ledger per part then:
 
 >>> import privpac as pp
 >>> from privpac.composition import compose_parallel
@@ -45,8 +45,10 @@ from privpac.released import Released
 __all__ = ["METHODS", "Released", "learn", "learner_for", "load", "release_rule"]
 
 UNCERTIFIED = (
-    "the node of fewest mistakes (mode 'erm'): private whatever the labels, but no accuracy is certified; it is if some node is right for "
-    "every record (setting='realizable'), or by selection where the nodes can be counted (a taxonomy, networks, declared values)"
+    "the node of fewest mistakes (mode 'erm'): private whatever the labels, but no accuracy is certified; it is if "
+    "some node is right for "
+    "every record (setting='realizable'), or by selection where the nodes can be counted (a taxonomy, networks, "
+    "declared values)"
 )
 
 TREE_OPTIONS = {"mode", "selector", "epsilon1", "hi", "K", "parts", "users_per_part", "alpha", "beta", "strict"}
@@ -67,9 +69,12 @@ def learner_for(
     max_records: int | None = None,
     **options: Any,
 ) -> Learner:
-    """The learner that ``learn`` would run; data are not needed to build it.  Options that are None count as not given."""
+    """The learner that ``learn`` would run; data are not needed to build it.  Options that are None count as not
+    given."""
     if setting not in ("agnostic", "realizable"):
-        raise ParameterError(f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}")
+        raise ParameterError(
+            f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}"
+        )
     given = {name: value for name, value in options.items() if value is not None}
     chosen = _choose(concept, epsilon, method, setting, neighbours, given).method
     check_learns(chosen, concept)
@@ -91,14 +96,21 @@ def learner_for(
 
 
 def _choose(
-    concept: ConceptClass | VC1Tree, epsilon: Rational, method: str, setting: str, neighbours: Neighbours | str, options: Mapping[str, Any]
+    concept: ConceptClass | VC1Tree,
+    epsilon: Rational,
+    method: str,
+    setting: str,
+    neighbours: Neighbours | str,
+    options: Mapping[str, Any],
 ) -> Choice:
     """The method named, or the one predicted best from what was declared."""
     if method != "auto":
         return Choice(method, "asked for")
     if any(options.get(name) is not None for name in REGRET_OPTIONS) and setting == "agnostic":
         return Choice("regret", "its own parameters are given")
-    facts: dict[str, Any] = {name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)}
+    facts: dict[str, Any] = {
+        name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)
+    }
     if isinstance(concept, VC1Tree):
         if not TREE_OPTIONS.isdisjoint(options):
             return Choice("tree", "its own parameters are given")
@@ -121,18 +133,20 @@ def learn(
 ) -> Released:
     """Learn one rule of ``concept`` from ``data`` with ``epsilon``-differential privacy per user.
 
-    Give epsilon and a class over public domains; everything else has a default.  ``setting="realizable"`` when some rule is
-    known to be right, ``"agnostic"`` (default) for real, noisy labels.  ``public_n_users=`` declares a rough number of users,
-    ``method=`` names a method, further options are those of its learner.  With a ``ledger`` the result says what is left.
-    ``records_per_user=``, and ``users=`` or ``population=``, say more about the people for the choice of a method (``choose_method``).
+    Give epsilon and a class over public domains; everything else has a default.  ``setting="realizable"`` when some
+    rule is known to be right, ``"agnostic"`` (default) for real, noisy labels.  ``public_n_users=`` declares a rough
+    number of users, ``method=`` names a method, further options are those of its learner.  With a ``ledger`` the result
+    says what is left. ``records_per_user=``, and ``users=`` or ``population=``, say more about the people for the
+    choice of a method (``choose_method``).
 
-    ``concept`` may be a tree (``PrefixTree``, ``Taxonomy``, ...), one node of which is learned.  A realizable setting reduces each user to
-    the deepest positive node (``TreeLearner``, ``mode="closure"``).  An agnostic one selects among all nodes where they can be counted;
-    an open vocabulary takes ``delta=`` and reduces each user to the node of fewest mistakes (``mode="erm"``), without a certificate.
+    ``concept`` may be a tree (``PrefixTree``, ``Taxonomy``, ...), one node of which is learned.  A realizable setting
+    reduces each user to the deepest positive node (``TreeLearner``, ``mode="closure"``).  An agnostic one selects among
+    all nodes where they can be counted; an open vocabulary takes ``delta=`` and reduces each user to the node of fewest
+    mistakes (``mode="erm"``), without a certificate.
 
-    **Guarantees.** ``(epsilon, 0)``-DP (trees: ``(epsilon, delta)``) per user for the chosen relation (per record, with an
-    ``ItemLevelWarning``, when the data have no user column).  Schema errors are raised before anything is spent; afterwards
-    nothing data-dependent is raised, warned or logged.
+    **Guarantees.** ``(epsilon, 0)``-DP (trees: ``(epsilon, delta)``) per user for the chosen relation (per record, with
+    an ``ItemLevelWarning``, when the data have no user column).  Schema errors are raised before anything is spent;
+    afterwards nothing data-dependent is raised, warned or logged.
 
     | case | behaviour |
     |---|---|
@@ -141,7 +155,8 @@ def learn(
     | no user column | item level, said loudly |
 
     >>> import privpac as pp
-    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)], [(90, 1), (50, 1)]], features={"age": pp.Integers(0, 99)})
+    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)], [(90, 1), (50, 1)]],
+    ...     features={"age": pp.Integers(0, 99)})
     >>> rule = pp.learn(people, pp.Thresholds(), epsilon=1)
     >>> rule.guarantee.summary
     '(1, 0)-DP per user, add-remove'
@@ -169,7 +184,9 @@ def learn(
     return released
 
 
-def release_rule(learner: Learner, data: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None) -> Released:
+def release_rule(
+    learner: Learner, data: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None
+) -> Released:
     """Release, and say what is left of the ledger's budget: a function of its earlier, public spends."""
     concept = getattr(learner, "concept", getattr(learner, "tree", None))
     label = type(learner).__name__ + ("" if concept is None else f" of {type(concept).__name__}")

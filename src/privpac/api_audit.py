@@ -1,8 +1,9 @@
 """``pp.audit``: is a privacy claim true?
 
-A learner or a function that returns laws is audited *exactly*: every neighbouring pair of a small universe of datasets, in both orders.
-Anything else that can be called, another library's mechanism included, is audited *statistically*: a lower bound on epsilon with a stated
-confidence.  Audits print datasets, so theirs are made up, or declared public by whoever passes them.
+A learner or a function that returns laws is audited *exactly*: every neighbouring pair of a small universe of datasets,
+in both orders. Anything else that can be called, another library's mechanism included, is audited *statistically*: a
+lower bound on epsilon with a stated confidence.  Audits print datasets, so theirs are made up, or declared public by
+whoever passes them.
 
 >>> import privpac as pp
 >>> learner = pp.RealizableSelection(pp.Thresholds(pp.Integers(0, 3)), 1)
@@ -62,24 +63,33 @@ def audit(
 ) -> Audit:
     """Audit a learner, or any function of a dataset, against a claim of (epsilon, delta)-differential privacy.
 
-    ``subject``: a learner; a function that returns a ``Law``; or any mechanism ``f(dataset)`` / ``f(dataset, rng=...)`` that returns a
-    number or another hashable value (``output`` turns anything else into one).  ``epsilon``, ``delta`` and ``neighbours`` default to
-    the learner's own guarantee; without any epsilon the audit only reports the bound that it finds.
+    ``subject``: a learner; a function that returns a ``Law``; or any mechanism ``f(dataset)`` / ``f(dataset, rng=...)``
+    that returns a number or another hashable value (``output`` turns anything else into one).  ``epsilon``, ``delta``
+    and ``neighbours`` default to the learner's own guarantee; without any epsilon the audit only reports the bound that
+    it finds.
 
-    Which datasets: ``users=2, records=1`` generates all datasets of up to that many users with up to that many records each over the
-    learner's declared domains (this is the default); ``universe=`` lists other ones, as tuples of users; ``datasets=`` is a short list of
-    made-up or public datasets, or one pair of neighbours of any type.  ``build`` turns a listed dataset into what the subject reads;
-    learners need none.
+    Which datasets: ``users=2, records=1`` generates all datasets of up to that many users with up to that many records
+    each over the learner's declared domains (this is the default); ``universe=`` lists other ones, as tuples of users;
+    ``datasets=`` is a short list of made-up or public datasets, or one pair of neighbours of any type.  ``build`` turns
+    a listed dataset into what the subject reads; learners need none.
 
-    **Guarantees.** ``method="exact"`` decides every pair without floating point.  ``method="statistical"`` says "violates the claim" of
-    a claim that is true with probability at most ``1 - confidence``.  Neither proves privacy beyond its datasets.
+    **Guarantees.** ``method="exact"`` decides every pair without floating point.  ``method="statistical"`` says
+    "violates the claim" of a claim that is true with probability at most ``1 - confidence``.  Neither proves privacy
+    beyond its datasets.
     """
     if method not in _METHODS:
         raise ParameterError(f"method must be one of {', '.join(map(repr, _METHODS))}; got {method!r}")
     if isinstance(subject, type) or not (callable(subject) or hasattr(subject, "law") or isinstance(subject, Learner)):
         raise TypeError(f"audit takes a learner, or a function of a dataset, not {_named(subject)}")
-    if isinstance(universe, UserData) or isinstance(datasets, UserData) or any(isinstance(data, UserData) for data in datasets or ()):
-        raise TypeError("an audit prints its datasets: write made-up ones as lists of users, each a list of records; a table is not taken")
+    if (
+        isinstance(universe, UserData)
+        or isinstance(datasets, UserData)
+        or any(isinstance(data, UserData) for data in datasets or ())
+    ):
+        raise TypeError(
+            "an audit prints its datasets: write made-up ones as lists of users, each a list of records; a table is "
+            "not taken"
+        )
     promised = getattr(subject, "guarantee", None)
     task = _Task(subject, build, features)
     if datasets is not None and universe is not None:
@@ -92,7 +102,9 @@ def audit(
     name = _named(subject)
     if exact:
         if listed is None:
-            raise ParameterError("an exact audit takes datasets as lists of users, not these two objects; use method='statistical'")
+            raise ParameterError(
+                "an exact audit takes datasets as lists of users, not these two objects; use method='statistical'"
+            )
         result = audit_exact(task.law, listed, neighbours=relation, epsilon=0 if eps is None else eps, delta=d)
         return Audit(name, result, eps is not None, words, task.law_outcomes(*result.worst))
     coins = secret_rng(rng)
@@ -119,7 +131,9 @@ def _relation(neighbours: Neighbours | str | None, promised: Any, datasets: Any)
         apart = abs(len(datasets[0]) - len(datasets[1]))
         if apart <= 1:
             return Neighbours.ADD_REMOVE if apart else Neighbours.REPLACE
-    raise ParameterError("say which datasets must be hard to tell apart: neighbours='add-remove' or neighbours='replace'")
+    raise ParameterError(
+        "say which datasets must be hard to tell apart: neighbours='add-remove' or neighbours='replace'"
+    )
 
 
 # Datasets
@@ -128,7 +142,8 @@ def _relation(neighbours: Neighbours | str | None, promised: Any, datasets: Any)
 def _places(
     task: _Task, universe: Any, datasets: Any, users: int | None, records: int | None, relation: Neighbours
 ) -> tuple[Universe | None, list[tuple[Any, Any]], str]:
-    """The datasets as tuples of users (None if they are something else), their neighbouring pairs, and both in words."""
+    """The datasets as tuples of users (None if they are something else), their neighbouring pairs, and both in
+    words."""
     if universe is None and datasets is None:
         made, words = task.generate(2 if users is None else users, 1 if records is None else records, relation)
     elif users is not None or records is not None:
@@ -146,12 +161,17 @@ def _places(
     if len(pairs) > MAX_PAIRS:
         raise TooLargeError(_too_large(f"more than {MAX_PAIRS:,} neighbouring pairs"))
     if not pairs:
-        raise ParameterError(f"no two of these datasets are neighbours under {relation.value}, so there is nothing to audit; add some")
+        raise ParameterError(
+            f"no two of these datasets are neighbours under {relation.value}, so there is nothing to audit; add some"
+        )
     return made, pairs, words
 
 
 def _too_large(what: str) -> str:
-    return f"this universe has {what}; audit fewer users, fewer records or a smaller domain, or one suspected pair: datasets=(x, y)"
+    return (
+        f"this universe has {what}; audit fewer users, fewer records or a smaller domain, or one suspected pair: "
+        "datasets=(x, y)"
+    )
 
 
 def _frozen(data: Any) -> Any:
@@ -179,11 +199,17 @@ class _Task:
         concept = getattr(self.subject, "concept", getattr(self.subject, "tree", None))
         given = self.features or {}
         only = next(iter(given), "x")  # a class that reads the only feature takes its name from there
-        declared = {} if concept is None else {only if name is None else name: domain for name, domain in concept.declared().items()}
+        declared = (
+            {}
+            if concept is None
+            else {only if name is None else name: domain for name, domain in concept.declared().items()}
+        )
         filled = {name: declared.get(name) or given.get(name) for name in (*declared, *given)}
         known = {name: domain for name, domain in filled.items() if domain is not None}
         if not known or len(known) < len(filled):
-            raise ParameterError("which values may records hold? declare domains in the class, or pass features={'x': Integers(0, 3)}")
+            raise ParameterError(
+                "which values may records hold? declare domains in the class, or pass features={'x': Integers(0, 3)}"
+            )
         return known
 
     def _users(self, data: Any) -> UserData:
@@ -197,14 +223,19 @@ class _Task:
     def generate(self, users: int, records: int, relation: Neighbours) -> tuple[Universe, str]:
         n, m = positive_int(users, "users", maximum=1000), positive_int(records, "records", minimum=0, maximum=1000)
         if not isinstance(self.subject, Learner) and self.features is None:
-            raise ParameterError("give the datasets: datasets=(x, y) for one pair of neighbours, or universe= for a list of them")
+            raise ParameterError(
+                "give the datasets: datasets=(x, y) for one pair of neighbours, or universe= for a list of them"
+            )
         columns = self.columns()
         if any(isinstance(domain, Texts) for domain in columns.values()):
             raise TooLargeError(_too_large("no end of texts"))
         least, m = (1, 1) if self._item else (0, m)
         kinds = 2 * prod(domain.size for domain in columns.values())
         types = sum(comb(kinds + k - 1, k) for k in range(least, m + 1))
-        pairs = sum(comb(types + k - 2, k - 1) * (types if relation is Neighbours.ADD_REMOVE else comb(types, 2)) for k in range(1, n + 1))
+        pairs = sum(
+            comb(types + k - 2, k - 1) * (types if relation is Neighbours.ADD_REMOVE else comb(types, 2))
+            for k in range(1, n + 1)
+        )
         if pairs > MAX_PAIRS:
             many = f"{pairs:,}" if pairs < 10**12 else f"2^{pairs.bit_length() - 1}"
             raise TooLargeError(_too_large(f"about {many} neighbouring pairs (at most {MAX_PAIRS:,})"))
@@ -220,11 +251,15 @@ class _Task:
         compute = getattr(self.subject, "law", self.subject)
         made = compute(self.build(data) if self.build else data)
         if not isinstance(made, Law):
-            raise TypeError(f"an exact audit needs the law of the output, but this returns {type(made).__name__}; use method='statistical'")
+            raise TypeError(
+                f"an exact audit needs the law of the output, but this returns {type(made).__name__}; use "
+                "method='statistical'"
+            )
         return made
 
     def has_law(self, listed: Universe) -> bool:
-        """Whether the largest dataset has a law that can be written down; tried, since made-up data have nothing to hide."""
+        """Whether the largest dataset has a law that can be written down; tried, since made-up data have nothing to
+        hide."""
         if not hasattr(self.subject, "law") and takes_rng(self.subject):
             return False
         try:
@@ -259,7 +294,9 @@ class _Task:
         rows = [(decode(atom, atom), p.prob_float(atom), q.prob_float(atom)) for atom in atoms]
         for low, stop in pairwise(marks):
             rows.append((decode(low, stop - 1), p.prob_float(low) * (stop - low), q.prob_float(low) * (stop - low)))
-        rows = sorted((row for row in rows if row[1] or row[2]), key=lambda row: (-_loss(row[1], row[2]), -row[1] - row[2]))
+        rows = sorted(
+            (row for row in rows if row[1] or row[2]), key=lambda row: (-_loss(row[1], row[2]), -row[1] - row[2])
+        )
         return tuple(Outcome(*row) for row in rows[:_MOST_OUTCOMES])
 
     def _decoder(self, data: Any) -> Callable[[Any, Any], str]:
@@ -269,17 +306,26 @@ class _Task:
 
         def one(value: Any) -> str:
             plain_id = isinstance(value, int) and not isinstance(value, bool)
-            return said(concept, value) if concept is not None and plain_id else value if isinstance(value, str) else repr(value)
+            return (
+                said(concept, value)
+                if concept is not None and plain_id
+                else value
+                if isinstance(value, str)
+                else repr(value)
+            )
 
         return lambda first, last: one(first) if first == last else f"{one(first)} ... {one(last)}"
 
     # By running it
 
     def mechanism(self, rng: Rng, pairs: Iterable[tuple[Any, Any]]) -> Callable[..., Any]:
-        """A function of a listed dataset; a learner checks every dataset before (a bad one is an error, not an output), then draws."""
+        """A function of a listed dataset; a learner checks every dataset before (a bad one is an error, not an output),
+        then draws."""
         subject, build = self.subject, self.build
         if isinstance(subject, Learner):
-            bound = {data: subject.bind(build(data) if build else data) for data in dict.fromkeys(chain.from_iterable(pairs))}
+            bound = {
+                data: subject.bind(build(data) if build else data) for data in dict.fromkeys(chain.from_iterable(pairs))
+            }
             return lambda data: _seen(subject.draw(bound[data], rng))
         if not callable(subject):
             raise ParameterError(f"{_named(subject)} has a law but cannot be run: use method='exact'")
@@ -293,8 +339,15 @@ def _seen(released: Any) -> Any:
     """Everything that a release shows: what was selected, and the numbers released on the way."""
     if not isinstance(released, Released):
         return released
-    numbers = [value for value in released.parameters.values() if isinstance(value, (int, float)) and not isinstance(value, bool)]
-    return (f"{released.hypothesis}" if released.outcome == "released" else f"{released.outcome}: {released.hypothesis}", *numbers)
+    numbers = [
+        value
+        for value in released.parameters.values()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+    return (
+        f"{released.hypothesis}" if released.outcome == "released" else f"{released.outcome}: {released.hypothesis}",
+        *numbers,
+    )
 
 
 def _loss(p: float, q: float) -> float:
@@ -305,5 +358,7 @@ def _measured(found: StatisticalAudit) -> tuple[Outcome, ...]:
     """Measured shares in the order of the cells, or the most telling ones where there are many."""
     rows = list(found.cells)
     if len(rows) > _MOST_OUTCOMES:
-        rows = sorted(rows, key=lambda cell: (-_loss(cell[1] + 0.5, cell[2] + 0.5), -cell[1] - cell[2]))[:_MOST_OUTCOMES]
+        rows = sorted(rows, key=lambda cell: (-_loss(cell[1] + 0.5, cell[2] + 0.5), -cell[1] - cell[2]))[
+            :_MOST_OUTCOMES
+        ]
     return tuple(Outcome(label, here / found.trials, there / found.trials) for label, here, there in rows)

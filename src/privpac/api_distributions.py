@@ -1,8 +1,9 @@
 """Distributions in one call: select among candidates, or learn one of a family, from users' records.
 
-``select_distribution`` names the candidate closest to the population; ``learn_distribution`` learns a histogram, a mass function, a
-product or a normal law.  Both choose their learner from public declarations only, spend from the ledger if one is given,
-and return a ``Released`` whose ``hypothesis`` is the distribution: ``sample``, ``score_samples``, ``pmf`` or ``pdf`` cost nothing more.
+``select_distribution`` names the candidate closest to the population; ``learn_distribution`` learns a histogram, a mass
+function, a product or a normal law.  Both choose their learner from public declarations only, spend from the ledger if
+one is given, and return a ``Released`` whose ``hypothesis`` is the distribution: ``sample``, ``score_samples``, ``pmf``
+or ``pdf`` cost nothing more.
 
 =============  =============================================  ==================================================
 family         learner                                        must be declared (public)
@@ -71,15 +72,18 @@ def select_distribution(
     not_before: float | None = None,
     **options: Any,
 ) -> Released:
-    """Select the candidate closest in total variation to the population, with ``epsilon``-differential privacy per user.
+    """Select the candidate closest in total variation to the population, with ``epsilon``-differential privacy per
+    user.
 
-    ``candidates`` is a list, or a mapping of names: frozen ``scipy.stats`` laws, weights, released distributions (also whole
-    ``Released`` results) or functions.  ``candidates_are`` says whether they are ``"public"`` or ``"dp-released"``; the budget of the
-    latter is added up from the results unless ``candidates_epsilon`` states it.  ``records_per_user`` (declared) sets the clip, unless
-    ``tau`` is given.  Further options are those of :class:`privpac.distributions.HypothesisSelector`.
+    ``candidates`` is a list, or a mapping of names: frozen ``scipy.stats`` laws, weights, released distributions (also
+    whole ``Released`` results) or functions.  ``candidates_are`` says whether they are ``"public"`` or
+    ``"dp-released"``; the budget of the latter is added up from the results unless ``candidates_epsilon`` states it.
+    ``records_per_user`` (declared) sets the clip, unless ``tau`` is given.  Further options are those of
+    :class:`privpac.distributions.HypothesisSelector`.
 
-    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation (per record, with an ``ItemLevelWarning``, without a user
-    column), provided that the candidates are what ``candidates_are`` says.  Fitting them on these users without privacy voids it.
+    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation (per record, with an ``ItemLevelWarning``,
+    without a user column), provided that the candidates are what ``candidates_are`` says.  Fitting them on these users
+    without privacy voids it.
 
     >>> import privpac as pp
     >>> from scipy import stats
@@ -90,7 +94,9 @@ def select_distribution(
     (True, '(1, 0)-DP per user, add-remove')
     """
     unit = _unit(users)
-    selector = selector_for(candidates, epsilon=epsilon, candidates_are=candidates_are, neighbours=neighbours, unit=unit, **options)
+    selector = selector_for(
+        candidates, epsilon=epsilon, candidates_are=candidates_are, neighbours=neighbours, unit=unit, **options
+    )
     return release_distribution(selector, users, ledger=ledger, not_before=not_before)
 
 
@@ -103,13 +109,16 @@ def selector_for(
     unit: Unit | str = Unit.USER,
     **options: Any,
 ) -> HypothesisSelector:
-    """The learner that ``select_distribution`` would run; data are not needed.  Options that are None count as not given."""
+    """The learner that ``select_distribution`` would run; data are not needed.  Options that are None count as not
+    given."""
     given = _given(HypothesisSelector, options, "selection")
     relation, protects = one_of(Neighbours, neighbours, "neighbours"), one_of(Unit, unit, "unit")
     if candidates_are == "dp-released" and "candidates_epsilon" not in given:
         given["candidates_epsilon"] = _price_of(candidates, protects, relation)
     listed = _opened(candidates)
-    return HypothesisSelector(listed, epsilon, candidates_are=candidates_are, neighbours=relation, unit=protects, **given)
+    return HypothesisSelector(
+        listed, epsilon, candidates_are=candidates_are, neighbours=relation, unit=protects, **given
+    )
 
 
 def _listed(candidates: Any) -> list[Any]:
@@ -132,9 +141,12 @@ def _price_of(candidates: Any, unit: Unit, neighbours: Neighbours) -> Fraction:
     """What the released candidates cost together (basic composition), where their results say so."""
     results = {id(value): value for value in _listed(candidates) if isinstance(value, Released)}
     promises = [value.guarantee for value in results.values()]
-    if not results or any(g is None or g.delta or g.unit is not unit or g.neighbours is not neighbours for g in promises):
+    if not results or any(
+        g is None or g.delta or g.unit is not unit or g.neighbours is not neighbours for g in promises
+    ):
         raise ParameterError(
-            "candidates_epsilon must be declared for dp-released candidates, unless they are results with a pure guarantee "
+            "candidates_epsilon must be declared for dp-released candidates, unless they are results with a pure "
+            "guarantee "
             f"per {unit} and {neighbours}, whose epsilons are added up"
         )
     return sum((rational(g.epsilon) for g in promises if g is not None), Fraction(0))
@@ -156,12 +168,13 @@ def learn_distribution(
 ) -> Released:
     """Learn a distribution of ``family`` from users' records with ``epsilon``-differential privacy per user.
 
-    Options are the public declarations of the family's learner (see the module's table).  ``features`` names the columns to read.
-    ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.  A histogram averages
-    people, each of whom counts alike, unless ``max_records`` is declared: then it counts records, up to so many of each.
+    Options are the public declarations of the family's learner (see the module's table).  ``features`` names the
+    columns to read. ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of
+    columns to those.  A histogram averages people, each of whom counts alike, unless ``max_records`` is declared: then
+    it counts records, up to so many of each.
 
-    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation, whatever the users' true distribution is.  Schema errors are
-    raised before anything is spent; afterwards nothing data-dependent is raised, warned or logged.
+    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation, whatever the users' true distribution is.
+    Schema errors are raised before anything is spent; afterwards nothing data-dependent is raised, warned or logged.
 
     | case | behaviour |
     |---|---|
@@ -170,14 +183,17 @@ def learn_distribution(
     | no user column | item level, said loudly |
 
     >>> import privpac as pp
-    >>> visits = pp.UserData.from_users([[9, 9, 17], [8], [9, 10]], features={"hour": pp.Integers(0, 23)}, labelled=False)
+    >>> visits = pp.UserData.from_users([[9, 9, 17], [8], [9, 10]], features={"hour": pp.Integers(0, 23)},
+    ...     labelled=False)
     >>> hours = learn_distribution(visits, epsilon=1)
     >>> hours.hypothesis.columns, hours.guarantee.summary
     (('hour',), '(1, 0)-DP per user, add-remove')
     """
     unit = _unit(users)
     domains = dict(users.features)
-    learner = distribution_learner(family, epsilon=epsilon, method=method, neighbours=neighbours, unit=unit, domains=domains, **options)
+    learner = distribution_learner(
+        family, epsilon=epsilon, method=method, neighbours=neighbours, unit=unit, domains=domains, **options
+    )
     return release_distribution(learner, users, ledger=ledger, not_before=not_before)
 
 
@@ -196,11 +212,18 @@ def distribution_learner(
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
     methods = {"histogram": ("average", "counts"), "gaussian": ("coarse-to-fine", "cover")}.get(family, ("cover",))
     if method not in ("auto", *methods):
-        raise ParameterError(f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}")
+        raise ParameterError(
+            f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}"
+        )
     chosen = methods[0] if method == "auto" else method
-    shared: dict[str, Any] = {"neighbours": one_of(Neighbours, neighbours, "neighbours"), "unit": one_of(Unit, unit, "unit")}
+    shared: dict[str, Any] = {
+        "neighbours": one_of(Neighbours, neighbours, "neighbours"),
+        "unit": one_of(Unit, unit, "unit"),
+    }
     if family == "histogram":
-        if method == "auto" and (shared["unit"] is Unit.ITEM or any(options.get(name) is not None for name in _COUNTED)):
+        if method == "auto" and (
+            shared["unit"] is Unit.ITEM or any(options.get(name) is not None for name in _COUNTED)
+        ):
             chosen = "counts"
         kind: Any = ClippedHistogram if chosen == "counts" else AveragedHistogram
         given = _given(kind, options, f"family {family!r} with method {chosen!r}")
@@ -225,7 +248,9 @@ def _normal(epsilon: Rational, method: str, given: dict[str, Any], shared: dict[
     if shared["unit"] is Unit.ITEM:
         given.setdefault("records_per_user", 1)
     if "records_per_user" not in given:
-        raise ParameterError("family 'gaussian' needs records_per_user: how many records every user is publicly promised to have")
+        raise ParameterError(
+            "family 'gaussian' needs records_per_user: how many records every user is publicly promised to have"
+        )
     if wide and "variance" in given:
         given["min_variance"] = given.pop("variance")
     kind: Any = CoarseToFineGaussian if wide else CoarseToFineMean
@@ -256,11 +281,17 @@ def equal_bins(domain: Domain | None, count: int, ends: tuple[Any, Any] | None =
 def _edges(bins: Any, domains: Mapping[str, Domain | None], features: Any) -> Any:
     """Bins with numbers of them replaced by edges."""
     if isinstance(bins, Mapping):
-        return {name: equal_bins(domains.get(name), edges) if _is_count(edges) else edges for name, edges in bins.items()}
+        return {
+            name: equal_bins(domains.get(name), edges) if _is_count(edges) else edges for name, edges in bins.items()
+        }
     if not _is_count(bins):
         return bins
     named = list(domains) if features is None else [features] if isinstance(features, str) else list(features)
-    return equal_bins(domains.get(named[0]), bins) if len(named) == 1 else {name: equal_bins(domains.get(name), bins) for name in named}
+    return (
+        equal_bins(domains.get(named[0]), bins)
+        if len(named) == 1
+        else {name: equal_bins(domains.get(name), bins) for name in named}
+    )
 
 
 def _is_count(value: Any) -> bool:
@@ -272,7 +303,14 @@ def _is_count(value: Any) -> bool:
 
 def _given(kind: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Options that were given; one that the learner does not have is refused by name."""
-    own = {field.name for field in fields(kind) if field.init} - {"candidates", "family", "epsilon", "candidates_are", "neighbours", "unit"}
+    own = {field.name for field in fields(kind) if field.init} - {
+        "candidates",
+        "family",
+        "epsilon",
+        "candidates_are",
+        "neighbours",
+        "unit",
+    }
     given = {name: value for name, value in options.items() if value is not None}
     strange = sorted(set(given) - own)
     if strange:

@@ -47,12 +47,12 @@ def scan(
 ) -> StreamedUsers:
     """Users of a Parquet file, a glob of files or a folder of them (also ``key=value`` folders), larger than memory.
 
-    About ``chunk_rows`` rows are in memory at a time.  Rows that are not sorted by user are parted on disk first, in a private
-    folder inside ``spill`` (default: the system's folder for temporary files) that is removed with the users.  Declare the domains
-    here rather than in the class: it saves one pass.
+    About ``chunk_rows`` rows are in memory at a time.  Rows that are not sorted by user are parted on disk first, in a
+    private folder inside ``spill`` (default: the system's folder for temporary files) that is removed with the users.
+    Declare the domains here rather than in the class: it saves one pass.
 
-    **Guarantees.**  Profiles, laws and schema errors are those of ``UserData.read``; schema errors come from this call or from
-    ``bind``, before anything is spent.
+    **Guarantees.**  Profiles, laws and schema errors are those of ``UserData.read``; schema errors come from this call
+    or from ``bind``, before anything is spent.
     """
     return StreamedUsers.scan(
         path,
@@ -80,11 +80,12 @@ def from_spark(
 ) -> SparkUsers:
     """Users of a Spark DataFrame; rows stay on the cluster, the driver receives sums over users.
 
-    ``partitions`` is the number of tasks of a fold (default: Spark's own number of shuffle partitions, or more for large tables).
-    Every worker needs this package.  A frame that is costly to compute is computed once per fold: ``cache`` it.
+    ``partitions`` is the number of tasks of a fold (default: Spark's own number of shuffle partitions, or more for
+    large tables). Every worker needs this package.  A frame that is costly to compute is computed once per fold:
+    ``cache`` it.
 
-    **Guarantees.**  Profiles, laws and schema errors are those of ``UserData.from_frame`` on the same rows.  A task that is run
-    again, or twice, counts once.
+    **Guarantees.**  Profiles, laws and schema errors are those of ``UserData.from_frame`` on the same rows.  A task
+    that is run again, or twice, counts once.
     """
     from privpac.engines.spark import SparkUsers
 
@@ -123,4 +124,6 @@ def read_users(path: str | os.PathLike[str], *, engine: str = "auto", **declarat
 
 def _large(path: str | os.PathLike[str]) -> bool:
     files = expand(path)
-    return all(file.suffix.lower() == ".parquet" for file in files) and sum(file.stat().st_size for file in files) >= LARGE
+    return (
+        all(file.suffix.lower() == ".parquet" for file in files) and sum(file.stat().st_size for file in files) >= LARGE
+    )

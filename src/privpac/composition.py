@@ -94,7 +94,8 @@ def compose_optimal(gs: Iterable[Guarantee], epsilon: Rational) -> Fraction:
     """The least ``delta`` at which all parts together are ``(epsilon, delta)``-DP, parameters fixed in advance.
 
     Rounded up; up to that rounding it is exact when the epsilons share a grid of at most 32768 steps.  Otherwise every
-    epsilon is first raised to a multiple of a finer grid, which is again a valid promise, so the result is an upper bound.
+    epsilon is first raised to a multiple of a finer grid, which is again a valid promise, so the result is an upper
+    bound.
     """
     parts, target = _parts(gs), rational(epsilon, "epsilon", minimum=0)
     broken = _joint_delta([g.delta for g in parts])
@@ -130,12 +131,15 @@ def _loss_tail(step: Fraction, factors: dict[int, int], target: Fraction) -> arb
     """``E[max(0, 1 - e**(target - loss))]`` for the summed loss of randomised responses.
 
     One response has loss ``+e`` with probability ``1 / (1 + e**-e)``, else ``-e``.  The coefficient of ``y**j`` in the
-    product is the probability that the parts with positive loss have ``j`` steps together: loss ``(2 j - degree) step``.
+    product is the probability that the parts with positive loss have ``j`` steps together: loss ``(2 j - degree)
+    step``.
     """
     polynomials = [_responses(a, a * step, n) for a, n in factors.items()]
     while len(polynomials) > 1:
         polynomials.sort(key=lambda p: int(p.degree()))
-        polynomials = [p * q for p, q in zip(polynomials[::2], polynomials[1::2])] + polynomials[len(polynomials) & ~1 :]
+        polynomials = [p * q for p, q in zip(polynomials[::2], polynomials[1::2])] + polynomials[
+            len(polynomials) & ~1 :
+        ]
     degree = sum(a * n for a, n in factors.items())
     first = (target / step + degree) // 2 + 1  # the least j whose loss exceeds the target, decided on rationals
     mass = polynomials[0].coeffs()[first:]
@@ -171,12 +175,15 @@ def compose_parallel(gs: Iterable[Guarantee], split: str) -> Guarantee:
         raise ParameterError(f"split must be 'public' or 'data', got {split!r}")
     if split == "data" and parts[0].neighbours is Neighbours.REPLACE:
         raise IncompatibleGuarantees(
-            "replace guarantees do not compose in parallel over a split that depends on the data: a replaced unit changes the size of "
+            "replace guarantees do not compose in parallel over a split that depends on the data: a replaced unit "
+            "changes the size of "
             "two parts; use add-remove parts, or split by index"
         )
     rhos = _rhos(parts)
     why = f"parallel composition over a {'public' if split == 'public' else 'data-dependent'} split"
-    return _composed(parts, why, max(g.epsilon for g in parts), max(g.delta for g in parts), rho=max(rhos) if rhos else None)
+    return _composed(
+        parts, why, max(g.epsilon for g in parts), max(g.delta for g in parts), rho=max(rhos) if rhos else None
+    )
 
 
 def parallel_replace(gs: Iterable[Guarantee], *, interchangeable: bool = False) -> Guarantee:
@@ -191,7 +198,9 @@ def parallel_replace(gs: Iterable[Guarantee], *, interchangeable: bool = False) 
     if not isinstance(interchangeable, bool):
         raise TypeError(f"interchangeable must be True or False, got {type(interchangeable).__name__}")
     if parts[0].neighbours is not Neighbours.ADD_REMOVE:
-        raise IncompatibleGuarantees("parallel_replace starts from add-remove parts; replace parts go through compose_parallel")
+        raise IncompatibleGuarantees(
+            "parallel_replace starts from add-remove parts; replace parts go through compose_parallel"
+        )
     epsilons, deltas, rhos = [g.epsilon for g in parts], [g.delta for g in parts], _rhos(parts)
     if interchangeable:
         why = "a replaced unit takes one step in each of two parts"
@@ -223,7 +232,9 @@ def compose_zcdp(gs: Iterable[Guarantee], slack: Rational, form: str = "simple")
     kept = sum(known, Fraction(0)) if known else None
     if total <= epsilon:
         return _composed(parts, "composition, slack unused", total, deltas, rho=kept)
-    return _composed(parts, f"zCDP composition ({form} conversion), slack {shown(slack)}", epsilon, slack + deltas, rho=kept)
+    return _composed(
+        parts, f"zCDP composition ({form} conversion), slack {shown(slack)}", epsilon, slack + deltas, rho=kept
+    )
 
 
 def zcdp_epsilon(rho: Rational, delta: Rational, form: str = "simple") -> Fraction:
@@ -247,7 +258,8 @@ def zcdp_epsilon(rho: Rational, delta: Rational, form: str = "simple") -> Fracti
         b = as_arb(order)
         return as_arb(rho) * (1 + b) + (b / (1 + b)).log() - (as_arb(delta).log() + b.log1p()) / b
 
-    # Any order gives a valid bound; at the best one the error of its last bit is of second order.  Below 0 it rounds to 0.
+    # Any order gives a valid bound; at the best one the error of its last bit is of second order.  Below 0 it rounds to
+    # 0.
     return up(bound)
 
 
@@ -273,7 +285,8 @@ def _best_order(rho: Fraction, delta: Fraction) -> Fraction:
 
 
 def zcdp_budget(epsilon: Rational, delta: Rational) -> Fraction:
-    """The ``rho``, rounded down, whose simple conversion at ``delta`` is ``epsilon``: ``(sqrt(L + epsilon) - sqrt(L))**2``.
+    """The ``rho``, rounded down, whose simple conversion at ``delta`` is ``epsilon``: ``(sqrt(L + epsilon) -
+    sqrt(L))**2``.
 
     A total of ``rho`` fixed at the start is a valid stopping rule for adaptively chosen parameters as long as every
     part has delta 0 (fully adaptive composition); with positive deltas use the basic rule.
@@ -317,7 +330,9 @@ def _composed(
 ) -> Guarantee:
     first = parts[0]
     if delta >= 1:
-        raise InfeasibleError(f"{why} of {len(parts)} guarantees would need delta >= 1: no guarantee is left; start from smaller deltas")
+        raise InfeasibleError(
+            f"{why} of {len(parts)} guarantees would need delta >= 1: no guarantee is left; start from smaller deltas"
+        )
     earlier = tuple(dict.fromkeys(step for g in parts for step in g.derivation))
     return Guarantee(
         _tidy(epsilon),
@@ -331,7 +346,8 @@ def _composed(
 
 
 def _tidy(x: Fraction) -> Fraction:
-    """Sums over thousands of unlike denominators are rounded up before they outgrow any use; everything else stays exact."""
+    """Sums over thousands of unlike denominators are rounded up before they outgrow any use; everything else stays
+    exact."""
     return x if x.denominator.bit_length() <= 4096 else up(lambda: as_arb(x))
 
 
@@ -364,7 +380,8 @@ def _half_square(g: Guarantee) -> Fraction:
 
 
 def _rhos(parts: Sequence[Guarantee], *, stated: bool = True) -> list[Fraction]:
-    """A zCDP bound of every part, or nothing if one has none (positive delta) or, with ``stated``, if none states its own."""
+    """A zCDP bound of every part, or nothing if one has none (positive delta) or, with ``stated``, if none states its
+    own."""
     if any(g.rho is None and g.delta for g in parts) or (stated and all(g.rho is None for g in parts)):
         return []
     return [g.rho if g.rho is not None and (g.delta or g.rho < _half_square(g)) else _half_square(g) for g in parts]

@@ -69,10 +69,13 @@ class DimensionLimit(TooLargeError):
 class NotVC1Error(ParameterError):
     """The class shatters two points, so it is not of VC dimension 1.
 
-    ``points`` are the two points and ``rows`` four concepts that show the patterns 00, 01, 10, 11 on them, where they are known.
+    ``points`` are the two points and ``rows`` four concepts that show the patterns 00, 01, 10, 11 on them, where they
+    are known.
     """
 
-    def __init__(self, message: str, points: tuple[int, int] | None = None, rows: tuple[int, int, int, int] | None = None) -> None:
+    def __init__(
+        self, message: str, points: tuple[int, int] | None = None, rows: tuple[int, int, int, int] | None = None
+    ) -> None:
         self.points, self.rows = points, rows
         super().__init__(message)
 
@@ -155,7 +158,8 @@ class LedgerMismatch(LedgerError):
 
 
 class LedgerUnavailable(LedgerError):
-    """The file cannot be used as a durable ledger; ``uncertain`` if a line was being written, which may count as spent."""
+    """The file cannot be used as a durable ledger; ``uncertain`` if a line was being written, which may count as
+    spent."""
 
     uncertain = False
 

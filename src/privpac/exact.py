@@ -25,7 +25,19 @@ from flint import arb, fmpq
 
 from privpac.errors import ParameterError, Undecided
 
-__all__ = ["MAX_PRECISION", "Ball", "ExpSum", "Rational", "ball_of", "dyadic_base", "exp_ball", "precision", "rational", "round_up", "up"]
+__all__ = [
+    "MAX_PRECISION",
+    "Ball",
+    "ExpSum",
+    "Rational",
+    "ball_of",
+    "dyadic_base",
+    "exp_ball",
+    "precision",
+    "rational",
+    "round_up",
+    "up",
+]
 
 Rational = int | float | str | Fraction | Decimal
 """What a numeric parameter may be written as; a float is read as its shortest decimal."""
@@ -65,7 +77,12 @@ def rational(
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 4))
     """
     exact = _read(value, name)
-    limits = ((minimum, ">=", exact.__ge__), (maximum, "<=", exact.__le__), (above, ">", exact.__gt__), (below, "<", exact.__lt__))
+    limits = (
+        (minimum, ">=", exact.__ge__),
+        (maximum, "<=", exact.__le__),
+        (above, ">", exact.__gt__),
+        (below, "<", exact.__lt__),
+    )
     for limit, symbol, holds in limits:
         if limit is not None and not holds(_read(limit, "limit")):
             raise ParameterError(f"{name} must be {symbol} {limit}, got {shown(value)}")
@@ -75,10 +92,14 @@ def rational(
 def _read(value: Any, name: str) -> Fraction:
     if hasattr(value, "dtype") and getattr(value, "shape", None) is not None:
         if getattr(value, "size", 0) != 1 or getattr(value.dtype, "kind", "") in "mM":
-            raise TypeError(f"{name} must be one number, got {type(value).__name__} of shape {value.shape} and type {value.dtype}")
+            raise TypeError(
+                f"{name} must be one number, got {type(value).__name__} of shape {value.shape} and type {value.dtype}"
+            )
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Decimal, numbers.Rational)):
-        raise TypeError(f"{name} must be a number (int, float, Fraction, Decimal or text like '1/10'), got {type(value).__name__}")
+        raise TypeError(
+            f"{name} must be a number (int, float, Fraction, Decimal or text like '1/10'), got {type(value).__name__}"
+        )
     try:
         if isinstance(value, float):
             if not isfinite(value):
@@ -93,7 +114,9 @@ def _read(value: Any, name: str) -> Fraction:
             raise ValueError
         return Fraction(value)
     except (ValueError, ZeroDivisionError, OverflowError):
-        raise ParameterError(f"{name} must be a finite number, got {shown(value)}; write it as 0.5, '1/2' or Fraction(1, 2)") from None
+        raise ParameterError(
+            f"{name} must be a finite number, got {shown(value)}; write it as 0.5, '1/2' or Fraction(1, 2)"
+        ) from None
 
 
 def shown(value: Any) -> str:

@@ -107,7 +107,11 @@ class Guarantee:
             raise TypeError("derivation must be a tuple of texts, one for each step")
         put(self, "derivation", tuple(derivation))
         if self.epsilon > 10:
-            warnings.warn(f"epsilon = {_show(self.epsilon)} promises very little; below 10 is advised", WeakGuaranteeWarning, stacklevel=2)
+            warnings.warn(
+                f"epsilon = {_show(self.epsilon)} promises very little; below 10 is advised",
+                WeakGuaranteeWarning,
+                stacklevel=2,
+            )
         if self.delta >= Fraction(1, 1000):
             warnings.warn(
                 f"delta = {_show(self.delta)} allows one record in a thousand to be published; use 1e-6 or less",
@@ -126,7 +130,9 @@ class Guarantee:
             raise TypeError(f"a guarantee is compared with another one, got {type(other).__name__}")
         if self.tags != other.tags:
             mine, theirs = " / ".join(self.tags), " / ".join(other.tags)
-            raise IncompatibleGuarantees(f"{mine} and {theirs} are different promises; convert one of them explicitly first")
+            raise IncompatibleGuarantees(
+                f"{mine} and {theirs} are different promises; convert one of them explicitly first"
+            )
 
     def implies(self, other: Guarantee) -> bool:
         """Whether this promise is at least as strong; refuses to compare different tags."""
@@ -140,7 +146,9 @@ class Guarantee:
         values: dict[str, Any] = {name: getattr(self, name) for name in ("unit", "neighbours", "model")} | changes
         epsilon, delta = values.pop("epsilon", self.epsilon), values.pop("delta", self.delta)
         if delta >= 1:
-            raise InfeasibleError(f"{why} would need delta = {_show(delta)} >= 1: no guarantee is left; start from a smaller delta")
+            raise InfeasibleError(
+                f"{why} would need delta = {_show(delta)} >= 1: no guarantee is left; start from a smaller delta"
+            )
         return Guarantee(epsilon, delta, derivation=(*self.derivation, f"{self.summary}: {why}"), **values)
 
     def group(self, size: int) -> Guarantee:
@@ -150,7 +158,9 @@ class Guarantee:
         """
         g = positive_int(size, "size", maximum=1 << 64)
         rho = None if self.rho is None else self.rho * g * g
-        return self._derived(f"group of {g}", epsilon=g * self.epsilon, delta=_chained(self.delta, self.epsilon, g), rho=rho)
+        return self._derived(
+            f"group of {g}", epsilon=g * self.epsilon, delta=_chained(self.delta, self.epsilon, g), rho=rho
+        )
 
     def to_replace(self) -> Guarantee:
         """From add-remove: one removal, then one addition, ``(2 e, (1 + e**e) d)``."""
@@ -159,7 +169,11 @@ class Guarantee:
         epsilon, delta = 2 * self.epsilon, _chained(self.delta, self.epsilon, 2)
         rho = None if self.rho is None else 4 * self.rho
         return self._derived(
-            "replace is one removal and one addition", epsilon=epsilon, delta=delta, neighbours=Neighbours.REPLACE, rho=rho
+            "replace is one removal and one addition",
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=Neighbours.REPLACE,
+            rho=rho,
         )
 
     def to_add_remove(self) -> Guarantee:
@@ -181,20 +195,26 @@ class Guarantee:
         if not isinstance(exact, bool):
             raise TypeError(f"exact must be True or False, got {type(exact).__name__}")
         if self.unit is not Unit.ITEM:
-            raise IncompatibleGuarantees("item_to_user starts from an item-level guarantee; this one protects users already")
+            raise IncompatibleGuarantees(
+                "item_to_user starts from an item-level guarantee; this one protects users already"
+            )
         if self.neighbours is Neighbours.REPLACE and not exact:
             raise IncompatibleGuarantees(
-                "from item-level replace, every user must hold exactly max_records records (pad with a public null record, then "
+                "from item-level replace, every user must hold exactly max_records records (pad with a public null "
+                "record, then "
                 "pass exact=True); otherwise start from item-level add-remove"
             )
         return replace_unit(self.group(cap), Unit.USER)
 
     def to_central(self) -> Guarantee:
-        """The analyst's view is a function of the reports.  From local, neighbours become ``replace``: any two values of one report."""
+        """The analyst's view is a function of the reports.  From local, neighbours become ``replace``: any two values
+        of one report."""
         if self.model is Model.CENTRAL:
             return self
         relation = Neighbours.REPLACE if self.model is Model.LOCAL else self.neighbours
-        return self._derived(f"{self.model} reports seen by a central analyst", model=Model.CENTRAL, neighbours=relation, rho=self.rho)
+        return self._derived(
+            f"{self.model} reports seen by a central analyst", model=Model.CENTRAL, neighbours=relation, rho=self.rho
+        )
 
     def to_shuffle(self) -> Guarantee:
         """From local, without amplification: shuffling is post-processing."""
@@ -218,7 +238,8 @@ class Guarantee:
             raise ParameterError(f"scheme must be 'without-replacement' or 'poisson', got {scheme!r}")
         if pairs[scheme] is not self.neighbours or self.model is not Model.CENTRAL:
             raise IncompatibleGuarantees(
-                f"{scheme} sampling amplifies central {pairs[scheme]} guarantees only; this one is {self.model} {self.neighbours}"
+                f"{scheme} sampling amplifies central {pairs[scheme]} guarantees only; this one is {self.model} "
+                f"{self.neighbours}"
             )
         epsilon = self.epsilon
         if q == 1 or epsilon == 0:
@@ -227,7 +248,9 @@ class Guarantee:
             smaller = up(lambda: (as_arb(q) * as_arb(epsilon).expm1()).log1p())
         else:  # the same number, without a power that could overflow
             smaller = up(lambda: as_arb(epsilon) + (as_arb(q) + as_arb(1 - q) * exp_ball(-epsilon)).log())
-        return self._derived(f"{scheme} sampling at rate {shown(q)}", epsilon=min(smaller, epsilon), delta=q * self.delta)
+        return self._derived(
+            f"{scheme} sampling at rate {shown(q)}", epsilon=min(smaller, epsilon), delta=q * self.delta
+        )
 
     # Words
 
@@ -244,7 +267,8 @@ class Guarantee:
         who = "one person, with all records that person holds," if self.unit is Unit.USER else "one single record"
         change = {
             Neighbours.ADD_REMOVE: f"whether {who} is in the data at all",
-            Neighbours.REPLACE: f"what {who} contributed" + (" (the number of people is public)" if self.unit is Unit.USER else ""),
+            Neighbours.REPLACE: f"what {who} contributed"
+            + (" (the number of people is public)" if self.unit is Unit.USER else ""),
         }[self.neighbours]
         sees = {
             Model.CENTRAL: "Whoever sees the result",
@@ -254,8 +278,8 @@ class Guarantee:
         factor = _show(up(lambda: exp_ball(self.epsilon))) if self.epsilon < 700 else "e^" + _show(self.epsilon)
         lines = [
             self.summary,
-            f"{sees} learns almost nothing about {change}: every outcome is at most {factor} times as likely one way as the other"
-            + (f", except for events of total probability {_show(self.delta)}." if self.delta else "."),
+            f"{sees} learns almost nothing about {change}: every outcome is at most {factor} times as likely one way "
+            "as the other" + (f", except for events of total probability {_show(self.delta)}." if self.delta else "."),
         ]
         if self.unit is Unit.ITEM:
             lines.append("This protects records, not people: someone with many records is protected much less.")
@@ -293,7 +317,8 @@ class Guarantee:
 
 
 def _chained(delta: Fraction, epsilon: Fraction, steps: int) -> Fraction:
-    """``delta * (1 + e**epsilon + ... + e**((steps - 1) epsilon))``, rounded up; 1 where it is plainly at least that."""
+    """``delta * (1 + e**epsilon + ... + e**((steps - 1) epsilon))``, rounded up; 1 where it is plainly at least
+    that."""
     if delta == 0 or steps == 1 or epsilon == 0:
         return steps * delta
     # The last term alone: delta e**((steps-1) epsilon) > 2**((steps-1) epsilon) / denominator.

@@ -76,7 +76,8 @@ _kinds: dict[str, type[Any]] = {}
 
 
 def register(kind: str) -> Callable[[_C], _C]:
-    """Class decorator: rules with ``to_dict()`` and a classmethod ``from_dict(values)`` are saved under the name ``kind``."""
+    """Class decorator: rules with ``to_dict()`` and a classmethod ``from_dict(values)`` are saved under the name
+    ``kind``."""
     if not isinstance(kind, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,59}", kind):
         raise ParameterError(f"a kind is 1 to 60 lower-case letters, digits and hyphens, got {kind!r}")
 
@@ -101,7 +102,9 @@ def rule_to_dict(rule: Any) -> Any:
                 raise ParameterError(f"to_dict of kind {kind!r} must not use the name 'kind' itself")
             return {"kind": kind} | values
     if isinstance(rule, Mapping) or hasattr(rule, "predict"):
-        raise TypeError(f"{type(rule).__name__} is not a registered kind of rule, so it cannot be saved; see released.register")
+        raise TypeError(
+            f"{type(rule).__name__} is not a registered kind of rule, so it cannot be saved; see released.register"
+        )
     return rule
 
 
@@ -112,7 +115,9 @@ def rule_from_dict(values: Any) -> Any:
     kind = values.get("kind")
     cls = _kinds.get(kind) if isinstance(kind, str) else None
     if cls is None:
-        raise ModelFileError(f"unknown kind of rule {str(kind)[:60]!r}; import the module that defines it, or update privpac")
+        raise ModelFileError(
+            f"unknown kind of rule {str(kind)[:60]!r}; import the module that defines it, or update privpac"
+        )
     if not well_named(values):
         raise ModelFileError(f"the rule of kind {kind!r} is damaged (a name is not text)")
     try:
@@ -152,7 +157,9 @@ def _freeze(value: Any, where: str, depth: int = 0) -> Any:
         for name in value:
             if not isinstance(name, str) or name.startswith("$"):
                 raise ParameterError(f"{where} must have text keys that do not begin with '$', got {str(name)[:40]!r}")
-        return MappingProxyType({str.__str__(name): _freeze(item, f"{where}.{name}"[:80], depth + 1) for name, item in value.items()})
+        return MappingProxyType(
+            {str.__str__(name): _freeze(item, f"{where}.{name}"[:80], depth + 1) for name, item in value.items()}
+        )
     if isinstance(value, (list, tuple)):
         return tuple(_freeze(item, where, depth + 1) for item in value)
     raise TypeError(f"{where} must be plain (numbers, text, rationals, lists, mappings), got {type(value).__name__}")
@@ -242,9 +249,13 @@ class Released:
     def predict(self, X: Any) -> Any:
         """The rule's predictions; ``NoReleaseError`` if there is no rule."""
         if not self:
-            raise NoReleaseError("nothing was released, so nothing can be predicted; declare a fallback, or use more users or budget")
+            raise NoReleaseError(
+                "nothing was released, so nothing can be predicted; declare a fallback, or use more users or budget"
+            )
         if not hasattr(self.hypothesis, "predict"):
-            raise TypeError(f"this result is a value ({type(self.hypothesis).__name__}), not a rule: it does not predict")
+            raise TypeError(
+                f"this result is a value ({type(self.hypothesis).__name__}), not a rule: it does not predict"
+            )
         return self.hypothesis.predict(X)
 
     # Words
@@ -275,7 +286,12 @@ class Released:
     def to_json(self) -> str:
         """Versioned JSON; the inverse of :meth:`from_json`."""
         rule = None if self.hypothesis is NoRelease else _encode(_freeze(rule_to_dict(self.hypothesis), "the rule"))
-        body: dict[str, Any] = {"format": _FORMAT, "version": _VERSION, "learner": self.learner, "outcome": self.outcome}
+        body: dict[str, Any] = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "learner": self.learner,
+            "outcome": self.outcome,
+        }
         body |= {"hypothesis": rule, "guarantee": None if self.guarantee is None else self.guarantee.to_dict()}
         body |= {"parameters": _encode(self.parameters), "warnings": list(self.warnings), "insecure": self.insecure}
         return json.dumps(body | ({"notice": INSECURE} if self.insecure else {}), indent=1, allow_nan=False)
@@ -319,7 +335,8 @@ def _read(body: Any) -> Released:
         raise ModelFileError(f"not a privpac result: the field 'format' must be {_FORMAT!r}")
     if type(body.get("version")) is not int or body["version"] != _VERSION:
         raise ModelFileError(
-            f"the file has version {str(body.get('version'))[:20]!r}, this privpac reads version {_VERSION}; update privpac"
+            f"the file has version {str(body.get('version'))[:20]!r}, this privpac reads version {_VERSION}; update "
+            "privpac"
         )
     expected = _FIELDS | ({"notice"} if body.get("insecure") is True else set())
     if body.keys() != expected:
@@ -329,7 +346,11 @@ def _read(body: Any) -> Released:
         raise ModelFileError("the field 'warnings' must be a list of texts")
     if body["outcome"] == "none" and body["hypothesis"] is not None:
         raise ModelFileError("outcome 'none' cannot come with a rule")
-    rule = NoRelease if body["outcome"] == "none" else rule_from_dict(_thaw(_freeze(_decode(body["hypothesis"]), "the rule")))
+    rule = (
+        NoRelease
+        if body["outcome"] == "none"
+        else rule_from_dict(_thaw(_freeze(_decode(body["hypothesis"]), "the rule")))
+    )
     return Released(
         rule,
         read_guarantee(body["guarantee"]),

@@ -1,7 +1,7 @@
 """Parts of a result's file that are read before anything is made of them.
 
-A file may hold anything.  What is read here is refused if it is not what a result would have written: a field twice, numbers that are
-none, rationals too long to expand, names that are no text.
+A file may hold anything.  What is read here is refused if it is not what a result would have written: a field twice,
+numbers that are none, rationals too long to expand, names that are no text.
 """
 
 from __future__ import annotations

@@ -104,7 +104,9 @@ class SystemRng(Rng):
         try:
             return os.urandom(n_bytes)
         except (OSError, NotImplementedError) as error:
-            raise EntropyError(f"the operating system gave no randomness ({type(error).__name__}); no fallback") from None
+            raise EntropyError(
+                f"the operating system gave no randomness ({type(error).__name__}); no fallback"
+            ) from None
 
     def word(self) -> int:
         return int(self.words(1)[0])

@@ -106,7 +106,9 @@ def _seed_bytes(seed: int | str | bytes) -> bytes:
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"seed must be an integer, text or bytes, got {type(seed).__name__}")
     if not 0 <= seed < 1 << 128:
-        raise ParameterError(f"an integer seed must be in 0..2**128-1, got one of {seed.bit_length()} bits; use bytes for more")
+        raise ParameterError(
+            f"an integer seed must be in 0..2**128-1, got one of {seed.bit_length()} bits; use bytes for more"
+        )
     return seed.to_bytes(16, "little")
 
 

@@ -46,7 +46,10 @@ def value(V: Class, k: int) -> int:
 def irreducible_by_sets(V: Class, k: int) -> bool:
     """Whether following the optimal prediction on any k points keeps the dimension."""
     h, N = soa(V), len(next(iter(V)))
-    return all(dimension(frozenset(f for f in V if all(f[x] == h[x] for x in X))) == dimension(V) for X in product(range(N), repeat=k))
+    return all(
+        dimension(frozenset(f for f in V if all(f[x] == h[x] for x in X))) == dimension(V)
+        for X in product(range(N), repeat=k)
+    )
 
 
 def packed(row: Row) -> bytes:

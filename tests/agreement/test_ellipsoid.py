@@ -1,4 +1,5 @@
-"""Ellipsoids keep every true separator, in exact rationals; wrong constants are caught at the rim, where whole runs would forgive them."""
+"""Ellipsoids keep every true separator, in exact rationals; wrong constants are caught at the rim, where whole runs
+would forgive them."""
 
 from __future__ import annotations
 
@@ -68,13 +69,19 @@ class NewShift(Ellipsoid):
 
 
 def rim_kept(
-    kind: str, D: int, seed: int, change: Callable[[Constants], Constants] = lambda c: c, form: type[Ellipsoid] = Ellipsoid
+    kind: str,
+    D: int,
+    seed: int,
+    change: Callable[[Constants], Constants] = lambda c: c,
+    form: type[Ellipsoid] = Ellipsoid,
 ) -> bool:
     """Whether points just inside the unit ball, at the edge of what a move keeps, lie in the new ellipsoid."""
     random = np.random.default_rng(seed)
     body = form(D, 50)
     body.constants = change(body.constants)
-    body.shape = [[int(a) << 64 for a in row] for row in (random.integers(-9, 9, (D, D)) + 40 * np.eye(D, dtype=int)).tolist()]
+    body.shape = [
+        [int(a) << 64 for a in row] for row in (random.integers(-9, 9, (D, D)) + 40 * np.eye(D, dtype=int)).tolist()
+    ]
     body.centre = [int(c) << 64 for c in random.integers(-20, 20, D)]
     direction = [int(a) for a in random.integers(-40, 40, D)]
     direction[0] = direction[0] or 7
@@ -119,7 +126,10 @@ def deep(D: int) -> Constants:
     """The constants of a cut exactly through the centre, kappa = 0."""
     up, one = Fraction((1 << 20) + 1, 1 << 20), 1 << UNIT
     return replace(
-        constants(D), cut_a=int(up * one * Fraction(D, D + 1)), cut_b=int(up * one * root(Fraction(D * D, D * D - 1))), shift=(1, D + 1)
+        constants(D),
+        cut_a=int(up * one * Fraction(D, D + 1)),
+        cut_b=int(up * one * root(Fraction(D * D, D * D - 1))),
+        shift=(1, D + 1),
     )
 
 
@@ -129,7 +139,9 @@ def test_wrong_constants_lose_the_rim(D: int) -> None:
     assert not all(rim_kept("cut", D, seed, lambda _: floored(D)) for seed in range(4))
     assert not all(rim_kept("slab", D, seed, lambda _: floored(D)) for seed in range(4))
     assert not all(rim_kept("slab", D, seed, lambda c: replace(c, slab_a=c.slab_a // 2)) for seed in range(4))
-    assert not all(rim_kept("cut", D, seed, lambda c: replace(c, shift=(2 * c.shift[0], c.shift[1]))) for seed in range(4))
+    assert not all(
+        rim_kept("cut", D, seed, lambda c: replace(c, shift=(2 * c.shift[0], c.shift[1]))) for seed in range(4)
+    )
     assert not all(rim_kept("cut", D, seed, form=NewShift) for seed in range(4))
 
 
@@ -160,14 +172,18 @@ class Adversary(Answers):
         self._how, self._random = how, np.random.default_rng(5)
 
     def round(self, top: int, bottom: int) -> int:
-        up = top % bottom != 0 and (self._how == "ceiling" or (self._how == "random" and bool(self._random.integers(2))))
+        up = top % bottom != 0 and (
+            self._how == "ceiling" or (self._how == "random" and bool(self._random.integers(2)))
+        )
         self.given.append(top // bottom + up)
         return self.given[-1]
 
 
 @pytest.mark.parametrize("how", ["floor", "ceiling", "random"])
 @pytest.mark.parametrize("weights", [(2, 4, 8, 16, -15), (2, 2, 2, 2, -3), (6, -4, 2, 0, -1)])
-def test_a_known_separator_stays_inside_and_the_error_is_small(how: str, weights: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_separator_stays_inside_and_the_error_is_small(
+    how: str, weights: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[Ellipsoid] = []
     truth = [Fraction(w << 64) for w in weights]
 
@@ -224,7 +240,10 @@ def test_all_labels_equal_need_one_cut() -> None:
     x = np.array(list(product((0, 1), repeat=3)))
     for label in (0, 1):
         y = np.full(8, label)
-        assert learner.run(Records(x, y), Answers(SEED, learner.label, learner.grid, np.ones(8, dtype=np.int64))).steps <= 1
+        assert (
+            learner.run(Records(x, y), Answers(SEED, learner.label, learner.grid, np.ones(8, dtype=np.int64))).steps
+            <= 1
+        )
         rule = learner.decode(learner.item(x, y, SEED) or b"")
         assert rule is not None
         assert np.array_equal(rule.predict(x), y)
@@ -244,18 +263,22 @@ def test_noise_ends_with_an_item_all_the_same(seed: int) -> None:
 
 @pytest.mark.parametrize("slack", [1, 2, 3, 5, 20, 128])
 def test_slack_inequalities_of_the_proof(slack: int) -> None:
-    """The thin slab: sqrt(theta + sqrt(D) t) over the square root of the largest second moment stays below 1/(2 sqrt D)."""
+    """The thin slab: sqrt(theta + sqrt(D) t) over the square root of the largest second moment stays below 1/(2 sqrt
+    D)."""
     D = max(2, slack)
     error = Fraction(1, 100)
     theta = error / (10 * D * D)
     grid = 50 * D * D * (D + 1) * root(Fraction(D)) / error
     t = Fraction(5, 4) / grid
     heavy = error / 2 / D - 2 * t
-    assert root((theta + root(Fraction(D)) * t) / heavy) + Fraction(6, 100) / (D * (D + 1)) <= 1 / (2 * root(Fraction(D)))
+    assert root((theta + root(Fraction(D)) * t) / heavy) + Fraction(6, 100) / (D * (D + 1)) <= 1 / (
+        2 * root(Fraction(D))
+    )
 
 
 @pytest.mark.parametrize(
-    ("D", "alpha", "bound"), [(1, "1/5", None), (129, "1/5", None), (3, 0, None), (3, 1, None), (3, "1/5", 2**31), (60, "1/10", None)]
+    ("D", "alpha", "bound"),
+    [(1, "1/5", None), (129, "1/5", None), (3, 0, None), (3, 1, None), (3, "1/5", 2**31), (60, "1/10", None)],
 )
 def test_plans_outside_the_theorem_are_refused(D: int, alpha: Any, bound: Any) -> None:
     with pytest.raises(ValueError):

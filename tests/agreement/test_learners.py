@@ -1,4 +1,5 @@
-"""Every stable learner keeps the same contract: bytes or nothing, one user only, hostile records are dropped, items name rules."""
+"""Every stable learner keeps the same contract: bytes or nothing, one user only, hostile records are dropped, items
+name rules."""
 
 from __future__ import annotations
 
@@ -239,7 +240,16 @@ def test_a_ragged_table_is_refused() -> None:
 
 
 ROOM = Path(privpac.agreement.__file__).parent
-PLANS = {"ellipsoid", "ellipsoid_moves", "coupling", "lists", "logarithms", "reduction_list", "reduction_plan", "representation"}
+PLANS = {
+    "ellipsoid",
+    "ellipsoid_moves",
+    "coupling",
+    "lists",
+    "logarithms",
+    "reduction_list",
+    "reduction_plan",
+    "representation",
+}
 PLANS |= {"rounding", "words", "decision_lists", "separator", "perceptron", "tasks"}
 
 
@@ -250,20 +260,36 @@ def test_importing_the_room_loads_nothing_heavier_than_numpy() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
     assert "numpy" in loaded
-    assert not loaded & {"scipy", "numba", "flint", "polars", "pyarrow", "narwhals", "sklearn", "rich", "typer", "matplotlib", "pandas"}
+    assert not loaded & {
+        "scipy",
+        "numba",
+        "flint",
+        "polars",
+        "pyarrow",
+        "narwhals",
+        "sklearn",
+        "rich",
+        "typer",
+        "matplotlib",
+        "pandas",
+    }
     rooms = {name for name in loaded if name.startswith("privpac.") and not name.startswith("privpac.agreement")}
     assert rooms == {"privpac.errors", "privpac.rng"}
 
 
 def test_importing_the_room_itself_loads_no_module_of_it() -> None:
-    code = "import sys\nimport privpac.agreement\nprint(*[n for n in sys.modules if n.startswith('privpac') or n == 'numpy'])"
+    code = (
+        "import sys\nimport privpac.agreement\nprint(*[n for n in sys.modules if n.startswith('privpac') or n == "
+        "'numpy'])"
+    )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(run.stdout.split()) == {"privpac", "privpac.agreement"}
 
 
 @pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.stem)
 def test_no_floating_point_on_the_device(path: Path) -> None:
-    """No float literal, no float type beyond recognising one in the input; ``/`` only where public parameters are exact rationals."""
+    """No float literal, no float type beyond recognising one in the input; ``/`` only where public parameters are exact
+    rationals."""
     for node in ast.walk(ast.parse(path.read_text())):
         assert not (isinstance(node, ast.Constant) and isinstance(node.value, float))
         if isinstance(node, ast.Attribute):

@@ -153,7 +153,8 @@ def test_reduction_stops_at_its_budget() -> None:
 
 
 def test_tournament_list_contains_a_stable_hypothesis() -> None:
-    """Dimension 1: the theorem promises a share of 2**-3; the samples are fixed by their seed, and the share seen is far above it."""
+    """Dimension 1: the theorem promises a share of 2**-3; the samples are fixed by their seed, and the share seen is
+    far above it."""
     rows, random, runs, counts = singletons(6), np.random.default_rng(3), 400, dict[bytes, int]()
     target = rows.rows[2]
     for _ in range(runs):

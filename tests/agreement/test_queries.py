@@ -1,4 +1,5 @@
-"""Statistical-query learners: rounding is exact and shared, planted targets are recovered, parameters are the certified ones."""
+"""Statistical-query learners: rounding is exact and shared, planted targets are recovered, parameters are the certified
+ones."""
 
 from __future__ import annotations
 
@@ -12,7 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.agreement.conjunctions import SQConjunctions, SQDisjunctions
-from privpac.agreement.decision_lists import KDecisionList, SQDecisionLists, StagewiseDecisionList, conjunction_tests, count_tests
+from privpac.agreement.decision_lists import (
+    KDecisionList,
+    SQDecisionLists,
+    StagewiseDecisionList,
+    conjunction_tests,
+    count_tests,
+)
 from privpac.agreement.naive_bayes import SQNaiveBayes
 from privpac.agreement.perceptron import SQPerceptron
 from privpac.agreement.rounding import Answers, query_records, round_shared, sqrt_up
@@ -98,7 +105,8 @@ def test_certified_conjunctions_stay_within_alpha_on_their_sample(d: int, data: 
         assert error(learner, x, y, derive(SEED, "d", mask)) <= 0.2
         rule = learner.decode(learner.item(x, y, SEED) or b"")
         assert rule is not None
-        # Every literal of the target is kept, so a conjunction errs only by missing and a disjunction only by false alarms.
+        # Every literal of the target is kept, so a conjunction errs only by missing and a disjunction only by false
+        # alarms.
         assert rule.mask & mask == mask
         assert not np.any(rule.predict(x) > y) or not learner.every
         assert not np.any(rule.predict(x) < y) or learner.every
@@ -117,14 +125,20 @@ def test_disjunctions_are_negated_conjunctions() -> None:
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (3, 2), (4, 3), (3, 5)])
 def test_tests_are_ordered_and_counted(d: int, k: int) -> None:
     tests = conjunction_tests(d, k)
-    expected = [t for r in range(1, k + 1) for t in sorted(set(product(range(2 * d), repeat=r))) if list(t) == sorted(set(t))]
+    expected = [
+        t for r in range(1, k + 1) for t in sorted(set(product(range(2 * d), repeat=r))) if list(t) == sorted(set(t))
+    ]
     expected = [t for t in expected if not any(j + d in t for j in t)]
     assert list(tests) == [*expected, ()]
     assert len(tests) == count_tests(d, k)
 
 
 def test_too_many_tests_are_refused() -> None:
-    for build in (lambda: KDecisionList(60, 3, grid=10), lambda: conjunction_tests(60, 3), lambda: StagewiseDecisionList(60, 1, 3)):
+    for build in (
+        lambda: KDecisionList(60, 3, grid=10),
+        lambda: conjunction_tests(60, 3),
+        lambda: StagewiseDecisionList(60, 1, 3),
+    ):
         with pytest.raises(TooLargeError, match="4096"):
             build()
 
@@ -136,7 +150,12 @@ def test_certified_lists_stay_within_alpha_on_their_sample(seed: int) -> None:
     d = int(random.integers(1, 4))
     x = random.integers(0, 2, (80, d))
     order = random.permutation(2 * d)[: random.integers(0, 2 * d + 1)]
-    target = RuleList(d, tuple((int(t),) for t in order), tuple(random.integers(0, 2, len(order)).tolist()), int(random.integers(0, 2)))
+    target = RuleList(
+        d,
+        tuple((int(t),) for t in order),
+        tuple(random.integers(0, 2, len(order)).tolist()),
+        int(random.integers(0, 2)),
+    )
     assert error(SQDecisionLists.certified(d, "1/5"), x, target.predict(x)) <= 0.2
 
 
@@ -145,12 +164,19 @@ def test_planted_2_lists_are_found() -> None:
     target = RuleList(d, ((0, 5), (2, 3), (7,)), (1, 0, 1), 0)
     x = random.integers(0, 2, (400, d))
     assert error(KDecisionList.certified(d, "1/10", k=2), x, target.predict(x)) <= 0.1
-    assert error(KDecisionList(d, 2, Fraction(1, 50), Fraction(1, 50), grid=200, max_rules=8), x, target.predict(x)) <= 0.1
+    assert (
+        error(KDecisionList(d, 2, Fraction(1, 50), Fraction(1, 50), grid=200, max_rules=8), x, target.predict(x)) <= 0.1
+    )
 
 
 def test_certified_parameters_of_lists() -> None:
     learner = SQDecisionLists.certified(2, "1/10")
-    assert (learner.grid, learner.theta, learner.stop, learner.queries) == (16 * 25 * 10, Fraction(1, 1000), Fraction(1, 20), 55)
+    assert (learner.grid, learner.theta, learner.stop, learner.queries) == (
+        16 * 25 * 10,
+        Fraction(1, 1000),
+        Fraction(1, 20),
+        55,
+    )
     assert KDecisionList(10, 2, grid=5).queries == 201 * 403
 
 
@@ -175,7 +201,15 @@ def test_broken_list_items_are_no_rules() -> None:
     learner = SQDecisionLists(2, grid=10, max_rules=2)
     good = b"\x00\x00\x01" + b"\x04\x00\x00" + b"\x01"
     assert learner.decode(good) == RuleList(2, ((0,), ()), (1, 0), 1)
-    for bad in (b"", b"\x02", good[:-1], good + b"\x00", b"\x05\x00\x00\x00", b"\x00\x00\x02\x00", b"\x00\x00\x00" * 3 + b"\x00"):
+    for bad in (
+        b"",
+        b"\x02",
+        good[:-1],
+        good + b"\x00",
+        b"\x05\x00\x00\x00",
+        b"\x00\x00\x02\x00",
+        b"\x00\x00\x00" * 3 + b"\x00",
+    ):
         assert learner.decode(bad) is None
 
 
@@ -299,7 +333,12 @@ def test_parameters_are_checked(build: Any) -> None:
         build()
 
 
-WRONG_TYPES: list[dict[str, Any]] = [{"d": 2.0, "grid": 5}, {"d": 2, "grid": "5"}, {"d": True, "grid": 5}, {"d": None, "grid": 5}]
+WRONG_TYPES: list[dict[str, Any]] = [
+    {"d": 2.0, "grid": 5},
+    {"d": 2, "grid": "5"},
+    {"d": True, "grid": 5},
+    {"d": None, "grid": 5},
+]
 
 
 @pytest.mark.parametrize("bad", WRONG_TYPES)

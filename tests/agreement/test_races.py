@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.agreement.coupling import race_disagreement, stream_disagreement, stream_sample, total_variation
-from privpac.agreement.dyadic import block_component, interval_min, leaf_component, race_blocks, race_dyadic, race_scores
+from privpac.agreement.dyadic import (
+    block_component,
+    interval_min,
+    leaf_component,
+    race_blocks,
+    race_dyadic,
+    race_scores,
+)
 from privpac.agreement.race import race_indexed, race_named
 from privpac.agreement.words import clock, derive, ilog2, rate, word_indexed, word_named
 from privpac.errors import ParameterError, TooLargeError
@@ -39,7 +46,12 @@ def cost(t: int, s: int, m: int, Gamma: int) -> int:
 @given(races())
 def test_flat_race_is_the_least_cost_clock_index(race: tuple[bytes, Scores, int, int]) -> None:
     key, scores, m, Gamma = race
-    keys = [(cost(t, s, m, Gamma), t, i) for i, s in enumerate(scores) if s is not None for t in [clock(word_indexed(key, i))]]
+    keys = [
+        (cost(t, s, m, Gamma), t, i)
+        for i, s in enumerate(scores)
+        if s is not None
+        for t in [clock(word_indexed(key, i))]
+    ]
     assert race_indexed(key, scores, m, Gamma) == (min(keys)[2] if keys else None)
 
 
@@ -47,7 +59,12 @@ def test_flat_race_is_the_least_cost_clock_index(race: tuple[bytes, Scores, int,
 def test_named_race_is_the_least_cost_clock_name_in_any_order(race: tuple[bytes, Scores, int, int]) -> None:
     key, scores, m, Gamma = race
     items = {bytes([i, 7]): s for i, s in enumerate(scores)}
-    keys = [(cost(t, s, m, Gamma), t, name) for name, s in items.items() if s is not None for t in [clock(word_named(key, name))]]
+    keys = [
+        (cost(t, s, m, Gamma), t, name)
+        for name, s in items.items()
+        if s is not None
+        for t in [clock(word_named(key, name))]
+    ]
     assert race_named(key, items, m, Gamma) == (min(keys)[2] if keys else None)
     assert race_named(key, dict(reversed(items.items())), m, Gamma) == race_named(key, items, m, Gamma)
 
@@ -94,7 +111,9 @@ def test_dyadic_race_does_not_depend_on_how_blocks_are_cut(case: Any, more: list
         finer += [(a, b, score) for a, b in zip([low, *inner], [*(c - 1 for c in inner), high])]
     assert race_blocks(SEED, finer, bits, m, Gamma, number) == whole
     for cut in (blocks, finer):
-        part = block_component(np.array([low for low, _, _ in cut], dtype=np.uint64), [s for *_, s in cut], 1 << bits, m, number)
+        part = block_component(
+            np.array([low for low, _, _ in cut], dtype=np.uint64), [s for *_, s in cut], 1 << bits, m, number
+        )
         assert race_dyadic(SEED, [part], m, Gamma) == whole
 
 
@@ -177,7 +196,11 @@ def test_two_users_disagree_as_often_as_the_formula_says() -> None:
 laws = st.lists(st.integers(0, 9), min_size=2, max_size=5).filter(any).map(lambda w: [Fraction(a, sum(w)) for a in w])
 
 
-@given(st.integers(2, 5).flatmap(lambda n: st.tuples(*[st.lists(st.integers(0, 9), min_size=n, max_size=n).filter(any)] * 2)))
+@given(
+    st.integers(2, 5).flatmap(
+        lambda n: st.tuples(*[st.lists(st.integers(0, 9), min_size=n, max_size=n).filter(any)] * 2)
+    )
+)
 def test_disagreement_stays_below_twice_the_distance(pair: Any) -> None:
     p, q = ([Fraction(a, sum(w)) for a in w] for w in pair)
     tv = total_variation(p, q)
@@ -208,7 +231,9 @@ def test_stream_disagreement_by_enumeration() -> None:
         for w in (0, 1):
             for step in range(4):
                 height = Fraction(step, 4)
-                after = [own if own is not None else (w if height < law[w] else None) for own, law in zip(state, (p, q))]
+                after = [
+                    own if own is not None else (w if height < law[w] else None) for own, law in zip(state, (p, q))
+                ]
                 a, b = differ((after[0], after[1]), depth - 1)
                 total, open_ = total + a / 8, open_ + b / 8
         return total, open_

@@ -1,4 +1,5 @@
-"""Lists for Littlestone classes: the theorem's function is in them, closed forms equal the general search, budgets fall back."""
+"""Lists for Littlestone classes: the theorem's function is in them, closed forms equal the general search, budgets fall
+back."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ CLASSES = {
 @pytest.mark.parametrize("name", sorted(CLASSES))
 @pytest.mark.parametrize("shape", ["uniform", "skewed"])
 def test_the_stable_hypothesis_is_accurate_and_listed(name: str, shape: str) -> None:
-    """At the certified size the promise is 0.95 per sample; 25 samples of a fixed seed, at most 4 misses (three standard errors)."""
+    """At the certified size the promise is 0.95 per sample; 25 samples of a fixed seed, at most 4 misses (three
+    standard errors)."""
     rows, alpha = CLASSES[name], Fraction(1, 5)
     plan = ReductionList.plan(rows, alpha, "1/20")
     raw = [1] * rows.points if shape == "uniform" else [60 // (x + 1) + 1 for x in range(rows.points)]
@@ -88,13 +90,17 @@ def test_the_stable_hypothesis_is_accurate_and_listed(name: str, shape: str) -> 
     learner = ReductionList(rows, plan.depths, plan.cutoffs)
     random = np.random.default_rng(1)
     runs = 25
-    lists = [learner.candidates(drawn(rows, target, plan.records, np.array(weights, dtype=float), random)) for _ in range(runs)]
+    lists = [
+        learner.candidates(drawn(rows, target, plan.records, np.array(weights, dtype=float), random))
+        for _ in range(runs)
+    ]
     assert sum(truth.item in items for items in lists) >= runs - 4
     assert all(len(items) <= plan.list_bound for items in lists)
 
 
 def test_level_0_alone_misses_what_all_levels_find() -> None:
-    """60 points, a target whose mass is the cut-off: the stable function is the target, level 0 finds it about half of the time."""
+    """60 points, a target whose mass is the cut-off: the stable function is the target, level 0 finds it about half of
+    the time."""
     rows, m = singletons(60), 184
     plan = plan_reduction(60, 1, "1/5", "1/20")
     assert plan.records == m
@@ -118,9 +124,15 @@ def test_the_irreducible_leaf_is_irreducible_to_its_depth() -> None:
     search = Reduction(rows)
     between = depths(d, q, d + 2)[truth.level + 1] - deep[truth.level]
     inner = rows.mask(
-        i for i, word in enumerate(rows.words) if (word ^ rows.words[5]).bit_count() <= 25 * error_levels(d, "1/2")[truth.level + 1]
+        i
+        for i, word in enumerate(rows.words)
+        if (word ^ rows.words[5]).bit_count() <= 25 * error_levels(d, "1/2")[truth.level + 1]
     )
-    leaves = [leaf for leaf in search.tree(inner, deep[truth.level], truth.dimension) if rows.packed(search.soa(leaf.mask)) == truth.item]
+    leaves = [
+        leaf
+        for leaf in search.tree(inner, deep[truth.level], truth.dimension)
+        if rows.packed(search.soa(leaf.mask)) == truth.item
+    ]
     assert any(search.value(leaf.mask, between) == leaf.dimension == truth.dimension for leaf in leaves)
 
 
@@ -197,7 +209,9 @@ def test_nearly_consistent_lists_forgive_a_share() -> None:
     records = Records(np.array([0, 1, 2, 3]), np.array([0, 1, 0, 1]))
     assert NearlyConsistentList(rows).candidates(records) == frozenset()
     forgiving = NearlyConsistentList(rows, Fraction(1, 4)).candidates(records)
-    assert forgiving == {rows.row_bytes(i) for i, row in enumerate(rows.rows) if sum(a != b for a, b in zip(row, [0, 1, 0, 1])) <= 1}
+    assert forgiving == {
+        rows.row_bytes(i) for i, row in enumerate(rows.rows) if sum(a != b for a, b in zip(row, [0, 1, 0, 1])) <= 1
+    }
 
 
 # Constants
@@ -228,7 +242,9 @@ def test_cutoffs_minimise_the_larger_tail(d: int, m: int, alpha: str) -> None:
     assert total <= tail <= total * (1 + Fraction(1, 10**30))
 
 
-@pytest.mark.parametrize("bad", [{"alpha": 0}, {"alpha": 2}, {"zeta": 0}, {"zeta": 1}, {"rho": "3/2"}, {"d": -1}, {"size": 0}])
+@pytest.mark.parametrize(
+    "bad", [{"alpha": 0}, {"alpha": 2}, {"zeta": 0}, {"zeta": 1}, {"rho": "3/2"}, {"d": -1}, {"size": 0}]
+)
 def test_plans_refuse_impossible_targets(bad: Any) -> None:
     with pytest.raises(ParameterError):
         plan_reduction(**{"size": 10, "d": 2, "alpha": "1/5", "zeta": "1/20", **bad})
@@ -278,7 +294,9 @@ def test_users_with_fresh_records_get_the_same_item() -> None:
 
 def test_filter_turns_bad_candidates_into_nothing() -> None:
     rows = Rows(["00", "11"])
-    learner = ListRaceLearner(NearlyConsistentList(rows, Fraction(1, 2)), 2, 2, rate(5), filter_records=4, filter_errors=0)
+    learner = ListRaceLearner(
+        NearlyConsistentList(rows, Fraction(1, 2)), 2, 2, rate(5), filter_records=4, filter_errors=0
+    )
     x, y = [0, 1, 0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 0, 1, 1, 0]
     assert learner.item(x, y, SEED) is None
 
@@ -293,7 +311,11 @@ def test_certified_numbers_of_sub_samples() -> None:
         plan_list_race(16, 0, "1/10")
 
 
-@pytest.mark.parametrize("bad", [{"parts": 0}, {"records_per_part": 0}, {"Gamma": -1}, {"tau": 0}, {"tau": 2}, {"filter_records": -1}])
+@pytest.mark.parametrize(
+    "bad", [{"parts": 0}, {"records_per_part": 0}, {"Gamma": -1}, {"tau": 0}, {"tau": 2}, {"filter_records": -1}]
+)
 def test_list_learner_parameters_are_checked(bad: Any) -> None:
     with pytest.raises(ParameterError):
-        ListRaceLearner(**{"learner": VersionSpaceList(singletons(3)), "parts": 3, "records_per_part": 4, "Gamma": 1, **bad})
+        ListRaceLearner(
+            **{"learner": VersionSpaceList(singletons(3)), "parts": 3, "records_per_part": 4, "Gamma": 1, **bad}
+        )

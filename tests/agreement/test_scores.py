@@ -15,7 +15,16 @@ from privpac.agreement.parity import ParitySolver, public_basis
 from privpac.agreement.race import race_indexed
 from privpac.agreement.records import Records
 from privpac.agreement.representation import RaceLearner, plan_race
-from privpac.agreement.scores import CutScores, ParityScores, PointScores, RuleScores, TableScores, dense, locate, walsh_hadamard
+from privpac.agreement.scores import (
+    CutScores,
+    ParityScores,
+    PointScores,
+    RuleScores,
+    TableScores,
+    dense,
+    locate,
+    walsh_hadamard,
+)
 from privpac.agreement.words import derive, rate
 from privpac.errors import ParameterError, TooLargeError
 

@@ -1,4 +1,5 @@
-"""Words, logarithms and clocks: the array versions and the scalar ones are the same integers, and they are what they claim to be."""
+"""Words, logarithms and clocks: the array versions and the scalar ones are the same integers, and they are what they
+claim to be."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ from privpac.errors import ParameterError
 def test_array_logarithms_equal_scalar_ones_on_many_words() -> None:
     words = np.random.default_rng(1).integers(0, 2**64, 50_000, dtype=np.uint64, endpoint=False)
     shifts = np.random.default_rng(2).integers(0, 64, 50_000).astype(np.uint64)
-    words = np.concatenate([words, words >> shifts, np.array([0, 1, 2, 3, 2**63 - 1, 2**63, 2**64 - 1], dtype=np.uint64)])
+    words = np.concatenate(
+        [words, words >> shifts, np.array([0, 1, 2, 3, 2**63 - 1, 2**63, 2**64 - 1], dtype=np.uint64)]
+    )
     assert clock_array(words).tolist() == [clock(int(word)) for word in words]
     assert ilog2_array(words | np.uint64(1)).tolist() == [ilog2(int(word) | 1) for word in words]
 

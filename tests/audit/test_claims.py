@@ -1,4 +1,5 @@
-"""Every certificate of every plan is put to the test or has a printed reason; the laws used are those of the learners themselves."""
+"""Every certificate of every plan is put to the test or has a printed reason; the laws used are those of the learners
+themselves."""
 
 from __future__ import annotations
 
@@ -89,7 +90,9 @@ def test_no_certified_row_of_a_plan_is_without_an_entry(name: str) -> None:
     assert {row.split(",")[0] for row, _, _, kind in target.methods(None) if kind == "certified"} <= set(ROWS)
 
 
-@pytest.mark.parametrize("name", ["points", "path", "star", "open vocabulary", "histogram", "median", "central", "shuffle"])
+@pytest.mark.parametrize(
+    "name", ["points", "path", "star", "open vocabulary", "histogram", "median", "central", "shuffle"]
+)
 def test_far_too_few_users_are_refuted(name: str) -> None:
     """The laws are hard: some certificate of every plan is refuted with an eighth of its users."""
     claims, _ = plan_claims(*TARGETS[name])
@@ -98,7 +101,9 @@ def test_far_too_few_users_are_refuted(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "concept", [Points(Integers(0, 9), "x"), Stumps({"a": Integers(0, 9), "b": Integers(0, 6)})], ids=["points", "stumps"]
+    "concept",
+    [Points(Integers(0, 9), "x"), Stumps({"a": Integers(0, 9), "b": Integers(0, 6)})],
+    ids=["points", "stumps"],
 )
 @pytest.mark.parametrize("kind", [RealizableSelection, RegretSelection, TwoVoices, PairwiseSelection])
 def test_groups_of_points_and_stumps_are_those_of_the_learner(kind: Any, concept: Any) -> None:
@@ -129,7 +134,9 @@ def test_chances_of_nodes_are_those_of_the_learner(made: tuple[Any, Any]) -> Non
         law = choice.law(NamedParts(one, nodes))
         for least in {depth // 2, depth}:
             exact = 1 - sum(law.prob_float(node_at(one, z)) for z in range(least, depth + 1))
-            assert missed(choice, (least, depth), depth, depth // 2, (told, above, rest)) == pytest.approx(exact, abs=1e-9)
+            assert missed(choice, (least, depth), depth, depth // 2, (told, above, rest)) == pytest.approx(
+                exact, abs=1e-9
+            )
 
 
 def test_what_is_not_tried_says_why() -> None:

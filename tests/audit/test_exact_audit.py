@@ -72,7 +72,10 @@ def test_neighbours_of_multisets_are_all_pairs_one_user_apart(n_types: int, n_ma
 def test_in_an_ordered_universe_a_replaced_user_keeps_their_place() -> None:
     pairs = {frozenset(pair) for pair in neighbouring(datasets("ab", 2, n_min=2, ordered=True), "replace")}
     expected = {
-        frozenset((x, y)) for x in product("ab", repeat=2) for y in product("ab", repeat=2) if sum(a != b for a, b in zip(x, y)) == 1
+        frozenset((x, y))
+        for x in product("ab", repeat=2)
+        for y in product("ab", repeat=2)
+        if sum(a != b for a, b in zip(x, y)) == 1
     }
     assert pairs == expected
     plain = {frozenset(pair) for pair in neighbouring(list(product("ab", repeat=2)), "replace")}
@@ -92,7 +95,9 @@ def test_replacing_may_change_the_number_of_records() -> None:
 
 
 def test_exponential_mechanism_is_private_on_all_512_datasets() -> None:
-    replace = audit_exact(thresholds("1/2"), datasets(RECORDS, 3, n_min=3, ordered=True), neighbours="replace", epsilon=1)
+    replace = audit_exact(
+        thresholds("1/2"), datasets(RECORDS, 3, n_min=3, ordered=True), neighbours="replace", epsilon=1
+    )
     assert replace.holds
     assert replace.pairs == 512 * 3 * 7
     assert float(replace.epsilon_found) == pytest.approx(0.9131, abs=5e-5)
@@ -199,7 +204,9 @@ def test_an_object_is_audited_against_its_own_guarantee() -> None:
     audit = audit_exact(mechanism, datasets([0, 1], 3), build=lambda data: [data.count(0), data.count(1)])
     assert audit.holds
     assert (audit.epsilon, audit.delta, audit.neighbours) == (F(1, 2), F(0), Neighbours.ADD_REMOVE)
-    assert not audit_exact(mechanism, datasets([0, 1], 3), neighbours="replace", build=lambda data: [data.count(0), data.count(1)])
+    assert not audit_exact(
+        mechanism, datasets([0, 1], 3), neighbours="replace", build=lambda data: [data.count(0), data.count(1)]
+    )
 
 
 def test_each_law_is_computed_once() -> None:
@@ -270,7 +277,9 @@ def test_datasets_must_be_tuples() -> None:
 
 def test_a_domain_that_depends_on_the_data_is_an_error() -> None:
     with pytest.raises(LawError):
-        audit_exact(lambda data: Law.from_blocks([0], [len(data)], [0], 1), datasets([0], 1), neighbours="add-remove", epsilon=1)
+        audit_exact(
+            lambda data: Law.from_blocks([0], [len(data)], [0], 1), datasets([0], 1), neighbours="add-remove", epsilon=1
+        )
 
 
 @pytest.mark.parametrize(

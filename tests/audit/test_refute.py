@@ -49,7 +49,9 @@ def test_a_planted_false_certificate_is_caught(name: str) -> None:
         assert at[497] > 0.2
 
 
-@pytest.mark.parametrize("row", ["realizable selection", "two voices, bounded noise", "regret selection, bounded noise", "per-user mean"])
+@pytest.mark.parametrize(
+    "row", ["realizable selection", "two voices, bounded noise", "regret selection, bounded noise", "per-user mean"]
+)
 def test_a_fifth_of_the_certified_users_is_refuted(row: str) -> None:
     """The laws are hard: no certificate of these is wasteful beyond what the refuter sees."""
     target = rule_target(*QUESTIONS["replace"])
@@ -92,7 +94,9 @@ def test_votes_are_those_of_the_learner(learner: Any) -> None:
         found = votes.law(votes.cast(law.mistakes(counts), 6).sum(axis=0), law.copies(CUTS.size))
         exact = learner.rule_law(data) if isinstance(learner, TwoVoices) else learner.law(data)
         groups = [range(1), range(1, 2), range(2, 3), range(3, 10), range(10, 11)]
-        assert found == pytest.approx([sum(exact.prob_float(cut) for cut in group) for group in groups], rel=1e-9, abs=1e-12)
+        assert found == pytest.approx(
+            [sum(exact.prob_float(cut) for cut in group) for group in groups], rel=1e-9, abs=1e-12
+        )
 
 
 def test_every_learner_of_a_row_has_votes_and_every_point_is_a_law_that_is_allowed() -> None:

@@ -1,7 +1,7 @@
 """The statistical audit: leaks are caught, true claims are not refuted, and the bound is what the binomial law says.
 
-Confidence is 1 - 1e-7 wherever a true claim must stand, so such a test fails by chance with probability below 1e-6; mechanisms draw from
-seeded generators, so a run that passes once passes always.
+Confidence is 1 - 1e-7 wherever a true claim must stand, so such a test fails by chance with probability below 1e-6;
+mechanisms draw from seeded generators, so a run that passes once passes always.
 """
 
 from __future__ import annotations
@@ -160,12 +160,18 @@ def test_randomised_response_is_never_charged_more_than_its_epsilon(epsilon: flo
     def mechanism(data: tuple[int, ...]) -> int:
         return data[0] ^ int(rng.random() > keep)
 
-    claim: dict[str, Any] = {"neighbours": "replace", "epsilon": round(epsilon + 1e-6, 9), "runs": 1000, "confidence": "0.99999999"}
+    claim: dict[str, Any] = {
+        "neighbours": "replace",
+        "epsilon": round(epsilon + 1e-6, 9),
+        "runs": 1000,
+        "confidence": "0.99999999",
+    }
     assert audit_statistical(mechanism, [((0,), (1,))], **claim)
 
 
 def test_looking_at_many_pairs_and_events_raises_no_false_alarm() -> None:
-    """Pure noise with 40 outcomes on 3 pairs, 100 audits at confidence 0.9: more than 35 false alarms have probability below 1e-9.
+    """Pure noise with 40 outcomes on 3 pairs, 100 audits at confidence 0.9: more than 35 false alarms have probability
+    below 1e-9.
 
     The best of many events flatters itself on the runs that chose it, in nearly every audit; fresh runs do not.
     """
@@ -210,11 +216,17 @@ def test_outputs_of_many_kinds_are_read(value: Any, read: Any) -> None:
 def test_an_output_that_cannot_be_counted_is_refused_with_the_way_out() -> None:
     with pytest.raises(TypeError, match="output="):
         audit_statistical(lambda data: {"n": len(data)}, [((1,), ())], neighbours="add-remove", runs=100)
-    found = audit_statistical(lambda data: {"n": len(data)}, [((1,), ())], neighbours="add-remove", runs=100, output=lambda out: out["n"])
+    found = audit_statistical(
+        lambda data: {"n": len(data)}, [((1,), ())], neighbours="add-remove", runs=100, output=lambda out: out["n"]
+    )
     assert found.epsilon_lower > 1
 
 
-@given(st.lists(st.one_of(st.floats(), st.integers(), st.text(max_size=2)), min_size=1, max_size=200), st.floats(), st.text())
+@given(
+    st.lists(st.one_of(st.floats(), st.integers(), st.text(max_size=2)), min_size=1, max_size=200),
+    st.floats(),
+    st.text(),
+)
 def test_every_output_has_one_cell_seen_or_not(values: list[Any], number: float, text: str) -> None:
     seen = [Counter(map(read_output, values)), Counter(map(read_output, values[:1] * len(values)))]
     chosen = choose(seen, [(0, 1)], lambda here, there: (here - there).astype(float))
@@ -241,10 +253,16 @@ def test_a_mechanism_of_opendp_is_audited() -> None:
     dp: Any = pytest.importorskip("opendp.prelude", reason="opendp is not installed")
     dp.enable_features("contrib")
     space = dp.atom_domain(T=int), dp.absolute_distance(T=int)
-    noise = dp.m.make_geometric(*space, scale=1.0) if hasattr(dp.m, "make_geometric") else dp.m.make_laplace(*space, scale=1.0)
+    noise = (
+        dp.m.make_geometric(*space, scale=1.0)
+        if hasattr(dp.m, "make_geometric")
+        else dp.m.make_laplace(*space, scale=1.0)
+    )
     claim: dict[str, Any] = {"epsilon": 1, "confidence": SURE}
     assert audit_statistical(lambda data: noise(sum(data)), [((1,), ())], neighbours="add-remove", runs=1000, **claim)
-    assert not audit_statistical(lambda data: noise(sum(data)), [((1,), (-1,))], neighbours="replace", runs=4000, **claim)
+    assert not audit_statistical(
+        lambda data: noise(sum(data)), [((1,), (-1,))], neighbours="replace", runs=4000, **claim
+    )
 
 
 def test_a_mechanism_of_diffprivlib_is_audited() -> None:
@@ -252,7 +270,9 @@ def test_a_mechanism_of_diffprivlib_is_audited() -> None:
     noise = mechanisms.Laplace(epsilon=1, sensitivity=1)
     claim: dict[str, Any] = {"epsilon": 1, "runs": 6000, "confidence": SURE}
     assert audit_statistical(lambda data: noise.randomise(sum(data)), [((1,), ())], neighbours="add-remove", **claim)
-    assert not audit_statistical(lambda data: noise.randomise(sum(data)), [((1,), (-1,))], neighbours="replace", **claim)
+    assert not audit_statistical(
+        lambda data: noise.randomise(sum(data)), [((1,), (-1,))], neighbours="replace", **claim
+    )
 
 
 # Bad input

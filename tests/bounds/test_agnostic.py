@@ -43,7 +43,9 @@ def item(**changes: Any) -> Certificate:
 
 
 def surrogate(**changes: Any) -> Certificate:
-    return plan_item_surrogate(**(BASE | {"log_size": math.log(630), "dimension": 1, "representation_alpha": 0.02} | changes))
+    return plan_item_surrogate(
+        **(BASE | {"log_size": math.log(630), "dimension": 1, "representation_alpha": 0.02} | changes)
+    )
 
 
 def search(m: int, **changes: Any) -> Certificate:
@@ -120,7 +122,8 @@ def test_estimate_gaps_agree_with_the_threshold_functions() -> None:
         compare = min((gap(m, i * width, min(Fraction(1), (i + 1) * width)) for i in range(1, cells)), default=1.0)
         assert math.isclose(plan.compare_gap, compare, abs_tol=1e-9)
         ends = [
-            (i * width, min(Fraction(1), (i + 2) * width)) if estimator == "bisect" else (i * width, (i + 1) * width) for i in range(cells)
+            (i * width, min(Fraction(1), (i + 2) * width)) if estimator == "bisect" else (i * width, (i + 1) * width)
+            for i in range(cells)
         ]
         robust = min(robust_gap(m, min(Fraction(1), sum(end) / 2), accuracy, alpha) for end in ends)
         assert plan.robust_gap <= robust

@@ -35,7 +35,10 @@ def test_histogram_users_are_the_first_that_do() -> None:
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_planned_users_win_by_the_exact_law(relation: str) -> None:
     rng = np.random.default_rng(5)
-    histogram, pure = StableHistogram(1, delta="1e-3", neighbours=relation), PureSelection(1, universe=64, neighbours=relation)
+    histogram, pure = (
+        StableHistogram(1, delta="1e-3", neighbours=relation),
+        PureSelection(1, universe=64, neighbours=relation),
+    )
     for select, n in (
         (histogram, users_histogram(histogram.K, beta="0.3").n_users),
         (pure, users_plurality(1 / pure.q, 64, beta="0.3").n_users),
@@ -45,16 +48,21 @@ def test_planned_users_win_by_the_exact_law(relation: str) -> None:
         for c in rng.binomial(n, 0.9, size=200).tolist():
             law = select.law({3: c, 9: n - c})
             wins.append(float(law.prob(3)))
-        # Expected failure at most 0.1; with 200 draws the mean stays below 0.2 except with probability below 1e-6 (Hoeffding gives 2e-4,
-        # the votes' variance, at most 0.1, Bernstein 1e-6).
+        # Expected failure at most 0.1; with 200 draws the mean stays below 0.2 except with probability below 1e-6
+        # (Hoeffding gives 2e-4, the votes' variance, at most 0.1, Bernstein 1e-6).
         assert 1 - np.mean(wins) <= 0.2
 
 
 def test_numbers_move_the_right_way() -> None:
     assert users_plurality(2, 2**10, beta="0.1").n_users < users_plurality(2, 2**40, beta="0.1").n_users
-    assert users_local(keep_probability(1), 64, beta="0.1").n_users < users_local(keep_probability("1/2"), 64, beta="0.1").n_users
+    assert (
+        users_local(keep_probability(1), 64, beta="0.1").n_users
+        < users_local(keep_probability("1/2"), 64, beta="0.1").n_users
+    )
     assert users_shuffle(45, "0.45", 65, beta="0.1").n_users <= users_shuffle(45, "0.45", 1025, beta="0.1").n_users
-    assert records_representation(16, alpha="0.2", beta="0.1")[1] < records_representation(17, alpha="0.2", beta="0.1")[1]
+    assert (
+        records_representation(16, alpha="0.2", beta="0.1")[1] < records_representation(17, alpha="0.2", beta="0.1")[1]
+    )
     assert records_list(16, eta="0.5", beta="0.1")[1] < records_list(16, eta="0.4", beta="0.1")[1]
     assert records_queries(10, 10, beta="1/10") == (30 * 10 * 10 // 2 * 10) ** 2
 

@@ -18,7 +18,8 @@ Array = NDArray[np.float64]
 
 
 def failure(n: int, chunks: int, success: Array) -> float:
-    """From the success of one chunk with 0..n users to that of all; chunks are independent given how many users they get."""
+    """From the success of one chunk with 0..n users to that of all; chunks are independent given how many users they
+    get."""
     if chunks == 1:
         return 1 - float(success[n])
     assert chunks == 2
@@ -26,7 +27,8 @@ def failure(n: int, chunks: int, success: Array) -> float:
 
 
 def shuffled_success(n: int, r: float, p: float, width: int, share: float, rivals: int, first: int = 1) -> Array:
-    """Success of one chunk: the right count plus noise above all others; wrong votes are split evenly over ``rivals`` values."""
+    """Success of one chunk: the right count plus noise above all others; wrong votes are split evenly over ``rivals``
+    values."""
     last = int(nbinom.isf(1e-16, r, 1 - p)) + 1
     y = np.arange(last + 1)
     mass, below = nbinom.pmf(y, r, 1 - p), np.concatenate([[0.0], np.cumsum(nbinom.pmf(y, r, 1 - p))])
@@ -57,12 +59,16 @@ def shuffled_success(n: int, r: float, p: float, width: int, share: float, rival
         (2.0, 0.7, 3, 3, 0.7),
     ],
 )
-def test_shuffled_chunks_fail_no_more_often_than_certified(r: float, p: float, bits: int, width: int, share: float) -> None:
+def test_shuffled_chunks_fail_no_more_often_than_certified(
+    r: float, p: float, bits: int, width: int, share: float
+) -> None:
     for beta in (0.5, 0.05):
         n = users_shuffle_chunks(r, p, bits, width, beta=beta, share=share).n_users
         assert n is not None
         for rivals in {1, min(2, (1 << width) - 1), (1 << width) - 1}:
-            found = failure(n, -(-bits // width), shuffled_success(n, r, p, width, share, rivals, n if bits <= width else 1))
+            found = failure(
+                n, -(-bits // width), shuffled_success(n, r, p, width, share, rivals, n if bits <= width else 1)
+            )
             assert found <= beta / 3, (beta, rivals)
 
 
@@ -96,8 +102,8 @@ def test_one_rival_is_the_worst_of_all_ways_to_vote_otherwise() -> None:
 def local_success(n: int, keep: float, chunks: int, silent: bool) -> Array:
     """Width 1: success of one chunk with 0..n users, the analyzer's own test for a clear answer (at 1/20) included.
 
-    A report changes (half the lead of the right value over the other, the right value's sum) by a sign; the others name the
-    other value, or nothing.
+    A report changes (half the lead of the right value over the other, the right value's sum) by a sign; the others name
+    the other value, or nothing.
     """
     one = np.zeros((3, 3))
     for j in (0, 1):
@@ -109,11 +115,15 @@ def local_success(n: int, keep: float, chunks: int, silent: bool) -> Array:
     for k in range(1, n + 1):
         law = fftconvolve(law, one)
         lead, total = np.arange(-k, k + 1)[:, None], np.arange(-k, k + 1)[None, :]
-        out.append(float(law[(lead > 0) & (total > float(local_edge(str(keep), [k], 2 * chunks, chunks, "1/20")[0]))].sum()))
+        out.append(
+            float(law[(lead > 0) & (total > float(local_edge(str(keep), [k], 2 * chunks, chunks, "1/20")[0]))].sum())
+        )
     return np.array(out)
 
 
-@pytest.mark.parametrize(("keep", "bits", "beta"), [("0.98", 1, 0.6), ("0.98", 1, 0.05), ("0.9", 1, 0.6), ("0.98", 2, 0.6)])
+@pytest.mark.parametrize(
+    ("keep", "bits", "beta"), [("0.98", 1, 0.6), ("0.98", 1, 0.05), ("0.9", 1, 0.6), ("0.98", 2, 0.6)]
+)
 def test_local_chunks_fail_no_more_often_than_certified(keep: str, bits: int, beta: float) -> None:
     n = users_local_chunks(keep, bits, 1, beta=beta, clear="1/20").n_users
     assert n is not None
@@ -135,7 +145,9 @@ def test_numbers_at_the_ends_are_safe() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"keep": "1/2"}, {"keep": 1}, {"bits": 0}, {"width": 0}, {"width": 65}, {"beta": 0}, {"share": "1/2"}], ids=range(7)
+    "wrong",
+    [{"keep": "1/2"}, {"keep": 1}, {"bits": 0}, {"width": 0}, {"width": 65}, {"beta": 0}, {"share": "1/2"}],
+    ids=range(7),
 )
 def test_bad_input_is_refused(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"keep": "0.9", "bits": 16, "width": 8, "beta": "0.1"} | wrong

@@ -66,7 +66,9 @@ def test_gap_never_falls_with_more_records(p: Fraction, q: Fraction) -> None:
 
 @given(st.integers(1, 20), rates, rates, st.fractions(min_value="1/40", max_value=1, max_denominator=40))
 @settings(max_examples=60)
-def test_robust_t_is_the_best_threshold_by_brute_force(m: int, eta_hat: Fraction, alpha_e: Fraction, alpha: Fraction) -> None:
+def test_robust_t_is_the_best_threshold_by_brute_force(
+    m: int, eta_hat: Fraction, alpha_e: Fraction, alpha: Fraction
+) -> None:
     hi = max(Fraction(0), min(1 - alpha, eta_hat + alpha_e))
     lo = min(max(Fraction(0), eta_hat - alpha_e), hi)
 

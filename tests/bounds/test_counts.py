@@ -16,7 +16,8 @@ from privpac.exact import precision
 
 
 def failure_of_two_cells(records: int, p: float, eta: float, alpha: float) -> float:
-    """Pr[distance > alpha], exactly: the counts are binomial, both get discrete Laplace noise, are cut off at 0 and normalised."""
+    """Pr[distance > alpha], exactly: the counts are binomial, both get discrete Laplace noise, are cut off at 0 and
+    normalised."""
     r, reach = math.exp(-eta), math.ceil(32 / eta) + 1
     z = np.arange(-reach, reach + 1)
     noise, total = (1 - r) / (1 + r) * r ** np.abs(z), 0.0
@@ -32,9 +33,18 @@ def failure_of_two_cells(records: int, p: float, eta: float, alpha: float) -> fl
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize(
     ("epsilon", "m", "alpha", "beta"),
-    [(2, 1, 0.3, 0.3), (2, 3, 0.6, 0.05), (20, 1, 0.3, 0.05), (20, 3, 0.6, 0.001), (1, 1, 0.95, 0.3), (20, 4, 0.95, 1e-6)],
+    [
+        (2, 1, 0.3, 0.3),
+        (2, 3, 0.6, 0.05),
+        (20, 1, 0.3, 0.05),
+        (20, 3, 0.6, 0.001),
+        (1, 1, 0.95, 0.3),
+        (20, 4, 0.95, 1e-6),
+    ],
 )
-def test_two_cells_fail_no_more_often_than_certified(neighbours: str, epsilon: int, m: int, alpha: float, beta: float) -> None:
+def test_two_cells_fail_no_more_often_than_certified(
+    neighbours: str, epsilon: int, m: int, alpha: float, beta: float
+) -> None:
     n = certify_counts(2, epsilon=epsilon, alpha=alpha, beta=beta, records_per_user=m, neighbours=neighbours).n_users
     assert n is not None
     eta = epsilon / (m * (1 if neighbours == "add-remove" else 2))

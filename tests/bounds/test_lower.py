@@ -1,4 +1,5 @@
-"""Lower bounds: the least wrong probability by brute force, special cases in closed form, and classes that need nobody."""
+"""Lower bounds: the least wrong probability by brute force, special cases in closed form, and classes that need
+nobody."""
 
 from __future__ import annotations
 
@@ -81,7 +82,9 @@ def test_privacy_and_records_move_the_bounds_the_right_way() -> None:
 
 
 def test_statistical_bounds_in_closed_form() -> None:
-    assert lower_fano(1024, 0.01, records_per_user=5).n_users == math.ceil((2 / 3 * math.log(1024) - math.log(2)) / 0.05)
+    assert lower_fano(1024, 0.01, records_per_user=5).n_users == math.ceil(
+        (2 / 3 * math.log(1024) - math.log(2)) / 0.05
+    )
     assert lower_fano(2, 0.01, records_per_user=5).n_users == 0
     assert lower_two_points(0.01, records_per_user=5).n_users == math.ceil(max(2 / 9, -math.log(8 / 9)) / 0.05)
     assert gilbert_varshamov(8, 3) == 7
@@ -101,7 +104,9 @@ def test_a_class_with_one_concept_needs_nobody() -> None:
 def test_representation_bounds_grow_with_the_class() -> None:
     sizes = [lower_representation(ldim=d, alpha=0.1, beta=0.05, epsilon=0.5).n_users for d in (4, 16, 64, 256, 10**20)]
     assert sizes == sorted(sizes)
-    sparse = [lower_sparse(ldim=d, alpha=0.01, beta=0.05, epsilon=0.5, records_per_user=2).n_users for d in (16, 64, 256)]
+    sparse = [
+        lower_sparse(ldim=d, alpha=0.01, beta=0.05, epsilon=0.5, records_per_user=2).n_users for d in (16, 64, 256)
+    ]
     assert sparse == sorted(sparse)
 
 
@@ -111,7 +116,9 @@ def test_majority_needs_an_odd_number_of_records() -> None:
     assert n % 2 == 1
     assert binom.cdf((n - 1) // 2, n, 0.6) <= 0.1 < binom.cdf((n - 3) // 2, n - 2, 0.6)
     assert lower_statistics(alpha=0.2, beta=0.6, records_per_user=1).n_users == 0
-    assert lower_statistics(alpha=0.01, beta=0.01, records_per_user=1, dimension=10**4).n_users == math.ceil(10**4 / (320 * 0.01**2))
+    assert lower_statistics(alpha=0.01, beta=0.01, records_per_user=1, dimension=10**4).n_users == math.ceil(
+        10**4 / (320 * 0.01**2)
+    )
 
 
 def test_testing_bound_is_at_least_what_group_privacy_demands() -> None:

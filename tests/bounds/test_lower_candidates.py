@@ -48,7 +48,9 @@ def best_success(laws: list[list[float]], n: int, epsilon: float) -> float:
         one[i, i * k : (i + 1) * k] = 1
     goal = np.zeros(size)
     goal[-1] = -1
-    found = linprog(goal, A_ub=np.array(rows), b_ub=np.zeros(len(rows)), A_eq=one, b_eq=np.ones(len(states)), bounds=(0, 1))
+    found = linprog(
+        goal, A_ub=np.array(rows), b_ub=np.zeros(len(rows)), A_eq=one, b_eq=np.ones(len(states)), bounds=(0, 1)
+    )
     return float(-found.fun)
 
 
@@ -64,7 +66,8 @@ def test_two_candidates_cannot_be_told_apart_with_fewer_users(epsilon: float, al
     coins, spikes = [[(1 + a) / 2, (1 - a) / 2], [(1 - a) / 2, (1 + a) / 2]], [[1 - a, a, 0.0], [1 - a, 0.0, a]]
     bound = lower_selection(2, alpha=alpha, epsilon=epsilon, records_per_user=1, success=success).n_users
     assert bound is not None
-    # Hard instances of the bound itself: the best selection of either needs no fewer users than the larger of the two says.
+    # Hard instances of the bound itself: the best selection of either needs no fewer users than the larger of the two
+    # says.
     assert bound <= max(needed(coins, epsilon, success, 10), needed(spikes, epsilon, success, 6))
 
 
@@ -106,7 +109,14 @@ def test_numbers_at_the_ends() -> None:
         for way, epsilon in (("replace", 2), ("add-remove", 1))
     ]
     assert both[0] == both[1]
-    for wrong in ({"alpha": 0}, {"alpha": 1}, {"alpha": "1e-50"}, {"candidates": 0}, {"records_per_user": 0}, {"epsilon": 0}):
+    for wrong in (
+        {"alpha": 0},
+        {"alpha": 1},
+        {"alpha": "1e-50"},
+        {"candidates": 0},
+        {"records_per_user": 0},
+        {"epsilon": 0},
+    ):
         asked: dict[str, Any] = {"candidates": 3, "alpha": "0.1", **given} | wrong
         with pytest.raises(ParameterError):
             lower_selection(asked.pop("candidates"), **asked)

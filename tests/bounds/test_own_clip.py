@@ -25,7 +25,9 @@ COMMON = {"theta": 1, "alpha": 0.02, "beta": 0.1, "levels": 840}
 
 
 def noisy(m: int, tau: int, noise: float, enough: int | None = None) -> Certificate:
-    return certify_regret_bounded_noise(records_per_user=m, tau=tau, noise=noise, log_size=math.log(1025), enough=enough, **COMMON)
+    return certify_regret_bounded_noise(
+        records_per_user=m, tau=tau, noise=noise, log_size=math.log(1025), enough=enough, **COMMON
+    )
 
 
 def regular(m: int, tau: int, noise: float, enough: int | None = None) -> Certificate:
@@ -33,15 +35,21 @@ def regular(m: int, tau: int, noise: float, enough: int | None = None) -> Certif
 
 
 def agnostic(m: int, tau: int, noise: float, enough: int | None = None) -> Certificate:
-    return certify_regret_agnostic(records_per_user=m, tau=tau, log_size=math.log(1025), enough=enough, **COMMON | {"alpha": 0.1})
+    return certify_regret_agnostic(
+        records_per_user=m, tau=tau, log_size=math.log(1025), enough=enough, **COMMON | {"alpha": 0.1}
+    )
 
 
-# The numbers at which the certificate was published to hold are lower where it lapses again: 246 of 16 records, 62 and 63 of 64.
+# The numbers at which the certificate was published to hold are lower where it lapses again: 246 of 16 records, 62 and
+# 63 of 64.
 @pytest.mark.parametrize(
-    ("m", "noise", "users"), [(4, 0, None), (16, 0, 285), (64, 0, 70), (16, 0.1, None), (64, 0.1, None), (16, 0.3, None)]
+    ("m", "noise", "users"),
+    [(4, 0, None), (16, 0, 285), (64, 0, 70), (16, 0.1, None), (64, 0.1, None), (16, 0.3, None)],
 )
 @pytest.mark.parametrize("certify", [noisy, regular, agnostic])
-def test_the_own_clip_stays_certified_with_every_larger_number_of_users(m: int, noise: float, users: int | None, certify: object) -> None:
+def test_the_own_clip_stays_certified_with_every_larger_number_of_users(
+    m: int, noise: float, users: int | None, certify: object
+) -> None:
     def fixed(tau: int, enough: int | None = None) -> Certificate:
         return certify(m, tau, noise, enough)  # type: ignore[operator]
 

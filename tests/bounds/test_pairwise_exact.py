@@ -1,4 +1,5 @@
-"""Selection among known candidates: exact means against enumeration, the scan against single clips, and failure computed exactly."""
+"""Selection among known candidates: exact means against enumeration, the scan against single clips, and failure
+computed exactly."""
 
 from __future__ import annotations
 
@@ -58,13 +59,18 @@ def test_the_mean_of_a_clipped_comparison_is_exact(m: int, p: Fraction, rate: Fr
     ends=st.tuples(st.integers(0, 4), st.integers(5, 10)),
 )
 @settings(max_examples=60, deadline=None)
-def test_the_margin_is_the_least_over_all_populations(m: int, pairs: list[Fraction], tau: Fraction, ends: tuple[int, int]) -> None:
-    """No population on a grid has a smaller margin than the certificate uses, and one attains it: the users are those of C2 there."""
+def test_the_margin_is_the_least_over_all_populations(
+    m: int, pairs: list[Fraction], tau: Fraction, ends: tuple[int, int]
+) -> None:
+    """No population on a grid has a smaller margin than the certificate uses, and one attains it: the users are those
+    of C2 there."""
     a0, a1 = Fraction(ends[0], 20), Fraction(ends[1], 20)
     inside = [Fraction(k, 20) for k in range(21)]
     bad = [literal_mean(m, p, r, tau) for p in pairs for r in inside if p - r >= a1]
     good = [literal_mean(m, p, r, tau) for p in pairs for r in inside if p - r <= a0]
-    found = certify_scheffe(**(BASE | {"records_per_user": m, "alpha0": a0, "alpha1": a1, "probabilities": pairs, "tau": tau}))
+    found = certify_scheffe(
+        **(BASE | {"records_per_user": m, "alpha0": a0, "alpha1": a1, "probabilities": pairs, "tau": tau})
+    )
     # TENTHS includes thirds, sevenths and so on, where the grid misses the population that attains the bound.
     on_grid = all(20 % p.denominator == 0 for p in pairs)
     if not any(p >= a1 for p in pairs):
@@ -113,7 +119,10 @@ def test_knowing_the_candidates_never_costs_users() -> None:
             bounded = certify_pairwise(**(BASE | shared), width=1, tau=tau).n_users
             exact = certify(probabilities=every, tau=tau, **shared).n_users
             assert bounded is None or (exact is not None and exact <= bounded)
-    assert plan(records_per_user=64).n_users < 0.85 * plan_pairwise(**(BASE | {"records_per_user": 64}), width=1, clip_step="1/4").n_users
+    assert (
+        plan(records_per_user=64).n_users
+        < 0.85 * plan_pairwise(**(BASE | {"records_per_user": 64}), width=1, clip_step="1/4").n_users
+    )
 
 
 @pytest.mark.parametrize("width", [1, 2])
@@ -128,7 +137,9 @@ def test_a_clip_below_the_mean_keeps_only_itself(width: int) -> None:
     assert found.n_users >= 2 * math.log(100)
     for m in (256, 1024, 4096):
         upper = plan_pairwise(**(shared | {"records_per_user": m, "log_size": 12 * math.log(2)})).n_users
-        lower = lower_agnostic_vc(12, alpha="1/5", epsilon=1, success=0.95, records_per_user=m, neighbours="add-remove").n_users
+        lower = lower_agnostic_vc(
+            12, alpha="1/5", epsilon=1, success=0.95, records_per_user=m, neighbours="add-remove"
+        ).n_users
         assert upper is not None
         assert lower is not None
         assert lower <= upper
@@ -136,14 +147,17 @@ def test_a_clip_below_the_mean_keeps_only_itself(width: int) -> None:
 
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_a_cap_narrows_the_noise_as_the_selection_does(neighbours: str) -> None:
-    """With a cap the rate is epsilon over the selection's own range: halving epsilon is the same as doubling the range."""
+    """With a cap the rate is epsilon over the selection's own range: halving epsilon is the same as doubling the
+    range."""
     unit, cap = 20, 12
     for tau in (2, 9, 12):
         reach = scheffe_range([6, 10, 18], unit, unit * tau, cap, neighbours)
         plain = unit * tau * (2 if neighbours == "add-remove" else 4)
         capped = certify(tau=tau, max_records=cap, neighbours=neighbours).n_users
         assert capped == certify(tau=tau, epsilon=Fraction(plain, reach), neighbours=neighbours).n_users
-    assert certify(tau=12, max_records=12, neighbours=neighbours).n_users < certify(tau=12, neighbours=neighbours).n_users
+    assert (
+        certify(tau=12, max_records=12, neighbours=neighbours).n_users < certify(tau=12, neighbours=neighbours).n_users
+    )
 
 
 def test_rounding_costs_users() -> None:
@@ -162,10 +176,17 @@ def test_candidates_that_cannot_be_bad_need_one_user() -> None:
 
 @pytest.mark.parametrize("m", [1, 4, 16])
 def test_failure_at_the_certified_users_is_below_beta(m: int) -> None:
-    """Two candidates, the population is one of them: the law of the score difference is a convolution, so failure is exact."""
+    """Two candidates, the population is one of them: the law of the score difference is a convolution, so failure is
+    exact."""
     p, q, beta = Fraction(7, 10), Fraction(9, 20), 0.05
     found = plan_scheffe(
-        probabilities=[p, 1 - q], log_size=math.log(2), epsilon=1, alpha1="1/4", beta=beta, records_per_user=m, clip_step="1/4"
+        probabilities=[p, 1 - q],
+        log_size=math.log(2),
+        epsilon=1,
+        alpha1="1/4",
+        beta=beta,
+        records_per_user=m,
+        clip_step="1/4",
     )
     tau, n = Fraction(found["tau"]), found.n_users
     assert n is not None

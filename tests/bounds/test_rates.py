@@ -43,7 +43,10 @@ def test_numbers_are_those_of_the_certified_bounds() -> None:
     goal: dict[str, Any] = {"log_size": log(1000), "epsilon": "0.5", "beta": "0.1", "neighbours": "replace"}
     cell = found.cell("PAC learning", "user level, the paper")
     assert cell.users == plan_realizable(alpha="0.2", records_per_user=8, **goal).n_users
-    assert found.cell("PAC learning", "item level (m = 1)").users == plan_realizable(alpha="0.2", records_per_user=1, **goal).n_users
+    assert (
+        found.cell("PAC learning", "item level (m = 1)").users
+        == plan_realizable(alpha="0.2", records_per_user=1, **goal).n_users
+    )
     cell = found.cell("agnostic PAC learning", "user level, the paper")
     assert cell.users == plan_pairwise(alpha1="0.2", records_per_user=8, **goal).n_users
 
@@ -59,7 +62,10 @@ def test_agreement_needs_the_users_of_its_own_mechanisms(neighbours: str, plural
     assert users_plurality(base, 1024, beta="0.1", clear=CLEAR).n_users == plural
     from privpac.bounds.agreement import users_histogram
 
-    assert users_histogram(StableHistogram(1, delta="1e-6", neighbours=neighbours).K, beta="0.1", named=2).n_users == stable
+    assert (
+        users_histogram(StableHistogram(1, delta="1e-6", neighbours=neighbours).K, beta="0.1", named=2).n_users
+        == stable
+    )
 
 
 @settings(max_examples=12, deadline=None)
@@ -71,7 +77,9 @@ def test_agreement_needs_the_users_of_its_own_mechanisms(neighbours: str, plural
     st.sampled_from([2, 100, 2**40]),
     st.sampled_from(["add-remove", "replace"]),
 )
-def test_no_lower_bound_exceeds_an_upper_bound(name: str, epsilon: str, alpha: str, m: int, size: int, neighbours: str) -> None:
+def test_no_lower_bound_exceeds_an_upper_bound(
+    name: str, epsilon: str, alpha: str, m: int, size: int, neighbours: str
+) -> None:
     found = table(name, epsilon=epsilon, alpha=alpha, records_per_user=m, size=size, neighbours=neighbours)
     top = "users" if name == "004-1" else found.columns[2]
     for row in found.rows:

@@ -85,7 +85,9 @@ def test_published_comparisons() -> None:
 @pytest.mark.parametrize("relation", RELATIONS)
 @settings(max_examples=40, deadline=None)
 @given(share, cost, cost, cost, cost)
-def test_epsilon_grows_with_every_cost(relation: str, q: Fraction, a: Fraction, b: Fraction, e: Fraction, more: Fraction) -> None:
+def test_epsilon_grows_with_every_cost(
+    relation: str, q: Fraction, a: Fraction, b: Fraction, e: Fraction, more: Fraction
+) -> None:
     base = outer(relation, q, a, b, e)[0]
     tolerance = 1 + Fraction(1, 1 << 60)
     assert outer(relation, q, a + more, b, e)[0] * tolerance >= base
@@ -102,7 +104,9 @@ def test_many_answers_saturate_instead_of_overflowing() -> None:
     values = [theorem_a(q, 0, "1/100", k)[0] for k in (1, 10, 50, 10_000)]
     assert values == sorted(values)
     assert values[2] > 50 * one
-    assert abs(float(values[3]) - (10_000 + math.log(0.01 * 4) + 0.02 - math.log(1 - 0.01 + 0.01 * math.exp(0.02)))) < 1e-6
+    assert (
+        abs(float(values[3]) - (10_000 + math.log(0.01 * 4) + 0.02 - math.log(1 - 0.01 + 0.01 * math.exp(0.02)))) < 1e-6
+    )
 
 
 def test_draws_with_replacement() -> None:
@@ -148,7 +152,8 @@ def test_solved_costs_use_the_whole_budget_and_no_more(
 
 
 def test_equal_exponents_are_added_up() -> None:
-    """Terms of one exponent in the feasibility test must not replace each other: here ln K' equals the target and b is 0."""
+    """Terms of one exponent in the feasibility test must not replace each other: here ln K' equals the target and b is
+    0."""
     assert inner_budget("1/2", 0, 0, 1, G=1) is not None
     b = solve_b("1/2", "1/2", "1/2", 1, 1, "add-remove")
     assert b is not None
@@ -157,7 +162,18 @@ def test_equal_exponents_are_added_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"q": 0}, {"q": "3/2"}, {"q": "nan"}, {"a": -1}, {"b": float("inf")}, {"eps_A": -1}, {"delta_A": 2}, {"G": 0}, {"a": 10**10}]
+    "bad",
+    [
+        {"q": 0},
+        {"q": "3/2"},
+        {"q": "nan"},
+        {"a": -1},
+        {"b": float("inf")},
+        {"eps_A": -1},
+        {"delta_A": 2},
+        {"G": 0},
+        {"a": 10**10},
+    ],
 )
 def test_bad_numbers_are_refused(bad: dict[str, Any]) -> None:
     values: dict[str, Any] = {"q": "1/2", "a": 1, "b": 1, "eps_A": 1, "delta_A": 0, "G": 2} | bad
@@ -195,11 +211,24 @@ def test_published_noise_of_cuts(n: int, noise: float) -> None:
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @settings(max_examples=15, deadline=None)
-@given(st.integers(30, 10**6), budget, st.sampled_from([1, 16, 64]), st.sampled_from([2, 3]), st.sampled_from(["0", "1e-7"]))
+@given(
+    st.integers(30, 10**6),
+    budget,
+    st.sampled_from([1, 16, 64]),
+    st.sampled_from([2, 3]),
+    st.sampled_from(["0", "1e-7"]),
+)
 def test_plans_keep_their_target(relation: str, n: int, target: Fraction, levels: int, g: int, leak: str) -> None:
     try:
         plan = plan_reduction(
-            n_users=n, epsilon=target, delta="1e-6", log_growth=line, inner_delta=leak, levels=levels, labellings=g, neighbours=relation
+            n_users=n,
+            epsilon=target,
+            delta="1e-6",
+            log_growth=line,
+            inner_delta=leak,
+            levels=levels,
+            labellings=g,
+            neighbours=relation,
         )
     except InfeasibleError as error:
         found = re.search(r"at least (\d+) users.*above ([\d.e+-]+)", str(error))
@@ -240,7 +269,8 @@ def test_infeasible_targets_name_what_would_do() -> None:
 
 def test_excess_falls_with_users_and_names_its_terms() -> None:
     values = [
-        reduction_excess(t=n // 5, w=n - n // 5, a=1, b="0.4", log_growth=line, beta="0.05").total for n in (10**3, 10**4, 10**5, 10**6)
+        reduction_excess(t=n // 5, w=n - n // 5, a=1, b="0.4", log_growth=line, beta="0.05").total
+        for n in (10**3, 10**4, 10**5, 10**6)
     ]
     assert values == sorted(values, reverse=True)
     plain = reduction_excess(t=2000, w=8000, a=1, b="0.4", log_growth=line, beta="0.05")
@@ -258,7 +288,12 @@ def test_excess_falls_with_users_and_names_its_terms() -> None:
 @pytest.mark.parametrize(("relation", "levels"), [("add-remove", None), ("add-remove", 840), ("replace", 840)])
 def test_certified_users_never_rise_with_any_part_of_the_goal(relation: str, levels: int | None) -> None:
     goal: dict[str, Any] = {"alpha": "0.1", "beta": "0.05", "epsilon": 1, "inner_epsilons": ("1/4", 2)}
-    shape: dict[str, Any] = {"log_growth": line, "inner_error": selection_error(14, relation), "neighbours": relation, "levels": levels}
+    shape: dict[str, Any] = {
+        "log_growth": line,
+        "inner_error": selection_error(14, relation),
+        "neighbours": relation,
+        "levels": levels,
+    }
     scans = {
         "epsilon": ("1/2", "0.55", 1, 2, 4, 50),
         "alpha": ("0.06", "0.1", "0.2"),
@@ -271,7 +306,12 @@ def test_certified_users_never_rise_with_any_part_of_the_goal(relation: str, lev
 
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_a_certified_number_holds_for_every_larger_one(relation: str) -> None:
-    shape: dict[str, Any] = {"log_growth": line, "inner_error": selection_error(14, relation), "neighbours": relation, "levels": 840}
+    shape: dict[str, Any] = {
+        "log_growth": line,
+        "inner_error": selection_error(14, relation),
+        "neighbours": relation,
+        "levels": 840,
+    }
     goal: dict[str, Any] = {"alpha": "0.1", "beta": "0.05", "epsilon": 1, **shape}
     n = certify_reduction(**goal).n_users
     assert n is not None
@@ -304,7 +344,8 @@ def test_rounding_alone_may_put_an_error_out_of_reach() -> None:
 
 
 def test_averages_of_many_records_deviate_no_more_than_single_ones() -> None:
-    """The uniform term is that of one record per user; unequal users, exact population errors, 300 crowds, failure 0.05."""
+    """The uniform term is that of one record per user; unequal users, exact population errors, 300 crowds, failure
+    0.05."""
     w, failed, rng = 60, 0, np.random.default_rng(3)
     bound = math.sqrt(2 * line(w) / w) + math.sqrt(math.log(20) / (2 * w))
     for _ in range(300):

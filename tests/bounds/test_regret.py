@@ -1,4 +1,5 @@
-"""Certificates of clipped-regret selection: against direct sums, against the published table, and monotone where they must be."""
+"""Certificates of clipped-regret selection: against direct sums, against the published table, and monotone where they
+must be."""
 
 from __future__ import annotations
 
@@ -69,7 +70,9 @@ def direct_factor(m: int, tau: int, laws: tuple[np.ndarray, np.ndarray], noise: 
     if tau >= m:
         return capped(m)
     f = (1 - q) * sum(q**j * capped(tau - j) for j in range(tau)) + q**tau * capped(0)
-    f += math.exp(-theta) * sum((math.exp(t * j) - math.exp(t * (j - 1))) * q**j * float(tails[tau + j]) for j in range(1, tau + 1))
+    f += math.exp(-theta) * sum(
+        (math.exp(t * j) - math.exp(t * (j - 1))) * q**j * float(tails[tau + j]) for j in range(1, tau + 1)
+    )
     return f + q ** (tau + 1) * (capped(0) - math.exp(-theta))
 
 
@@ -82,12 +85,16 @@ def direct_factor(m: int, tau: int, laws: tuple[np.ndarray, np.ndarray], noise: 
     st.sampled_from([1, 7, 840]),
 )
 @settings(max_examples=40, deadline=None)
-def test_bounded_noise_equals_the_sum_in_its_statement(m: int, tau: int, noise: float, alpha: float, theta: float, levels: int) -> None:
+def test_bounded_noise_equals_the_sum_in_its_statement(
+    m: int, tau: int, noise: float, alpha: float, theta: float, levels: int
+) -> None:
     tau = min(tau, m)
     laws = [cell_laws(m, a1, a2, noise) for a1, a2 in zip(*cells(alpha, noise))]
 
     def needed(tilt: float) -> float:
-        rate = -math.log(max(direct_factor(m, tau, law, noise, tilt) for law in laws)) - (tilt / levels if levels % tau else 0)
+        rate = -math.log(max(direct_factor(m, tau, law, noise, tilt) for law in laws)) - (
+            tilt / levels if levels % tau else 0
+        )
         return (LOG_SIZE - math.log(0.1)) / rate if rate > 1e-9 else math.inf
 
     grid = min(needed(tilt) for tilt in theta * np.arange(1, 65) / 64)
@@ -95,7 +102,8 @@ def test_bounded_noise_equals_the_sum_in_its_statement(m: int, tau: int, noise: 
     if found.n_users is None:
         assert grid == math.inf
     else:
-        # Every tilt proves its number; the search may stand between two steps of the grid, and is never worse than the grid.
+        # Every tilt proves its number; the search may stand between two steps of the grid, and is never worse than the
+        # grid.
         assert needed(found["tilt"]) <= found.n_users <= grid * (1 + 1e-6) + 1
 
 
@@ -107,13 +115,17 @@ def test_bounded_noise_equals_the_sum_in_its_statement(m: int, tau: int, noise: 
         (0.3, (None, 235, 70, 32), (None, 148, 43, 20)),
     ],
 )
-def test_square_root_clip_reproduces_the_published_table(noise: float, any_x: tuple[int, ...], regular_x: tuple[int, ...]) -> None:
+def test_square_root_clip_reproduces_the_published_table(
+    noise: float, any_x: tuple[int, ...], regular_x: tuple[int, ...]
+) -> None:
     sizes = (4, 16, 64, 256)
     assert tuple(noisy(m, math.isqrt(m), noise).n_users for m in sizes) == any_x
     assert tuple(regular(m, math.isqrt(m), noise).n_users for m in sizes) == regular_x
 
 
-@pytest.mark.parametrize(("alpha", "m", "users"), [(0.05, 64, 185), (0.05, 256, 71), (0.05, 1024, 39), (0.02, 256, 266), (0.02, 1024, 94)])
+@pytest.mark.parametrize(
+    ("alpha", "m", "users"), [(0.05, 64, 185), (0.05, 256, 71), (0.05, 1024, 39), (0.02, 256, 266), (0.02, 1024, 94)]
+)
 def test_any_labels_reproduces_the_published_table(alpha: float, m: int, users: int) -> None:
     assert plan_clip(m, lambda size, tau: agnostic(size, tau, alpha=alpha), truncate=False).n_users == users
     assert agnostic(m, math.isqrt(m), alpha=alpha).n_users is None
@@ -129,7 +141,9 @@ def test_corollary_is_never_below_the_certificate_at_its_clip() -> None:
                 alpha = scale / math.sqrt(m) * (1 + 1e-12)
                 if alpha * math.sqrt(m) > 1:
                     alpha = 1 / math.sqrt(m) * (1 - 1e-12)
-                closed = regret_agnostic_corollary(records_per_user=m, theta=theta, alpha=alpha, beta=0.1, log_size=LOG_SIZE)
+                closed = regret_agnostic_corollary(
+                    records_per_user=m, theta=theta, alpha=alpha, beta=0.1, log_size=LOG_SIZE
+                )
                 exact = agnostic(m, closed["tau"], alpha=alpha, theta=theta, levels=closed["tau"])
                 assert exact.n_users is not None
                 assert closed.n_users is not None
@@ -153,7 +167,9 @@ def test_more_accuracy_confidence_or_privacy_needs_more_users(certify: Any) -> N
 
 
 def test_more_noise_or_more_rules_need_more_users() -> None:
-    assert [noisy(16, 8, x).n_users for x in (0, 0.1, 0.2, 0.3)] == sorted(noisy(16, 8, x).n_users or 0 for x in (0, 0.1, 0.2, 0.3))
+    assert [noisy(16, 8, x).n_users for x in (0, 0.1, 0.2, 0.3)] == sorted(
+        noisy(16, 8, x).n_users or 0 for x in (0, 0.1, 0.2, 0.3)
+    )
     few, many = (noisy(16, 8, 0.1, log_size=size).n_users for size in (1, 40))
     assert few is not None
     assert many is not None
@@ -205,7 +221,9 @@ def test_bias_bound_on_any_users(mistakes: list[list[int]], tau: int) -> None:
     for h in range(3):
         assert errors[h] - own <= clipped[h] <= loud * (errors[h] - own)
     chosen = min(range(3), key=lambda h: clipped[h])
-    assert errors[chosen] - min(errors) <= regret_bias_bound(records_per_user=m, tau=tau, best_error=min(errors), own_error=own)
+    assert errors[chosen] - min(errors) <= regret_bias_bound(
+        records_per_user=m, tau=tau, best_error=min(errors), own_error=own
+    )
 
 
 def test_split_spends_exactly_the_budget() -> None:
@@ -268,8 +286,14 @@ def test_bad_parameters(kind: str, change: dict[str, Any], error: type[Exception
         (lambda: regret_split(1, "add"), ParameterError),
         (lambda: regret_split(1, "replace", -1), ParameterError),
         (lambda: regret_bias_bound(records_per_user=4, tau=1, best_error=0.1, own_error=0.2), ParameterError),
-        (lambda: regret_agnostic_corollary(records_per_user=9, theta=1, alpha=0.1, beta=0.1, log_size=3), InfeasibleError),
-        (lambda: regret_agnostic_corollary(records_per_user=900, theta=2, alpha=0.01, beta=0.1, log_size=3), InfeasibleError),
+        (
+            lambda: regret_agnostic_corollary(records_per_user=9, theta=1, alpha=0.1, beta=0.1, log_size=3),
+            InfeasibleError,
+        ),
+        (
+            lambda: regret_agnostic_corollary(records_per_user=900, theta=2, alpha=0.01, beta=0.1, log_size=3),
+            InfeasibleError,
+        ),
         (lambda: plan_clip(0, lambda m, tau: noisy(m, tau, 0.1)), ParameterError),
     ],
 )

@@ -1,4 +1,5 @@
-"""Coin luck: the domination against enumeration, the bias against the true minimiser, and the certificates against the exact law."""
+"""Coin luck: the domination against enumeration, the bias against the true minimiser, and the certificates against the
+exact law."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def users(found: Certificate) -> float:
 
 
 def all_users(masses: list[int], m: int) -> tuple[NDArray[np.float64], Ints, NDArray[np.float64]]:
-    """Every user of ``m`` records on a few atoms (label 0 and 1 at each): probabilities, mistakes per cut, errors of the cuts."""
+    """Every user of ``m`` records on a few atoms (label 0 and 1 at each): probabilities, mistakes per cut, errors of
+    the cuts."""
     share = np.array(masses, dtype=float) / sum(masses)
     atoms = len(masses) // 2
     # Cut u predicts 1 from atom u on; kind 2 i + y is atom i with label y.
@@ -85,7 +87,8 @@ def test_bias_bounds_the_minimiser_and_gain_bounds_the_mean_vote(masses: list[in
 
 
 def test_coin_labels_attain_the_own_luck() -> None:
-    """One record per atom cannot be had with finitely many; the maximum of the walk itself can: equality for h* at the end."""
+    """One record per atom cannot be had with finitely many; the maximum of the walk itself can: equality for h* at the
+    end."""
     for m in (1, 2, 5, 9):
         paths = np.cumsum(np.array(list(product((-1, 1), repeat=m))), axis=1)
         tops = np.maximum(paths.max(axis=1), 0)
@@ -119,7 +122,9 @@ def test_never_worse_than_the_plain_certificate_by_more_than_the_cells(m: int) -
 
 def test_bias_falls_with_the_clip_and_hardly_depends_on_the_records() -> None:
     for m in (64, 256):
-        scaled = [float(coin_bias(records_per_user=m, tau=math.ceil(c * math.sqrt(m)))) * math.sqrt(m) for c in (1, 1.5, 2, 3)]
+        scaled = [
+            float(coin_bias(records_per_user=m, tau=math.ceil(c * math.sqrt(m)))) * math.sqrt(m) for c in (1, 1.5, 2, 3)
+        ]
         assert scaled == sorted(scaled, reverse=True)
         # Above the excess by which coin labels were measured to favour extreme rules.
         assert all(bound >= measured for bound, measured in zip(scaled, (0.064, 0.033, 0.011, 0.0)))
@@ -165,10 +170,13 @@ def one_atom(rng: np.random.Generator, sets: int, n: int, m: int, excess: float)
 
 
 def two_atoms(rng: np.random.Generator, sets: int, n: int, m: int, excess: float) -> Ints:
-    """Labels are nearly coins on both atoms; only the cut between them is good, the cuts on either side are worse by ``excess``."""
+    """Labels are nearly coins on both atoms; only the cut between them is good, the cuts on either side are worse by
+    ``excess``."""
     left = rng.binomial(m, 0.5, size=(sets, n))
     wrong_left, wrong_right = rng.binomial(left, 0.5 - excess), rng.binomial(m - left, 0.5 - excess)
-    return np.stack([left - wrong_left + wrong_right, wrong_left + wrong_right, wrong_left + m - left - wrong_right], axis=2)
+    return np.stack(
+        [left - wrong_left + wrong_right, wrong_left + wrong_right, wrong_left + m - left - wrong_right], axis=2
+    )
 
 
 def coin_labels(rng: np.random.Generator, n: int, m: int, cuts: int, tilt: float) -> Ints:
@@ -183,11 +191,18 @@ def coin_labels(rng: np.random.Generator, n: int, m: int, cuts: int, tilt: float
 def worst_failure(n: int, m: int, tau: int, excess: float) -> float:
     """The largest of three mean failure probabilities: one atom, two atoms, coin labels on 65 blocks of cuts."""
     rng, more = np.random.default_rng(7), excess * 1.001
-    one = [failure(scores_of(rows, tau), np.array([False, True]), np.array([1.0, CUTS - 1])) for rows in one_atom(rng, 40, n, m, more)]
+    one = [
+        failure(scores_of(rows, tau), np.array([False, True]), np.array([1.0, CUTS - 1]))
+        for rows in one_atom(rng, 40, n, m, more)
+    ]
     wings = np.array([CUTS // 2, 1.0, CUTS // 2])
-    two = [failure(scores_of(rows, tau), np.array([True, False, True]), wings) for rows in two_atoms(rng, 40, n, m, more)]
+    two = [
+        failure(scores_of(rows, tau), np.array([True, False, True]), wings) for rows in two_atoms(rng, 40, n, m, more)
+    ]
     bad = 4 * excess * np.abs(np.arange(65) - 32) / 64 > excess
-    wide = [failure(scores_of(coin_labels(rng, n, m, 65, 4 * excess), tau), bad, np.full(65, CUTS / 65)) for _ in range(3)]
+    wide = [
+        failure(scores_of(coin_labels(rng, n, m, 65, 4 * excess), tau), bad, np.full(65, CUTS / 65)) for _ in range(3)
+    ]
     return float(max(np.mean(one), np.mean(two), np.mean(wide)))
 
 
@@ -246,7 +261,15 @@ BAD: list[tuple[dict[str, Any], type[Exception]]] = [
 @pytest.mark.parametrize("tau", [2, 8])
 @pytest.mark.parametrize("function", [certify_regret_coin, certify_regret_charged])
 def test_bad_parameters(function: Any, tau: int, change: dict[str, Any], error: type[Exception]) -> None:
-    given: dict[str, Any] = {"records_per_user": 16, "tau": tau, "theta": 1, "alpha": 0.1, "beta": 0.1, "log_size": 5, "levels": 840}
+    given: dict[str, Any] = {
+        "records_per_user": 16,
+        "tau": tau,
+        "theta": 1,
+        "alpha": 0.1,
+        "beta": 0.1,
+        "log_size": 5,
+        "levels": 840,
+    }
     with pytest.raises(error):
         function(**(given | change))
     if set(change) <= {"tau", "records_per_user"}:

@@ -24,7 +24,13 @@ from privpac.bounds import (
 )
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 
-BASE: dict[str, Any] = {"log_size": math.log(1000), "epsilon": 1, "beta": 0.05, "records_per_user": 16, "neighbours": "replace"}
+BASE: dict[str, Any] = {
+    "log_size": math.log(1000),
+    "epsilon": 1,
+    "beta": 0.05,
+    "records_per_user": 16,
+    "neighbours": "replace",
+}
 
 
 def realizable(**changes: Any) -> Certificate:
@@ -39,14 +45,18 @@ def test_the_plan_is_the_best_single_certificate() -> None:
     for m, neighbours in itertools.product((1, 7, 30), ("replace", "add-remove")):
         plan = realizable(records_per_user=m, alpha0=0.001, neighbours=neighbours)
         single = [
-            certify_realizable(**(BASE | {"alpha": 0.1, "alpha0": 0.001, "neighbours": neighbours, "records_per_user": size}), tolerance=t)
+            certify_realizable(
+                **(BASE | {"alpha": 0.1, "alpha0": 0.001, "neighbours": neighbours, "records_per_user": size}),
+                tolerance=t,
+            )
             for size in range(1, m + 1)
             for t in range(4)
         ]
         assert plan.n_users == min(c.n_users for c in single if c.n_users is not None)
         compare = pairwise(records_per_user=m, neighbours=neighbours)
         clips = [
-            certify_pairwise(**(BASE | {"alpha1": 0.1, "neighbours": neighbours, "records_per_user": m}), tau=t) for t in range(1, m + 1)
+            certify_pairwise(**(BASE | {"alpha1": 0.1, "neighbours": neighbours, "records_per_user": m}), tau=t)
+            for t in range(1, m + 1)
         ]
         assert compare.n_users == min(c.n_users for c in clips if c.n_users is not None)
 
@@ -54,13 +64,20 @@ def test_the_plan_is_the_best_single_certificate() -> None:
 def test_realizable_certificate_by_direct_search_of_the_tilt() -> None:
     """The best tilt in closed form is the best on a fine grid."""
     p1, p0, lam = 1 - 0.9**8, 1 - 0.995**8, 1.0
-    n = certify_realizable(**(BASE | {"alpha": 0.1, "alpha0": 0.005, "neighbours": "add-remove", "records_per_user": 8})).n_users
-    rates = [-math.log(1 - p1 * (1 - math.exp(-t)) + p0 * (math.exp(t) - 1)) for t in (lam * k / 4000 for k in range(1, 4001))]
+    n = certify_realizable(
+        **(BASE | {"alpha": 0.1, "alpha0": 0.005, "neighbours": "add-remove", "records_per_user": 8})
+    ).n_users
+    rates = [
+        -math.log(1 - p1 * (1 - math.exp(-t)) + p0 * (math.exp(t) - 1))
+        for t in (lam * k / 4000 for k in range(1, 4001))
+    ]
     assert n == math.ceil(math.log(1000 / 0.05) / max(rates))
 
 
 def test_closed_forms_are_never_below_the_plans() -> None:
-    for m, alpha, epsilon, neighbours in itertools.product((1, 5, 40), (0.2, 0.05, 0.01), (0.1, 0.5, 1), ("replace", "add-remove")):
+    for m, alpha, epsilon, neighbours in itertools.product(
+        (1, 5, 40), (0.2, 0.05, 0.01), (0.1, 0.5, 1), ("replace", "add-remove")
+    ):
         given = BASE | {"records_per_user": m, "epsilon": epsilon, "neighbours": neighbours}
         closed = realizable_closed_form(**given, alpha=alpha).n_users
         plan = plan_realizable(**given, alpha=alpha, alpha0=Fraction(str(alpha)) / 100).n_users
@@ -123,7 +140,12 @@ def test_lower_bounds_never_exceed_certificates() -> None:
         assert lower <= upper
         # Four categories: a cover of radius alpha/10 has C(N + 3, 3) laws with N = ceil(40 / (4 alpha)).
         count = math.ceil(10 / Fraction(str(alpha)))
-        cover = given | {"log_size": math.log(math.comb(count + 3, 3)), "alpha0": alpha / 10, "alpha1": 0.8 * alpha, "width": 1}
+        cover = given | {
+            "log_size": math.log(math.comb(count + 3, 3)),
+            "alpha0": alpha / 10,
+            "alpha1": 0.8 * alpha,
+            "width": 1,
+        }
         upper = plan_pairwise(**cover, clip_step="1/4").n_users
         lower = lower_discrete(4, alpha=alpha, success=success, **common).n_users
         assert upper is not None

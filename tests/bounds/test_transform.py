@@ -54,9 +54,13 @@ def test_group_privacy_agrees_with_the_exact_guarantee_and_has_an_inverse(eps: f
 
 @given(small, deltas, st.integers(1, 50), st.integers(0, 50))
 @settings(deadline=None, max_examples=40)
-def test_amplification_agrees_with_the_exact_guarantee_and_has_an_inverse(eps: float, delta: float, k: int, more: int) -> None:
+def test_amplification_agrees_with_the_exact_guarantee_and_has_an_inverse(
+    eps: float, delta: float, k: int, more: int
+) -> None:
     found = amplify(eps, delta, k, k + more)
-    exact = Guarantee(eps, delta, unit="user", neighbours="replace").subsample(Fraction(k, k + more), "without-replacement")
+    exact = Guarantee(eps, delta, unit="user", neighbours="replace").subsample(
+        Fraction(k, k + more), "without-replacement"
+    )
     assert found == pytest.approx((float(exact.epsilon), float(exact.delta)))
     assert deamplify(*found, k, k + more) == pytest.approx((eps, delta))
 
@@ -95,7 +99,9 @@ def test_generalisation_bound_holds_for_a_logistic_mechanism() -> None:
     ones = np.arange(n + 1)
     weight = np.array([math.comb(n, k) for k in ones]) / 2**n
     p = 1 / (1 + np.exp(-eps * (2 * ones - n) / 2))
-    apart = np.maximum(0, p[:, None] - np.exp(s) * p[None, :]) + np.maximum(0, (1 - p)[:, None] - np.exp(s) * (1 - p)[None, :])
+    apart = np.maximum(0, p[:, None] - np.exp(s) * p[None, :]) + np.maximum(
+        0, (1 - p)[:, None] - np.exp(s) * (1 - p)[None, :]
+    )
     bad = (weight[:, None] * weight[None, :])[(apart > delta) | (delta < apart.T)].sum()
     assert bad <= beta
     assert s <= n * eps
@@ -126,7 +132,9 @@ def test_the_literal_transformation_is_not_practical_at_ordinary_sizes(m: int, u
 
 
 def test_user_complexity_respects_its_own_lower_bound_and_falls_with_records() -> None:
-    few, many = (literal_users(records_needed, epsilon=1, delta=1e-6, records_per_user=m, subsample=True) for m in (10, 1000))
+    few, many = (
+        literal_users(records_needed, epsilon=1, delta=1e-6, records_per_user=m, subsample=True) for m in (10, 1000)
+    )
     assert few.n_users is not None
     assert many.n_users is not None
     assert few.n_users > many.n_users > many["deleted"]
@@ -154,9 +162,12 @@ def test_users_with_one_rate_stay_within_the_width() -> None:
 
 
 @pytest.mark.parametrize("m", [1, 2, 5, 10, 20, 30, 50, 64, 100, 200])
-@pytest.mark.parametrize(("n", "t", "ladder", "rules"), [(200, 30, 20, 1), (5000, 1116, 116, 1001), (3000, 62, 60, 1 << 20)])
+@pytest.mark.parametrize(
+    ("n", "t", "ladder", "rules"), [(200, 30, 20, 1), (5000, 1116, 116, 1001), (3000, 62, 60, 1 << 20)]
+)
 def test_the_width_covers_every_rate_and_no_more_than_it_must(m: int, n: int, t: int, ladder: int, rules: int) -> None:
-    """Against the definition at rates on both sides of every jump of the upper and of the lower quantile; one record to spare."""
+    """Against the definition at rates on both sides of every jump of the upper and of the lower quantile; one record to
+    spare."""
     width = width_iid(n, m, t, ladder, rules, "0.001")
     limit = 0.001 / (2 * rules)
     share = betaincinv(t - ladder, n - t + ladder + 1, limit)
@@ -184,7 +195,14 @@ def test_one_rate_alone_is_not_safe() -> None:
 
 def test_trimming_is_chosen_only_on_request_and_only_where_it_wins() -> None:
     """A class of 2^200 rules: too few users for the others, many records each."""
-    large: dict[str, Any] = {"n": 300, "m": 1000, "epsilon": 1, "delta": "1e-6", "log_size": 200 * math.log(2), "H_eff": 1000}
+    large: dict[str, Any] = {
+        "n": 300,
+        "m": 1000,
+        "epsilon": 1,
+        "delta": "1e-6",
+        "log_size": 200 * math.log(2),
+        "H_eff": 1000,
+    }
     assert choose_transform(**large, allow_bottom=True).choice == "trim"
     assert choose_transform(**(large | {"n": 600, "m": 30})).choice == "clip"
     with pytest.raises(InfeasibleError, match="too few users"):

@@ -70,7 +70,8 @@ def test_votes_are_those_of_the_choosing_law() -> None:
 
 
 @pytest.mark.parametrize(
-    "budget", [TreeBudget(9, None, 1, "0.7", "1e-5"), TreeBudget(9, 30, 1, "0.7"), TreeBudget(9, None, 1, 1, "1e-5", True)]
+    "budget",
+    [TreeBudget(9, None, 1, "0.7", "1e-5"), TreeBudget(9, 30, 1, "0.7"), TreeBudget(9, None, 1, 1, "1e-5", True)],
 )
 def test_the_least_number_of_votes_is_least(budget: TreeBudget) -> None:
     for beta in (0.2, 0.01, 1e-9):
@@ -86,7 +87,12 @@ def test_the_least_number_of_votes_is_least(budget: TreeBudget) -> None:
 
 def test_huge_heights_and_tiny_budgets_stay_finite() -> None:
     simple, tight = tree_failure(
-        TreeBudget(2**1000, None, "0.01", "0.01", "1e-12"), parts=10**6, hi=8000, K=10**5, records_per_part=50, alpha="0.2"
+        TreeBudget(2**1000, None, "0.01", "0.01", "1e-12"),
+        parts=10**6,
+        hi=8000,
+        K=10**5,
+        records_per_part=50,
+        alpha="0.2",
     )
     assert 0 <= min(simple, tight) <= max(simple, tight) <= 1
     assert tree_failure(TreeBudget(2**1000, 1, 1), parts=10**7, hi=1, K=4000, records_per_part=5, alpha="0.2")[1] < 1e-9
@@ -99,16 +105,32 @@ def test_huge_heights_and_tiny_budgets_stay_finite() -> None:
 
 @pytest.mark.parametrize(
     ("height", "width", "records", "simple", "tight"),
-    [(1, None, 1, 1151, 838), (8, None, 10, 196, 152), (32, None, 100, 125, 107), (128, None, 1, 1623, 1295), (2**16, 1, 1, 737, 682)],
+    [
+        (1, None, 1, 1151, 838),
+        (8, None, 10, 196, 152),
+        (32, None, 100, 125, 107),
+        (128, None, 1, 1623, 1295),
+        (2**16, 1, 1, 737, 682),
+    ],
 )
-def test_plans_need_no_more_users_than_the_reference(height: int, width: int | None, records: int, simple: int, tight: int) -> None:
-    common: dict[str, Any] = {"epsilon": 1, "alpha": "0.1", "beta": "0.05", "neighbours": "replace", "delta": 0 if width else "1e-6"}
+def test_plans_need_no_more_users_than_the_reference(
+    height: int, width: int | None, records: int, simple: int, tight: int
+) -> None:
+    common: dict[str, Any] = {
+        "epsilon": 1,
+        "alpha": "0.1",
+        "beta": "0.05",
+        "neighbours": "replace",
+        "delta": 0 if width else "1e-6",
+    }
     for form, most in (("simple", simple), ("best", tight)):
         plan = plan_tree(height=height, width=width, records_per_user=records, form=form, **common)
         assert plan.n_users is not None
         assert plan.n_users <= most
         budget = TreeBudget(height, width, plan["epsilon1"], plan["epsilon2"], common["delta"])
-        held = tree_failure(budget, parts=plan["parts"], hi=plan["hi"], K=plan["K"], records_per_part=records, alpha="0.1")
+        held = tree_failure(
+            budget, parts=plan["parts"], hi=plan["hi"], K=plan["K"], records_per_part=records, alpha="0.1"
+        )
         assert (held[0] if form == "simple" else min(held)) == pytest.approx(plan["failure"])
         assert plan["failure"] <= 0.05
         assert plan["epsilon1"] + plan["epsilon2"] == 1
@@ -152,7 +174,11 @@ def test_certified_alpha_is_least() -> None:
     found = certified_alpha(budget, **ranks, beta="0.05")
     assert found is not None
     assert found <= 0.1
-    assert min(tree_failure(budget, alpha=found, **ranks)) <= 0.05 < min(tree_failure(budget, alpha=found * 0.999, **ranks))
+    assert (
+        min(tree_failure(budget, alpha=found, **ranks))
+        <= 0.05
+        < min(tree_failure(budget, alpha=found * 0.999, **ranks))
+    )
     assert certified_alpha(budget, **(ranks | {"parts": plan["K"]}), beta="0.05") is None
 
 
@@ -182,7 +208,9 @@ def test_assignment_certificate_bounds_the_true_number_of_bad_parts() -> None:
 def test_generic_learner_is_realizable_selection_on_single_records() -> None:
     size = 129 * math.log(2)
     ours = generic_tree(log_size=size, epsilon=1, alpha="0.1", beta="0.05").n_users
-    theirs = certify_realizable(log_size=size, epsilon=1, alpha="0.1", beta="0.05", records_per_user=1, neighbours="replace").n_users
+    theirs = certify_realizable(
+        log_size=size, epsilon=1, alpha="0.1", beta="0.05", records_per_user=1, neighbours="replace"
+    ).n_users
     assert ours == theirs == 2303
 
 
@@ -194,7 +222,9 @@ def test_lower_bound_is_the_condition_and_below_every_plan() -> None:
 
         def impossible(n: int, good: float = good, delta: float = delta) -> bool:
             ks = range(12)
-            return any(binom.sf(k, n, good) + math.exp(k) * 0.05 + delta * (math.exp(k) - 1) / (math.e - 1) < 0.95 for k in ks)
+            return any(
+                binom.sf(k, n, good) + math.exp(k) * 0.05 + delta * (math.exp(k) - 1) / (math.e - 1) < 0.95 for k in ks
+            )
 
         assert impossible(bound - 1)
         assert not impossible(bound)

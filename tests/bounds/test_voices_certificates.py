@@ -1,4 +1,5 @@
-"""Certificates of two voices: the published table, never worse with more of anything, and true on the laws they are nearly tight for."""
+"""Certificates of two voices: the published table, never worse with more of anything, and true on the laws they are
+nearly tight for."""
 
 from __future__ import annotations
 
@@ -59,7 +60,14 @@ def test_the_table_for_any_labels_and_any_users() -> None:
 
 
 def certified(noise: str | None, m: int | None, size: int, theta: Fraction, alpha: Fraction, beta: Fraction) -> float:
-    common: dict[str, Any] = {"records_per_user": m, "size": size, "theta": theta, "alpha": alpha, "beta": beta, "levels": 840}
+    common: dict[str, Any] = {
+        "records_per_user": m,
+        "size": size,
+        "theta": theta,
+        "alpha": alpha,
+        "beta": beta,
+        "levels": 840,
+    }
     if noise is None:
         found: Certificate = certify_voices_any(thresholds=size % 2 == 1, **common)
     else:
@@ -105,7 +113,8 @@ def test_more_users_are_certified_too_and_the_excess_falls() -> None:
 
 
 def fails(table: Any, mass: list[float], noise: list[float], n: int, m: int, seeds: int) -> float:
-    """Mean over data sets of the law's mass on all rules but the first, which labels the atoms right up to noises of their own."""
+    """Mean over data sets of the law's mass on all rules but the first, which labels the atoms right up to noises of
+    their own."""
     rules, points = np.array(table), Integers(0, len(mass) - 1)
     rng, total = np.random.default_rng([n, m, seeds]), 0.0
     for _ in range(seeds):

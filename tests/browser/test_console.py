@@ -1,6 +1,7 @@
 """The console in a real browser: what people see is what the ledger says, and nothing is loaded from elsewhere.
 
-Run by ``make test-browser``: Debian's chromium, driven by playwright.  Where either is missing the tests are skipped by name.
+Run by ``make test-browser``: Debian's chromium, driven by playwright.  Where either is missing the tests are skipped by
+name.
 """
 
 from __future__ import annotations
@@ -31,8 +32,12 @@ from privpac.serve.app import create_app
 from privpac.serve.keys import KeyStore, Role
 
 uvicorn = pytest.importorskip("uvicorn")
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: make test-browser installs it")
-BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: make test-browser installs it"
+)
+BROWSER = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine: apt install chromium")
 
 QUERIES = 6
@@ -71,7 +76,13 @@ def browser() -> Iterator[Any]:
 def material() -> tuple[VotePredictor, UserData]:
     rng = np.random.default_rng(3)
     x, ward = rng.normal(size=400), np.array(["north", "south"])[rng.integers(0, 2, size=400)]
-    columns = {"x": x, "age": rng.integers(0, 90, size=400), "ward": ward, "who": np.arange(400) // 2, "late": (x > 0.2).astype(int)}
+    columns = {
+        "x": x,
+        "age": rng.integers(0, 90, size=400),
+        "ward": ward,
+        "who": np.arange(400) // 2,
+        "late": (x > 0.2).astype(int),
+    }
     features = {"x": Floats(), "age": Integers(0, 2**64 - 1), "ward": Categories(["north", "south"])}
     plan = plan_service(Stumps(features), epsilon=3, delta="1e-6", queries=QUERIES, public_n_users=200)
     return plan.predictor, UserData.from_frame(pl.DataFrame(columns), user="who", features=features, label="late")
@@ -80,7 +91,9 @@ def material() -> tuple[VotePredictor, UserData]:
 @pytest.fixture
 def site(tmp_path: Path, material: tuple[VotePredictor, UserData]) -> Iterator[Site]:
     predictor, data = material
-    ledger = BudgetLedger.create(tmp_path / "b.db", Guarantee(4, "1e-4", unit="user", neighbours="add-remove"), dataset="d")
+    ledger = BudgetLedger.create(
+        tmp_path / "b.db", Guarantee(4, "1e-4", unit="user", neighbours="add-remove"), dataset="d"
+    )
     session = predictor.learn(data, ledger=ledger)
     store = KeyStore(tmp_path / "keys")
     _, operator = store.new("operator", Role.OPERATOR)
@@ -115,7 +128,9 @@ def page(browser: Any, site: Site) -> Iterator[Any]:
 
 def watched(context: Any, site: Site) -> Any:
     page = context.new_page()
-    page.on("console", lambda message: site.noise.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console", lambda message: site.noise.append(message.text) if message.type in ("error", "warning") else None
+    )
     page.on("pageerror", lambda error: site.noise.append(str(error)))
     page.on("request", lambda request: site.hosts.add(urlsplit(request.url).netloc))
     return page
@@ -144,7 +159,10 @@ def test_the_page_loads_without_errors_and_asks_no_other_host(page: Any, site: S
 
 
 def test_injected_code_is_refused_by_the_policy(page: Any, site: Site) -> None:
-    page.evaluate("() => { const s = document.createElement('img'); s.src = 'https://example.org/x.png'; document.body.append(s); }")
+    page.evaluate(
+        "() => { const s = document.createElement('img'); s.src = 'https://example.org/x.png'; "
+        "document.body.append(s); }"
+    )
     page.evaluate("() => { try { document.body.innerHTML += '<b>x</b>' } catch (e) { console.error(String(e)) } }")
     expect(page.locator("#promise")).to_be_visible()
     page.wait_for_timeout(200)
@@ -232,7 +250,12 @@ def test_a_revoked_key_is_signed_out(page: Any, site: Site) -> None:
 
 def test_an_exhausted_budget_is_said_clearly(page: Any, site: Site) -> None:
     records = [{"x": float(i), "age": 1, "ward": "north"} for i in range(QUERIES)]
-    given = httpx.post(site.url + "/predict", headers={"Authorization": f"Bearer {site.operator}"}, json={"records": records}, timeout=30)
+    given = httpx.post(
+        site.url + "/predict",
+        headers={"Authorization": f"Bearer {site.operator}"},
+        json={"records": records},
+        timeout=30,
+    )
     assert given.status_code == 200
     sign_in(page, site.operator)
     expect(page.locator("#exhausted")).to_contain_text("The budget is exhausted")
@@ -282,5 +305,7 @@ def test_the_keyboard_reaches_everything_and_everything_has_a_name(page: Any, si
         page.keyboard.press("Tab")
         reached.append(page.evaluate("() => document.activeElement.id"))
     assert {"feature-0", "feature-1", "feature-2", "ask-button", "key-name", "key-share", "key-role"} <= set(reached)
-    unnamed = "() => [...document.querySelectorAll('input, select')].filter((e) => e.labels.length === 0).map((e) => e.id)"
+    unnamed = (
+        "() => [...document.querySelectorAll('input, select')].filter((e) => e.labels.length === 0).map((e) => e.id)"
+    )
     assert page.evaluate(unnamed) == []

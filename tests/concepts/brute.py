@@ -49,7 +49,8 @@ def records(columns: Columns) -> st.SearchStrategy[Record]:
         low, high = (0x0010000000000000, 0xFFEFFFFFFFFFFFFF) if isinstance(domain, Floats) else (0, domain.size - 1)
         near = sorted({low + k for k in range(4) if low + k <= high} | {high - k for k in range(4) if high - k >= low})
         return st.one_of(
-            st.sampled_from(near), st.integers(low, high).filter(lambda c: not (isinstance(domain, Floats) and c == (1 << 63) - 1))
+            st.sampled_from(near),
+            st.integers(low, high).filter(lambda c: not (isinstance(domain, Floats) and c == (1 << 63) - 1)),
         )
 
     return st.tuples(st.tuples(*(codes(domain) for domain in columns.values())), st.integers(0, 1))
@@ -74,8 +75,11 @@ def grid(columns: Columns) -> list[tuple[int, ...]]:
     return list(itertools.product(*(range(domain.size) for domain in columns.values())))
 
 
-def scores(concept: ConceptClass, columns: Columns, users: Users, statistic: Statistic, ids: Sequence[int] | None = None) -> dict[int, int]:
-    """The score of every id; for classes too large to enumerate, of ids among which every behaviour on the data occurs."""
+def scores(
+    concept: ConceptClass, columns: Columns, users: Users, statistic: Statistic, ids: Sequence[int] | None = None
+) -> dict[int, int]:
+    """The score of every id; for classes too large to enumerate, of ids among which every behaviour on the data
+    occurs."""
     listed = list(range(concept.size)) if ids is None else list(ids)
     totals = dict.fromkeys(listed, 0)
     for user in users:
@@ -87,7 +91,9 @@ def scores(concept: ConceptClass, columns: Columns, users: Users, statistic: Sta
     return totals
 
 
-def check_profile(concept: ConceptClass, columns: Columns, users: Users, statistic: Statistic, ids: Sequence[int] | None = None) -> Profile:
+def check_profile(
+    concept: ConceptClass, columns: Columns, users: Users, statistic: Statistic, ids: Sequence[int] | None = None
+) -> Profile:
     expected = scores(concept, columns, users, statistic, ids)
     profile = concept.profile(data(columns, users), statistic)
     assert {h: profile.score(h) for h in expected} == expected
@@ -169,7 +175,9 @@ def matrix(concept: ConceptClass, columns: Columns) -> NDArray[np.int8]:
 def growth(said: NDArray[np.int8], n: int) -> int:
     """The most labellings of n points (with repeats, so of at most n different ones)."""
     points = min(n, said.shape[1])
-    return max(len(np.unique(said[:, list(chosen)], axis=0)) for chosen in itertools.combinations(range(said.shape[1]), points))
+    return max(
+        len(np.unique(said[:, list(chosen)], axis=0)) for chosen in itertools.combinations(range(said.shape[1]), points)
+    )
 
 
 def vc_dimension(said: NDArray[np.int8]) -> int:

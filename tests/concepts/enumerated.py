@@ -107,7 +107,9 @@ def check_rules(concept: ConceptClass, columns: Columns) -> None:
 
 
 def check_labellings(concept: ConceptClass, columns: Columns, records: Sequence[tuple[Any, ...]]) -> None:
-    codes = {name: domain.encode([record[j] for record in records])[0] for j, (name, domain) in enumerate(columns.items())}
+    codes = {
+        name: domain.encode([record[j] for record in records])[0] for j, (name, domain) in enumerate(columns.items())
+    }
     labels = np.array([record[-1] for record in records], dtype=np.uint8)
     said = [tuple(concept.predictions(codes, h).tolist()) for h in range(concept.size)]
     got = [(tuple(answers.tolist()), first, count) for answers, first, count in concept.dichotomies(codes)]

@@ -55,7 +55,9 @@ def test_rules_predict_print_and_reload_alike(concept: Conjunctions | Disjunctio
 
 
 @pytest.mark.parametrize(("concept", "columns"), [case for case in CASES if case[1] is not THREE])
-def test_the_printed_condition_is_the_prediction(concept: Conjunctions | Disjunctions, columns: dict[str, Domain]) -> None:
+def test_the_printed_condition_is_the_prediction(
+    concept: Conjunctions | Disjunctions, columns: dict[str, Domain]
+) -> None:
     points = brute.grid(columns)
     for h in range(concept.size):
         rule = concept.decode(h)
@@ -94,7 +96,9 @@ def test_every_function_of_the_class_is_there_once(negations: bool) -> None:
     points = list(product((0, 1), repeat=3))
     asked = (None, 1, 0) if negations else (None, 1)
     terms = list(product(asked, repeat=3))
-    wanted = {tuple(int(all(want in (None, x) for want, x in zip(term, p))) for p in points) for term in terms} | {(0,) * 8}
+    wanted = {tuple(int(all(want in (None, x) for want, x in zip(term, p))) for p in points) for term in terms} | {
+        (0,) * 8
+    }
     concept = Conjunctions(columns, negations=negations)
     got = [tuple(concept.decode(h).predict(brute.frame(columns, points)).tolist()) for h in range(concept.size)]
     assert len(set(got)) == len(got)
@@ -110,7 +114,13 @@ def test_words() -> None:
     columns: dict[str, Domain] = {"a": Integers(0, 1), "b": Categories([False, True]), "sex": Categories(["f", "m"])}
     both = Conjunctions(columns)
     said = {str(both.decode(h, label="late")) for h in range(both.size)}
-    assert {"late never", "late always", "late when a and not b", "late when not a and sex = m", "late when b and sex = f"} <= said
+    assert {
+        "late never",
+        "late always",
+        "late when a and not b",
+        "late when not a and sex = m",
+        "late when b and sex = f",
+    } <= said
     either = {str(Disjunctions(columns).decode(h)) for h in range(28)}
     assert {"1 always", "1 never", "1 when a or not b or sex = f"} <= either
     assert Conjunctions(columns, negations=False).size == 9

@@ -165,7 +165,17 @@ def test_prediction_refuses_missing_values_and_wrong_shapes() -> None:
 
 def test_names_are_exported_lazily() -> None:
     assert set(concepts.__all__) <= set(dir(concepts))
-    assert {"Thresholds", "Stumps", "Points", "Intervals", "FiniteClass", "Parities", "Exceeds", "Mean", "Regret"} <= set(concepts.__all__)
+    assert {
+        "Thresholds",
+        "Stumps",
+        "Points",
+        "Intervals",
+        "FiniteClass",
+        "Parities",
+        "Exceeds",
+        "Mean",
+        "Regret",
+    } <= set(concepts.__all__)
     for name in concepts.__all__:
         assert getattr(concepts, name).__name__ == name
     with pytest.raises(AttributeError, match="has no attribute 'Circles'"):

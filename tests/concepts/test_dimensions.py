@@ -28,7 +28,9 @@ def matrices(draw: st.DrawFn) -> Matrix:
 def literal_vc(rows: Matrix) -> int:
     points = range(len(rows[0]))
     return max(
-        k for k in range(len(points) + 1) if any(len({tuple(r[x] for x in s) for r in rows}) == 2**k for s in combinations(points, k))
+        k
+        for k in range(len(points) + 1)
+        if any(len({tuple(r[x] for x in s) for r in rows}) == 2**k for s in combinations(points, k))
     )
 
 
@@ -158,7 +160,9 @@ def test_a_limit_is_reached_and_says_what_is_known() -> None:
         assert isinstance(caught.value, TooLargeError)
 
 
-@pytest.mark.parametrize("bad", [[], [[]] * 0, [1, 0], [[2]], [[0.5]], [["a"]], [[float("nan")]], [[None]], np.zeros((0, 3))], ids=str)
+@pytest.mark.parametrize(
+    "bad", [[], [[]] * 0, [1, 0], [[2]], [[0.5]], [["a"]], [[float("nan")]], [[None]], np.zeros((0, 3))], ids=str
+)
 @pytest.mark.parametrize("dimension", [vc_dimension, littlestone_dimension, threshold_dimension])
 def test_what_is_not_a_class_is_refused(dimension: Any, bad: Any) -> None:
     with pytest.raises(ParameterError, match="a class is a matrix"):

@@ -64,17 +64,23 @@ SHAPES = {
     "few values": RNG.integers(0, 50, N).astype(np.uint64),
     "every scale": (2.0 ** RNG.uniform(0, 63.9, N)).astype(np.uint64),
     "floats in one binade": RNG.random(N).view(np.uint64) + np.uint64(1 << 63),
-    "cluster and outliers": np.where(np.arange(N) % 1000 == 0, np.uint64(TOP), RNG.integers(2**40, 2**40 + 30_000, N).astype(np.uint64)),
+    "cluster and outliers": np.where(
+        np.arange(N) % 1000 == 0, np.uint64(TOP), RNG.integers(2**40, 2**40 + 30_000, N).astype(np.uint64)
+    ),
     "sorted": np.arange(N, dtype=np.uint64) << np.uint64(40),
     "reversed": np.arange(N, dtype=np.uint64)[::-1] << np.uint64(40),
-    "nested clusters": sum((RNG.integers(0, 3, N).astype(np.uint64) << np.uint64(s) for s in range(0, 62, 2)), np.zeros(N, np.uint64)),
+    "nested clusters": sum(
+        (RNG.integers(0, 3, N).astype(np.uint64) << np.uint64(s) for s in range(0, 62, 2)), np.zeros(N, np.uint64)
+    ),
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("cores", [1, 3])
 @pytest.mark.parametrize(("columns", "kind"), [(1, np.int32), (2, np.int32), (2, np.int64)])
-def test_many_events_of_every_shape(monkeypatch: pytest.MonkeyPatch, shape: str, cores: int, columns: int, kind: Any) -> None:
+def test_many_events_of_every_shape(
+    monkeypatch: pytest.MonkeyPatch, shape: str, cores: int, columns: int, kind: Any
+) -> None:
     monkeypatch.setattr(spreading, "workers", lambda: cores)
     change = np.random.default_rng(2).integers(-2, 3, (N, columns)).astype(kind)
     check(SHAPES[shape], change, 1 << 64)

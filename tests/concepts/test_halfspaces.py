@@ -80,7 +80,9 @@ def wanted_functions(concept: Halfspaces, weights: list[int]) -> set[tuple[int, 
     for vector in product(weights, repeat=len(domains)):
         if any(vector):
             common = gcd(*vector)
-            totals = [sum(Fraction(w // common * c, s) for w, c, s in zip(vector, point, concept.strides)) for point in points]
+            totals = [
+                sum(Fraction(w // common * c, s) for w, c, s in zip(vector, point, concept.strides)) for point in points
+            ]
             reach = int(max(map(abs, totals))) + 2
             out |= {tuple(int(total > t) for total in totals) for t in range(-reach, reach + 1)}
     return out
@@ -122,7 +124,8 @@ def test_erm_is_the_first_rule_of_least_mean_error(users: brute.Users) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "weights"), [((1,), 1), ((2,), 1), ((4,), 1), ((4,), [1]), ((2, 2), 1), ((3, 3), 2), ((2, 2, 2), 1), ((4, 3), [0, 1])]
+    ("shape", "weights"),
+    [((1,), 1), ((2,), 1), ((4,), 1), ((4,), [1]), ((2, 2), 1), ((3, 3), 2), ((2, 2, 2), 1), ((4, 3), [0, 1])],
 )
 def test_vc_dimension_is_an_upper_bound(shape: tuple[int, ...], weights: int | list[int]) -> None:
     columns: dict[str, Domain] = {f"x{j}": Integers(0, count - 1) for j, count in enumerate(shape)}
@@ -148,7 +151,12 @@ def test_words() -> None:
 
 
 def test_units_are_round_and_few() -> None:
-    columns: dict[str, Domain] = {"a": Integers(0, 15), "b": Integers(0, 16), "c": Integers(0, 99), "d": Integers(1, 3 * 10**6)}
+    columns: dict[str, Domain] = {
+        "a": Integers(0, 15),
+        "b": Integers(0, 16),
+        "c": Integers(0, 99),
+        "d": Integers(1, 3 * 10**6),
+    }
     concept = Halfspaces(columns, weights=[0, 1])
     assert concept.strides == (1, 2, 10, 200000)
     assert Halfspaces(columns, weights=[0, 1], cuts={"d": 3}).strides == (1, 2, 10, 10**6)
@@ -220,6 +228,12 @@ def test_classes_are_values() -> None:
 def test_damaged_halfspaces_are_not_read() -> None:
     good = rule_to_dict(Halfspaces(PLANE).decode(9))
     assert isinstance(rule_from_dict(good), Halfspace)
-    for bad in ({"weights": [1]}, {"strides": ["0", "1"]}, {"threshold": str(2**70)}, {"weights": [2**62, 1]}, {"strides": None}):
+    for bad in (
+        {"weights": [1]},
+        {"strides": ["0", "1"]},
+        {"threshold": str(2**70)},
+        {"weights": [2**62, 1]},
+        {"strides": None},
+    ):
         with pytest.raises(ModelFileError):
             rule_from_dict(good | bad)

@@ -25,7 +25,13 @@ TOP = (1 << 64) - 1
 
 
 def enumerated(
-    concept: ConceptClass, points: list[Record], rest: Users, A: int, B: int, levels: int, units: Sequence[int] | None = None
+    concept: ConceptClass,
+    points: list[Record],
+    rest: Users,
+    A: int,
+    B: int,
+    levels: int,
+    units: Sequence[int] | None = None,
 ) -> dict[bytes, int]:
     """Q of every labelling from the definition: all rules, all labellings."""
     names = list(concept.with_columns(dict(concept.declared())).declared())  # type: ignore[arg-type]
@@ -48,7 +54,13 @@ def enumerated(
 
 
 def found(
-    concept: ConceptClass, points: list[Record], rest: Users, A: int, B: int, levels: int, offsets: list[int] | None = None
+    concept: ConceptClass,
+    points: list[Record],
+    rest: Users,
+    A: int,
+    B: int,
+    levels: int,
+    offsets: list[int] | None = None,
 ) -> dict[bytes, int]:
     domains = {str(name): domain for name, domain in concept.declared().items()}
     data = UserData.from_users(rest, features=domains)
@@ -112,7 +124,10 @@ def test_units_with_several_records_differ_if_any_record_does(name: str, data: s
     point = codes_of(concept)
     groups = data.draw(st.lists(st.lists(point, min_size=1, max_size=2), min_size=1, max_size=3))
     rest = data.draw(
-        st.lists(st.lists(st.tuples(point, st.integers(0, 1)).map(lambda r: (*r[0], r[1])), min_size=1, max_size=3), max_size=4)
+        st.lists(
+            st.lists(st.tuples(point, st.integers(0, 1)).map(lambda r: (*r[0], r[1])), min_size=1, max_size=3),
+            max_size=4,
+        )
     )
     points = [p for group in groups for p in group]
     units = [i for i, group in enumerate(groups) for _ in group]
@@ -121,7 +136,10 @@ def test_units_with_several_records_differ_if_any_record_does(name: str, data: s
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(0, 8), min_size=1, max_size=6), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 1)), max_size=10))
+@given(
+    st.lists(st.integers(0, 8), min_size=1, max_size=6),
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 1)), max_size=10),
+)
 def test_huge_domains_cost_nothing(points: list[int], records: list[tuple[int, int]]) -> None:
     """Only order matters: codes 0..8 spread over 64 bits, with both ends and neighbours among them, score the same."""
     spread = [0, 1, 5, 1 << 40, (1 << 40) + 1, 1 << 63, TOP - 2, TOP - 1, TOP]
@@ -132,7 +150,10 @@ def test_huge_domains_cost_nothing(points: list[int], records: list[tuple[int, i
     for make in (lambda d: Thresholds(d, "x", "both"), lambda d: Points(d, "x", zero=True), lambda d: Stumps({"x": d})):
         expected = found(make(Integers(0, 12)), [(small[x],) for x in points], near, 3, 2, 1)
         assert found(make(Integers(0, TOP)), [(spread[x],) for x in points], far, 3, 2, 1) == expected
-    values, labels = (np.array([spread[x] for x, _ in records], dtype=np.uint64), np.array([y for _, y in records], dtype=np.uint8))
+    values, labels = (
+        np.array([spread[x] for x, _ in records], dtype=np.uint64),
+        np.array([y for _, y in records], dtype=np.uint8),
+    )
     ranges = range_labellings(np.array([spread[x] for x in points], dtype=np.uint64), values, labels, 3, 2)
     listed = {ranges.labels(i).tobytes(): int(ranges.scores[i]) for i in range(ranges.count)}
     assert listed == found(Intervals(Integers(0, 12), "x"), [(small[x],) for x in points], near, 3, 2, 1)
@@ -140,7 +161,10 @@ def test_huge_domains_cost_nothing(points: list[int], records: list[tuple[int, i
 
 TREES: dict[str, tuple[VC1Tree, list[int | str]]] = {
     "path": (VC1Tree.from_matrix([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]], root=0), [0, 1, 2]),
-    "center": (VC1Tree.from_matrix([[0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0]]), [0, 1, 2, 3]),
+    "center": (
+        VC1Tree.from_matrix([[0, 0, 0, 1], [1, 0, 0, 1], [1, 1, 0, 1], [0, 0, 1, 1], [0, 0, 0, 0]]),
+        [0, 1, 2, 3],
+    ),
     "addresses": (PrefixTree(4), ["", "a", "a/b", "a/c", "d", "a/b/e", "a/b/e/f/g", "d/h"]),
 }
 
@@ -153,12 +177,17 @@ def test_paths_of_a_tree_are_scored_as_enumerated(name: str, data: st.DataObject
     points = data.draw(st.lists(st.sampled_from(values), max_size=6))
     rest = data.draw(st.lists(st.lists(st.tuples(st.sampled_from(values), st.integers(0, 1)), max_size=4), max_size=5))
     A, B, levels = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 6)), data.draw(st.sampled_from([1, 4]))
-    bound, users = tree.bind(UserData.from_users([[(x, 0)] for x in points] + rest, features={"x": next(iter(tree.declared().values()))}))
+    bound, users = tree.bind(
+        UserData.from_users([[(x, 0)] for x in points] + rest, features={"x": next(iter(tree.declared().values()))})
+    )
     assert isinstance(users, UserData)
-    listed = part_labellings(bound, users.take(np.arange(len(points))), users.take(np.arange(len(points), users.n_users)), A, B, levels)
+    listed = part_labellings(
+        bound, users.take(np.arange(len(points))), users.take(np.arange(len(points), users.n_users)), A, B, levels
+    )
     found_ = {listed.labels(i).tobytes(): int(listed.scores[i]) for i in range(listed.count)}
     assert len(found_) == listed.count
-    # Every node is an occurring one or behaves like its deepest occurring ancestor, so all nodes of the values are enough.
+    # Every node is an occurring one or behaves like its deepest occurring ancestor, so all nodes of the values are
+    # enough.
     nodes = {tree.node(x) for x in values} - {None} | {tree.root}
 
     def says(v: Hashable, x: int | str) -> int:
@@ -195,7 +224,8 @@ def test_no_points_have_one_labelling_and_no_rest_scores_zero() -> None:
 
 
 def test_constants_of_every_column_are_listed_once() -> None:
-    """Listing the constants once per column and direction would make a labelling of the rest extend in more than two ways."""
+    """Listing the constants once per column and direction would make a labelling of the rest extend in more than two
+    ways."""
     concept = Stumps({name: Integers(0, 9) for name in "abcd"})
     column = np.array([1, 4, 7], dtype=np.uint64)
     rest = UserData.from_users([[(1, 2, 3, 4, 1)]], features=dict.fromkeys("abcd", Integers(0, 9)))
@@ -219,7 +249,8 @@ def test_each_labelling_of_the_rest_extends_once_or_twice() -> None:
 
 
 def test_listing_a_labelling_once_per_column_breaks_the_counted_step() -> None:
-    """The proof counts at most two extensions of a labelling of the rest; with copies of the constants there are six."""
+    """The proof counts at most two extensions of a labelling of the rest; with copies of the constants there are
+    six."""
     concept = Stumps(two(4))
     points = {"x": np.array([1, 2, 3], dtype=np.uint64), "y": np.array([3, 1, 2], dtype=np.uint64)}
     copies = [labels for name in "xy" for labels, _, _ in cut_labellings(points[name], 4, concept.directions)]

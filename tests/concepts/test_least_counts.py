@@ -26,7 +26,9 @@ def in_order(people: list[list[tuple[int, int]]], direction: str) -> Bound:
 
 
 @given(users, tables, st.sampled_from(["above", "below", "both"]))
-def test_the_same_as_one_profile_per_table(people: list[list[tuple[int, int]]], listed: list[list[int]], direction: str) -> None:
+def test_the_same_as_one_profile_per_table(
+    people: list[list[tuple[int, int]]], listed: list[list[int]], direction: str
+) -> None:
     bound = in_order(people, direction)
     assert isinstance(bound.users, OrderedUsers)
     assert isinstance(bound.concept, Thresholds)

@@ -102,7 +102,9 @@ def test_rules_of_huge_domains_print_save_and_predict_alike(draw: Any, case: Any
 @given(st.data(), small)
 def test_labellings_and_consistent_rules_are_brute_force(draw: Any, case: Any) -> None:
     concept, columns = case
-    brute.check_labellings(concept.with_columns(columns), columns, draw.draw(st.lists(brute.records(columns), max_size=6)))
+    brute.check_labellings(
+        concept.with_columns(columns), columns, draw.draw(st.lists(brute.records(columns), max_size=6))
+    )
 
 
 @settings(deadline=None, max_examples=60)
@@ -134,7 +136,9 @@ def test_growth_and_vc_dimension_are_exact(concept: ConceptClass, columns: dict[
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("columns", [SEVEN, ONE, THREE, {"a": Integers(0, 2), "b": Integers(0, 2)}, {"a": TWO["x"], "b": TWO["x"]}])
+@pytest.mark.parametrize(
+    "columns", [SEVEN, ONE, THREE, {"a": Integers(0, 2), "b": Integers(0, 2)}, {"a": TWO["x"], "b": TWO["x"]}]
+)
 def test_growth_and_vc_dimension_of_stumps_are_upper_bounds(columns: dict[str, Domain], direction: str) -> None:
     concept = Stumps(columns, direction=direction)
     said = brute.matrix(concept, columns)
@@ -189,7 +193,9 @@ def test_interval_ids_and_ranges_are_inverse(n: int, draw: Any) -> None:
     assert concept.id_of(low, high) == h
 
 
-@pytest.mark.parametrize("concept", [Thresholds(), Thresholds(direction="both"), Points(zero=True), Stumps(), Intervals()], ids=str)
+@pytest.mark.parametrize(
+    "concept", [Thresholds(), Thresholds(direction="both"), Points(zero=True), Stumps(), Intervals()], ids=str
+)
 @pytest.mark.parametrize("statistic", [Exceeds({0: 0, 2: 9000}), Mean(), Regret({0: 1, 2: 300})], ids=str)
 def test_one_heavy_user_beside_many_light_ones_is_brute_force(concept: ConceptClass, statistic: Statistic) -> None:
     """Both paths of every sort, with all threads."""
@@ -219,7 +225,9 @@ def test_profiles_may_be_folded_from_several_threads_at_once(concept: ConceptCla
     users = UserData.from_arrays(x[:, None], y, who, features={"x": Integers(0, 499)})
     expected = concept.profile(users, Regret(3)).blocks()
     with ThreadPoolExecutor(4) as pool:
-        assert all(blocks == expected for blocks in pool.map(lambda _: concept.profile(users, Regret(3)).blocks(), range(8)))
+        assert all(
+            blocks == expected for blocks in pool.map(lambda _: concept.profile(users, Regret(3)).blocks(), range(8))
+        )
 
 
 def test_a_class_takes_the_only_feature_or_all_of_them() -> None:

@@ -68,7 +68,9 @@ def test_every_function_of_a_list_is_there_once(d: int, length: int, negations: 
 @pytest.mark.parametrize("negations", [True, False])
 def test_four_columns_have_no_two_lists_alike(negations: bool) -> None:
     concept = DecisionLists(FOUR, length=4, negations=negations)
-    codes = {name: np.array([p[j] for p in product((0, 1), repeat=4)], dtype=np.uint64) for j, name in enumerate("abcd")}
+    codes = {
+        name: np.array([p[j] for p in product((0, 1), repeat=4)], dtype=np.uint64) for j, name in enumerate("abcd")
+    }
     assert len(np.unique(concept.table(codes, 0, concept.size).T, axis=0)) == concept.size
     # Sampled lists of four tests, in any order and with repeats, all belong to the class.
     known = {tuple(column.tolist()) for column in concept.table(codes, 0, concept.size).T}
@@ -201,7 +203,9 @@ def test_large_classes_are_refused_from_public_numbers() -> None:
         (["a"], 1, "yes", TypeError),
     ],
 )
-def test_bad_parameters_are_refused(features: object, length: object, negations: object, error: type[Exception]) -> None:
+def test_bad_parameters_are_refused(
+    features: object, length: object, negations: object, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         DecisionLists(features, length, negations)  # type: ignore[arg-type]
 
@@ -209,12 +213,20 @@ def test_bad_parameters_are_refused(features: object, length: object, negations:
 def test_classes_are_values() -> None:
     assert hash(DecisionLists(TWO)) == hash(DecisionLists(dict(TWO)))
     assert pickle.loads(pickle.dumps(DecisionLists(TWO))) == DecisionLists(TWO)
-    assert all(DecisionLists(THREE).with_columns({n: THREE[n] for n in order}).size == 98 - 2 for order in permutations("abc"))
+    assert all(
+        DecisionLists(THREE).with_columns({n: THREE[n] for n in order}).size == 98 - 2 for order in permutations("abc")
+    )
 
 
 def test_damaged_lists_are_not_read() -> None:
     good = rule_to_dict(DecisionLists(THREE).decode(50))
     assert isinstance(rule_from_dict(good), DecisionList)
-    for bad in ({"tests": [["q", 1, 1]]}, {"tests": [["a", 2, 1]]}, {"tests": [["a", 1]]}, {"default": 3}, {"columns": []}):
+    for bad in (
+        {"tests": [["q", 1, 1]]},
+        {"tests": [["a", 2, 1]]},
+        {"tests": [["a", 1]]},
+        {"default": 3},
+        {"columns": []},
+    ):
         with pytest.raises(ModelFileError):
             rule_from_dict(good | bad)

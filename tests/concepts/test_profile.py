@@ -20,7 +20,11 @@ def profiles(draw: Any, sizes: tuple[int, int] = (3, 6)) -> Profile:
     for size in sizes:
         events = draw(st.lists(st.tuples(st.integers(0, size - 1), st.integers(-2, 2)), max_size=5))
         at = np.array([a for a, _ in events], dtype=np.uint64)
-        steps.append(step_from_events(base, size - 1, draw(st.integers(-3, 3)), at, np.array([c for _, c in events], dtype=np.int64)))
+        steps.append(
+            step_from_events(
+                base, size - 1, draw(st.integers(-3, 3)), at, np.array([c for _, c in events], dtype=np.int64)
+            )
+        )
         base += size
     return Profile(tuple(steps))
 

@@ -39,14 +39,18 @@ statistics = st.sampled_from(brute.STATISTICS)
 
 @settings(max_examples=60, deadline=None)
 @given(st.data(), cases, statistics)
-def test_profile_equals_brute_force(data: st.DataObject, case: tuple[Rectangles, dict[str, Domain]], statistic: Statistic) -> None:
+def test_profile_equals_brute_force(
+    data: st.DataObject, case: tuple[Rectangles, dict[str, Domain]], statistic: Statistic
+) -> None:
     concept, columns = case
     brute.check_profile(concept, columns, data.draw(brute.users_of(columns)), statistic)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.data(), cases, statistics)
-def test_profiles_of_disjoint_users_add_up(data: st.DataObject, case: tuple[Rectangles, dict[str, Domain]], statistic: Statistic) -> None:
+def test_profiles_of_disjoint_users_add_up(
+    data: st.DataObject, case: tuple[Rectangles, dict[str, Domain]], statistic: Statistic
+) -> None:
     concept, columns = case
     draw = brute.users_of(columns)
     brute.check_addition(concept, columns, data.draw(draw), data.draw(draw), statistic)
@@ -82,7 +86,9 @@ def test_erm_is_the_first_rule_of_least_mean_error(users: brute.Users) -> None:
     assert concept.erm(brute.data_of(PLANE, users)) == totals.index(min(totals))
 
 
-@pytest.mark.parametrize("shape", [(1,), (2,), (3,), (4,), (2, 1), (2, 2), (3, 2), (3, 3), (4, 3), (2, 2, 2), (3, 2, 2), (1, 1)])
+@pytest.mark.parametrize(
+    "shape", [(1,), (2,), (3,), (4,), (2, 1), (2, 2), (3, 2), (3, 3), (4, 3), (2, 2, 2), (3, 2, 2), (1, 1)]
+)
 def test_vc_dimension_is_exact(shape: tuple[int, ...]) -> None:
     columns: dict[str, Domain] = {f"x{j}": Integers(0, count - 1) for j, count in enumerate(shape)}
     concept = Rectangles(columns)
@@ -108,7 +114,11 @@ def test_floats_and_dates_without_declared_cuts() -> None:
     data = UserData.from_users(users, features=concept.declared())
     best = concept.erm(data)
     rule = concept.decode(best)
-    assert rule.predict({"x": [-3.5, 2.0, 1e300], "day": ["2020-03-01", "2020-11-05", "2020-12-31"]}).tolist() == [0, 1, 1]
+    assert rule.predict({"x": [-3.5, 2.0, 1e300], "day": ["2020-03-01", "2020-11-05", "2020-12-31"]}).tolist() == [
+        0,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.parametrize(("columns", "cells"), [(1, 16), (2, 16), (3, 8), (4, 5), (5, 3), (6, 3), (8, 2), (11, 2)])
@@ -170,7 +180,9 @@ def test_an_unbound_class_asks_for_domains() -> None:
     with pytest.raises(ParameterError, match="no domain"):
         unbound.profile(UserData.from_users([[(1, 2, 0)]], features=["x", "y"]), Exceeds(0))
     with pytest.raises(SchemaError):
-        unbound.profile(UserData.from_users([[(1, 2, 0)]], features={"x": Integers(0, 3), "q": Integers(0, 3)}), Exceeds(0))
+        unbound.profile(
+            UserData.from_users([[(1, 2, 0)]], features={"x": Integers(0, 3), "q": Integers(0, 3)}), Exceeds(0)
+        )
     with pytest.raises(ParameterError):
         Rectangles(PLANE).decode(-1)
     with pytest.raises(ParameterError):
@@ -188,14 +200,22 @@ def test_classes_are_values() -> None:
 def test_damaged_boxes_are_not_read() -> None:
     good = rule_to_dict(Rectangles(PLANE).decode(7))
     assert isinstance(rule_from_dict(good), Box)
-    for bad in ({"bounds": [["3", "1"], ["0", "0"]]}, {"bounds": [["0", "0"]]}, {"bounds": [["0", "99"], ["0", "0"]]}, {"columns": 3}):
+    for bad in (
+        {"bounds": [["3", "1"], ["0", "0"]]},
+        {"bounds": [["0", "0"]]},
+        {"bounds": [["0", "99"], ["0", "0"]]},
+        {"columns": 3},
+    ):
         with pytest.raises(ModelFileError):
             rule_from_dict(good | bad)
 
 
 def test_many_users_in_chunks_equal_one_by_one() -> None:
     rng = np.random.default_rng(5)
-    users = [[(int(x), float(y) / 4, int(b)) for x, y, b in zip(*rng.integers((-2, 0, 0), (5, 5, 2), (m, 3)).T)] for m in range(40)] * 3
+    users = [
+        [(int(x), float(y) / 4, int(b)) for x, y, b in zip(*rng.integers((-2, 0, 0), (5, 5, 2), (m, 3)).T)]
+        for m in range(40)
+    ] * 3
     concept, one_by_one = Rectangles(PLANE, cuts=4), Rectangles(PLANE, cuts=4).empty_profile()
     for user in users:
         one_by_one = one_by_one + concept.profile(brute.data_of(PLANE, [user]), Mean())

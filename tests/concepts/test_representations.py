@@ -51,7 +51,12 @@ def test_a_multiple_of_the_prime_hashes_to_zero() -> None:
         assert bucket_of(np.array([0], dtype=np.uint64), prime - 5, 5, prime, 7).tolist() == [0]
 
 
-@given(st.sampled_from([2, 3, 11, 101, 65537, 2**31 - 1]), st.data(), st.lists(st.integers(0, 2**31 - 3), max_size=20), st.integers(1, 50))
+@given(
+    st.sampled_from([2, 3, 11, 101, 65537, 2**31 - 1]),
+    st.data(),
+    st.lists(st.integers(0, 2**31 - 3), max_size=20),
+    st.integers(1, 50),
+)
 def test_small_hashes_equal_python_integers(prime: int, data: Any, codes: list[int], buckets: int) -> None:
     a, b = data.draw(st.integers(1, prime - 1)), data.draw(st.integers(0, prime - 1))
     found = bucket_of(np.array(codes, dtype=np.uint64), a, b, prime, buckets).tolist()
@@ -65,7 +70,8 @@ def test_the_prime_exceeds_the_domain(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [(0, 0, 11, 3, 5), (11, 0, 11, 3, 5), (1, 11, 11, 3, 5), (1, -1, 11, 3, 5), (1, 0, 9, 3, 5), (1, 0, 11, 0, 5)]
+    "bad",
+    [(0, 0, 11, 3, 5), (11, 0, 11, 3, 5), (1, 11, 11, 3, 5), (1, -1, 11, 3, 5), (1, 0, 9, 3, 5), (1, 0, 11, 0, 5)],
 )
 def test_bad_hashes_are_refused(bad: tuple[int, int, int, int, int]) -> None:
     with pytest.raises(ParameterError):
@@ -96,7 +102,9 @@ def test_hashed_points_read_public_coins_bit_by_bit() -> None:
         while True:
             words = [word_indexed(key, at + i) for i in range(-(-bits // 64))]
             at += len(words)
-            value = int.from_bytes(b"".join(word.to_bytes(8, "big") for word in words), "big") >> (64 * len(words) - bits)
+            value = int.from_bytes(b"".join(word.to_bytes(8, "big") for word in words), "big") >> (
+                64 * len(words) - bits
+            )
             if value < n:
                 return value
 
@@ -115,7 +123,8 @@ def test_a_representation_takes_public_coins_only() -> None:
 
 
 def test_hashed_points_hold_every_value_with_little_else() -> None:
-    """The representation property itself, on a uniform distribution over 2000 values: failures at most beta, up to chance."""
+    """The representation property itself, on a uniform distribution over 2000 values: failures at most beta, up to
+    chance."""
     domain, alpha, beta = Integers(0, 1999), Fraction(1, 10), Fraction(1, 5)
     few, failures, runs = HashedPoints(domain, alpha=alpha, beta=beta), 0, 400
     codes = np.arange(2000, dtype=np.uint64)
@@ -123,7 +132,9 @@ def test_hashed_points_hold_every_value_with_little_else() -> None:
         rules = few.sample(PublicCoins(i.to_bytes(32, "big")))
         assert isinstance(rules, HashedPointSet)
         value = 5 * i % 2000
-        shares = [np.mean(rules.bucket(k, codes) == rules.bucket(k, codes[value : value + 1])) for k in range(few.copies)]
+        shares = [
+            np.mean(rules.bucket(k, codes) == rules.bucket(k, codes[value : value + 1])) for k in range(few.copies)
+        ]
         failures += min(shares) > alpha
     # Hoeffding: beyond beta + 0.13 with probability below 1e-6.
     assert failures <= (float(beta) + 0.13) * runs
@@ -137,7 +148,9 @@ def _apart(user: list[tuple[int, int]], first: set[int], second: set[int]) -> in
     return sum((x in first) != (x in second) for x, _ in user)
 
 
-def _score(users: list[list[tuple[int, int]]], h: set[int], partners: list[set[int]], t: list[int], s: int, kind: str) -> int:
+def _score(
+    users: list[list[tuple[int, int]]], h: set[int], partners: list[set[int]], t: list[int], s: int, kind: str
+) -> int:
     best = []
     for c in partners:
         total = 0
@@ -154,9 +167,14 @@ USERS = st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), max_s
 
 @settings(deadline=None)
 @given(
-    USERS, st.sampled_from(["union", "sum"]), st.lists(st.tuples(st.integers(1, 10), st.integers(0, 10)), min_size=1, max_size=3), st.data()
+    USERS,
+    st.sampled_from(["union", "sum"]),
+    st.lists(st.tuples(st.integers(1, 10), st.integers(0, 10)), min_size=1, max_size=3),
+    st.data(),
 )
-def test_hashed_scores_equal_their_definition(users: list[Any], kind: str, hashes: list[tuple[int, int]], data: Any) -> None:
+def test_hashed_scores_equal_their_definition(
+    users: list[Any], kind: str, hashes: list[tuple[int, int]], data: Any
+) -> None:
     size, buckets = data.draw(st.integers(5, 7)), data.draw(st.integers(1, 4))
     t = [0] + [data.draw(st.integers(0, m)) for m in range(1, 5)]
     domain = Integers(0, size - 1)
@@ -290,7 +308,10 @@ def test_boosting_that_cannot_be_enumerated_is_refused() -> None:
         fine.sample(PublicCoins(bytes(32)))
     with pytest.raises(ParameterError, match="below 1/2"):
         BoostedRepresentation(
-            _Coarse(Fraction(1, 2), Fraction(0), Subset(Thresholds(Integers(0, 3)), (0,))), Thresholds(), Fraction(1, 9), Fraction(1, 9)
+            _Coarse(Fraction(1, 2), Fraction(0), Subset(Thresholds(Integers(0, 3)), (0,))),
+            Thresholds(),
+            Fraction(1, 9),
+            Fraction(1, 9),
         )
 
 

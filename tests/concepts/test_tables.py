@@ -31,7 +31,10 @@ CASES: list[tuple[ConceptClass, dict[str, Domain]]] = [
     (FiniteClass(RANDOM, DAYS["x"]), DAYS),
     (FiniteClass(RANDOM.astype(bool)), DAYS),
     (FiniteClass([[0, 1, 1, 0, 0, 1, 0]], DAYS["x"]), DAYS),
-    (FiniteClass([lambda d: d % 2, lambda d: d > 4, lambda d: True], DAYS["x"], names=["odd", "weekend", "any day"]), DAYS),
+    (
+        FiniteClass([lambda d: d % 2, lambda d: d > 4, lambda d: True], DAYS["x"], names=["odd", "weekend", "any day"]),
+        DAYS,
+    ),
     (FiniteClass([lambda a, c: a > 1 and c == "v", lambda a, c: a == 3, lambda a, c: False], PLANE), PLANE),
     (Parities(BITS), BITS),
     (Parities({"b1": YES_NO}), {"b1": YES_NO}),
@@ -65,7 +68,9 @@ def test_rules_print_save_and_predict_alike(concept: ConceptClass, columns: dict
 @given(st.data(), cases)
 def test_labellings_and_consistent_rules_are_brute_force(draw: Any, case: Any) -> None:
     concept, columns = case
-    brute.check_labellings(concept.with_columns(columns), columns, draw.draw(st.lists(brute.records(columns), max_size=7)))
+    brute.check_labellings(
+        concept.with_columns(columns), columns, draw.draw(st.lists(brute.records(columns), max_size=7))
+    )
 
 
 @settings(deadline=None, max_examples=50)
@@ -149,7 +154,10 @@ def test_undeclared_yes_no_columns_are_read_as_0_and_1() -> None:
         (Parities(BITS).decode(2, "ill"), "ill when b1 = yes"),
         (Parities(BITS).decode(5, "ill"), "ill when an odd number of b0 = 1, b2 = 1"),
         (FiniteClass([[0, 1, 1, 0, 0, 0, 0]], DAYS["x"], feature="day").decode(0), "1 when day in {1, 2}"),
-        (FiniteClass([[1] * 11 + [0]], Integers(0, 11)).decode(0), "1 when x in {0, 1, 2, 3, 4, 5, 6, 7, … (11 values)}"),
+        (
+            FiniteClass([[1] * 11 + [0]], Integers(0, 11)).decode(0),
+            "1 when x in {0, 1, 2, 3, 4, 5, 6, 7, … (11 values)}",
+        ),
         (FiniteClass([[0, 0, 1, 0, 0, 1]], PLANE).decode(0), "1 when (a, c) in {(2, u), (3, v)}"),
         (FiniteClass([[1, 0]], YES_NO, names=["healthy"]).decode(0, "late"), "late when healthy"),
         (FiniteClass([[1, 1]], YES_NO, names=["healthy"]).decode(0, "late"), "late always"),

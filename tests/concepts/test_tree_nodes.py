@@ -10,7 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.concepts import AddressTree, BranchThresholds, PathTree, Points, PrefixTree, StarTree, Taxonomy, Thresholds, TreeNodes, VC1Tree
+from privpac.concepts import (
+    AddressTree,
+    BranchThresholds,
+    PathTree,
+    Points,
+    PrefixTree,
+    StarTree,
+    Taxonomy,
+    Thresholds,
+    TreeNodes,
+    VC1Tree,
+)
 from privpac.concepts.statistics import Exceeds, Mean, Regret, Statistic
 from privpac.concepts.trees import glue, graft
 from privpac.data import Categories, Domain, Floats, Integers, Texts, UserData
@@ -35,9 +46,20 @@ TREES: dict[str, tuple[VC1Tree, list[Any], dict[str, Domain]]] = {
     "networks": (AddressTree(4, 3), NETS, ONE),
     "glued": (glue(PathTree(3), Taxonomy(FAMILY)), ["1", "2", "3", *"abcdef"], ONE),
     "grafted": (graft(Taxonomy(FAMILY), "c", PathTree(3)), ["1", "2", "3", *"abcdef"], ONE),
-    "table": (VC1Tree.from_matrix([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]], root=0), [0, 1, 2], {"x": Integers(0, 2)}),
+    "table": (
+        VC1Tree.from_matrix([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]], root=0),
+        [0, 1, 2],
+        {"x": Integers(0, 2)},
+    ),
 }
-STATISTICS: list[Statistic] = [Mean(840), Mean(5), Regret(2, 840), Regret({0: 1, 3: 2}, levels=7), Exceeds(0), Exceeds(1)]
+STATISTICS: list[Statistic] = [
+    Mean(840),
+    Mean(5),
+    Regret(2, 840),
+    Regret({0: 1, 3: 2}, levels=7),
+    Exceeds(0),
+    Exceeds(1),
+]
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -74,7 +96,9 @@ def _mistakes(tree: VC1Tree, users: list[list[tuple[Any, ...]]]) -> Callable[[in
             for *x, y in user:
                 point = x[0] if len(x) == 1 else tuple(x)
                 node = tree.node(point)
-                says = 0 if node is None else tree.base_label(point) ^ int(node != tree.root and tree.is_ancestor(node, v))
+                says = (
+                    0 if node is None else tree.base_label(point) ^ int(node != tree.root and tree.is_ancestor(node, v))
+                )
                 wrong += says != y
             row.append(wrong)
         said.append(row)

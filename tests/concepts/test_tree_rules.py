@@ -46,7 +46,13 @@ RULES: dict[str, tuple[VC1Tree, Any, list[Any], list[int], str]] = {
         "1 when day <= 2020-02-01",
     ),
     "floats": (PathTree(Floats(), "dose"), 0.5, [0.5, -3.0, 0.75], [1, 1, 0], "1 when dose <= 0.5"),
-    "long": (PathTree(2**70, "key"), 2**69, [str(2**69), str(2**69 + 1), "0", "x"], [1, 0, 0, 0], f"1 when key <= {2**69}"),
+    "long": (
+        PathTree(2**70, "key"),
+        2**69,
+        [str(2**69), str(2**69 + 1), "0", "x"],
+        [1, 0, 0, 0],
+        f"1 when key <= {2**69}",
+    ),
     "star": (StarTree(feature="url"), "/cart", ["/cart", "/", "/cart "], [1, 0, 0], "1 when url = /cart"),
     "categories": (StarTree(Categories(["a", "b"]), "c"), "b", ["a", "b"], [0, 1], "1 when c = b"),
     "prefix": (
@@ -77,8 +83,20 @@ RULES: dict[str, tuple[VC1Tree, Any, list[Any], list[int], str]] = {
         [1, 0, 1],
         "1 when net is 2001:db8::/32 or contains it",
     ),
-    "taxonomy": (ANIMALS, "mammal", ["animal", "mammal", "cat", "bird", "stone"], [1, 1, 0, 0, 0], "1 when kind is mammal or contains it"),
-    "branches": (BUILDS, ("beta", 4), [("beta", 4), ("beta", 5), ("alpha", 1)], [1, 0, 0], "1 when line = beta and build <= 4"),
+    "taxonomy": (
+        ANIMALS,
+        "mammal",
+        ["animal", "mammal", "cat", "bird", "stone"],
+        [1, 1, 0, 0, 0],
+        "1 when kind is mammal or contains it",
+    ),
+    "branches": (
+        BUILDS,
+        ("beta", 4),
+        [("beta", 4), ("beta", 5), ("alpha", 1)],
+        [1, 0, 0],
+        "1 when line = beta and build <= 4",
+    ),
     "glued": (
         glue(PathTree(5), StarTree(Categories(["x", "y"])), feature="k"),
         "3",
@@ -165,7 +183,13 @@ def test_a_damaged_rule_is_one_error() -> None:
     ):
         with pytest.raises(ModelFileError):
             rule_from_dict(good | bad)
-    for tree, v in ((ANIMALS, "stone"), (AddressTree(4), (1, 8)), (StarTree(), ("a", "b")), (PathTree(2**70), 2**71), (BUILDS, ("a", 10))):
+    for tree, v in (
+        (ANIMALS, "stone"),
+        (AddressTree(4), (1, 8)),
+        (StarTree(), ("a", "b")),
+        (PathTree(2**70), 2**71),
+        (BUILDS, ("a", 10)),
+    ):
         with pytest.raises((ParameterError, TypeError)):
             tree.rule(v)
 
@@ -184,7 +208,16 @@ def test_widths_and_only_nodes() -> None:
     assert ([glued.level_width(z) for z in range(6)], glued.only_node(3)) == ([1, 3, 1, 1, 1, 1], (0, 3))
     grafted = graft(PathTree(2), 2, PathTree(Categories(["a", "b"])))
     assert ([grafted.level_width(z) for z in range(5)], grafted.only_node(4)) == ([1] * 5, (1, 2))
-    for tree, z in ((PATHS, 1), (StarTree(), 1), (ANIMALS, 1), (AddressTree(4), 3), (BUILDS, 2), (glued, 1), (PathTree(3), 4), (PATHS, -1)):
+    for tree, z in (
+        (PATHS, 1),
+        (StarTree(), 1),
+        (ANIMALS, 1),
+        (AddressTree(4), 3),
+        (BUILDS, 2),
+        (glued, 1),
+        (PathTree(3), 4),
+        (PATHS, -1),
+    ):
         with pytest.raises(ParameterError):
             tree.only_node(z)
 
@@ -319,7 +352,9 @@ def test_deep_hierarchies_need_no_recursion() -> None:
     assert (deep.height, deep.ancestor("n20000", 7)) == (20_000, "n7")
     assert list(deep.part_nodes(UserData.from_users([[("n19999", 1), ("n20000", 0)]])).depths) == [19_999]
     slashes, names = "/" * 100_000, "a/" * 50_000
-    found = PrefixTree(40_000).part_nodes(UserData.from_users([[(slashes, 1)], [(names, 1)], [(slashes, 0)], [("x" * 100_000, 1)]]))
+    found = PrefixTree(40_000).part_nodes(
+        UserData.from_users([[(slashes, 1)], [(names, 1)], [(slashes, 0)], [("x" * 100_000, 1)]])
+    )
     assert list(found.depths) == [0, 40_000, 0, 1]
     assert found.votes(39_999) == {("a",) * 39_999: 1}
 
@@ -429,7 +464,11 @@ sizes = st.sampled_from(["", "/", "/0", "/08", "/32", "/33", "/128", "/129", "/1
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.tuples(st.one_of(digits, groups, quads, st.ip_addresses(v=6).map(str)), sizes).map("".join), max_size=20))
+@given(
+    st.lists(
+        st.tuples(st.one_of(digits, groups, quads, st.ip_addresses(v=6).map(str)), sizes).map("".join), max_size=20
+    )
+)
 def test_tables_of_addresses_are_read_like_single_ones(shown: list[str]) -> None:
     for tree in (AddressTree(4), AddressTree(6), AddressTree(6, 50), AddressTree(4, 0)):
         found = tree.part_nodes(UserData.from_users([[(text, 1)] for text in shown]))

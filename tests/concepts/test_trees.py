@@ -1,4 +1,5 @@
-"""The tree of an explicit class: the builder against the order by containment, the test of VC dimension 1, the choice of the root."""
+"""The tree of an explicit class: the builder against the order by containment, the test of VC dimension 1, the choice
+of the root."""
 
 from __future__ import annotations
 
@@ -61,7 +62,11 @@ def test_ancestors_and_common_ancestors_are_those_of_the_parents() -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(st.integers(0, 1), min_size=n, max_size=n), min_size=1, max_size=7)))
+@given(
+    st.integers(1, 5).flatmap(
+        lambda n: st.lists(st.lists(st.integers(0, 1), min_size=n, max_size=n), min_size=1, max_size=7)
+    )
+)
 def test_rejects_exactly_the_classes_that_shatter_two_points_with_a_witness(rows: list[list[int]]) -> None:
     for root in ("center", "end", "auto"):
         if not shattered(rows):

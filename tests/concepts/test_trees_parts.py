@@ -1,4 +1,5 @@
-"""The node of a part: the kernels against the definition, on clean, noisy, contradictory and empty parts of every kind of tree."""
+"""The node of a part: the kernels against the definition, on clean, noisy, contradictory and empty parts of every kind
+of tree."""
 
 from __future__ import annotations
 
@@ -65,7 +66,10 @@ TREES: dict[str, tuple[VC1Tree, Draw]] = {
     "path above": (PathTree(Integers(-3, 5), direction="above"), lambda rng: int(rng.integers(-3, 6))),
     "path of 2^64 values": (PathTree(Integers(0, 2**64 - 1)), lambda rng: (1 << 64) - int(rng.integers(1, 9))),
     "path of 2^1000 values": (PathTree(2**1000), lambda rng: str(2**1000 + 2 - int(rng.integers(0, 9)))),
-    "path above of 2^70 values": (PathTree(2**70, direction="above"), lambda rng: str(2**70 + 2 - int(rng.integers(0, 9)))),
+    "path above of 2^70 values": (
+        PathTree(2**70, direction="above"),
+        lambda rng: str(2**70 + 2 - int(rng.integers(0, 9))),
+    ),
     "star": (StarTree(), lambda rng: word(rng)),
     "star of categories": (StarTree(Categories(["x", "y", "z"])), lambda rng: str(rng.choice(["x", "y", "z"]))),
     "prefix": (PATHS, path),
@@ -108,12 +112,17 @@ def clean_part(rng: Rng, tree: VC1Tree, draw: Draw, size: int, noise: float) -> 
 
 def random_parts(rng: Rng, tree: VC1Tree, draw: Draw, count: int) -> list[list[tuple[Any, int]]]:
     sizes = rng.integers(0, 7, size=count)
-    return [clean_part(rng, tree, draw, int(size), noise) for size, noise in zip(sizes, rng.choice([0.0, 0.0, 0.1, 0.5], size=count))]
+    return [
+        clean_part(rng, tree, draw, int(size), noise)
+        for size, noise in zip(sizes, rng.choice([0.0, 0.0, 0.1, 0.5], size=count))
+    ]
 
 
 def as_users(parts: list[list[tuple[Any, int]]]) -> UserData:
     pairs = any(isinstance(x, tuple) for part in parts for x, _ in part)
-    records: list[list[tuple[Any, ...]]] = [[(*x, y) if isinstance(x, tuple) else (x, y) for x, y in part] for part in parts]
+    records: list[list[tuple[Any, ...]]] = [
+        [(*x, y) if isinstance(x, tuple) else (x, y) for x, y in part] for part in parts
+    ]
     return UserData.from_users(records, features=["b", "p"] if pairs else ["x"])
 
 
@@ -219,7 +228,15 @@ def test_no_users_and_users_without_records() -> None:
 
 def test_parts_and_modes_are_checked() -> None:
     users = UserData.from_users([[("a", 1)], [("b", 0)]], features={"x": Texts()})
-    bad: list[tuple[Any, Any]] = [([0], 2), ([0, 2], 2), ([-1, 0], 2), ([0.5, 0], 2), ([0, 1], None), (None, 3), ([0, 1], 0)]
+    bad: list[tuple[Any, Any]] = [
+        ([0], 2),
+        ([0, 2], 2),
+        ([-1, 0], 2),
+        ([0.5, 0], 2),
+        ([0, 1], None),
+        (None, 3),
+        ([0, 1], 0),
+    ]
     for parts, n_parts in bad:
         with pytest.raises(ParameterError):
             StarTree().part_nodes(users, "closure", parts, n_parts)
@@ -234,7 +251,10 @@ def test_combined_trees_that_are_not_closed_have_no_exact_mode() -> None:
     assert not gap.closed
     both = glue(gap, StarTree(Categories(["p", "q"])))
     assert part_node(both, [("0", 1)], "closure") == (0, 1)
-    for call in (lambda: part_node(both, [], "exact"), lambda: both.part_nodes(UserData.from_users([[("0", 1)]]), "exact")):
+    for call in (
+        lambda: part_node(both, [], "exact"),
+        lambda: both.part_nodes(UserData.from_users([[("0", 1)]]), "exact"),
+    ):
         with pytest.raises(ParameterError, match="closure"):
             call()
 

@@ -21,7 +21,8 @@ def shattered(rows: Any) -> bool:
 
 
 def random_class(rng: Rng, nodes: int = 8, density: float = 0.6) -> list[list[int]]:
-    """Paths of a random tree XOR a random labelling, with repeated, complementary and constant points, in random order."""
+    """Paths of a random tree XOR a random labelling, with repeated, complementary and constant points, in random
+    order."""
     n = int(rng.integers(1, nodes + 1))
     parent = [0] * n
     for v in range(1, n):
@@ -35,7 +36,9 @@ def random_class(rng: Rng, nodes: int = 8, density: float = 0.6) -> list[list[in
     chosen = rng.random(n) < density
     chosen[int(rng.integers(0, n))] = True
     concepts = on_path[chosen]
-    points = rng.integers(0, n, size=int(rng.integers(1, 4 * nodes)))  # node 0 gives constant points, repeats equal ones
+    points = rng.integers(
+        0, n, size=int(rng.integers(1, 4 * nodes))
+    )  # node 0 gives constant points, repeats equal ones
     table = concepts[:, points] ^ rng.integers(0, 2, size=len(points))  # flips give complementary ones
     rows = rng.permutation(np.concatenate([table, table[: int(rng.integers(0, 3))]]))
     return [[int(bit) for bit in row] for row in rows]

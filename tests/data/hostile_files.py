@@ -1,10 +1,12 @@
 """Parquet files that lie, made from a seed.
 
-A file is written well, then spoilt: its footer is taken apart, changed and put together again (order, extremes, counts, offsets,
-types), its pages are changed byte by byte, it is cut, or it holds what no table should.  A reader may refuse such a file with a
-``PrivpacError`` or give the right answer; it may not raise anything else, end the process, or let a value outside the domain pass.
+A file is written well, then spoilt: its footer is taken apart, changed and put together again (order, extremes, counts,
+offsets, types), its pages are changed byte by byte, it is cut, or it holds what no table should.  A reader may refuse
+such a file with a ``PrivpacError`` or give the right answer; it may not raise anything else, end the process, or let a
+value outside the domain pass.
 
-``python hostile_files.py FIRST LAST`` judges a range of seeds in this process, in memory and streamed, and prints one line for each.
+``python hostile_files.py FIRST LAST`` judges a range of seeds in this process, in memory and streamed, and prints one
+line for each.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ SCHEMA: dict[str, Any] = {"user": "u", "features": {"x": DOMAIN}, "label": "y"}
 Users = list[list[tuple[int, ...]]]
 
 
-# Thrift's compact protocol, as far as footers need it: a struct is a list of [field, kind, value], a list is [kind, values]
+# Thrift's compact protocol, as far as footers need it: a struct is a list of [field, kind, value], a list is [kind,
+# values]
 
 
 class _Reader:
@@ -159,7 +162,8 @@ def chunks(tree: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """A file, what was done to it, and the users that it holds: ``None`` if values are outside the domain, or nobody can say."""
+    """A file, what was done to it, and the users that it holds: ``None`` if values are outside the domain, or nobody
+    can say."""
 
     path: Path
     what: str
@@ -221,7 +225,12 @@ def _order(rng: random.Random, tree: Any) -> None:
     """Every row group says that its columns are sorted."""
     for group in groups(tree):
         columns = rng.sample(range(3), rng.randrange(1, 4))
-        put(group, 4, 9, [12, [[[1, 5, c], [2, 1, bool(rng.randrange(2))], [3, 1, bool(rng.randrange(2))]] for c in columns]])
+        put(
+            group,
+            4,
+            9,
+            [12, [[[1, 5, c], [2, 1, bool(rng.randrange(2))], [3, 1, bool(rng.randrange(2))]] for c in columns]],
+        )
 
 
 def _extremes(rng: random.Random, tree: Any) -> None:
@@ -229,7 +238,19 @@ def _extremes(rng: random.Random, tree: Any) -> None:
     for chunk in chunks(tree):
         low, high = (rng.choice([0, 5, 99, 1 << 40, -7]).to_bytes(8, "little", signed=True) for _ in range(2))
         values = field(chunk, 5)[2]
-        put(chunk, 12, 12, [[3, 6, rng.choice([0, values, 1 << 40])], [4, 6, 1], [5, 8, high], [6, 8, low], [7, 1, True], [8, 1, True]])
+        put(
+            chunk,
+            12,
+            12,
+            [
+                [3, 6, rng.choice([0, values, 1 << 40])],
+                [4, 6, 1],
+                [5, 8, high],
+                [6, 8, low],
+                [7, 1, True],
+                [8, 1, True],
+            ],
+        )
 
 
 def _row_counts(rng: random.Random, tree: Any) -> None:
@@ -309,14 +330,30 @@ def _strange(rng: random.Random, path: Path, rows: dict[str, list[Any]]) -> str:
     bad_text = pa.Array.from_buffers(
         pa.string(),
         count,
-        [None, pa.py_buffer(np.arange(0, 2 * count + 1, 2, dtype=np.int32).tobytes()), pa.py_buffer(b"\xff\xfe" * count)],
+        [
+            None,
+            pa.py_buffer(np.arange(0, 2 * count + 1, 2, dtype=np.int32).tobytes()),
+            pa.py_buffer(b"\xff\xfe" * count),
+        ],
     )
     kinds: dict[str, Callable[[], dict[str, pa.Array] | list[tuple[str, pa.Array]]]] = {
         "a name twice": lambda: [("u", u), ("x", x), ("x", x), ("y", y)],
-        "lists": lambda: {"u": u, "x": pa.array([[v] * rng.randrange(50) for v in rows["x"]], pa.list_(pa.int64())), "y": y},
-        "structs": lambda: {"u": u, "x": pa.array([{"x": v, "u": {"y": v}} for v in rows["x"]]) if count else x, "y": y},
+        "lists": lambda: {
+            "u": u,
+            "x": pa.array([[v] * rng.randrange(50) for v in rows["x"]], pa.list_(pa.int64())),
+            "y": y,
+        },
+        "structs": lambda: {
+            "u": u,
+            "x": pa.array([{"x": v, "u": {"y": v}} for v in rows["x"]]) if count else x,
+            "y": y,
+        },
         "struct ids": lambda: {"u": pa.array([{"a": v} for v in rows["u"]]) if count else u, "x": x, "y": y},
-        "extension": lambda: {"u": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * count, pa.binary(16))), "x": x, "y": y},
+        "extension": lambda: {
+            "u": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(16)] * count, pa.binary(16))),
+            "x": x,
+            "y": y,
+        },
         "dates as ids": lambda: {"u": far, "x": x, "y": y},
         "times as ids": lambda: {
             "u": pa.array([rng.choice([0, (1 << 63) - 1, -(1 << 62)]) for _ in range(count)], pa.timestamp("us")),

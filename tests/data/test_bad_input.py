@@ -58,7 +58,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"x": [1.0, 2.5, 3.0]}, "^column 'x': 1 not whole numbers"),
     ({"x": ["1", "secret", "7777x"]}, "^column 'x': 2 not a number"),
     ({"x": pl.Series([1, 2, 7777 * 10**30], dtype=pl.Int128)}, "^column 'x': 1 outside"),
-    ({"x": pl.Series([Decimal("1.5"), Decimal(2), Decimal(7777)])}, "^column 'x': 1 outside whole numbers 0..9, 1 not whole numbers"),
+    (
+        {"x": pl.Series([Decimal("1.5"), Decimal(2), Decimal(7777)])},
+        "^column 'x': 1 outside whole numbers 0..9, 1 not whole numbers",
+    ),
     ({"x": [[1], [2], [7777]]}, "^column 'x' has type List; numbers are needed"),
     ({"u": [1, None, 2]}, "^column 'u': 1 user ids are missing"),
     ({"u": ["secret", "", None]}, "^column 'u': 2 user ids are missing"),
@@ -154,7 +157,9 @@ def test_failing_queries_keep_their_message_to_themselves() -> None:
     refused(lambda: build(bad.lazy().with_columns(pl.col("x").cast(pl.Int64))), "^the table cannot be computed")
     connection = duckdb.connect()
     connection.register("bad", bad.to_arrow())
-    refused(lambda: build(connection.sql("select u, cast(x as bigint) as x, y from bad")), "^the table cannot be computed")
+    refused(
+        lambda: build(connection.sql("select u, cast(x as bigint) as x, y from bad")), "^the table cannot be computed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,7 +245,9 @@ def test_parquet_without_columns_or_with_a_truncated_tail(tmp_path: Path) -> Non
     table().write_parquet(tmp_path / "t.parquet")
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "t.parquet").read_bytes()[:-20])
     refused(lambda: UserData.read(tmp_path / "cut.parquet", user="u", features="x"), "not a readable Parquet")
-    refused(lambda: UserData.read(tmp_path / "t.parquet", user="u", features="z"), "^file 't.parquet' has no column 'z'")
+    refused(
+        lambda: UserData.read(tmp_path / "t.parquet", user="u", features="z"), "^file 't.parquet' has no column 'z'"
+    )
 
 
 def test_paths_that_are_no_table(tmp_path: Path) -> None:
@@ -262,4 +269,7 @@ def test_paths_that_are_no_table(tmp_path: Path) -> None:
 def test_files_that_disagree_on_a_type(tmp_path: Path) -> None:
     table().write_parquet(tmp_path / "a.parquet")
     table(x=["1", "2", "secret"]).write_parquet(tmp_path / "b.parquet")
-    refused(lambda: UserData.read(str(tmp_path / "*.parquet"), user="u", features="x"), "^the files disagree on the type of a column")
+    refused(
+        lambda: UserData.read(str(tmp_path / "*.parquet"), user="u", features="x"),
+        "^the files disagree on the type of a column",
+    )

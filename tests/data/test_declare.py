@@ -25,7 +25,22 @@ def test_features_are_read_as_written(declared: str, name: str, domain: Domain) 
 
 
 @pytest.mark.parametrize(
-    "declared", ["", "=1:2", "x=", "x=1", "x=1:2:3:4", "x=0.5:3", "x=a:b", "x={}", "x={a,,b}", "x=1:", "x=2:1", "x=0:1:0.3", "x={a,a}"]
+    "declared",
+    [
+        "",
+        "=1:2",
+        "x=",
+        "x=1",
+        "x=1:2:3:4",
+        "x=0.5:3",
+        "x=a:b",
+        "x={}",
+        "x={a,,b}",
+        "x=1:",
+        "x=2:1",
+        "x=0:1:0.3",
+        "x={a,a}",
+    ],
 )
 def test_anything_else_is_refused(declared: str) -> None:
     with pytest.raises(ParameterError):

@@ -56,7 +56,8 @@ def test_uint64_codes_are_the_exact_differences(values: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lo", "hi", "dtype"), [(0, 2**64 - 1, np.uint64), (-(2**63), 2**63 - 1, np.int64), (-(2**63), 2**63 - 1, np.uint64)]
+    ("lo", "hi", "dtype"),
+    [(0, 2**64 - 1, np.uint64), (-(2**63), 2**63 - 1, np.int64), (-(2**63), 2**63 - 1, np.uint64)],
 )
 def test_full_64_bit_ranges(lo: int, hi: int, dtype: type) -> None:
     domain = Integers(lo, hi)
@@ -67,12 +68,18 @@ def test_full_64_bit_ranges(lo: int, hi: int, dtype: type) -> None:
 
 
 @quick
-@given(st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.integers(-5, 5).map(float)), INT64, st.integers(0, 2**64 - 1))
+@given(
+    st.lists(st.floats(allow_nan=True, allow_infinity=True) | st.integers(-5, 5).map(float)),
+    INT64,
+    st.integers(0, 2**64 - 1),
+)
 def test_floats_in_an_integer_domain_agree_with_exact_arithmetic(values: list[float], lo: int, width: int) -> None:
     domain = Integers(lo, min(lo + width, 2**64 - 1))
     expected = [int(v) - lo for v in values if math.isfinite(v) and v == int(v) and lo <= int(v) <= domain.hi]
     assert codes(domain, np.array(values, float), "drop") == expected
-    clamped = [min(max(math.floor(v) if math.isfinite(v) else v, lo), domain.hi) - lo for v in values if not math.isnan(v)]
+    clamped = [
+        min(max(math.floor(v) if math.isfinite(v) else v, lo), domain.hi) - lo for v in values if not math.isnan(v)
+    ]
     assert codes(domain, np.array(values, float), "clamp") == clamped
 
 
@@ -154,14 +161,20 @@ def test_single_precision_means_its_own_shortest_decimal(values: list[float]) ->
     for grid in (Grid(-10, 10, "0.1"), Grid(-10, 10, "0.000000000001")):
         points = [np.float32(v) for v in values] + [np.float32(0.1 * k) for k in range(-99, 100)]
         steps = [(Fraction(str(v)) - grid.lo) / grid.step for v in points]
-        assert codes(grid, np.array(points, np.float32), "drop") == [int(s) for s in steps if s.denominator == 1 and 0 <= s < grid.size]
-        assert codes(grid, np.array(points, np.float32), "clamp") == [min(max(math.floor(s), 0), grid.size - 1) for s in steps]
+        assert codes(grid, np.array(points, np.float32), "drop") == [
+            int(s) for s in steps if s.denominator == 1 and 0 <= s < grid.size
+        ]
+        assert codes(grid, np.array(points, np.float32), "clamp") == [
+            min(max(math.floor(s), 0), grid.size - 1) for s in steps
+        ]
 
 
 @quick
 @given(
     st.lists(INT64 | st.integers(-50, 50)),
-    st.sampled_from([Grid(-3, 4, "0.5"), Grid(-20, 40, 5), Grid(-(10**18), 10**18, 5 * 10**17), Grid(0, 10**19, 10**18)]),
+    st.sampled_from(
+        [Grid(-3, 4, "0.5"), Grid(-20, 40, 5), Grid(-(10**18), 10**18, 5 * 10**17), Grid(0, 10**19, 10**18)]
+    ),
 )
 def test_integers_on_a_grid_agree_with_exact_arithmetic(values: list[int], grid: Grid) -> None:
     steps = [(v - grid.lo) / grid.step for v in values]
@@ -209,10 +222,16 @@ def test_extreme_floats() -> None:
         False,
         False,
     ]
-    assert codes(Floats(), [math.inf, math.nan, -math.inf, 1.0], "clamp") == [found[-1], found[0], codes(Floats(), [1.0])[0]]
+    assert codes(Floats(), [math.inf, math.nan, -math.inf, 1.0], "clamp") == [
+        found[-1],
+        found[0],
+        codes(Floats(), [1.0])[0],
+    ]
 
 
-@pytest.mark.parametrize("u", [1, 2**52, 2**52 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2**52, 2**64 - 2**52 + 1, 2**64 - 1])
+@pytest.mark.parametrize(
+    "u", [1, 2**52, 2**52 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 2**52, 2**64 - 2**52 + 1, 2**64 - 1]
+)
 def test_a_cut_prints_what_it_does(u: int) -> None:
     values = [-1.7976931348623157e308, -1.0, -5e-324, -0.0, 0.0, 5e-324, 1.0, 1.7976931348623157e308]
     assert [v > Floats().value(u - 1) for v in values] == [c >= u for c in codes(Floats(), values)]
@@ -224,7 +243,11 @@ def test_integers_that_floats_cannot_hold_are_never_rounded_silently(values: lis
     exact = codes(Floats(), [float(v) for v in values if int(float(v)) == v])
     below = codes(Floats(), [float(v) if int(float(v)) <= v else math.nextafter(float(v), -math.inf) for v in values])
     columns = [[str(v) for v in values], pl.Series(values, dtype=pl.Int128)]
-    columns += [np.array(values, t) for t in (np.int64, np.uint64) if all(np.iinfo(t).min <= v <= np.iinfo(t).max for v in values)]
+    columns += [
+        np.array(values, t)
+        for t in (np.int64, np.uint64)
+        if all(np.iinfo(t).min <= v <= np.iinfo(t).max for v in values)
+    ]
     for column in columns:
         assert codes(Floats(), column, "drop") == exact
         assert codes(Floats(), column, "clamp") == below
@@ -242,13 +265,24 @@ def test_dates_round_trip_in_every_form(lo: date, data: st.DataObject) -> None:
     expected = [(d - lo).days for d in days]
     assert domain.size == (hi - lo).days + 1
     assert [domain.value(c) for c in expected] == days
-    for column in (days, [d.isoformat() for d in days], np.array(days, "M8[D]"), [datetime(d.year, d.month, d.day) for d in days]):
+    for column in (
+        days,
+        [d.isoformat() for d in days],
+        np.array(days, "M8[D]"),
+        [datetime(d.year, d.month, d.day) for d in days],
+    ):
         assert codes(domain, column) == expected
 
 
 def test_times_of_day_are_off_the_grid_and_clamp_to_their_day() -> None:
     domain = Dates("2020-01-01", "2020-12-31")
-    moments = [datetime(2020, 1, 2, 3), datetime(2020, 12, 31, 23, 59), datetime(2019, 12, 31, 5), datetime(2021, 1, 1), None]
+    moments = [
+        datetime(2020, 1, 2, 3),
+        datetime(2020, 12, 31, 23, 59),
+        datetime(2019, 12, 31, 5),
+        datetime(2021, 1, 1),
+        None,
+    ]
     for column in (moments, [None if m is None else m.isoformat() for m in moments]):
         assert codes(domain, column, "drop") == []
         assert codes(domain, column, "clamp") == [1, 365, 0, 365]
@@ -360,7 +394,11 @@ def test_wrong_python_types_are_type_errors(build: object) -> None:
         (Integers(0, 9), [None, 77.5, 5.5], "1 missing or NaN, 1 outside whole numbers 0..9, 1 not whole numbers"),
         (Integers(0, 9), ["77secret", "5"], "1 not a number"),
         (Integers(0, 9), [7 * 10**40, 5], "1 outside whole numbers 0..9"),
-        (Integers(0, 9), ["1e77777777777", "-7e999999", "1e-7777777"], "2 outside whole numbers 0..9, 1 not whole numbers"),
+        (
+            Integers(0, 9),
+            ["1e77777777777", "-7e999999", "1e-7777777"],
+            "2 outside whole numbers 0..9, 1 not whole numbers",
+        ),
         (Grid(0, 1, 0.5), [0.777, 0.5], "1 off the grid"),
         (Floats(), [math.nan, math.inf, 77.0], "1 missing or NaN, 1 outside finite 64-bit floats"),
         (Floats(), [2**53 + 7777], "1 integers that a 64-bit float cannot hold"),

@@ -31,7 +31,12 @@ KINDS = {"order", "extremes", "row counts", "value counts", "anything", "pages",
 def test_hostile_files_are_refused_or_read_right_and_never_end_the_process() -> None:
     """In another process, where a fault of memory is a failed test and not the end of all."""
     run = subprocess.run(
-        [sys.executable, hostile.__file__, "0", str(TESTS)], capture_output=True, text=True, timeout=600, check=False, env=_environment()
+        [sys.executable, hostile.__file__, "0", str(TESTS)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=_environment(),
     )
     judged = [line for line in run.stdout.splitlines() if "|" in line]
     assert run.returncode == 0, f"seed {len(judged)}: exit {run.returncode}, {run.stderr[-300:]}"
@@ -59,7 +64,9 @@ def lying(path: Path, x: list[Any], about: str = "x", **columns: Any) -> Path:
 
 @pytest.mark.parametrize("far", [100, 5000, -1, 1 << 40])
 @pytest.mark.parametrize("read", [hostile.in_memory, hostile.streamed])
-def test_values_between_the_ends_of_what_is_called_sorted_are_seen(tmp_path: Path, far: int, read: Callable[[Path], Any]) -> None:
+def test_values_between_the_ends_of_what_is_called_sorted_are_seen(
+    tmp_path: Path, far: int, read: Callable[[Path], Any]
+) -> None:
     with pytest.raises(SchemaError, match=r"column 'x': 1 outside whole numbers 0..99"):
         read(lying(tmp_path / "a.parquet", [0, far, 50, 99]))
 
@@ -76,13 +83,17 @@ DOMAINS: list[tuple[Domain, list[Any], int]] = [
 
 @pytest.mark.parametrize(("domain", "values", "bad"), DOMAINS, ids=lambda value: getattr(value, "kind", None))
 @pytest.mark.parametrize("descending", [False, True])
-def test_every_domain_judges_values_whatever_flag_the_column_carries(domain: Domain, values: list[Any], bad: int, descending: bool) -> None:
+def test_every_domain_judges_values_whatever_flag_the_column_carries(
+    domain: Domain, values: list[Any], bad: int, descending: bool
+) -> None:
     series = pl.Series("x", values)
     series = series.cast(pl.Date) if domain.kind == "dates" else series
     frame = pl.DataFrame({"u": pl.Series([3, 1, 1, 2]).set_sorted(), "x": series.set_sorted(descending=descending)})
     assert any(frame["x"].flags.values())
     kept = UserData.from_frame(frame, user="u", features={"x": domain}, on_invalid="drop")
-    honest = UserData.from_frame(pl.DataFrame({"u": [3, 1, 1, 2], "x": series}), user="u", features={"x": domain}, on_invalid="drop")
+    honest = UserData.from_frame(
+        pl.DataFrame({"u": [3, 1, 1, 2], "x": series}), user="u", features={"x": domain}, on_invalid="drop"
+    )
     assert kept.n_records == 4 - bad
     assert sorted(kept.to_lists()) == sorted(honest.to_lists())
     late = UserData.from_frame(frame, user="u", features=["x"]).bind({"x": domain}, "drop")
@@ -97,7 +108,11 @@ def test_ids_that_are_called_sorted_are_grouped_by_what_they_are(tmp_path: Path)
 
 
 def test_plain_columns_keep_everything_but_the_claim() -> None:
-    for series in (pl.Series("a", [3, None, 1]), pl.Series("a", ["b", "a"]), pl.Series("a", ["b", "a"], dtype=pl.Enum(["a", "b"]))):
+    for series in (
+        pl.Series("a", [3, None, 1]),
+        pl.Series("a", ["b", "a"]),
+        pl.Series("a", ["b", "a"], dtype=pl.Enum(["a", "b"])),
+    ):
         found = plain(series.set_sorted())
         assert not any(found.flags.values())
         assert (found.name, found.dtype, found.to_list()) == (series.name, series.dtype, series.to_list())
@@ -158,7 +173,10 @@ def test_columns_of_different_lengths_reach_no_loop() -> None:
     from privpac.data.build import assemble, declare
 
     with pytest.raises(SchemaError, match="different lengths"):
-        assemble({"u": pl.Series([1, 2, 3]), "x": pl.Series([1, 2])}, declare("u", {"x": Integers(0, 9)}, None, "raise", None))
+        assemble(
+            {"u": pl.Series([1, 2, 3]), "x": pl.Series([1, 2])},
+            declare("u", {"x": Integers(0, 9)}, None, "raise", None),
+        )
 
 
 def test_a_domain_that_gives_codes_outside_itself_is_stopped_at_the_door(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,14 @@ def test_floats_are_ids_as_far_as_their_width_is_exact(kind: Any, limit: int) ->
     good = np.array([0, -0.0, limit - 1, 1 - limit, limit - 1], kind)
     assert people(from_arrays(good)) == [[0, 1], [2, 4], [3]]
     bad = np.array([limit, 1, -limit, 0.5, np.inf], kind)
-    forms: list[Any] = [bad, list(bad), pd.Series(bad), pa.array(bad), pl.Series(bad), pd.Series(list(bad), dtype=object)]
+    forms: list[Any] = [
+        bad,
+        list(bad),
+        pd.Series(bad),
+        pa.array(bad),
+        pl.Series(bad),
+        pd.Series(list(bad), dtype=object),
+    ]
     for ids in forms:
         if kind is np.float16 and isinstance(ids, pl.Series) and str(ids.dtype) != "Float16":
             continue  # polars without halves forgets what they were
@@ -87,7 +94,9 @@ def test_numbers_of_several_types_are_the_numbers_that_they_are(ids: list[Any], 
             assert people(UserData.from_frame(frame, **SCHEMA)) == by(list(keys))
 
 
-@pytest.mark.parametrize("ids", [[1, 1.5, 2], [1, float("inf"), 2], [1, np.float32(1 << 24), 2], [1 << 60, 0.5, 2], [1, Decimal("inf"), 2]])
+@pytest.mark.parametrize(
+    "ids", [[1, 1.5, 2], [1, float("inf"), 2], [1, np.float32(1 << 24), 2], [1 << 60, 0.5, 2], [1, Decimal("inf"), 2]]
+)
 def test_numbers_that_are_nobodys_are_refused_or_dropped_in_mixed_columns(ids: list[Any]) -> None:
     with pytest.raises(SchemaError, match="column 'users': 1 user ids are"):
         from_arrays(ids)
@@ -129,7 +138,9 @@ def test_composed_texts_are_the_normal_form_and_ascii_is_not_touched(texts: list
     assert composed(found).to_list() == found.to_list()
     # Python's tables are of another year than polars'; they agree on characters that both know.
     known = [text for text in texts if all(unicodedata.category(c) != "Cn" for c in text)]
-    assert composed(pl.Series(known, dtype=pl.String)).to_list() == [unicodedata.normalize("NFC", text) for text in known]
+    assert composed(pl.Series(known, dtype=pl.String)).to_list() == [
+        unicodedata.normalize("NFC", text) for text in known
+    ]
     if all(text.isascii() for text in texts):
         assert found is series
 
@@ -170,7 +181,11 @@ def test_dates_beyond_the_calendar_are_refused_and_never_a_panic(far: pl.Series)
     with pytest.raises(SchemaError, match=r"column 'users': 3 user ids are .* or dates outside the years 1 to 9999"):
         from_arrays(far)
     assert people(from_arrays(far, on_invalid="drop")) == [[0]]
-    for domain, words in ((pp.Dates("1970-01-01", "1970-12-31"), "3 outside"), (pp.Categories(["1970-01-01"]), None), (pp.Texts(), None)):
+    for domain, words in (
+        (pp.Dates("1970-01-01", "1970-12-31"), "3 outside"),
+        (pp.Categories(["1970-01-01"]), None),
+        (pp.Texts(), None),
+    ):
         frame = pl.DataFrame({"x": far})
         if words is not None or far.dtype == pl.Date:
             with pytest.raises(SchemaError, match=words or "3 missing"):
@@ -244,7 +259,12 @@ def test_every_engine_sees_the_same_people_and_keeps_the_same_records(ids: list[
 
 @given(st.lists(st.integers(-(1 << 53) + 1, (1 << 53) - 1), min_size=1, max_size=20), st.integers(1, 3))
 def test_integers_floats_decimals_and_texts_of_integers_are_the_same_people(numbers: list[int], cap: int) -> None:
-    forms: list[list[Any]] = [numbers, [float(n) for n in numbers], [Decimal(n) for n in numbers], [str(n) for n in numbers]]
+    forms: list[list[Any]] = [
+        numbers,
+        [float(n) for n in numbers],
+        [Decimal(n) for n in numbers],
+        [str(n) for n in numbers],
+    ]
     forms.append([float(n) if i % 2 else n for i, n in enumerate(numbers)])
     kept = [people(from_arrays(ids).max_records(cap, "hash")) for ids in forms]
     assert all(people(from_arrays(ids)) == by(numbers) for ids in forms)

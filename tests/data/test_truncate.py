@@ -40,7 +40,9 @@ def id_hash(identity: object) -> int:
     return chain(0, *words, len(data))
 
 
-def reference(identity: object, records: list[tuple[int, int, int]], cap: int, salt: bytes) -> Counter[tuple[int, int, int]]:
+def reference(
+    identity: object, records: list[tuple[int, int, int]], cap: int, salt: bytes
+) -> Counter[tuple[int, int, int]]:
     """The definition, word by word; records are (b, a, label) codes."""
     key = int.from_bytes(hashlib.sha256(b"privpac max_records 1" + salt).digest()[:8], "little")
     seen: Counter[tuple[int, int, int]] = Counter()
@@ -53,7 +55,8 @@ def reference(identity: object, records: list[tuple[int, int, int]], cap: int, s
 
 
 ROWS = st.lists(
-    st.tuples(st.integers(-2, 2), st.integers(0, 2) | st.integers(0, 2**64 - 1), st.integers(-1, 1), st.integers(0, 1)), max_size=40
+    st.tuples(st.integers(-2, 2), st.integers(0, 2) | st.integers(0, 2**64 - 1), st.integers(-1, 1), st.integers(0, 1)),
+    max_size=40,
 )
 
 
@@ -83,7 +86,9 @@ def test_hash_rule_is_its_written_definition(rows: list[tuple[int, int, int, int
 
 @quick
 @given(ROWS, st.integers(1, 6), st.randoms(use_true_random=False))
-def test_shuffled_rows_and_text_ids_keep_the_same_records(rows: list[tuple[int, int, int, int]], cap: int, random: object) -> None:
+def test_shuffled_rows_and_text_ids_keep_the_same_records(
+    rows: list[tuple[int, int, int, int]], cap: int, random: object
+) -> None:
     shuffled = list(rows)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     kept = [sorted(user) for user in build(rows).max_records(cap).to_lists()]
@@ -93,7 +98,10 @@ def test_shuffled_rows_and_text_ids_keep_the_same_records(rows: list[tuple[int, 
 
 def test_one_user_does_not_change_what_another_keeps() -> None:
     rng = np.random.default_rng(3)
-    rows = [(int(u), int(b), 0, int(y)) for u, b, y in zip(rng.integers(0, 5, 300), rng.integers(0, 9, 300), rng.integers(0, 2, 300))]
+    rows = [
+        (int(u), int(b), 0, int(y))
+        for u, b, y in zip(rng.integers(0, 5, 300), rng.integers(0, 9, 300), rng.integers(0, 2, 300))
+    ]
     everyone = build(rows).max_records(7).to_lists()
     without = build([r for r in rows if r[0] != 2]).max_records(7).to_lists()
     assert [u for i, u in enumerate(everyone) if i != 2] == without
@@ -123,7 +131,10 @@ def test_arrays_default_to_first_and_tables_to_hash() -> None:
     arrays = UserData.from_arrays(x, x % 2, np.zeros(100, int), features={"x": Integers(0, 99)})
     assert arrays.max_records(3).to_lists() == [[(0, 0), (1, 1), (2, 0)]]
     table = UserData.from_frame(
-        pl.DataFrame({"u": np.zeros(100, int), "x": x, "y": x % 2}), user="u", features={"x": Integers(0, 99)}, label="y"
+        pl.DataFrame({"u": np.zeros(100, int), "x": x, "y": x % 2}),
+        user="u",
+        features={"x": Integers(0, 99)},
+        label="y",
     )
     assert table.max_records(3).to_lists() == arrays.max_records(3, rule="hash").to_lists()
     assert table.max_records(3).to_lists() != arrays.max_records(3).to_lists()
@@ -141,7 +152,10 @@ def test_hash_leaves_unbound_columns_out() -> None:
 def test_hash_is_the_same_after_selecting_users() -> None:
     rng = np.random.default_rng(4)
     data = build([(int(u) - 2, int(b), 0, 0) for u, b in zip(rng.integers(0, 5, 200), rng.integers(0, 50, 200))])
-    assert data.take([3, 1]).max_records(4, rule="hash").to_lists() == data.max_records(4, rule="hash").take([3, 1]).to_lists()
+    assert (
+        data.take([3, 1]).max_records(4, rule="hash").to_lists()
+        == data.max_records(4, rule="hash").take([3, 1]).to_lists()
+    )
 
 
 def test_hash_is_refused_without_ids_because_positions_move_when_a_user_leaves() -> None:

@@ -89,7 +89,8 @@ def test_files_give_the_same_users_as_frames(tmp_path: Path) -> None:
 
 def test_csv_keeps_every_digit(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(
-        '\ufeffu,k,"two\nlines",y\n"a",18446744073709551615,0.1,1\n"a",0,0.30,0.0\nb,9007199254740993,1e-1,TRUE\n', "utf-8"
+        '\ufeffu,k,"two\nlines",y\n"a",18446744073709551615,0.1,1\n"a",0,0.30,0.0\nb,9007199254740993,1e-1,TRUE\n',
+        "utf-8",
     )
     features = {"k": Integers(0, 2**64 - 1), "two\nlines": Grid(0, 1, "0.1")}
     data = UserData.read(tmp_path / "t.csv", user="u", features=features, label="y")
@@ -102,7 +103,12 @@ def test_arrays_and_lists() -> None:
     domains = {"x1": Integers(0, 9), "x2": Integers(0, 99)}
     data = UserData.from_arrays(X, y, users, features=domains)
     assert data.to_lists() == [[(5, 50, 1)], [(1, 10, 0), (2, 20, 1)], [(9, 90, 1)]]
-    for form in (X.tolist(), pd.DataFrame(X, columns=["x1", "x2"]), pl.DataFrame(X, schema=["x1", "x2"]), np.asfortranarray(X)):
+    for form in (
+        X.tolist(),
+        pd.DataFrame(X, columns=["x1", "x2"]),
+        pl.DataFrame(X, schema=["x1", "x2"]),
+        np.asfortranarray(X),
+    ):
         assert same(UserData.from_arrays(form, np.array(y), np.array(users), features=domains), data)
     assert list(UserData.from_arrays(X, y).features) == ["x1", "x2"]
     assert list(UserData.from_arrays(X[:, 0], y).features) == ["x"]
@@ -123,7 +129,13 @@ def test_lists_of_users_come_back(users: list[list[tuple[int, int]]]) -> None:
 
 def test_label_map_and_numeric_labels() -> None:
     frame = pl.DataFrame(
-        {"x": [1, 2, 3], "s": ["yes", "no", "yes"], "f": [1.0, 0.0, 1.0], "i": [1, 0, 1], "u8": pl.Series([1, 0, 1], dtype=pl.UInt8)}
+        {
+            "x": [1, 2, 3],
+            "s": ["yes", "no", "yes"],
+            "f": [1.0, 0.0, 1.0],
+            "i": [1, 0, 1],
+            "u8": pl.Series([1, 0, 1], dtype=pl.UInt8),
+        }
     )
     for label, mapping in (
         ("s", {"yes": 1, "no": 0}),
@@ -165,7 +177,12 @@ def test_other_kinds_of_ids(ids: Any) -> None:
 
 
 def test_tables_without_rows() -> None:
-    for frame in (TABLE[:0], TABLE[:0].to_pandas(), TABLE[:0].to_arrow(), pd.DataFrame({"who": [], "x": [], "t": [], "late": []})):
+    for frame in (
+        TABLE[:0],
+        TABLE[:0].to_pandas(),
+        TABLE[:0].to_arrow(),
+        pd.DataFrame({"who": [], "x": [], "t": [], "late": []}),
+    ):
         for user in ("who", None):
             data = UserData.from_frame(frame, user=user, features=DOMAINS, label="late")
             assert (data.n_users, data.n_records, data.to_lists()) == (0, 0, [])
@@ -215,7 +232,8 @@ def test_binding_now_or_later_is_the_same(rule: str, rows: list[tuple[int, int, 
     assert same(data, build(["x"]).bind({"x": domain}))
     assert data.n_users == len({u for u, _, _ in rows})
     expected = [
-        [(min(max(x, 0), 9), y) for v, x, y in rows if v == u and (rule != "drop" or 0 <= x <= 9)] for u in sorted({u for u, _, _ in rows})
+        [(min(max(x, 0), 9), y) for v, x, y in rows if v == u and (rule != "drop" or 0 <= x <= 9)]
+        for u in sorted({u for u, _, _ in rows})
     ]
     assert data.to_lists() == expected
 
@@ -227,8 +245,12 @@ def test_a_user_stays_when_all_records_are_dropped() -> None:
 
 def test_drop_and_clamp_look_at_one_record_only() -> None:
     frame = pl.DataFrame({"u": [1, 1, 1, 2, None], "x": [5.0, None, 99.0, 2.0, 3.0], "y": [0, 1, 1, 7, 1]})
-    assert UserData.from_frame(frame, user="u", features={"x": Integers(0, 9)}, label="y", on_invalid="drop").to_lists() == [[(5, 0)], []]
-    assert UserData.from_frame(frame, user="u", features={"x": Integers(0, 9)}, label="y", on_invalid="clamp").to_lists() == [
+    assert UserData.from_frame(
+        frame, user="u", features={"x": Integers(0, 9)}, label="y", on_invalid="drop"
+    ).to_lists() == [[(5, 0)], []]
+    assert UserData.from_frame(
+        frame, user="u", features={"x": Integers(0, 9)}, label="y", on_invalid="clamp"
+    ).to_lists() == [
         [(5, 0), (9, 1)],
         [],
     ]
@@ -247,7 +269,10 @@ def test_two_declarations_of_one_column_conflict() -> None:
 
 
 def test_the_only_feature_needs_no_name() -> None:
-    one, two = UserData.from_frame(TABLE, user="who", features="x"), UserData.from_frame(TABLE, user="who", features=["x", "t"])
+    one, two = (
+        UserData.from_frame(TABLE, user="who", features="x"),
+        UserData.from_frame(TABLE, user="who", features=["x", "t"]),
+    )
     assert one.feature() == "x"
     assert two.feature("t") == "t"
     with pytest.raises(ParameterError, match="name one"):
@@ -286,7 +311,10 @@ def test_nothing_can_be_changed_afterwards() -> None:
 def test_repr_shows_the_schema_and_no_count() -> None:
     small = UserData.from_frame(TABLE, user="who", features={"x": Integers(0, 9), "t": None}, label="late")
     large = UserData.from_frame(
-        pl.concat([TABLE, TABLE.with_columns(who=pl.col("who") + 5)]), user="who", features={"x": Integers(0, 9), "t": None}, label="late"
+        pl.concat([TABLE, TABLE.with_columns(who=pl.col("who") + 5)]),
+        user="who",
+        features={"x": Integers(0, 9), "t": None},
+        label="late",
     )
     assert (
         repr(small)

@@ -23,7 +23,12 @@ def pair_sum(users: Sequence[Sequence[Any]], inside: Callable[[Any], bool], q: i
 
 
 def scores(
-    users: Sequence[Sequence[Any]], size: int, inside: Callable[[int, int, Any], bool], q: Callable[[int, int], int], unit: int, top: int
+    users: Sequence[Sequence[Any]],
+    size: int,
+    inside: Callable[[int, int, Any], bool],
+    q: Callable[[int, int], int],
+    unit: int,
+    top: int,
 ) -> list[int]:
     """The worst pair sum of every candidate over all competitors."""
     if size == 1:

@@ -1,4 +1,5 @@
-"""Averaged histograms: everybody adds the same to the sums, whatever their records are; people count alike; certificates hold."""
+"""Averaged histograms: everybody adds the same to the sums, whatever their records are; people count alike;
+certificates hold."""
 
 from __future__ import annotations
 
@@ -52,9 +53,13 @@ def test_sums_equal_the_literal_ones_and_ignore_the_order_of_records(users: list
 def test_shares_are_off_by_less_than_a_level_and_huge_users_do_not_overflow() -> None:
     for user in filter(None, USERS):
         for levels in (1, 2, 7, LEVELS):
-            shares = [Fraction(v, levels) - Fraction(user.count(j), len(user)) for j, v in enumerate(vector(user, levels))]
+            shares = [
+                Fraction(v, levels) - Fraction(user.count(j), len(user)) for j, v in enumerate(vector(user, levels))
+            ]
             assert max(map(abs, shares)) < Fraction(1, levels)
-    many = UserData.from_arrays(np.zeros((3_000_000, 1), np.int64), None, np.zeros(3_000_000), features={"x": Integers(0, 2)})
+    many = UserData.from_arrays(
+        np.zeros((3_000_000, 1), np.int64), None, np.zeros(3_000_000), features={"x": Integers(0, 2)}
+    )
     assert averaged_sums(many, CELLS, 1 << 30).tolist() == [1 << 30, 0, 0]
 
 
@@ -70,14 +75,17 @@ class Silent:
 
 
 def largest_loss(neighbours: str, levels: int, columns: int = 1) -> Fraction:
-    """The loss of all columns together over every pair of neighbours, exactly: Laplace noise of rate ``eta`` loses ``eta`` per unit.
+    """The loss of all columns together over every pair of neighbours, exactly: Laplace noise of rate ``eta`` loses
+    ``eta`` per unit.
 
     Under add-remove any user comes; under replace any user becomes any other.
     """
     noise = Silent()
     saved, module.discrete_laplace = module.discrete_laplace, noise  # type: ignore[assignment]
     try:
-        data = UserData.from_arrays(np.zeros((1, columns), np.int64), None, [0], features={f"x{i}": Integers(0, 2) for i in range(columns)})
+        data = UserData.from_arrays(
+            np.zeros((1, columns), np.int64), None, [0], features={f"x{i}": Integers(0, 2) for i in range(columns)}
+        )
         AveragedHistogram(1, levels=levels, neighbours=neighbours).learn(data)
     finally:
         module.discrete_laplace = saved
@@ -155,7 +163,9 @@ def test_averaging_is_the_default_unless_records_are_to_be_counted() -> None:
     assert pp.learn_distribution(data, epsilon=1).learner == "averaged histogram"
     model = PrivateHistogram(bins=None, domains=[Integers(0, 9)]).fit([[3], [4], [5]], groups=["a", "a", "b"])
     assert model.released_.learner == "averaged histogram"
-    model = PrivateHistogram(bins=None, domains=[Integers(0, 9)], max_records=2).fit([[3], [4], [5]], groups=["a", "a", "b"])
+    model = PrivateHistogram(bins=None, domains=[Integers(0, 9)], max_records=2).fit(
+        [[3], [4], [5]], groups=["a", "a", "b"]
+    )
     assert model.released_.learner == "clipped histogram"
 
 
@@ -164,7 +174,9 @@ def test_averaging_is_the_default_unless_records_are_to_be_counted() -> None:
 
 def excess(rng: np.random.Generator, n: int, k: int, shares: Any, noise: int) -> float:
     """Total variation of one run from the mean of the people's own distributions, with their shares given."""
-    counts = shares.sum(axis=0) * 840 + (rng.geometric(-np.expm1(-1 / noise), k) - rng.geometric(-np.expm1(-1 / noise), k))
+    counts = shares.sum(axis=0) * 840 + (
+        rng.geometric(-np.expm1(-1 / noise), k) - rng.geometric(-np.expm1(-1 / noise), k)
+    )
     kept = np.maximum(counts, 0)
     return float(np.abs(kept / max(1, kept.sum()) - 1 / k).sum() / 2)
 
@@ -172,8 +184,8 @@ def excess(rng: np.random.Generator, n: int, k: int, shares: Any, noise: int) ->
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 @pytest.mark.parametrize("k", [2, 10])
 def test_certified_people_who_differ_as_much_as_they_can_suffice(neighbours: str, k: int) -> None:
-    """Everybody holds one value only, all values alike often: the largest spread; more than 22 failures of 100 at 1/20 have
-    probability below 1e-8.
+    """Everybody holds one value only, all values alike often: the largest spread; more than 22 failures of 100 at 1/20
+    have probability below 1e-8.
     """
     n = certify_averages(k, epsilon=1, alpha="0.2", beta="0.05", neighbours=neighbours).n_users
     assert n is not None
@@ -187,7 +199,11 @@ def test_certificates_charge_rounding_and_fall_with_every_budget() -> None:
     numbers = [certify_averages(50, **asked, levels=levels).n_users for levels in (300, 1000, 840_000)]
     assert numbers == sorted(numbers, reverse=True)
     assert certify_averages(50, **asked, levels=250).n_users is None  # rounding alone may cost alpha
-    for name, values in {"epsilon": ("1/2", 1, 2), "alpha": ("0.05", "0.1", "0.2"), "beta": ("0.01", "0.05", "0.2")}.items():
+    for name, values in {
+        "epsilon": ("1/2", 1, 2),
+        "alpha": ("0.05", "0.1", "0.2"),
+        "beta": ("0.01", "0.05", "0.2"),
+    }.items():
         found = [certify_averages(50, **{**asked, name: value}).n_users for value in values]
         assert found == sorted(found, reverse=True)
     # With one record each nothing distinguishes the two but the finer noise.

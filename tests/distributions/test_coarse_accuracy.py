@@ -77,7 +77,8 @@ def test_noise_beyond_its_reach_has_the_exact_tail(rate: float, failure: float) 
 
 
 def test_a_cap_below_the_declared_records_is_refused() -> None:
-    """Means of fewer records scatter more than the axis assumes: 16 declared and one read would be four times the spread."""
+    """Means of fewer records scatter more than the axis assumes: 16 declared and one read would be four times the
+    spread."""
     capped = CoarseToFineMean(1, radius=10, records_per_user=16, max_records=1)
     with pytest.raises(ParameterError, match="never read"):
         certify_mean(capped, alpha="0.1", beta="0.05")

@@ -33,7 +33,12 @@ from literal import clip, users_of
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.lists(st.one_of(st.none(), st.integers(-300, 300)), max_size=12), st.integers(1, 40), st.integers(-9, 0), st.integers(0, 9))
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-300, 300)), max_size=12),
+    st.integers(1, 40),
+    st.integers(-9, 0),
+    st.integers(0, 9),
+)
 def test_scores_equal_the_literal_windows(y: list[int | None], cell: int, first: int, last: int) -> None:
     filled = [v for v in y if v is not None]
     data = Quantities(np.array(filled, dtype=np.int64), len(y))
@@ -93,7 +98,8 @@ def test_means_of_several_columns_and_known_variance() -> None:
 
 @pytest.mark.parametrize("end", [-1.0, 1.0])
 def test_a_mean_at_the_end_of_its_range_is_not_pulled_inwards(end: float) -> None:
-    """Half of the users lie beyond the end; cut off there their mean would be 1/4 off.  Noise at this epsilon is below 1e-5."""
+    """Half of the users lie beyond the end; cut off there their mean would be 1/4 off.  Noise at this epsilon is below
+    1e-5."""
     data = users_of([[end - 0.5], [end + 0.5]] * 500, x=Grid(-9, 9, 0.5))
     found = CoarseToFineMean(10_000, radius=1, records_per_user=1).learn(data).hypothesis.mean[0]
     assert abs(found - end) < 0.01
@@ -145,7 +151,9 @@ def test_variances_covariances_and_normal_laws_are_found() -> None:
     assert np.abs(np.array(law.hypothesis.covariance) - true).max() < 0.3
     assert law.guarantee is not None
     assert law.guarantee.epsilon == 6
-    one = CoarseToFineGaussian(4, radius=10, max_variance=9, records_per_user=m, features="b", neighbours="replace").learn(data)
+    one = CoarseToFineGaussian(
+        4, radius=10, max_variance=9, records_per_user=m, features="b", neighbours="replace"
+    ).learn(data)
     assert abs(one.hypothesis.covariance[0][0] - 1.5) < 0.3
     assert abs(one.hypothesis.mean[0] + 2) < 0.2
 
@@ -194,7 +202,9 @@ def test_wrong_parameters_are_refused() -> None:
         CoarseToFineMean(1, radius=10**300, records_per_user=4)
     with pytest.raises(ParameterError, match="shares"):
         CoarseToFineMean(1, radius=1, records_per_user=4, shares=("1/2", "1/2", 0))
-    assert CoarseToFineMean(1, radius=1, records_per_user=4, shares=("1/2", "1/2", 0), neighbours="replace").shares[2] == 0
+    assert (
+        CoarseToFineMean(1, radius=1, records_per_user=4, shares=("1/2", "1/2", 0), neighbours="replace").shares[2] == 0
+    )
     with pytest.raises(ParameterError, match="epsilon"):
         CoarseToFineMean(0, radius=1, records_per_user=4)
     with pytest.raises(ParameterError, match="do not hold numbers"):
@@ -202,8 +212,11 @@ def test_wrong_parameters_are_refused() -> None:
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-def test_short_axes_have_no_first_step_and_their_clip_pays_for_itself(neighbours: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of the budget that the count does not take is the sum's, whose change is at most the clip (twice, under replace)."""
+def test_short_axes_have_no_first_step_and_their_clip_pays_for_itself(
+    neighbours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of the budget that the count does not take is the sum's, whose change is at most the clip (twice, under
+    replace)."""
     rates: list[Fraction] = []
     monkeypatch.setattr("privpac.distributions.coarse.discrete_laplace", lambda eta, rng: rates.append(eta) or 0)
     monkeypatch.setattr("privpac.distributions.coarse.cell_law", None)
@@ -220,7 +233,8 @@ def test_short_axes_have_no_first_step_and_their_clip_pays_for_itself(neighbours
 
 
 def test_a_mean_within_one_deviation_is_no_worse_than_a_clipped_mean() -> None:
-    """Total variation at 50 people with one record each was 0.12 with a first step; a mean of values clipped at 4 has 0.073."""
+    """Total variation at 50 people with one record each was 0.12 with a first step; a mean of values clipped at 4 has
+    0.073."""
     rng, found, clipped = np.random.default_rng(1), [], []
     learner = CoarseToFineMean(1, radius=1, records_per_user=1)
     with insecure_randomness():

@@ -39,7 +39,9 @@ R = Fraction
     st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=6),
     st.integers(1, 30),
 )
-def test_discrete_scores_equal_the_literal_score_over_all_pairs(k: int, units: int, users: list[list[int]], top: int) -> None:
+def test_discrete_scores_equal_the_literal_score_over_all_pairs(
+    k: int, units: int, users: list[list[int]], top: int
+) -> None:
     users = [[z % k for z in user] for user in users]
     cover = DiscreteCover("x", Integers(0, k - 1), units)
     members = [cover.composition(i) for i in range(cover.size)]
@@ -107,8 +109,15 @@ def test_product_scores_equal_the_literal_score_over_all_pairs(sizes: tuple[int,
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(1, 7), st.lists(st.lists(st.integers(-16, 16), max_size=6), max_size=6), st.integers(1, 60), st.integers(1, 3))
-def test_location_scores_equal_the_literal_score_also_on_ties(size: int, eighths: list[list[int]], top: int, steps: int) -> None:
+@given(
+    st.integers(1, 7),
+    st.lists(st.lists(st.integers(-16, 16), max_size=6), max_size=6),
+    st.integers(1, 60),
+    st.integers(1, 3),
+)
+def test_location_scores_equal_the_literal_score_also_on_ties(
+    size: int, eighths: list[list[int]], top: int, steps: int
+) -> None:
     """Records lie on multiples of 1/8, middles too: many ties, and a tie is in neither set."""
     step = R(steps, 4)
     cover = LocationCover("x", Grid(-10, 10, "0.125"), -R(1), step, size, R(1), 32)
@@ -121,7 +130,9 @@ def test_location_scores_equal_the_literal_score_also_on_ties(size: int, eighths
     def inside(p: int, r: int, z: float) -> bool:
         return abs(R(z) - means[p]) < abs(R(z) - means[r])
 
-    assert cover.scores(users_of(users, x=Grid(-10, 10, "0.125")), top).tolist() == scores(users, size, inside, q, 32, top)
+    assert cover.scores(users_of(users, x=Grid(-10, 10, "0.125")), top).tolist() == scores(
+        users, size, inside, q, 32, top
+    )
 
 
 PLANE = {"a": Floats(), "b": Floats()}
@@ -190,7 +201,9 @@ def test_every_normal_of_the_family_is_near_a_member(at: float, height: float) -
     near = np.argsort(np.abs(np.log(cover.deviations / deviation)) + np.abs(cover.means - mean) / deviation)[:40]
     x = np.linspace(-15, 15, 6001)
     own = stats.norm(mean, deviation).pdf(x)
-    away = min(np.abs(own - stats.norm(cover.means[i], cover.deviations[i]).pdf(x)).sum() * (x[1] - x[0]) / 2 for i in near)
+    away = min(
+        np.abs(own - stats.norm(cover.means[i], cover.deviations[i]).pdf(x)).sum() * (x[1] - x[0]) / 2 for i in near
+    )
     assert away <= c + 1e-6
     line = location_cover("x", Floats(), R(reach), R(1), R(1, 10), 128)
     gaps = [abs(float(line.start + line.step * i) - mean) for i in range(line.size)]
@@ -244,7 +257,9 @@ def test_learning_finds_the_population() -> None:
     rng = np.random.default_rng(3)
     n, m = 3000, 10
     x = rng.choice(3, n * m, p=[0.6, 0.3, 0.1])
-    data = UserData.from_arrays(x[:, None], users=np.repeat(np.arange(n), m), features={"x": Categories(["0", "1", "2"])})
+    data = UserData.from_arrays(
+        x[:, None], users=np.repeat(np.arange(n), m), features={"x": Categories(["0", "1", "2"])}
+    )
     learner = CoverLearner("discrete", 1, alpha="0.2", records_per_user=m)
     released = learner.learn(data)
     assert released.guarantee == learner.guarantee

@@ -34,7 +34,9 @@ from literal import clip, users_of
 def test_deviations_equal_the_literal_sums(users: list[list[int]], a: list[int], taus: list[int]) -> None:
     data = users_of(users, x=Integers(0, 3))
     got = clipped_deviations(data, CodeCells("x", 4), np.array(a), np.array(taus), 64)
-    assert got.tolist() == [sum(clip(64 * user.count(j) - len(user) * a[j], taus[j]) for user in users) for j in range(4)]
+    assert got.tolist() == [
+        sum(clip(64 * user.count(j) - len(user) * a[j], taus[j]) for user in users) for j in range(4)
+    ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -69,12 +71,18 @@ def test_without_noise_both_stages_return_the_counts(monkeypatch: pytest.MonkeyP
         assert one.hypothesis.weights == (3, 4, 1, 0)
         assert silent.rates == [Fraction(2, f * 4)] * 4
         silent.rates.clear()
-        two = ClippedHistogram(2, max_records=4, stages=2, first_share="1/4", neighbours=neighbours).learn(data, rng=SeededRng(1))
+        two = ClippedHistogram(2, max_records=4, stages=2, first_share="1/4", neighbours=neighbours).learn(
+            data, rng=SeededRng(1)
+        )
     first, second = silent.rates[:4], silent.rates[4:]
     assert first == [Fraction(1, 2) / (f * 4)] * 4
-    # Stage B from its definition, with wide clips (few users: nothing is cut off), gives back the counts in units of A0.
+    # Stage B from its definition, with wide clips (few users: nothing is cut off), gives back the counts in units of
+    # A0.
     dl = 2 * f * 4 / (0.5 * 8)
-    taus = [min(A0 * 4, math.ceil(A0 * (math.sqrt(8 * (p + dl) * LUCK) + LUCK / 3 + 4 * dl))) for p in (3 / 8, 1 / 2, 1 / 8, 0)]
+    taus = [
+        min(A0 * 4, math.ceil(A0 * (math.sqrt(8 * (p + dl) * LUCK) + LUCK / 3 + 4 * dl)))
+        for p in (3 / 8, 1 / 2, 1 / 8, 0)
+    ]
     assert second == [Fraction(1, b) for b in deviation_scales(np.array(taus), f, Fraction(3, 2))]
     assert two.hypothesis.weights == tuple(A0 * count for count in (3, 4, 1, 0))
 
@@ -90,17 +98,22 @@ def test_nothing_left_is_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "discrete_laplace", lambda eta, rng: -5)
     for stages in (1, 2):
         with insecure_randomness():
-            released = ClippedHistogram(1, max_records=3, stages=stages).learn(users_of([], x=Integers(0, 3)), rng=SeededRng(0))
+            released = ClippedHistogram(1, max_records=3, stages=stages).learn(
+                users_of([], x=Integers(0, 3)), rng=SeededRng(0)
+            )
         assert released.hypothesis.probabilities.tolist() == [0.25] * 4
 
 
 def test_noise_is_exact_discrete_laplace() -> None:
     """Empty data, k = 4000: the kept counts are the positive part of the noise; mean |noise| of scale s is about s.
 
-    The mean of max(noise, 0) over 4000 cells has mean x / (1 - x^2) = 3.98 at eta = 1/8 and deviation 0.11: 0.8 is over 7 sigma.
+    The mean of max(noise, 0) over 4000 cells has mean x / (1 - x^2) = 3.98 at eta = 1/8 and deviation 0.11: 0.8 is over
+    7 sigma.
     """
     with insecure_randomness():
-        released = ClippedHistogram(1, max_records=8, stages=1).learn(users_of([], x=Integers(0, 3999)), rng=SeededRng(5))
+        released = ClippedHistogram(1, max_records=8, stages=1).learn(
+            users_of([], x=Integers(0, 3999)), rng=SeededRng(5)
+        )
     x = math.exp(-1 / 8)
     assert abs(np.mean(released.hypothesis.weights) - x / (1 - x * x)) < 0.8
 
@@ -113,7 +126,8 @@ def test_the_public_rule_picks_the_stages() -> None:
 
 
 def test_two_stages_are_closer_with_many_records() -> None:
-    """k = 8, n = 400, M = 4096 records each: mean distance over 6 runs, one stage against two (about a factor of 4 apart)."""
+    """k = 8, n = 400, M = 4096 records each: mean distance over 6 runs, one stage against two (about a factor of 4
+    apart)."""
     rng = np.random.default_rng(2)
     n, m, k = 400, 4096, 8
     p = np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05])

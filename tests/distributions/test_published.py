@@ -48,7 +48,9 @@ def test_masses_and_densities() -> None:
     assert small.score_samples([5]).tolist() == [-math.inf]
     assert AGE.pdf([-0.1, 0.0, 0.2, 0.5, 2.0, 2.1]).tolist() == pytest.approx([0, 0.75, 0.75, 0.45, 0.45, 0])
     points = np.array([[0.3, -1.0], [2.0, 2.0]])
-    assert PAIR.score_samples(points) == pytest.approx(stats.multivariate_normal([1, -2], [[2, 0.5], [0.5, 1]]).logpdf(points))
+    assert PAIR.score_samples(points) == pytest.approx(
+        stats.multivariate_normal([1, -2], [[2, 0.5], [0.5, 1]]).logpdf(points)
+    )
     assert WAIT.pdf([2.0])[0] == pytest.approx(stats.gamma(2, scale=3).pdf(2.0))
     assert CALLS.pmf([2])[0] == pytest.approx(stats.poisson(4).pmf(2))
     joint = ProductDistribution((CITY, AGE))
@@ -56,7 +58,8 @@ def test_masses_and_densities() -> None:
 
 
 def test_samples_follow_the_distribution() -> None:
-    """20 000 draws from public coins; every tolerance is over 6 standard deviations (false alarms below 1e-8; the coins are fixed)."""
+    """20 000 draws from public coins; every tolerance is over 6 standard deviations (false alarms below 1e-8; the coins
+    are fixed)."""
     size = 20_000
     small = DiscreteDistribution("k", Integers(3, 6), (1, 2, 0, 1))
     drawn = small.sample(size, PublicCoins(COINS))

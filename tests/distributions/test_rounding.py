@@ -1,4 +1,5 @@
-"""Rounded probabilities and rounded clips in certificates of selections: what the comparisons use, not what was asked for."""
+"""Rounded probabilities and rounded clips in certificates of selections: what the comparisons use, not what was asked
+for."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def selector(laws: Any, **given: Any) -> HypothesisSelector:
 
 
 def test_a_coarse_resolution_certified_too_few_users_and_no_longer_does() -> None:
-    """P(W) = 0.76 counts as 1 and Q(W') = 0.74 as 1/2, so 24 of 26 points of the margin are gone: exact failure at the old number."""
+    """P(W) = 0.76 counts as 1 and Q(W') = 0.74 as 1/2, so 24 of 26 points of the margin are gone: exact failure at the
+    old number."""
     learner = selector([[76, 24], [26, 74]], resolution=2, tau=1, alpha="0.45", beta="0.05")
     unrounded = replace(learner.plan, unit=None).certificate
     assert unrounded is not None
@@ -42,13 +44,23 @@ def test_a_coarse_resolution_certified_too_few_users_and_no_longer_does() -> Non
 def test_the_rounding_is_taken_from_both_sides_of_the_margin(m: int) -> None:
     learner = selector([[1, 1], [1, 3], [3, 1]], records_per_user=m, alpha="0.3", opt="0.02", resolution=64)
     off = Fraction(1, 128)
-    same: dict[str, Any] = {"log_size": learner.plan.log_size, "epsilon": 4, "beta": "0.05", "records_per_user": m, "width": 1}
-    expected = plan_pairwise(alpha0=Fraction(1, 50) + off, alpha1=Fraction(13, 50) - off, clip_step=Fraction(1, 4), **same)
+    same: dict[str, Any] = {
+        "log_size": learner.plan.log_size,
+        "epsilon": 4,
+        "beta": "0.05",
+        "records_per_user": m,
+        "width": 1,
+    }
+    expected = plan_pairwise(
+        alpha0=Fraction(1, 50) + off, alpha1=Fraction(13, 50) - off, clip_step=Fraction(1, 4), **same
+    )
     found = learner.certificate
     assert found is not None
     assert (found.n_users, found["tau"]) == (expected.n_users, expected["tau"])
     assert found.assumption.endswith("score at most 1/50")
-    finer = selector([[1, 1], [1, 3], [3, 1]], records_per_user=m, alpha="0.3", opt="0.02", resolution=1 << 20).certificate
+    finer = selector(
+        [[1, 1], [1, 3], [3, 1]], records_per_user=m, alpha="0.3", opt="0.02", resolution=1 << 20
+    ).certificate
     assert finer is not None
     assert finer.n_users is not None
     assert expected.n_users is not None
@@ -74,7 +86,8 @@ def test_covers_whose_sets_are_not_listed_pay_for_the_rounding_too(family: Any, 
 
 
 def test_certificates_are_for_the_clip_in_use() -> None:
-    """A quarter of a record is no multiple of 1/38: comparisons are cut off at the next one, and noise is that of the larger clip."""
+    """A quarter of a record is no multiple of 1/38: comparisons are cut off at the next one, and noise is that of the
+    larger clip."""
     learner = CoverLearner("discrete", 1, alpha="0.2", records_per_user=3)
     cover = learner.cover({"v": Integers(0, 2)})
     plan = learner.plan(cover)
@@ -104,7 +117,13 @@ def test_certificates_are_for_the_clip_in_use() -> None:
 
 def test_a_declared_clip_is_certified_as_used() -> None:
     learner = selector([[1, 3], [3, 1]], resolution=10, tau="0.31", alpha="0.45", records_per_user=4)
-    given: dict[str, Any] = {"log_size": learner.plan.log_size, "epsilon": 4, "beta": "0.05", "records_per_user": 4, "width": 1}
+    given: dict[str, Any] = {
+        "log_size": learner.plan.log_size,
+        "epsilon": 4,
+        "beta": "0.05",
+        "records_per_user": 4,
+        "width": 1,
+    }
     expected = certify_pairwise(alpha0=Fraction(1, 20), alpha1=Fraction(2, 5), tau="0.4", **given)
     assert learner.certificate is not None
     assert learner.certificate.n_users == expected.n_users

@@ -1,7 +1,8 @@
-"""Privacy decided by enumeration: the table's range is right, half of it is wrong, and a clip read off the data is wrong.
+"""Privacy decided by enumeration: the table's range is right, half of it is wrong, and a clip read off the data is
+wrong.
 
-Universes: all user types over a tiny domain on top of 0, 6, 12 or 24 copies of one or two types, so that the mechanism is seen far
-from its centre, where its loss approaches epsilon.
+Universes: all user types over a tiny domain on top of 0, 6, 12 or 24 copies of one or two types, so that the mechanism
+is seen far from its centre, where its loss approaches epsilon.
 """
 
 from __future__ import annotations
@@ -73,7 +74,12 @@ TYPES = user_universe([0, 1], 2)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"max_records": 1, "tau": 1, "resolution": 4}, {"tau": 2, "resolution": 3}, {"tau": None, "records_per_user": 2, "resolution": 8}],
+    [
+        {},
+        {"max_records": 1, "tau": 1, "resolution": 4},
+        {"tau": 2, "resolution": 3},
+        {"tau": None, "records_per_user": 2, "resolution": 8},
+    ],
 )
 def test_selection_is_private_on_every_neighbouring_pair(neighbours: str, changes: dict[str, Any]) -> None:
     learner = selector(neighbours, **changes)
@@ -85,7 +91,8 @@ def test_selection_is_private_on_every_neighbouring_pair(neighbours: str, change
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("changes", [{}, {"max_records": 1, "tau": 1}])
 def test_half_the_range_is_not_enough(neighbours: str, changes: dict[str, Any]) -> None:
-    """The table is attained in the limit: 24 copies bring the loss to 0.98 epsilon or more; half the range doubles it."""
+    """The table is attained in the limit: 24 copies bring the loss to 0.98 epsilon or more; half the range doubles
+    it."""
     learner = selector(neighbours, **changes)
     universe = list(piled(TYPES))
     right = audit_exact(learner, universe, build=build(Integers(0, 1)))
@@ -99,7 +106,12 @@ def test_half_the_range_is_not_enough(neighbours: str, changes: dict[str, Any]) 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_three_candidates_on_three_values_are_private(neighbours: str) -> None:
     learner = HypothesisSelector(
-        [[1, 2, 3], [3, 2, 1], [2, 2, 2]], "1/2", tau="1/2", resolution=6, candidates_are="public", neighbours=neighbours
+        [[1, 2, 3], [3, 2, 1], [2, 2, 2]],
+        "1/2",
+        tau="1/2",
+        resolution=6,
+        candidates_are="public",
+        neighbours=neighbours,
     )
     universe = list(piled(user_universe([0, 1, 2], 2), copies=(6,)))
     assert audit_exact(learner, universe, build=build(Integers(0, 2))).holds
@@ -108,7 +120,12 @@ def test_three_candidates_on_three_values_are_private(neighbours: str) -> None:
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_normals_on_floats_are_private(neighbours: str) -> None:
     learner = HypothesisSelector(
-        [stats.norm(0, 1), stats.norm(1, 2), stats.laplace(0, 1)], 1, tau=1, bins=None, candidates_are="public", neighbours=neighbours
+        [stats.norm(0, 1), stats.norm(1, 2), stats.laplace(0, 1)],
+        1,
+        tau=1,
+        bins=None,
+        candidates_are="public",
+        neighbours=neighbours,
     )
     universe = list(piled(user_universe([-1.5, 0.25, 4.0], 2), copies=(8,)))
     assert audit_exact(learner, universe, build=build(Floats())).holds
@@ -116,7 +133,8 @@ def test_normals_on_floats_are_private(neighbours: str) -> None:
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_a_clip_read_off_the_data_is_not_private(neighbours: str) -> None:
-    """tau = the largest number of records in the data looks harmless and loses many epsilon with 49 users of at most 3 records."""
+    """tau = the largest number of records in the data looks harmless and loses many epsilon with 49 users of at most 3
+    records."""
 
     def law(users: tuple[User, ...]) -> Law:
         most = max((len(user) for user in users), default=1)
@@ -133,7 +151,9 @@ def test_a_clip_read_off_the_data_is_not_private(neighbours: str) -> None:
 @pytest.mark.parametrize("cap", [None, 1])
 def test_the_cover_of_mass_functions_is_private_and_half_its_range_is_not(neighbours: str, cap: int | None) -> None:
     tau = Fraction(1, 4) if cap is None else 1
-    learner = CoverLearner("discrete", 1, alpha="0.9", cover_radius="0.12", tau=tau, max_records=cap, neighbours=neighbours)
+    learner = CoverLearner(
+        "discrete", 1, alpha="0.9", cover_radius="0.12", tau=tau, max_records=cap, neighbours=neighbours
+    )
     domains = {"x": Integers(0, 1)}
     cover = learner.cover(domains)
     assert cover.size == 6
@@ -201,7 +221,9 @@ def _deviations(user: User, a: list[int], taus: list[int], a0: int) -> list[int]
 
 
 @pytest.mark.parametrize("factor", [1, 2])
-@pytest.mark.parametrize(("a", "taus"), [([16, 32, 16], [20, 30, 20]), ([60, 2, 2], [4, 90, 37]), ([21, 21, 22], [1, 1, 1])])
+@pytest.mark.parametrize(
+    ("a", "taus"), [([16, 32, 16], [20, 30, 20]), ([60, 2, 2], [4, 90, 37]), ([21, 21, 22], [1, 1, 1])]
+)
 def test_deviations_are_private_and_half_the_scale_may_not_be(factor: int, a: list[int], taus: list[int]) -> None:
     types = user_universe([0, 1, 2], 4)
     epsilon = Fraction(1, 2)

@@ -63,7 +63,8 @@ def test_scores_of_mass_functions_equal_the_literal_sums(case: tuple[Any, ...]) 
 
 @pytest.mark.parametrize("size", [3, 40, 300])
 def test_many_records_many_candidates_and_wide_clips_take_the_same_values(size: int) -> None:
-    """Users beyond 255 records leave the 8-bit counters, more than 254 candidates the 8-bit ranks, long sums the 32-bit ones."""
+    """Users beyond 255 records leave the 8-bit counters, more than 254 candidates the 8-bit ranks, long sums the 32-bit
+    ones."""
     rng = np.random.default_rng(size)
     k, unit = 7, 1 << 20
     candidates = rng.integers(0, 9, (size, k)) + np.eye(k, dtype=int)[np.arange(size) % k]
@@ -76,7 +77,9 @@ def test_many_records_many_candidates_and_wide_clips_take_the_same_values(size: 
         got = cells.chunk(data, top)
         for p, r in rng.integers(0, size, (30, 2)).tolist():
             inside = np.array([a > b for a, b in zip(shares[p], shares[r], strict=True)])
-            sums = [max(-top, min(top, int(c.sum()) * int(cells.q[p, r]) - unit * int(c[inside].sum()))) for c in counts]
+            sums = [
+                max(-top, min(top, int(c.sum()) * int(cells.q[p, r]) - unit * int(c[inside].sum()))) for c in counts
+            ]
             assert got[p, r] == sum(sums)
 
 
@@ -200,7 +203,9 @@ def test_histogram_candidates_compare_densities_on_the_common_refinement() -> No
 
     one = HistogramDistribution("x", (0, 1, 3), (1, 1))  # density 1/2, then 1/4
     two = HistogramDistribution("x", (0, 2, 3), (3, 1))  # density 3/8, then 1/4
-    comparison = HypothesisSelector([one, two], 1, tau=1, resolution=16, bins=None, **PUBLIC).comparison({"x": Floats()})
+    comparison = HypothesisSelector([one, two], 1, tau=1, resolution=16, bins=None, **PUBLIC).comparison(
+        {"x": Floats()}
+    )
     # one > two on [0, 1); two > one on [1, 2); equal on [2, 3).
     assert comparison.q.tolist() == [[0, 8], [6, 0]]
 
@@ -236,7 +241,9 @@ def test_normals_of_several_columns_equal_the_literal_sums() -> None:
 
 def test_normals_of_one_covariance_have_closed_form_probabilities() -> None:
     laws = [GaussianDistribution(("a", "b"), mean, ((4, 0), (0, 1))) for mean in ((0, 0), (2, 0), (0, 3))]
-    comparison = HypothesisSelector(laws, 1, tau=1, resolution=10**6, **PUBLIC).comparison({"a": Floats(), "b": Floats()})
+    comparison = HypothesisSelector(laws, 1, tau=1, resolution=10**6, **PUBLIC).comparison(
+        {"a": Floats(), "b": Floats()}
+    )
     assert comparison.q[0, 1] == round(10**6 * stats.norm.cdf(0.5))
     assert comparison.q[2, 0] == round(10**6 * stats.norm.cdf(1.5))
 
@@ -295,7 +302,9 @@ def test_bins_of_several_columns() -> None:
 
 def test_learning_publishes_the_chosen_distribution_and_public_numbers_only(tmp_path: Path) -> None:
     people = users_of([["a", "a"], ["a"], []] * 10, city=Categories(["a", "b", "c"]))
-    selector = HypothesisSelector({"mostly a": {"a": 8, "b": 1, "c": 1}, "even": [1, 1, 1]}, 1, records_per_user=2, **PUBLIC)
+    selector = HypothesisSelector(
+        {"mostly a": {"a": 8, "b": 1, "c": 1}, "even": [1, 1, 1]}, 1, records_per_user=2, **PUBLIC
+    )
     with insecure_randomness():
         released = selector.learn(people, rng=SeededRng(1))
     assert released.insecure

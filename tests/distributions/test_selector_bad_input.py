@@ -1,4 +1,5 @@
-"""Bad candidates, bad parameters, bad columns: refused before data are touched, with what was seen and what is allowed."""
+"""Bad candidates, bad parameters, bad columns: refused before data are touched, with what was seen and what is
+allowed."""
 
 from __future__ import annotations
 
@@ -91,7 +92,9 @@ def test_saying_where_candidates_come_from_is_required() -> None:
 
 
 def test_released_candidates_add_their_budget() -> None:
-    selector = HypothesisSelector([[1, 2], [2, 1]], 1, candidates_are="dp-released", candidates_epsilon="1/2", records_per_user=1)
+    selector = HypothesisSelector(
+        [[1, 2], [2, 1]], 1, candidates_are="dp-released", candidates_epsilon="1/2", records_per_user=1
+    )
     assert selector.guarantee.epsilon == 1
     assert float(selector.total_guarantee.epsilon) == 1.5
     assert "1/2" in selector.guarantee.derivation[0]
@@ -103,13 +106,17 @@ def test_columns_must_fit_the_candidates() -> None:
     with pytest.raises(ParameterError, match="masses of its values"):
         HypothesisSelector([stats.norm()], 1, **GOOD).bind(users_of([["a"]], x=Categories(["a"])))
     with pytest.raises(ParameterError, match="normal candidates"):
-        HypothesisSelector([stats.multivariate_normal([0, 0, 0])], 1, **GOOD).bind(users_of([[(0.0, 1.0)]], a=Floats(), b=Floats()))
+        HypothesisSelector([stats.multivariate_normal([0, 0, 0])], 1, **GOOD).bind(
+            users_of([[(0.0, 1.0)]], a=Floats(), b=Floats())
+        )
     with pytest.raises(SchemaError):
         HypothesisSelector([[1, 2]], 1, features="y", **GOOD).bind(users_of([[0]], x=Integers(0, 1)))
     with pytest.raises(ParameterError, match="no domain"):
         HypothesisSelector([[1, 2]], 1, **GOOD).bind(UserData.from_users([[0]], labelled=False))
     with pytest.raises(ParameterError, match="sample"):
-        HypothesisSelector([Density(lambda z: np.zeros(len(z)))] * 2, 1, bins=None, **GOOD).bind(users_of([[0.0]], x=Floats()))
+        HypothesisSelector([Density(lambda z: np.zeros(len(z)))] * 2, 1, bins=None, **GOOD).bind(
+            users_of([[0.0]], x=Floats())
+        )
     with pytest.raises(TooLargeError, match="bins"):
         HypothesisSelector([[1] * 10], 1, **GOOD).bind(users_of([[0]], x=Integers(0, 1 << 40)))
 
@@ -144,7 +151,12 @@ STABLE, HEAVY, LIGHT = stats.levy_stable(1.5, 0.5), stats.zipf(1.01), stats.logs
     ("candidates", "domain", "bins", "words"),
     [
         ([STABLE, stats.norm(0, 1)], Integers(-50, 50), None, "quantiles of levy_stable would take minutes.*bins="),
-        ([HEAVY, stats.poisson(3)], Integers(0, 10**7), None, "function of zipf is a sum of more than 2.20 masses.*bins=.*zipfian"),
+        (
+            [HEAVY, stats.poisson(3)],
+            Integers(0, 10**7),
+            None,
+            "function of zipf is a sum of more than 2.20 masses.*bins=.*zipfian",
+        ),
         ([HEAVY, stats.expon(3)], Integers(0, 99), 20, "function of zipf"),
         ([HEAVY, stats.expon(3)], Integers(0, 10**12), [5, 50, 10**9], "function of zipf"),
     ],

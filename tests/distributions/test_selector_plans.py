@@ -22,7 +22,8 @@ PUBLIC: dict[str, Any] = {"candidates_are": "public"}
 
 
 def test_known_candidates_get_their_own_clip_and_fewer_users() -> None:
-    """The plan with the probabilities of these pairs is what the bounds say, and the law and the result use its clip."""
+    """The plan with the probabilities of these pairs is what the bounds say, and the law and the result use its
+    clip."""
     selector = HypothesisSelector([[20, 80], [50, 50], [80, 20]], 1, records_per_user=16, alpha="1/4", **PUBLIC)
     domains = {"x": Integers(0, 1)}
     comparison = selector.comparison(domains)
@@ -61,8 +62,12 @@ def test_records_beyond_the_cap_count_for_nothing() -> None:
     ):
         assert found is not None
         assert found == expected
-    cover = CoverLearner("discrete", 1, alpha="1/4", records_per_user=64, max_records=4).certificate_for({"x": Integers(0, 1)})
-    assert cover == CoverLearner("discrete", 1, alpha="1/4", records_per_user=4, max_records=4).certificate_for({"x": Integers(0, 1)})
+    cover = CoverLearner("discrete", 1, alpha="1/4", records_per_user=64, max_records=4).certificate_for(
+        {"x": Integers(0, 1)}
+    )
+    assert cover == CoverLearner("discrete", 1, alpha="1/4", records_per_user=4, max_records=4).certificate_for(
+        {"x": Integers(0, 1)}
+    )
 
 
 def test_sampled_probabilities_keep_the_general_clip() -> None:

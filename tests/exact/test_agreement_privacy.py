@@ -1,4 +1,5 @@
-"""Learning by agreement: privacy per user, decided on every neighbouring pair of small universes; and calibrations that must fail."""
+"""Learning by agreement: privacy per user, decided on every neighbouring pair of small universes; and calibrations that
+must fail."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ OUTCOMES = (0, 1, 2, 3, BOTTOM)
 
 
 def learner(relation: str, delta: Any = DELTA, seed: bytes = SEEDS[0]) -> AgreementLearner:
-    return AgreementLearner(Thresholds(LINE["x"], feature="x"), 1, neighbours=relation, delta=delta, task={"Gamma": 1 << 44}, seed=seed)
+    return AgreementLearner(
+        Thresholds(LINE["x"], feature="x"), 1, neighbours=relation, delta=delta, task={"Gamma": 1 << 44}, seed=seed
+    )
 
 
 def build(users: Dataset) -> UserData:
@@ -80,7 +83,9 @@ def worst(law_of: Callable[[dict[int, int]], Law], relation: str, factor: Fracti
     universe = datasets((*kinds, None), most)
     pairs = [pair for x, y in neighbouring(universe, relation) for pair in ((x, y), (y, x))]
     assert len(pairs) > 100
-    return max(sum((max(Fraction(0), p - factor * held(y)[u]) for u, p in held(x).items()), Fraction(0)) for x, y in pairs)
+    return max(
+        sum((max(Fraction(0), p - factor * held(y)[u]) for u, p in held(x).items()), Fraction(0)) for x, y in pairs
+    )
 
 
 def loss(select: Any, relation: str) -> Fraction:
@@ -152,11 +157,15 @@ def test_full_base_under_replace_loses_twice_as_much() -> None:
 
 
 def test_gap_with_twice_the_edge_is_not_private_under_replace() -> None:
-    """The gap moves by two, so both of the last weights of the noise can be lost, and the one before the last is larger."""
+    """The gap moves by two, so both of the last weights of the noise can be lost, and the one before the last is
+    larger."""
     select = GapSelection(1, delta=DELTA, neighbours="replace")
     factor = loss(select, "replace")
     for K in (2, select.K):
         edge = select.q**K * (1 - select.q) / (1 + select.q - 2 * select.q ** (K + 1))
-        laws = [(gap_law({0: a}, select.q, K, "replace"), gap_law({0: a - 1, 1: 1}, select.q, K, "replace")) for a in range(2, 2 * K + 6)]
+        laws = [
+            (gap_law({0: a}, select.q, K, "replace"), gap_law({0: a - 1, 1: 1}, select.q, K, "replace"))
+            for a in range(2, 2 * K + 6)
+        ]
         found = max(stick(f, g, factor) for f, g in laws)
         assert 2 * edge < found <= edge + edge / select.q

@@ -1,7 +1,8 @@
 """Interior points: the lemmas and the complete laws, decided over every neighbouring pair of small universes.
 
-Lemmas 1 to 3 are the sharp tests (the last two stages blur what the walk shows); complete laws are compared at the exact
-``e**epsilon`` and ``delta`` of the guarantee.  Mutations that must fail show that the tests can see the mistakes they look for.
+Lemmas 1 to 3 are the sharp tests (the last two stages blur what the walk shows); complete laws are compared at the
+exact ``e**epsilon`` and ``delta`` of the guarantee.  Mutations that must fail show that the tests can see the mistakes
+they look for.
 """
 
 from __future__ import annotations
@@ -128,14 +129,17 @@ def test_common_prefixes_are_indistinguishable() -> None:
     assert Fraction(27, 100) < worst <= allowed
 
 
-@pytest.mark.parametrize(("n", "bits", "level"), [(6, 3, Level(2, "3/2", 2, 1, 2, "1/9", 2)), (8, 2, Level(2, "5/4", 4, 1, 2, "1/9", 2))])
+@pytest.mark.parametrize(
+    ("n", "bits", "level"), [(6, 3, Level(2, "3/2", 2, 1, 2, "1/9", 2)), (8, 2, Level(2, "5/4", 4, 1, 2, "1/9", 2))]
+)
 def test_common_prefixes_are_indistinguishable_for_other_parameters(n: int, bits: int, level: Level) -> None:
     J = active_steps(n, level.T, level.kappa)
     assert lemma_two_excess(n, bits, level, level.r ** (J + 1)) <= (J + level.r) * delta1(level.r, level.kappa)
 
 
 def test_one_unit_less_for_each_path_is_not_enough() -> None:
-    """Mutation: the step where the two values part costs two units; forgetting one (``r**J``, ``J delta1``) is visible."""
+    """Mutation: the step where the two values part costs two units; forgetting one (``r**J``, ``J delta1``) is
+    visible."""
     J = active_steps(7, 3, 3)
     assert lemma_two_excess(7, 2, LEMMA_TWO, Fraction(2) ** J) > J * delta1(Fraction(2), 3)
 
@@ -143,7 +147,9 @@ def test_one_unit_less_for_each_path_is_not_enough() -> None:
 # Lemma 3: windows given the common prefix
 
 
-def literal_walks(data: Sequence[int], bits: int, level: Level) -> Iterator[tuple[tuple[Node, ...], tuple[int, ...], Fraction]]:
+def literal_walks(
+    data: Sequence[int], bits: int, level: Level
+) -> Iterator[tuple[tuple[Node, ...], tuple[int, ...], Fraction]]:
     """Every complete walk: its path, the depths at which values were left, its probability."""
     open_: list[tuple[tuple[Node, ...], tuple[int, ...], Fraction]] = [(((0, 0),), (), Fraction(1))]
     while open_:
@@ -164,12 +170,17 @@ Windows = dict[tuple[Node, ...], set[tuple[int, ...]]]
 
 
 def windows_by_prefix(common: Sequence[int], x: int, bits: int, level: Level, *, drop: bool = True) -> Windows:
-    """All windows that can follow each common prefix; the mutant keeps values still together at the stop instead of dropping ``T``."""
+    """All windows that can follow each common prefix; the mutant keeps values still together at the stop instead of
+    dropping ``T``."""
     data = (*common, x)
     out: Windows = {}
     for path, fallen, _ in literal_walks(data, bits, level):
         stop = next(i for i, node in enumerate(path) if weight(common, node, bits) <= level.T or node[0] == bits)
-        kept = sorted(fallen)[: len(data) - level.T] if drop else [*sorted(fallen), *[path[-1][0]] * (len(data) - len(fallen))]
+        kept = (
+            sorted(fallen)[: len(data) - level.T]
+            if drop
+            else [*sorted(fallen), *[path[-1][0]] * (len(data) - len(fallen))]
+        )
         out.setdefault(path[: stop + 1], set()).add(tuple(kept[level.B - 1 :]))
     return out
 
@@ -190,7 +201,11 @@ def most_replaced(n: int, bits: int, level: Level, *, drop: bool = True) -> int:
     return worst
 
 
-WINDOWS = [(6, 2, Level(1, 3, 2, 1, 2, "1/9", 2)), (7, 2, Level(2, 2, 3, 2, 2, "1/9", 2)), (5, 3, Level(1, 3, 1, 2, 2, "1/9", 2))]
+WINDOWS = [
+    (6, 2, Level(1, 3, 2, 1, 2, "1/9", 2)),
+    (7, 2, Level(2, 2, 3, 2, 2, "1/9", 2)),
+    (5, 3, Level(1, 3, 1, 2, 2, "1/9", 2)),
+]
 
 
 @pytest.mark.parametrize(("n", "bits", "level"), WINDOWS)
@@ -245,7 +260,9 @@ def test_the_audit_decides_the_same() -> None:
     """The library's own audit, on the law that is sampled, at the rounded-up epsilon."""
     point = WalkReduction((Level(2, 2, 2, 1, "3/2", "1/50", "3/2"),), "3/2", 3, 5)
     universe = datasets(range(4), 5, n_min=5)
-    assert audit_exact(point.law, universe, neighbours="replace", epsilon=epsilon_of(point.multiplicative), delta=point.delta).holds
+    assert audit_exact(
+        point.law, universe, neighbours="replace", epsilon=epsilon_of(point.multiplicative), delta=point.delta
+    ).holds
     assert not audit_exact(point.law, universe, neighbours="replace", epsilon="1/20").holds
 
 

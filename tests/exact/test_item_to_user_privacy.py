@@ -38,7 +38,9 @@ def distance(columns: Any, trim: int, ladder: int, width: int) -> int:
     return distance_of(int(np.searchsorted(wide, width, side="right")) - 1, ladder)
 
 
-def trimmed_law(users: Any, *, trim: int, ladder: int, width: int, g: Fraction, test: ReleaseTest, mutant: str = "") -> Law:
+def trimmed_law(
+    users: Any, *, trim: int, ladder: int, width: int, g: Fraction, test: ReleaseTest, mutant: str = ""
+) -> Law:
     columns = np.sort(np.array(users, dtype=np.int64), axis=0)
     far = distance(columns, trim, ladder, width)
     sums = trimmed_sums(columns, trim)
@@ -76,7 +78,11 @@ def test_trimmed_law_is_private_and_the_promised_delta_is_attained(
     universe = datasets(kinds, n, n_min=n)
     audit = audit_exact(law, universe, neighbours="replace", epsilon=total, delta=delta)
     assert audit.holds, audit.explain()
-    worst = max(law(x).hockey_stick(law(y), total).lo for pair in neighbouring(universe, "replace") for x, y in (pair, pair[::-1]))
+    worst = max(
+        law(x).hockey_stick(law(y), total).lo
+        for pair in neighbouring(universe, "replace")
+        for x, y in (pair, pair[::-1])
+    )
     assert Fraction(delta) * Fraction(999_999, 1_000_000) < worst <= Fraction(delta)
 
 
@@ -89,7 +95,9 @@ def test_mistakes_in_trimmed_selection_are_caught(mutant: str) -> None:
     def law(users: Any) -> Law:
         return trimmed_law(users, trim=trim, ladder=ladder, width=width, g=Fraction(2), test=test, mutant=mutant)
 
-    audit = audit_exact(law, datasets([(0, 0), (0, 1), (0, C), (C, 0)], n, n_min=n), neighbours="replace", epsilon=total, delta="1/5")
+    audit = audit_exact(
+        law, datasets([(0, 0), (0, 1), (0, C), (C, 0)], n, n_min=n), neighbours="replace", epsilon=total, delta="1/5"
+    )
     assert audit.holds == (mutant == ""), audit.explain()
     if mutant:
         x, y = audit.worst
@@ -184,7 +192,8 @@ def test_deletion_stability_keeps_its_promise(algorithm: Any, ladder: int, n: in
 
 @pytest.mark.parametrize("ladder", [1, 2, 3])
 def test_deleting_one_user_less_is_caught(ladder: int) -> None:
-    """The claim is 0.142; deleting ``2K - 1`` users, the worst pair reaches what the pass curve allows at distance 0."""
+    """The claim is 0.142; deleting ``2K - 1`` users, the worst pair reaches what the pass curve allows at distance
+    0."""
     n = 2 * ladder
     test = ReleaseTest(None, "1/10", base="3/2", ladder=ladder, **TAGS)
     factor, slack = Fraction(11, 10), Fraction(1, 50)
@@ -200,7 +209,9 @@ def test_deleting_one_user_less_is_caught(ladder: int) -> None:
     worst = max(wrong[0].hockey_stick(wrong[1], total).lo, wrong[1].hockey_stick(wrong[0], total).lo)
     assert worst > delta
     universe = datasets([0, 1], n + 1, n_min=n + 1, ordered=True)
-    assert audit_exact(lambda users: law(users, 2 * ladder), universe, neighbours="replace", epsilon=total, delta=delta).holds
+    assert audit_exact(
+        lambda users: law(users, 2 * ladder), universe, neighbours="replace", epsilon=total, delta=delta
+    ).holds
 
 
 def test_the_literal_algorithm_keeps_its_promise_with_much_to_spare() -> None:
@@ -217,12 +228,18 @@ def test_the_literal_algorithm_keeps_its_promise_with_much_to_spare() -> None:
 
     universe = datasets([0, 1, 2], 9, n_min=9)
     assert audit_exact(law, universe, neighbours="replace", epsilon=total, delta=claim).holds
-    worst = max(law(x).hockey_stick(law(y), total).hi for pair in neighbouring(universe, "replace") for x, y in (pair, pair[::-1]))
+    worst = max(
+        law(x).hockey_stick(law(y), total).hi
+        for pair in neighbouring(universe, "replace")
+        for x, y in (pair, pair[::-1])
+    )
     assert worst < claim / 3
 
 
 def test_slots_for_deletion_stability_when_users_come_and_go() -> None:
-    learner = DeletionStability(average, "1.5", "0.3", ladder=1, neighbours="add-remove", slots=4, symmetric=True, neutral=1)
+    learner = DeletionStability(
+        average, "1.5", "0.3", ladder=1, neighbours="add-remove", slots=4, symmetric=True, neutral=1
+    )
     audit = audit_exact(learner, datasets([0, 1, 2], 5, n_min=2))
     assert audit.holds, audit.explain()
 
@@ -290,8 +307,12 @@ def test_mean_learners_with_slots_when_users_come_and_go() -> None:
         assert audit.holds, audit.explain()
 
 
-@pytest.mark.parametrize(("n", "ladder", "crowd", "width", "top"), [(4, 1, 1, 1, 3), (5, 1, 1, 1, 3), (8, 1, 2, 1, 3), (8, 2, 2, 2, 5)])
-def test_the_friendly_mean_moves_by_no_more_than_its_sensitivity(n: int, ladder: int, crowd: int, width: int, top: int) -> None:
+@pytest.mark.parametrize(
+    ("n", "ladder", "crowd", "width", "top"), [(4, 1, 1, 1, 3), (5, 1, 1, 1, 3), (8, 1, 2, 1, 3), (8, 2, 2, 2, 5)]
+)
+def test_the_friendly_mean_moves_by_no_more_than_its_sensitivity(
+    n: int, ladder: int, crowd: int, width: int, top: int
+) -> None:
     bound = friendly_sensitivity(Fraction(width), n, ladder, crowd)
     largest = Fraction(0)
     for others in combinations_with_replacement(range(top + 1), n - 1):

@@ -1,7 +1,7 @@
 """Pairwise selection and the private cap are epsilon-DP, decided on every neighbouring pair of small universes.
 
-Bases are at most one user of any type, or up to 24 copies of one or two types, where the loss comes close to epsilon: the
-promised rate is tight, and half of ``rho`` must be caught.
+Bases are at most one user of any type, or up to 24 copies of one or two types, where the loss comes close to epsilon:
+the promised rate is tight, and half of ``rho`` must be caught.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def around(bases: Iterable[Dataset], kinds: Iterable[Any] = TYPES) -> set[Datase
 def crowds(copies: int, kinds: Iterable[Any]) -> list[Dataset]:
     """So many copies of one type, and of two types each."""
     listed = list(kinds)
-    return [(a,) * copies for a in listed] + [(a,) * copies + (b,) * copies for i, a in enumerate(listed) for b in listed[:i]]
+    return [(a,) * copies for a in listed] + [
+        (a,) * copies + (b,) * copies for i, a in enumerate(listed) for b in listed[:i]
+    ]
 
 
 class Halved(PairwiseSelection):
@@ -74,10 +76,16 @@ def test_every_neighbouring_pair_of_up_to_two_users(concept: Any, options: dict[
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize(
     ("options", "concept"),
-    [({"tau": 1}, THREE), ({"tau": 2}, Thresholds()), ({"weighted": True, "levels": 3, "tau": {0: 1, 2: 2}}, Thresholds())],
+    [
+        ({"tau": 1}, THREE),
+        ({"tau": 2}, Thresholds()),
+        ({"weighted": True, "levels": 3, "tau": {0: 1, 2: 2}}, Thresholds()),
+    ],
     ids=["finite", "thresholds", "weighted"],
 )
-def test_crowds_come_close_to_epsilon_and_half_of_rho_fails(concept: Any, options: dict[str, Any], neighbours: str) -> None:
+def test_crowds_come_close_to_epsilon_and_half_of_rho_fails(
+    concept: Any, options: dict[str, Any], neighbours: str
+) -> None:
     kinds = [(), ((0, 0),), ((1, 0), (1, 0)), ((0, 0), (0, 0)), ((0, 1), (0, 1)), ((1, 1), (1, 1))]
     universe = around(crowds(24, [kinds[2], kinds[4], kinds[5]]), kinds)
     audit = audit_exact(PairwiseSelection(concept, 1, neighbours=neighbours, **options), universe, build=build)
@@ -94,7 +102,9 @@ def test_crowds_come_close_to_epsilon_and_half_of_rho_fails(concept: Any, option
 def test_crowds_of_every_one_or_two_types(copies: int, neighbours: str) -> None:
     kinds = TYPES[::2]
     for base in crowds(copies, kinds):
-        audit = audit_exact(PairwiseSelection(Thresholds(), 1, neighbours=neighbours, tau=1), around([base], kinds), build=build)
+        audit = audit_exact(
+            PairwiseSelection(Thresholds(), 1, neighbours=neighbours, tau=1), around([base], kinds), build=build
+        )
         assert audit.holds, audit.explain()
 
 
@@ -107,7 +117,9 @@ def test_stumps_and_both_directions(neighbours: str) -> None:
         return UserData.from_users([list(user) for user in users], features=PLANE)  # type: ignore[call-overload]
 
     learner = PairwiseSelection(Stumps(), 1, neighbours=neighbours, tau=1)
-    assert audit_exact(learner, around([(), *((kind,) for kind in kinds[::2]), (kinds[1],) * 12], kinds), build=plane).holds
+    assert audit_exact(
+        learner, around([(), *((kind,) for kind in kinds[::2]), (kinds[1],) * 12], kinds), build=plane
+    ).holds
 
 
 def test_add_remove_says_nothing_about_replace_at_the_same_epsilon() -> None:
@@ -171,7 +183,9 @@ def test_private_cap_on_every_neighbouring_pair(quantile: Any, neighbours: str) 
 def test_private_cap_at_four_times_the_rate_is_caught() -> None:
     for neighbours in RELATIONS:
         wrong: Callable[[Any], Law] = CapSelection(4, "1/2", (1, 2, 4), neighbours).law
-        assert not audit_exact(wrong, datasets([1, 2, 9], 4), neighbours=Neighbours(neighbours), epsilon=1, build=held).holds
+        assert not audit_exact(
+            wrong, datasets([1, 2, 9], 4), neighbours=Neighbours(neighbours), epsilon=1, build=held
+        ).holds
 
 
 def test_the_cap_and_what_is_learned_with_it_compose() -> None:
@@ -180,7 +194,9 @@ def test_the_cap_and_what_is_learned_with_it_compose() -> None:
 
     def law(users: Dataset) -> Law:
         data = build(users)
-        return cap.law(data).bind(lambda m: PairwiseSelection(THREE, "1/2", tau=m, max_records=m).law(data).map(lambda h: (m, h)))
+        return cap.law(data).bind(
+            lambda m: PairwiseSelection(THREE, "1/2", tau=m, max_records=m).law(data).map(lambda h: (m, h))
+        )
 
     kinds = [(), ((0, 0),), ((0, 0), (1, 1)), ((1, 0), (1, 0))]
     audit = audit_exact(law, around([(), *((kind,) * 6 for kind in kinds)], kinds), neighbours="add-remove", epsilon=1)

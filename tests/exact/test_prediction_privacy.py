@@ -48,7 +48,9 @@ def replace_pairs(n: int) -> Iterator[tuple[Dataset, Dataset]]:
                 yield tuple(sorted((*rest, one))), tuple(sorted((*rest, other)))
 
 
-def check(pairs: list[tuple[Dataset, Dataset]], relabelling: Relabelling, voters: int, queries: list[int], k: int) -> None:
+def check(
+    pairs: list[tuple[Dataset, Dataset]], relabelling: Relabelling, voters: int, queries: list[int], k: int
+) -> None:
     """Every pair within the service's guarantee, both ways, in rational arithmetic."""
     laws: dict[Dataset, dict[str, Fraction]] = {}
     split = {"neighbours": relabelling.neighbours, "q": relabelling.share, "a": relabelling.a, "b": relabelling.b}
@@ -69,7 +71,9 @@ def check(pairs: list[tuple[Dataset, Dataset]], relabelling: Relabelling, voters
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("name", CLASSES)
 def test_replace_transcripts_are_within_theorem_a(name: str, size: int) -> None:
-    relabelling = Relabelling(CLASSES[name], 2, 1, base=BASE, split_size=size, public_n_users=3, neighbours=Neighbours.REPLACE, users="one")
+    relabelling = Relabelling(
+        CLASSES[name], 2, 1, base=BASE, split_size=size, public_n_users=3, neighbours=Neighbours.REPLACE, users="one"
+    )
     check(list(replace_pairs(3)), relabelling, 2, [1, 0, 2], 2)
 
 
@@ -77,7 +81,10 @@ def test_replace_transcripts_are_within_theorem_a(name: str, size: int) -> None:
 def test_add_remove_transcripts_are_within_theorem_b(name: str, largest: int) -> None:
     relabelling = Relabelling(CLASSES[name], 1, 2, base=BASE, split_rate=Fraction(1, 3), users="one")
     pairs = [
-        (rest, tuple(sorted((*rest, one)))) for n in range(largest) for rest in combinations_with_replacement(RECORDS, n) for one in RECORDS
+        (rest, tuple(sorted((*rest, one))))
+        for n in range(largest)
+        for rest in combinations_with_replacement(RECORDS, n)
+        for one in RECORDS
     ]
     check(pairs, relabelling, 2, [1, 2], 2)
 
@@ -87,13 +94,23 @@ def test_users_with_several_records_are_within_theorem_a() -> None:
     people = [((0, 0),), ((2, 1), (0, 1)), ((1, 1), (1, 0), (2, 0))]
     concept: ConceptClass = CLASSES["thresholds"]
     relabelling = Relabelling(
-        concept, 1, 1, base=BASE, split_size=1, public_n_users=3, neighbours=Neighbours.REPLACE, users="hybrid", levels=2
+        concept,
+        1,
+        1,
+        base=BASE,
+        split_size=1,
+        public_n_users=3,
+        neighbours=Neighbours.REPLACE,
+        users="hybrid",
+        levels=2,
     )
     laws = {}
     for one in people:
         data = UserData.from_users([people[0], people[1], one], features={"x": DOMAIN})
         laws[one] = transcript_law(relabelling, data, [1, 2], voters=1, base=VOTES)
-    epsilon, _ = service_spend(2, log_up(VOTES), 1, neighbours="replace", q=relabelling.share, a=relabelling.a, b=relabelling.b)
+    epsilon, _ = service_spend(
+        2, log_up(VOTES), 1, neighbours="replace", q=relabelling.share, a=relabelling.a, b=relabelling.b
+    )
     for one in people:
         for other in people:
             assert laws[one].satisfies(laws[other], epsilon)
@@ -102,9 +119,19 @@ def test_users_with_several_records_are_within_theorem_a() -> None:
 def test_the_check_can_fail() -> None:
     """A transcript of two answers sold for less than even its votes cost."""
     relabelling = Relabelling(
-        CLASSES["thresholds"], 2, 1, base=BASE, split_size=2, public_n_users=3, neighbours=Neighbours.REPLACE, users="one"
+        CLASSES["thresholds"],
+        2,
+        1,
+        base=BASE,
+        split_size=2,
+        public_n_users=3,
+        neighbours=Neighbours.REPLACE,
+        users="one",
     )
-    laws = [transcript_law(relabelling, users(d), [1, 1], voters=1, base=VOTES) for d in (((0, 0),) * 3, ((0, 0), (0, 0), (2, 0)))]
+    laws = [
+        transcript_law(relabelling, users(d), [1, 1], voters=1, base=VOTES)
+        for d in (((0, 0),) * 3, ((0, 0), (0, 0), (2, 0)))
+    ]
     assert not laws[0].satisfies(laws[1], Fraction(1, 1000))
 
 
@@ -136,10 +163,24 @@ def test_k_times_the_price_of_one_query_is_false_and_the_transcript_price_holds(
     """n = 100, one record in T, one voter: amplification by sampling is paid for once per split, not once per query."""
     g, concept = Fraction(3), Thresholds(Integers(0, 1))
     relabelling = Relabelling(
-        concept, 1, 1, eta=Fraction(1, 100), split_size=1, public_n_users=100, neighbours=Neighbours.REPLACE, users="one"
+        concept,
+        1,
+        1,
+        eta=Fraction(1, 100),
+        split_size=1,
+        public_n_users=100,
+        neighbours=Neighbours.REPLACE,
+        users="one",
     )
     exact = Relabelling(
-        concept, 1, 1, base=Fraction(101, 100), split_size=1, public_n_users=100, neighbours=Neighbours.REPLACE, users="one"
+        concept,
+        1,
+        1,
+        base=Fraction(101, 100),
+        split_size=1,
+        public_n_users=100,
+        neighbours=Neighbours.REPLACE,
+        users="one",
     )
     all_low = UserData.from_users([[(0, 0)]] * 100, features={"x": Integers(0, 1)})
     one_high = UserData.from_users([[(0, 0)]] * 99 + [[(1, 0)]], features={"x": Integers(0, 1)})

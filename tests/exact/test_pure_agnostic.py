@@ -1,7 +1,7 @@
 """The pure agnostic learners are epsilon-DP on every neighbouring pair of small universes, and broken variants are not.
 
-Users hold 0, 1 or 2 records over 2 or 3 values; datasets hold up to 3 users.  Every pair is decided exactly on the law of
-*everything released*, the estimate of the least error included.
+Users hold 0, 1 or 2 records over 2 or 3 values; datasets hold up to 3 users.  Every pair is decided exactly on the law
+of *everything released*, the estimate of the least error included.
 """
 
 from __future__ import annotations
@@ -70,16 +70,28 @@ def test_hashed_points_are_private(neighbours: str, score: str) -> None:
     rules = HashedPointSet(Integers(0, 2), ((1, 0), (2, 1)), 2, 11, zero=True)
     shape = {"epsilon": 1, "neighbours": neighbours, "hypotheses": rules, "score": score}
     assert holds(SurrogateSelection(Points(), **shape), ITEMS, 3)
-    assert holds(SurrogateSelection(Points(), **shape, tolerance=TABLE), datasets([*FEW, ((2, 1), (0, 1)), ((2, 0), (2, 1))], 2), 3)
+    assert holds(
+        SurrogateSelection(Points(), **shape, tolerance=TABLE),
+        datasets([*FEW, ((2, 1), (0, 1)), ((2, 0), (2, 1))], 2),
+        3,
+    )
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("score", ["union", "sum"])
 def test_majorities_with_forgiven_disagreements_are_private(neighbours: str, score: str) -> None:
     concepts = FiniteClass(np.array([[0, 1], [1, 0], [1, 1]]), Integers(0, 1), "x")
-    rules = MajorityHypotheses(concepts, ((Subset(concepts, (0, 1)),), (Subset(concepts, (1, 2)),), (Subset(concepts, (0, 2)),)))
+    rules = MajorityHypotheses(
+        concepts, ((Subset(concepts, (0, 1)),), (Subset(concepts, (1, 2)),), (Subset(concepts, (0, 2)),))
+    )
     learner = SurrogateSelection(
-        concepts, epsilon=1, neighbours=neighbours, hypotheses=rules, score=score, tolerance=TABLE, forgiven={0: 0, 2: 1}
+        concepts,
+        epsilon=1,
+        neighbours=neighbours,
+        hypotheses=rules,
+        score=score,
+        tolerance=TABLE,
+        forgiven={0: 0, 2: 1},
     )
     assert holds(learner, PAIRS, 2)
 
@@ -108,7 +120,9 @@ def test_comparisons_are_private(neighbours: str, value: str, width: str, sizes:
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize(("estimator", "radius"), [("bisect", "1/4"), ("oneshot", "3/16"), ("oneshot", "3/8")])
 def test_estimates_are_private(neighbours: str, estimator: str, radius: str) -> None:
-    learner = MinimumError(Thresholds(), epsilon=1, neighbours=neighbours, sizes=(0, 1, 2), radius=radius, estimator=estimator)
+    learner = MinimumError(
+        Thresholds(), epsilon=1, neighbours=neighbours, sizes=(0, 1, 2), radius=radius, estimator=estimator
+    )
     assert holds(learner, SMALL, 2)
     assert holds(learner, TRIPLES, 2)
 
@@ -138,7 +152,9 @@ def test_the_improper_user_level_learner_is_private(neighbours: str) -> None:
 @pytest.mark.parametrize("branch", ["em", "dlap"])
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_the_search_is_private(neighbours: str, branch: str, rounds: int) -> None:
-    learner = ThresholdSearch(Thresholds(), epsilon=1, neighbours=neighbours, tolerance=TABLE, branch=branch, rounds=rounds)
+    learner = ThresholdSearch(
+        Thresholds(), epsilon=1, neighbours=neighbours, tolerance=TABLE, branch=branch, rounds=rounds
+    )
     assert holds(learner, SMALL, 2)
     assert holds(learner, datasets(user_universe(records(3), 1), 2), 3)
 
@@ -249,13 +265,19 @@ def test_inverted_bisection_is_caught_by_its_accuracy() -> None:
     rng = np.random.default_rng(11)
     x = rng.integers(0, 8, (600, 5))
     y = (x >= 3) ^ (rng.random((600, 5)) < 0.2)
-    people = UserData.from_users([list(zip(a, b)) for a, b in zip(x.tolist(), y.astype(int).tolist())], features={"x": Integers(0, 7)})
+    people = UserData.from_users(
+        [list(zip(a, b)) for a, b in zip(x.tolist(), y.astype(int).tolist())], features={"x": Integers(0, 7)}
+    )
     learner = MinimumError(Thresholds(), epsilon=2, sizes=(5,), radius="1/8", estimator="bisect")
 
     def accurate(law: Law) -> float:
         return sum(law.prob_float(value) for value in law.support() if abs(value - Fraction(1, 5)) <= learner.radius)  # type: ignore[operator]
 
-    law, straight, inverted = learner.law(people), _bisection(people, learner, inverted=False), _bisection(people, learner, inverted=True)
+    law, straight, inverted = (
+        learner.law(people),
+        _bisection(people, learner, inverted=False),
+        _bisection(people, learner, inverted=True),
+    )
     assert float(law.total_variation(straight)) == pytest.approx(0, abs=1e-25)
     assert accurate(law) > 0.999
     assert accurate(inverted) < 0.001

@@ -1,8 +1,8 @@
 """The transformation keeps its promise on every neighbouring pair of small universes, and broken variants do not.
 
-All laws are exact: rational bases, averages over every split, every choice of a record and (where the inner algorithm looks at
-the order) every order of T.  The bounds hold for all inputs, so on universes this small the laws stay well below them; what is
-attained with equality is said where it is.
+All laws are exact: rational bases, averages over every split, every choice of a record and (where the inner algorithm
+looks at the order) every order of T.  The bounds hold for all inputs, so on universes this small the laws stay well
+below them; what is attained with equality is said where it is.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def log(x: Fraction) -> Fraction:
 
 def items(records: Any) -> UserData:
     return UserData.from_arrays(
-        np.array([x for x, _ in records], dtype=np.int64), np.array([y for _, y in records], dtype=np.int64), features={"x": THREE}
+        np.array([x for x, _ in records], dtype=np.int64),
+        np.array([y for _, y in records], dtype=np.int64),
+        features={"x": THREE},
     )
 
 
@@ -66,7 +68,9 @@ class Exponential:
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee((1 if self.neighbours == "add-remove" else 2) * log(self.sigma), unit=self.unit, neighbours=self.neighbours)
+        return Guarantee(
+            (1 if self.neighbours == "add-remove" else 2) * log(self.sigma), unit=self.unit, neighbours=self.neighbours
+        )
 
     def law(self, data: UserData) -> Law:
         key = (self, str(sorted(data.to_lists())))
@@ -146,10 +150,15 @@ def test_delta_is_the_share_of_the_inner_delta_with_equality(split_size: int) ->
     assert guarantee.delta == Fraction(split_size, 4) * Fraction(1, 50)
     universe = datasets([(0, 0), (1, 1), (2, 1)], 4, n_min=4)
     assert audit_exact(learner, universe, build=items).holds
-    # Three units at 0 and one elsewhere: the output that shows 2 has probability q * delta on one side and 0 on the other.
-    law, other = (learner.law(items(data)) for data in (((0, 0), (0, 0), (0, 0), (2, 1)), ((0, 0), (0, 0), (0, 0), (1, 1))))
+    # Three units at 0 and one elsewhere: the output that shows 2 has probability q * delta on one side and 0 on the
+    # other.
+    law, other = (
+        learner.law(items(data)) for data in (((0, 0), (0, 0), (0, 0), (2, 1)), ((0, 0), (0, 0), (0, 0), (1, 1)))
+    )
     assert law.hockey_stick(other, guarantee.epsilon).hi >= guarantee.delta * (1 - Fraction(1, 10**9))
-    assert not audit_exact(learner, universe, build=items, neighbours="replace", epsilon=guarantee.epsilon, delta=guarantee.delta / 2).holds
+    assert not audit_exact(
+        learner, universe, build=items, neighbours="replace", epsilon=guarantee.epsilon, delta=guarantee.delta / 2
+    ).holds
 
 
 # Theorem B
@@ -158,7 +167,9 @@ def test_delta_is_the_share_of_the_inner_delta_with_equality(split_size: int) ->
 @pytest.mark.parametrize("name", ["thresholds", "points", "intervals"])
 def test_independent_splits_are_private_under_add_remove(name: str) -> None:
     concept = CLASSES[name]
-    learner = AgnosticReduction(Exponential(concept, Fraction(2), "add-remove"), 2, 1, base="5/4", split_rate="1/4", unit="item")  # type: ignore[arg-type]
+    learner = AgnosticReduction(
+        Exponential(concept, Fraction(2), "add-remove"), 2, 1, base="5/4", split_rate="1/4", unit="item"
+    )  # type: ignore[arg-type]
     found = worst_ratio(lambda data: learner.law(items(data)), datasets(RECORDS, 3), "add-remove")
     assert found > 1
     assert log(found) <= learner.guarantee.epsilon
@@ -188,7 +199,9 @@ KINDS = [((0, 1),), ((1, 0),), ((0, 1), (2, 0)), ((1, 1), (1, 0)), ((2, 1), (2, 
 TRIPLES = datasets(KINDS, 3, n_min=3)
 
 
-@pytest.mark.parametrize("shape", [{"users": "hybrid", "levels": 4}, {"users": "one"}, {"users": "whole", "max_records": 2, "levels": 2}])
+@pytest.mark.parametrize(
+    "shape", [{"users": "hybrid", "levels": 4}, {"users": "one"}, {"users": "whole", "max_records": 2, "levels": 2}]
+)
 def test_users_with_unequal_records_are_protected_as_a_whole(shape: dict[str, Any]) -> None:
     concept = CLASSES["thresholds"]
     base: dict[str, Any] = {"base": "6/5", "split_size": 1, "public_n_users": 3, "neighbours": "replace"}
@@ -275,17 +288,31 @@ class Ordered:
 
     def law(self, data: UserData) -> Law:
         first, second = data.codes["x"].tolist()
-        one = {(0, 1): Fraction(1, 20), (0, 0): Fraction(3, 20), (1, 1): Fraction(3, 20), (1, 0): Fraction(9, 20)}[first, second]
+        one = {(0, 1): Fraction(1, 20), (0, 0): Fraction(3, 20), (1, 1): Fraction(3, 20), (1, 0): Fraction(9, 20)}[
+            first, second
+        ]
         return Law.from_weights([(1, one), (0, 1 - one)])
 
 
 def test_without_the_shuffle_amplification_fails() -> None:
-    """One rule, so that only the split matters: amplified ``1 + q (e**eps - 1) = 7/3``; index order reaches 13/5, the shuffle 13/9."""
+    """One rule, so that only the split matters: amplified ``1 + q (e**eps - 1) = 7/3``; index order reaches 13/5, the
+    shuffle 13/9."""
     only = FiniteClass(np.zeros((1, 3), dtype=np.uint8), THREE, "x")
     universe = datasets([(0, 0), (1, 0)], 3, n_min=3, ordered=True)
-    shape: dict[str, Any] = {"base": "5/4", "split_size": 2, "public_n_users": 3, "neighbours": "replace", "unit": "item", "concept": only}
+    shape: dict[str, Any] = {
+        "base": "5/4",
+        "split_size": 2,
+        "public_n_users": 3,
+        "neighbours": "replace",
+        "unit": "item",
+        "concept": only,
+    }
     amplified = Fraction(7, 3)
-    assert log(amplified) <= theorem_a(Fraction(2, 3), 0, 0, log(Fraction(3)), G=1)[0] <= log(amplified) * (1 + Fraction(1, 10**12))
+    assert (
+        log(amplified)
+        <= theorem_a(Fraction(2, 3), 0, 0, log(Fraction(3)), G=1)[0]
+        <= log(amplified) * (1 + Fraction(1, 10**12))
+    )
     shuffled = AgnosticReduction(Ordered(), 1, 1, **shape)
     assert worst_ratio(lambda data: shuffled.law(items(data)), universe, "replace") == Fraction(13, 9)
     # The same splits with T in the order of the data: what a missing shuffle would do.
@@ -319,7 +346,9 @@ def test_scoring_a_representative_on_the_rest_breaks_the_factor() -> None:
     right, broken = [], []
     for points in ((0, 1), (0, 2)):
         listed = labellings(concept, {"x": np.array(points, dtype=np.uint64)}, people([[r] for r in rest]), 1, 1)
-        right.append(shared_part([(int(listed.labels(i)[0]), int(listed.scores[i])) for i in range(listed.count)], base))
+        right.append(
+            shared_part([(int(listed.labels(i)[0]), int(listed.scores[i])) for i in range(listed.count)], base)
+        )
         first: dict[tuple[int, ...], int] = {}
         for rule, mistakes in zip(rules, wrong):
             first.setdefault(tuple(int(rule[x]) for x in points), mistakes)
@@ -346,4 +375,6 @@ def test_the_audit_notices_a_promise_that_is_too_small() -> None:
     flat = Universe(tuple(tuple(user[0] for user in data) for data in universe))
     audit = audit_exact(learner, flat, build=items)
     assert audit.holds
-    assert not audit_exact(learner, flat, build=items, neighbours="add-remove", epsilon=Fraction(audit.epsilon_found) / 2).holds
+    assert not audit_exact(
+        learner, flat, build=items, neighbours="add-remove", epsilon=Fraction(audit.epsilon_found) / 2
+    ).holds

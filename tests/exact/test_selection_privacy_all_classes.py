@@ -1,7 +1,7 @@
 """Selection is epsilon-DP over every class of rules: decided on all neighbouring pairs of small universes.
 
-Universes: all datasets of up to two users, each without records, with one record or with two, and crowds of 24 equal users
-where the loss comes close to epsilon.  The mistakes that the proofs rule out must be caught.
+Universes: all datasets of up to two users, each without records, with one record or with two, and crowds of 24 equal
+users where the loss comes close to epsilon.  The mistakes that the proofs rule out must be caught.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def test_count_and_selection_together_keep_epsilon() -> None:
 
     def law(users: Dataset) -> Law:
         data = builder(columns)(users)
-        return learner.count_law(data, cap=300).bind(lambda n: learner.law(data, given=n // 75 * 75).map(lambda h: (n // 75, h)))
+        return learner.count_law(data, cap=300).bind(
+            lambda n: learner.law(data, given=n // 75 * 75).map(lambda h: (n // 75, h))
+        )
 
     types = [(), ((0, 1),), ((0, 0), (1, 1)), ((0, 0),) * 4, ((0, 0), (0, 0), (1, 0), (1, 1), (1, 1))]
     clips = {learner.statistic_for(learner.bind(builder(columns)(())), n).cap_of(5) for n in range(0, 301, 75)}
@@ -149,7 +151,9 @@ def test_a_clip_that_follows_the_true_number_of_users_is_caught() -> None:
 
     heavy = ((0, 0),) * 4 + ((1, 1),)
     sizes = [n for n in range(97) if _clip(learner, columns, n) != _clip(learner, columns, n + 1)]
-    audit = audit_exact(law, [(heavy,) * n for edge in sizes for n in (edge, edge + 1)], neighbours="add-remove", epsilon=2)
+    audit = audit_exact(
+        law, [(heavy,) * n for edge in sizes for n in (edge, edge + 1)], neighbours="add-remove", epsilon=2
+    )
     assert sizes
     assert not audit.holds
     assert audit.epsilon_found > 20
@@ -169,7 +173,9 @@ def test_a_baseline_of_the_pooled_data_is_caught() -> None:
     def law(users: Dataset) -> Law:
         listed: list[Any] = list(users)
         best = min(range(4), key=lambda cut: sum(mistakes(user, cut) for user in listed))
-        scores = [sum(min(1, max(0, mistakes(user, cut) - mistakes(user, best))) for user in listed) for cut in range(4)]
+        scores = [
+            sum(min(1, max(0, mistakes(user, cut) - mistakes(user, best))) for user in listed) for cut in range(4)
+        ]
         return Law.from_blocks(score=scores, eta=1)
 
     crowd = (((0, 0),),) * 12 + (((0, 1),),) * 12
@@ -192,7 +198,10 @@ def test_a_cap_read_from_the_data_is_caught() -> None:
         return RealizableSelection(Thresholds(), 1, neighbours="replace", max_records=least).law(build(users))
 
     one, two = ((0, 0),), ((0, 0), (1, 0))
-    for law, universe in [(regret, [(one,) * 25, (one,) * 24 + (((0, 0),) * 3,)]), (realizable, [(two,) * 25, (two,) * 24 + (one,)])]:
+    for law, universe in [
+        (regret, [(one,) * 25, (one,) * 24 + (((0, 0),) * 3,)]),
+        (realizable, [(two,) * 25, (two,) * 24 + (one,)]),
+    ]:
         audit = audit_exact(law, universe, neighbours="replace", epsilon=1)
         assert not audit.holds
         assert audit.epsilon_found > 5

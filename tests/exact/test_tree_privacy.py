@@ -26,7 +26,9 @@ from privpac.mechanisms.laplace import Laplace
 MODES: tuple[Mode, ...] = ("closure", "exact", "erm")
 
 # Root 0; 1 and 4 below it; 2 and 3 below 1; 5 below 4.
-TREE = VC1Tree.from_matrix([[0, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 1]], root=0)
+TREE = VC1Tree.from_matrix(
+    [[0, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 1, 1]], root=0
+)
 STAR = VC1Tree.from_matrix(np.vstack([np.zeros(6, dtype=int), np.eye(6, dtype=int)]), root=0)
 R1, R2 = Fraction(330, 256), Fraction(410, 256)
 DELTA = Fraction(1, 50)
@@ -43,7 +45,9 @@ def hockey_stick(p: Masses, q: Masses, factor: Fraction) -> Fraction:
     return sum((max(Fraction(0), mass - factor * q[v]) for v, mass in p.items()), Fraction(0))
 
 
-def worst(law_of: Callable[[Dataset], Masses], universe: Iterable[Dataset], relation: str, factor: Fraction) -> Fraction:
+def worst(
+    law_of: Callable[[Dataset], Masses], universe: Iterable[Dataset], relation: str, factor: Fraction
+) -> Fraction:
     """The largest hockey stick over all neighbouring pairs, both orders."""
     held = cache(law_of)
     pairs = [pair for x, y in neighbouring(universe, relation) for pair in ((x, y), (y, x))]
@@ -94,7 +98,8 @@ def test_votes_calibrated_for_add_remove_fail_under_replace() -> None:
 
 @dataclass(frozen=True)
 class LiteralParts:
-    """Definition 16 as printed: to a part that no concept fits, every point is deterministic, so it votes for all of them."""
+    """Definition 16 as printed: to a part that no concept fits, every point is deterministic, so it votes for all of
+    them."""
 
     tree: Any
     nodes: Dataset
@@ -118,7 +123,9 @@ def test_a_contradictory_part_that_votes_for_everything_breaks_privacy(tree: Any
     choice = NodeChoice(tree, 1, 2, Fraction(257, 256), Fraction(300, 256), DELTA)
     factor, size = choice.r1**2 * choice.r2**2, len(tree.parent)
     kinds = [*range(size), "contradictory"]
-    literal = worst(lambda v: masses(choice.law(LiteralParts(tree, v)), size), datasets(kinds, t, n_min=t), "replace", factor)
+    literal = worst(
+        lambda v: masses(choice.law(LiteralParts(tree, v)), size), datasets(kinds, t, n_min=t), "replace", factor
+    )
     corrected = worst(nodes_law(tree, choice), datasets(range(size), t, n_min=t), "replace", factor)
     assert corrected <= DELTA < literal
 
@@ -149,8 +156,11 @@ def people(users: Dataset) -> UserData:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("tree", [SMALL, IMPROPER], ids=["closed", "improper"])
 def test_every_dataset_of_four_records_in_random_halves_is_private(tree: Any, mode: Mode) -> None:
-    """Both labels at every point, so most of the 1296 datasets (126 up to order) are not realizable; laws average the six splits."""
-    learner = configured(tree, "1.5", "0.02", neighbours="replace", mode=mode, users_per_part=2, epsilon1="0.75", hi=1, K=1)
+    """Both labels at every point, so most of the 1296 datasets (126 up to order) are not realizable; laws average the
+    six splits."""
+    learner = configured(
+        tree, "1.5", "0.02", neighbours="replace", mode=mode, users_per_part=2, epsilon1="0.75", hi=1, K=1
+    )
     choice = learner.choice(tree)
     factor = choice.r1**2 * choice.r2**2
     assert (ExpSum.exp(learner.guarantee.epsilon) - ExpSum.of(factor)).sign() >= 0
@@ -212,7 +222,9 @@ def test_an_open_vocabulary_is_private() -> None:
     kinds = [(), (("a", 1),), (("b", 1),), (("a", 1), ("b", 1)), (("c", 0),)]
     audit = audit_exact(learner, datasets(kinds, 3), build=build)
     assert audit.holds
-    assert not audit_exact(learner, datasets(kinds, 3), build=build, neighbours="add-remove", epsilon="0.1", delta="0.01").holds
+    assert not audit_exact(
+        learner, datasets(kinds, 3), build=build, neighbours="add-remove", epsilon="0.1", delta="0.01"
+    ).holds
 
 
 # Ranks that follow the number of users
@@ -221,7 +233,9 @@ def test_an_open_vocabulary_is_private() -> None:
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_ranks_that_follow_a_public_number_are_private(neighbours: str) -> None:
     """Twelve users, so that both ranks lie above their constants."""
-    learner = configured(SMALL, 1, "0.05", mode="erm", neighbours=neighbours, public_n_users=12 if neighbours == "add-remove" else None)
+    learner = configured(
+        SMALL, 1, "0.05", mode="erm", neighbours=neighbours, public_n_users=12 if neighbours == "add-remove" else None
+    )
     kinds = [(), ((0, 1),), ((1, 1), (1, 1)), ((2, 1),)]
     crowds = [(kinds[2],) * 11, (kinds[2],) * 8 + (kinds[3],) * 3]
     universe = {tuple(sorted((*crowd, kind))) for crowd in crowds for kind in kinds}
@@ -239,12 +253,16 @@ def test_the_noisy_count_and_the_node_together_keep_epsilon() -> None:
 
     def law(users: Dataset) -> Law:
         data, most = people(users), 600
-        count = Laplace(learner.epsilon_count, 1, unit="user", neighbours="add-remove").law(len(users), bounds=(0, most))
+        count = Laplace(learner.epsilon_count, 1, unit="user", neighbours="add-remove").law(
+            len(users), bounds=(0, most)
+        )
         return count.bind(lambda n: learner.law(data, given=n // 200 * 200).map(lambda node: (n // 200, node)))
 
     ranks = {learner._ranks(n) for n in range(0, 601, 200)}
     assert len(ranks) > 2
-    universe = {tuple(sorted((*crowd, *more))) for crowd in [(), (kinds[2],) * 6] for more in [(), *((kind,) for kind in kinds)]}
+    universe = {
+        tuple(sorted((*crowd, *more))) for crowd in [(), (kinds[2],) * 6] for more in [(), *((kind,) for kind in kinds)]
+    }
     audit = audit_exact(law, universe, neighbours="add-remove", epsilon=2, delta="0.05")
     assert audit.holds, audit.explain()
 

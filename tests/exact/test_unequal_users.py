@@ -1,6 +1,8 @@
-"""Privacy does not depend on how many records anyone holds: users with 0, 1, 3 and 12 records, every neighbouring pair decided exactly.
+"""Privacy does not depend on how many records anyone holds: users with 0, 1, 3 and 12 records, every neighbouring pair
+decided exactly.
 
-A pair of neighbours may exchange a user without records for one with twelve.  Counting *records* instead of users is caught.
+A pair of neighbours may exchange a user without records for one with twelve.  Counting *records* instead of users is
+caught.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ def test_users_with_very_different_numbers_of_records_are_protected_alike(name: 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 def test_every_table_of_tolerances_is_private(neighbours: str) -> None:
     for table in ({0: 0, 1: 0, 3: 2, 12: 0}, {0: 3, 1: 1, 3: 0, 12: 11}, lambda m: (m * m + 1) % 5):
-        assert found(SurrogateSelection(Thresholds(), Fraction(1), Neighbours(neighbours), tolerance=table), PAIRS).holds
+        assert found(
+            SurrogateSelection(Thresholds(), Fraction(1), Neighbours(neighbours), tolerance=table), PAIRS
+        ).holds
 
 
 def test_counting_records_instead_of_users_is_caught() -> None:

@@ -1,8 +1,9 @@
 """Two voices are epsilon-DP per user, decided exactly, and five ways to get the handicap wrong are caught.
 
-Users hold 0, 1, 3, 5, 9, 16, 17 or 256 records; bases are small data sets and crowds of up to 300 users in which one voice or the other
-speaks and the luck is below, near or above its cap.  Laws are over pairs (voice, rule), which is more than is released.  The reference
-below is written from the definition; mutations are its switches, and without one it is the learner's law.
+Users hold 0, 1, 3, 5, 9, 16, 17 or 256 records; bases are small data sets and crowds of up to 300 users in which one
+voice or the other speaks and the luck is below, near or above its cap.  Laws are over pairs (voice, rule), which is
+more than is released.  The reference below is written from the definition; mutations are its switches, and without one
+it is the learner's law.
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ def literal(users: tuple[User, ...], epsilon: Fraction, neighbours: str, levels:
 def around(bases: list[tuple[User, ...]], neighbours: str) -> Universe:
     """Every base and what it becomes when one user is added; under replace, pairs of these are neighbours."""
     grown = {tuple(sorted((*base, kind))) for base in bases for kind in KINDS}
-    return Universe(tuple(sorted(grown | ({tuple(sorted(base)) for base in bases} if neighbours == "add-remove" else set()))))
+    return Universe(
+        tuple(sorted(grown | ({tuple(sorted(base)) for base in bases} if neighbours == "add-remove" else set())))
+    )
 
 
 def found(law: Any, universe: Universe, neighbours: str, epsilon: Fraction) -> Any:
@@ -120,7 +123,9 @@ def people(users: tuple[User, ...]) -> UserData:
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize(("epsilon", "levels"), [(Fraction(1), 840), (Fraction(1, 2), 12), (Fraction(3), 1)])
-def test_pairs_and_rules_are_private_and_the_law_is_the_definition(neighbours: str, epsilon: Fraction, levels: int) -> None:
+def test_pairs_and_rules_are_private_and_the_law_is_the_definition(
+    neighbours: str, epsilon: Fraction, levels: int
+) -> None:
     learner = TwoVoices(Thresholds(), epsilon, neighbours=neighbours, levels=levels)  # type: ignore[arg-type]
     for bases in (FEW, CROWDS):
         universe = around(bases, neighbours)

@@ -1,7 +1,8 @@
 """Hostile HTTP: requests that no honest client sends, and a strict reader of whatever comes back.
 
-Everything is a function of a seed.  :func:`attacks` yields raw requests, valid ones among them; :func:`exchange` sends one and reads until
-the server closes; :func:`responses` refuses anything but whole, well-formed responses that carry every security header.
+Everything is a function of a seed.  :func:`attacks` yields raw requests, valid ones among them; :func:`exchange` sends
+one and reads until the server closes; :func:`responses` refuses anything but whole, well-formed responses that carry
+every security header.
 """
 
 from __future__ import annotations
@@ -17,8 +18,31 @@ from privpac.serve.limits import HEADERS
 
 __all__ = ["Response", "attacks", "exchange", "responses"]
 
-_METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "P\x00ST", "PRI", "A" * 300]
-_TARGETS = ["/", "/predict", "/budget", "/guarantee", "/healthz", "/openapi.json", "/static/console.js", "/static/..%2f..%2fetc/passwd"]
+_METHODS = [
+    "GET",
+    "POST",
+    "PUT",
+    "DELETE",
+    "HEAD",
+    "OPTIONS",
+    "TRACE",
+    "CONNECT",
+    "PATCH",
+    "get",
+    "P\x00ST",
+    "PRI",
+    "A" * 300,
+]
+_TARGETS = [
+    "/",
+    "/predict",
+    "/budget",
+    "/guarantee",
+    "/healthz",
+    "/openapi.json",
+    "/static/console.js",
+    "/static/..%2f..%2fetc/passwd",
+]
 _TARGETS += [
     "/console/api/keys",
     "/console/api/keys/%00",
@@ -170,13 +194,16 @@ def responses(raw: bytes) -> list[Response]:
             assert not fields
             continue
         pairs = [field.partition(b": ") for field in fields]
-        assert all(re.fullmatch(rb"[a-z0-9-]+", name) and re.fullmatch(rb"[ -~]*", value) for name, _, value in pairs), fields
+        assert all(
+            re.fullmatch(rb"[a-z0-9-]+", name) and re.fullmatch(rb"[ -~]*", value) for name, _, value in pairs
+        ), fields
         headers = {name.decode(): value.decode() for name, _, value in pairs}
         assert len(headers) == len(pairs), "a header twice"
         for name, value in HEADERS.items():
             assert headers.get(name) == value, name
         length = int(headers["content-length"])
-        # A response to HEAD has the length of what it leaves out; ours are then the last bytes, or the next head follows at once.
+        # A response to HEAD has the length of what it leaves out; ours are then the last bytes, or the next head
+        # follows at once.
         body, raw = (b"", raw) if not raw or raw.startswith(b"HTTP/1.1 ") else (raw[:length], raw[length:])
         assert len(body) in (0, length)
         found.append(Response(int(match[1]), headers, body))

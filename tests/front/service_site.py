@@ -1,4 +1,5 @@
-"""A small service to attack: a session of thresholds with its ledger and keys, run as people run it or in a thread of this process."""
+"""A small service to attack: a session of thresholds with its ledger and keys, run as people run it or in a thread of
+this process."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def learned(folder: Path, queries: int, *, name: str = "budget.db") -> tuple[Pre
 
     rng = np.random.default_rng(3)
     x = rng.normal(size=400)
-    data = UserData.from_arrays(x[:, None], (x > 0.2).astype(int), np.repeat(np.arange(200), 2), features={"x": Floats()})
+    data = UserData.from_arrays(
+        x[:, None], (x > 0.2).astype(int), np.repeat(np.arange(200), 2), features={"x": Floats()}
+    )
     ledger = BudgetLedger.create(folder / name, Guarantee(4, "1e-4", unit="user", neighbours="add-remove"), dataset="d")
     plan = plan_service(Thresholds(Floats(), "x"), epsilon=3, delta="1e-6", queries=queries, public_n_users=200)
     return plan.predictor.learn(data, ledger=ledger), ledger
@@ -92,7 +95,16 @@ def start(site: Site, workers: int = 1) -> None:
     """``privpac serve run`` as people start it."""
     port = free_port()
     site.url, site.log = f"http://127.0.0.1:{port}", site.folder / "log"
-    command = [sys.executable, "-c", "from privpac.cli.app import main; main()", "serve", "run", "s.ppm", "--ledger", "budget.db"]
+    command = [
+        sys.executable,
+        "-c",
+        "from privpac.cli.app import main; main()",
+        "serve",
+        "run",
+        "s.ppm",
+        "--ledger",
+        "budget.db",
+    ]
     command += ["--port", str(port), "--workers", str(workers)]
     with open(site.log, "ab") as log:
         environment = {**os.environ, "PRIVPAC_SESSION_KEY": SECRET}

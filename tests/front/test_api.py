@@ -1,4 +1,5 @@
-"""``pp.learn`` and ``pp.load``: everything derived from epsilon, the unit said, the budget told, bad input refused before a spend."""
+"""``pp.learn`` and ``pp.load``: everything derived from epsilon, the unit said, the budget told, bad input refused
+before a spend."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def people(**more: Any) -> pp.UserData:
 
 @pytest.fixture
 def book(tmp_path: Path) -> Iterator[pp.BudgetLedger]:
-    with pp.BudgetLedger.create(tmp_path / "b.db", pp.Guarantee(2, unit="user", neighbours="add-remove"), dataset="visits") as ledger:
+    with pp.BudgetLedger.create(
+        tmp_path / "b.db", pp.Guarantee(2, unit="user", neighbours="add-remove"), dataset="visits"
+    ) as ledger:
         yield ledger
 
 
@@ -144,7 +147,9 @@ EDGES: dict[str, pp.UserData] = {
 
 
 @pytest.mark.parametrize("edge", list(EDGES))
-@pytest.mark.parametrize("options", [{}, {"neighbours": "replace"}, {"setting": "realizable"}, {"method": "mean"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"neighbours": "replace"}, {"setting": "realizable"}, {"method": "mean"}], ids=str
+)
 def test_edge_cases_give_a_rule_by_the_same_law_without_any_warning(edge: str, options: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -170,7 +175,9 @@ def test_auto_follows_the_setting() -> None:
     assert isinstance(learner_for(pp.Thresholds(), epsilon=1, method="regret"), RegretSelection)
     assert isinstance(learner_for(pp.Thresholds(), epsilon=1, setting="realizable"), RealizableSelection)
     for own in ({"statistic": "mean"}, {"tau": 3}):
-        assert isinstance(learner_for(pp.Thresholds(), epsilon=1, **own), RegretSelection), "who gives its parameters has chosen it"
+        assert isinstance(learner_for(pp.Thresholds(), epsilon=1, **own), RegretSelection), (
+            "who gives its parameters has chosen it"
+        )
     by_mean = learner_for(pp.Thresholds(), epsilon=1, method="mean", levels=10)
     assert isinstance(by_mean, RegretSelection)
     assert (by_mean.statistic, by_mean.levels) == ("mean", 10)
@@ -178,7 +185,9 @@ def test_auto_follows_the_setting() -> None:
 
 def test_every_method_runs_and_takes_a_public_number_of_users() -> None:
     for method in set(METHODS) - {"trimmed"}:
-        assert pp.learn(people(), pp.Thresholds(), epsilon=1, method=method, public_n_users=100, records_per_user=2, max_records=2)
+        assert pp.learn(
+            people(), pp.Thresholds(), epsilon=1, method=method, public_n_users=100, records_per_user=2, max_records=2
+        )
 
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -209,7 +218,10 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"data": pp.UserData.from_arrays([[1]], [1], features=AGES)}, IncompatibleGuarantees, "item"),
     ({"epsilon": "2.5"}, BudgetExhausted, "budget exhausted"),
     (
-        {"data": pp.UserData.from_users([[(SECRET, 1)]], features=["age"]), "concept": pp.Thresholds(pp.Integers(0, 99))},
+        {
+            "data": pp.UserData.from_users([[(SECRET, 1)]], features=["age"]),
+            "concept": pp.Thresholds(pp.Integers(0, 99)),
+        },
         SchemaError,
         "1 outside",
     ),
@@ -295,7 +307,9 @@ def test_every_rule_loads_identically_in_a_fresh_process(tmp_path: Path) -> None
         "    print(path.stem, '|', rule.hypothesis)\n"
     )
     run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert dict(line.split(" | ", 1) for line in run.stdout.splitlines()) == {name: str(rule.hypothesis) for name, rule in rules.items()}
+    assert dict(line.split(" | ", 1) for line in run.stdout.splitlines()) == {
+        name: str(rule.hypothesis) for name, rule in rules.items()
+    }
     for name in rules:
         assert (tmp_path / f"{name}.again").read_bytes() == (tmp_path / f"{name}.json").read_bytes()
 

@@ -58,7 +58,9 @@ def test_the_generated_universe_is_all_small_datasets() -> None:
     records = [(x, y) for x in range(3) for y in (0, 1)]
     universe = datasets(user_universe(records, 1), 2)
     found = audit(learner, users=2, records=1)
-    by_hand = audit_exact(learner, universe, build=lambda data: pp.UserData.from_users(data, features={"x": pp.Integers(0, 2)}))
+    by_hand = audit_exact(
+        learner, universe, build=lambda data: pp.UserData.from_users(data, features={"x": pp.Integers(0, 2)})
+    )
     assert isinstance(found.result, ExactAudit)
     assert found.result == by_hand
     assert found.pairs == by_hand.pairs // 2
@@ -141,7 +143,9 @@ def test_a_function_is_run_on_the_datasets_as_they_were_given() -> None:
 def test_a_leaky_function_is_caught_with_a_pair_of_arrays() -> None:
     rng = np.random.default_rng(2)
     x, y = np.array([0.0, 1.0]), np.array([0.0, -1.0])
-    found = audit(lambda data: data.sum() + rng.laplace(0, 1), datasets=(x, y), epsilon=1, runs=20_000, confidence="0.9999999")
+    found = audit(
+        lambda data: data.sum() + rng.laplace(0, 1), datasets=(x, y), epsilon=1, runs=20_000, confidence="0.9999999"
+    )
     assert isinstance(found.result, StatisticalAudit)
     assert not found
     assert found.neighbours == "replace"
@@ -279,7 +283,18 @@ def test_command_writes_json_and_a_page(privpac: Any, tmp_path: Path) -> None:
 def test_command_audits_a_function_of_ones_own(privpac: Any, tmp_path: Path) -> None:
     (tmp_path / "my_mechanism.py").write_text("def total(data):\n    return sum(data)\n", encoding="utf-8")
     (tmp_path / "made_up.json").write_text("[[0, 1], [0, 0]]", encoding="utf-8")
-    words = ["audit", "--callable", "my_mechanism:total", "--statistical", "--neighbours", "replace", "--epsilon", 1, "--runs", 200]
+    words = [
+        "audit",
+        "--callable",
+        "my_mechanism:total",
+        "--statistical",
+        "--neighbours",
+        "replace",
+        "--epsilon",
+        1,
+        "--runs",
+        200,
+    ]
     for given in ("[[0, 1], [0, 0]]", "@made_up.json"):
         code, out, _ = privpac(*words, "--datasets", given)
         assert code == VIOLATED == 5

@@ -37,7 +37,9 @@ def table(tmp_path: Path) -> Path:
     age = rng.integers(0, 100, 600)
     who = [SECRET_ID if k % 60 == 0 else f"u{k % 60}" for k in range(600)]
     site = rng.choice(["north", "south"], 600)
-    frame = pl.DataFrame({"who": who, "age": age, "ill": (age > 40).astype(int), "site": site, "smokes": rng.integers(0, 2, 600)})
+    frame = pl.DataFrame(
+        {"who": who, "age": age, "ill": (age > 40).astype(int), "site": site, "smokes": rng.integers(0, 2, 600)}
+    )
     frame.write_csv(tmp_path / "t.csv")
     frame.write_parquet(tmp_path / "t.parquet")
     return tmp_path / "t.parquet"
@@ -83,7 +85,9 @@ def test_learn_prints_rule_unit_and_relation(privpac: Command, table: Path, name
         ("halfspace", ["age=0:99", "smokes=0:1"]),
     ],
 )
-def test_every_rule_can_be_learned_saved_and_applied(privpac: Command, table: Path, rule: str, features: list[str]) -> None:
+def test_every_rule_can_be_learned_saved_and_applied(
+    privpac: Command, table: Path, rule: str, features: list[str]
+) -> None:
     options = [word for feature in features for word in ("--feature", feature)]
     run = privpac("learn", table, "-u", "who", "-y", "ill", *options, "-e", "1", "-r", rule, "-o", "m.json", "--json")
     assert (run.code, run.err) == (0, "")
@@ -106,7 +110,9 @@ def test_saved_model_stores_epsilon_delta_unit_and_relation(privpac: Command, ta
 
 
 def test_options_reach_the_learner(privpac: Command, table: Path) -> None:
-    run = privpac("learn", table, *LEARN, "--setting", "realizable", "--max-records", 3, "--public-n-users", 50, "--json")
+    run = privpac(
+        "learn", table, *LEARN, "--setting", "realizable", "--max-records", 3, "--public-n-users", 50, "--json"
+    )
     body = json.loads(run.out)
     assert body["learner"] == "realizable selection"
     assert body["parameters"]["max_records"] == 3
@@ -164,21 +170,35 @@ def test_ledgers_are_made_on_purpose_only(privpac: Command, table: Path) -> None
         one_line(privpac("ledger", command, "none.db"))
     make_ledger(privpac)
     assert "exists already" in one_line(privpac("ledger", "new", "b.db", "--epsilon", 9, "--dataset", "visits"))
-    for bad in (["--epsilon", "0"], ["--epsilon", "x"], ["--epsilon", "1", "--delta", "2"], ["--epsilon", "1", "--rule", "renyi"]):
+    for bad in (
+        ["--epsilon", "0"],
+        ["--epsilon", "x"],
+        ["--epsilon", "1", "--delta", "2"],
+        ["--epsilon", "1", "--rule", "renyi"],
+    ):
         one_line(privpac("ledger", "new", "c.db", "--dataset", "d", *bad))
     assert not Path("c.db").exists()
 
 
 def test_zcdp_ledger_shows_rho(privpac: Command, table: Path) -> None:
     make_ledger(privpac, 1, "--rule", "zcdp", "--delta", "1e-6")
-    assert privpac("learn", table, "--user", "who", "--label", "ill", "--feature", "age=0:99", "-e", "0.1", "--ledger", "b.db").code == 0
+    assert (
+        privpac(
+            "learn", table, "--user", "who", "--label", "ill", "--feature", "age=0:99", "-e", "0.1", "--ledger", "b.db"
+        ).code
+        == 0
+    )
     assert "rho" in privpac("ledger", "show", "b.db").out
 
 
 @pytest.mark.parametrize(
     ("budget", "more", "said"),
     [
-        (["--neighbours", "add-remove"], ["--neighbours", "replace"], "add-remove ledger cannot pay for a replace learner"),
+        (
+            ["--neighbours", "add-remove"],
+            ["--neighbours", "replace"],
+            "add-remove ledger cannot pay for a replace learner",
+        ),
         (["--unit", "item"], [], "different promises"),
     ],
 )
@@ -247,11 +267,16 @@ PARAMETERS: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("words", "said"), PARAMETERS, ids=range(len(PARAMETERS)))
-def test_bad_parameters_are_one_clear_line_and_spend_nothing(privpac: Command, table: Path, words: list[str], said: str) -> None:
+def test_bad_parameters_are_one_clear_line_and_spend_nothing(
+    privpac: Command, table: Path, words: list[str], said: str
+) -> None:
     make_ledger(privpac, 5)
     assert said in one_line(privpac("learn", "t.parquet", *words, "--ledger", "b.db"))
     assert spends() == 0
-    assert sorted(path.name for path in table.parent.glob("*") if not path.name.startswith("b.db")) == ["t.csv", "t.parquet"]
+    assert sorted(path.name for path in table.parent.glob("*") if not path.name.startswith("b.db")) == [
+        "t.csv",
+        "t.parquet",
+    ]
 
 
 def test_huge_epsilon_spends_nothing(privpac: Command, table: Path) -> None:
@@ -298,7 +323,11 @@ TABLES: list[tuple[str, Callable[[Path], None], str]] = [
         lambda path: path.with_suffix(".parquet").write_text(f"{SECRET_ID},{SECRET}\n") and None,
         "not a readable Parquet file",
     ),
-    ("not text", lambda path: path.with_suffix(".csv").write_bytes(b"\xff\xfe\x00\x01") and None, "not a well-formed CSV"),
+    (
+        "not text",
+        lambda path: path.with_suffix(".csv").write_bytes(b"\xff\xfe\x00\x01") and None,
+        "not a well-formed CSV",
+    ),
     ("folder", lambda path: path.with_suffix(".csv").mkdir(), "is a folder"),
     ("other kind", lambda path: path.with_suffix(".xlsx").touch(), "must be .parquet or .csv"),
     ("missing", lambda path: None, "no file matches"),
@@ -321,13 +350,17 @@ def test_bad_tables_are_one_clear_line_without_values_and_spend_nothing(
     "make",
     [
         csv("who,age,ill\n"),
-        parquet(who=pl.Series([], dtype=pl.String), age=pl.Series([], dtype=pl.Int64), ill=pl.Series([], dtype=pl.Int64)),
+        parquet(
+            who=pl.Series([], dtype=pl.String), age=pl.Series([], dtype=pl.Int64), ill=pl.Series([], dtype=pl.Int64)
+        ),
         parquet(who=["a"], age=[3], ill=[1]),
         parquet(who=["a"] * 50, age=[3] * 50, ill=[1] * 50),
     ],
     ids=["csv without rows", "parquet without rows", "one user", "one user with many records"],
 )
-def test_small_tables_are_no_errors_and_give_no_warning(privpac: Command, tmp_path: Path, make: Callable[[Path], None]) -> None:
+def test_small_tables_are_no_errors_and_give_no_warning(
+    privpac: Command, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
     make(tmp_path / "small")
     (name,) = [path.name for path in tmp_path.iterdir()]
     run = privpac("learn", name, *LEARN)
@@ -444,14 +477,22 @@ def test_plan_prints_a_table_or_json(privpac: Command) -> None:
     assert "typical:" in run.out
     assert "assumes" in run.out
     assert "recommended: voices, because" in run.out
-    body = json.loads(privpac("plan", "thresholds", "--domain", 1441, "-m", 4, "-m", 16, "-e", 1, "--setting", "realizable", "--json").out)
+    body = json.loads(
+        privpac(
+            "plan", "thresholds", "--domain", 1441, "-m", 4, "-m", 16, "-e", 1, "--setting", "realizable", "--json"
+        ).out
+    )
     assert body["records_per_user"] == [4, 16]
     assert body["rows"][0]["n_users"] == list(
-        pp.plan(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=(4, 16), setting="realizable").rows[0].n_users
+        pp.plan(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=(4, 16), setting="realizable")
+        .rows[0]
+        .n_users
     )
     assert body["predicted"][0]["kind"] == "predicted"
     assert body["recommendation"]["method"] == "realizable"
-    quiet = privpac("plan", "stumps", "-f", "a=0:9", "-f", "b=0:1:0.1", "-e", 1, "-m", 4, "--setting", "realizable", "--no-predict")
+    quiet = privpac(
+        "plan", "stumps", "-f", "a=0:9", "-f", "b=0:1:0.1", "-e", 1, "-m", 4, "--setting", "realizable", "--no-predict"
+    )
     assert quiet.code == 0
     assert "typical" not in quiet.out
 
@@ -461,7 +502,11 @@ def test_plan_answers_the_other_way_round_and_for_other_things(privpac: Command)
         (["threshold", "--domain", 1441, "-n", 500, "-e", 1, "-m", 16, "--setting", "realizable"], "alpha", 0.00205),
         (["histogram", "--bins", 20, "-e", 1, "-m", 4, "-n", 2000], "alpha", None),
         (["tree", "--tree", "thresholds:1:16", "-n", 304, "-e", 1, "-m", 1], "alpha", None),
-        (["parities", "-f", "a=0:1", "-f", "b=0:1", "-n", 400, "--alpha", "0.1", "-m", 4, "--setting", "realizable"], "epsilon", None),
+        (
+            ["parities", "-f", "a=0:1", "-f", "b=0:1", "-n", 400, "--alpha", "0.1", "-m", 4, "--setting", "realizable"],
+            "epsilon",
+            None,
+        ),
     ):
         run = privpac("plan", *words, "--json")
         assert run.code == 0, run.err
@@ -551,7 +596,9 @@ def test_item_level_and_weak_epsilon_are_warned_of_on_stderr(table: Path) -> Non
 
 def test_progress_is_drawn_on_a_terminal_only(table: Path) -> None:
     ours, theirs = pty.openpty()
-    run = subprocess.Popen(command("learn", table, *LEARN), stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"})
+    run = subprocess.Popen(
+        command("learn", table, *LEARN), stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"}
+    )
     os.close(theirs)
     drawn = b""
     try:
@@ -572,7 +619,9 @@ def test_a_closed_pipe_is_no_traceback(table: Path) -> None:
     concept = pp.Thresholds(pp.Integers(0, 99), "age")
     Released(concept.decode(41), pp.Guarantee(1, unit="user", neighbours="add-remove")).save(table.parent / "m.json")
     run = subprocess.Popen(
-        command("predict", table.parent / "m.json", table.parent / "long.csv"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command("predict", table.parent / "m.json", table.parent / "long.csv"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert run.stdout is not None
     run.stdout.close()

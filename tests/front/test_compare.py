@@ -1,4 +1,5 @@
-"""``privpac compare``: only on public or generated people, and nothing of a table is read or shown before that is said."""
+"""``privpac compare``: only on public or generated people, and nothing of a table is read or shown before that is
+said."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def test_a_public_table_is_compared_in_numbers_and_words(privpac: Command, table
 
 
 def test_json_holds_every_row_with_its_promise(privpac: Command, table: Path) -> None:
-    run = privpac(table, "--public", *TABLE, *OURS, "--epsilon", "4", "--users", "10", "--users", "20", "--draws", "2", "--json")
+    run = privpac(
+        table, "--public", *TABLE, *OURS, "--epsilon", "4", "--users", "10", "--users", "20", "--draws", "2", "--json"
+    )
     found = json.loads(run.out)
     assert run.code == 0
     assert len(found["rows"]) == 3 * 2 * 2
@@ -93,14 +96,37 @@ def test_the_standard_list_says_what_it_left_out(privpac: Command) -> None:
 
 
 def test_replaced_users_are_protected_on_request_and_named_methods_run(privpac: Command) -> None:
-    asked = ["--method", "default", "--method", "pairwise", "--method", "tree", "--method", "agreement", "--method", "group"]
+    asked = [
+        "--method",
+        "default",
+        "--method",
+        "pairwise",
+        "--method",
+        "tree",
+        "--method",
+        "agreement",
+        "--method",
+        "group",
+    ]
     run = privpac(*MODEL, *asked, "--neighbours", "replace", "--runs", "2", "--json")
     assert run.code == 0, run
     found = json.loads(run.out)
     assert found["neighbours"] == "replace"
     assert {row["promise"] for row in found["rows"]} == {"(1, 0)-DP per user, replace"}
     assert [row["method"] for row in found["rows"]] == ["default", "pairwise", "tree", "agreement", "group"]
-    many = ["--generated", "--users", "200", "--epsilon", "8", "--delta", "1e-3", "--method", "trimmed", "--neighbours", "replace"]
+    many = [
+        "--generated",
+        "--users",
+        "200",
+        "--epsilon",
+        "8",
+        "--delta",
+        "1e-3",
+        "--method",
+        "trimmed",
+        "--neighbours",
+        "replace",
+    ]
     (trimmed,) = json.loads(privpac(*many, "--draws", "1", "--json").out)["rows"]
     assert trimmed["promise"] == "(8, 0.001)-DP per user, replace"
     assert 0 <= trimmed["excess"] < 0.1
@@ -108,7 +134,9 @@ def test_replaced_users_are_protected_on_request_and_named_methods_run(privpac: 
 
 def test_a_table_of_one_user_with_one_record_is_compared(privpac: Command, tmp_path: Path) -> None:
     pl.DataFrame({"who": ["a"], "age": [5], "ill": [1]}).write_csv(tmp_path / "tiny.csv")
-    run = privpac(tmp_path / "tiny.csv", "--public", *TABLE, *OURS, "--method", "one-record", "--method", "group", "--json")
+    run = privpac(
+        tmp_path / "tiny.csv", "--public", *TABLE, *OURS, "--method", "one-record", "--method", "group", "--json"
+    )
     assert run.code == 0
     rows = {row["method"]: row for row in json.loads(run.out)["rows"]}
     assert rows["erm"]["excess"] == 0
@@ -174,7 +202,12 @@ def test_a_missing_table_is_one_line(privpac: Command, tmp_path: Path) -> None:
 def comparison(n_users: tuple[int, ...], epsilons: tuple[str, ...], name: str = "people") -> Comparison:
     rows = tuple(
         Measured(
-            method, epsilon, n, 0.1 / n, 0.001 if method == "default" else None, "(1, 0)-DP" if method == "default" else "none: not private"
+            method,
+            epsilon,
+            n,
+            0.1 / n,
+            0.001 if method == "default" else None,
+            "(1, 0)-DP" if method == "default" else "none: not private",
         )
         for method in ("default", "erm")
         for epsilon in epsilons
@@ -183,7 +216,9 @@ def comparison(n_users: tuple[int, ...], epsilons: tuple[str, ...], name: str = 
     return Comparison(name, 0.1, 0.4, 2, 3, rows, {"default": "ours", "erm": "best"}, ("dp-sgd: not <here>",))
 
 
-@pytest.mark.parametrize(("n_users", "epsilons"), [((10,), ("1",)), ((10, 40), ("1", "1/2")), ((10,), ("0.5", "1", "2"))])
+@pytest.mark.parametrize(
+    ("n_users", "epsilons"), [((10,), ("1",)), ((10, 40), ("1", "1/2")), ((10,), ("0.5", "1", "2"))]
+)
 def test_pictures_are_svg_and_the_same_every_time(n_users: tuple[int, ...], epsilons: tuple[str, ...]) -> None:
     found = comparison(n_users, epsilons)
     picture = comparison_picture(found)

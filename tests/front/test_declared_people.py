@@ -21,7 +21,9 @@ def learn(command: Command, tmp_path: Path) -> Command:
 
 
 @pytest.mark.parametrize(("people", "statistic"), [("alike", None), ("differ", "mean")])
-def test_the_declaration_decides_the_method_and_the_result_says_why(learn: Command, people: str, statistic: str | None) -> None:
+def test_the_declaration_decides_the_method_and_the_result_says_why(
+    learn: Command, people: str, statistic: str | None
+) -> None:
     run = learn(*NUMBERS, "--users-are", people, "--json")
     assert run.code == 0
     parameters = json.loads(run.out)["parameters"]
@@ -29,7 +31,9 @@ def test_the_declaration_decides_the_method_and_the_result_says_why(learn: Comma
     assert ("keep one label" in parameters["chosen because"]) == (people == "differ")
 
 
-@pytest.mark.parametrize("words", [["--users-are", "clock", *NUMBERS], ["--users-are", "differ"]], ids=["unknown", "no numbers"])
+@pytest.mark.parametrize(
+    "words", [["--users-are", "clock", *NUMBERS], ["--users-are", "differ"]], ids=["unknown", "no numbers"]
+)
 def test_a_declaration_that_cannot_be_used_is_one_line_and_exit_code_2(learn: Command, words: list[str]) -> None:
     run = learn(*words)
     assert run.code == 2

@@ -1,4 +1,5 @@
-"""A result that is paid for is never lost: not to an encoding, a full disk, a closed pipe, or a kill before it is shown."""
+"""A result that is paid for is never lost: not to an encoding, a full disk, a closed pipe, or a kill before it is
+shown."""
 
 from __future__ import annotations
 
@@ -38,7 +39,16 @@ COMMANDS = {
     ],
     "select": [
         *["select", "t.csv", "--user", "who", "--feature", "größe=0:99", "--candidate", "ä=randint:low=0,high=100"],
-        *["--candidate", "ö=randint:low=0,high=50", "--candidates-are", "public", "--records-per-user", "2", "--epsilon", "1"],
+        *[
+            "--candidate",
+            "ö=randint:low=0,high=50",
+            "--candidates-are",
+            "public",
+            "--records-per-user",
+            "2",
+            "--epsilon",
+            "1",
+        ],
     ],
 }
 
@@ -52,7 +62,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, words: list[str], shell: str = "", code: str = MAIN, **more: Any) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, words: list[str], shell: str = "", code: str = MAIN, **more: Any
+) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, its output redirected by the shell."""
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C.UTF-8"}
     command = ["sh", "-c", f'"$@" {shell}', "sh", sys.executable, "-c", code, *words]
@@ -142,7 +154,9 @@ def small(folder: Path) -> Iterator[Path]:
     place.mkdir()
     if (
         shutil.which("mount") is None
-        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(place)], capture_output=True, check=False).returncode
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(place)], capture_output=True, check=False
+        ).returncode
     ):
         pytest.skip("mount is refused here")
     try:
@@ -201,7 +215,23 @@ def test_a_spend_that_may_count_is_not_told_as_nothing_spent(folder: Path) -> No
 
 def test_a_session_whose_place_is_full_is_kept_beside_the_ledger(folder: Path, small: Path) -> None:
     pytest.importorskip("cryptography")
-    words = ["serve", "fit", "t.csv", "-u", "who", "-y", "krank", "-f", "größe=0:99", "-e", "1", "-k", "3", "--ledger", "b.db"]
+    words = [
+        "serve",
+        "fit",
+        "t.csv",
+        "-u",
+        "who",
+        "-y",
+        "krank",
+        "-f",
+        "größe=0:99",
+        "-e",
+        "1",
+        "-k",
+        "3",
+        "--ledger",
+        "b.db",
+    ]
     done = run(folder, [*words, "--key-file", "k", "--out", "small/s.ppm"])
     assert done.returncode == 1
     (spare,) = folder.glob("*.result.ppm")

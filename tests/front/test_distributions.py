@@ -44,7 +44,9 @@ LAWS = {"short": stats.expon(scale=20), "long": stats.gamma(2, scale=60)}
 
 
 def users(*columns: str, unit: str = "user") -> pp.UserData:
-    return pp.UserData.from_frame(TABLE, user="who" if unit == "user" else None, features={name: DOMAINS[name] for name in columns})
+    return pp.UserData.from_frame(
+        TABLE, user="who" if unit == "user" else None, features={name: DOMAINS[name] for name in columns}
+    )
 
 
 def budget(path: Path, epsilon: Any) -> pp.BudgetLedger:
@@ -99,7 +101,9 @@ def test_budgets_of_another_relation_or_unit_are_not_added_up_silently() -> None
             selector_for([other], epsilon=1, candidates_are="dp-released", records_per_user=10)
     # A result without guarantee is no private release either.
     with pytest.raises(ParameterError, match="candidates_epsilon"):
-        selector_for([Released(replaced.hypothesis, None)], epsilon=1, candidates_are="dp-released", records_per_user=10)
+        selector_for(
+            [Released(replaced.hypothesis, None)], epsilon=1, candidates_are="dp-released", records_per_user=10
+        )
 
 
 def test_a_result_without_a_release_is_no_candidate() -> None:
@@ -124,7 +128,12 @@ def test_a_result_without_a_release_is_no_candidate() -> None:
         ("discrete", ["site"], {"records_per_user": 10}, DiscreteDistribution),
         ("product", ["site"], {"records_per_user": 10}, ProductDistribution),
         ("gaussian", ["temp"], {"radius": 5, "records_per_user": 10}, GaussianDistribution),
-        ("gaussian", ["temp"], {"radius": 5, "records_per_user": 10, "variance": "1/4", "max_variance": 4}, GaussianDistribution),
+        (
+            "gaussian",
+            ["temp"],
+            {"radius": 5, "records_per_user": 10, "variance": "1/4", "max_variance": 4},
+            GaussianDistribution,
+        ),
         ("gaussian", ["temp"], {"radius": 5, "records_per_user": 10, "method": "cover"}, GaussianDistribution),
     ],
 )
@@ -207,8 +216,13 @@ def test_the_ledger_is_charged_and_says_what_is_left(tmp_path: Path) -> None:
     with budget(tmp_path / "b.db", "3/2") as book:
         released = pp.learn_distribution(users("site"), epsilon=1, max_records=5, ledger=book)
         assert released.parameters["budget left"].startswith(str(book.remaining()))
-        chosen = pp.select_distribution(users("wait"), LAWS, epsilon="1/2", candidates_are="public", records_per_user=5, ledger=book)
-        assert chosen.parameters["budget left"] == f"{book.remaining()} of {released.parameters['budget left'].partition(' of ')[2]}"
+        chosen = pp.select_distribution(
+            users("wait"), LAWS, epsilon="1/2", candidates_are="public", records_per_user=5, ledger=book
+        )
+        assert (
+            chosen.parameters["budget left"]
+            == f"{book.remaining()} of {released.parameters['budget left'].partition(' of ')[2]}"
+        )
         with pytest.raises(BudgetExhausted):
             pp.learn_distribution(users("site"), epsilon="1/2", max_records=5, ledger=book)
         assert [entry.eps for entry in book.history()] == [1, Fraction(1, 2)]
@@ -246,7 +260,9 @@ def test_equal_bins_cover_the_declared_values() -> None:
 
 
 def test_the_report_shows_release_candidates_and_promise_and_fetches_nothing() -> None:
-    selector = selector_for(LAWS | {"a <b>": [1] * 600}, epsilon=1, candidates_are="public", records_per_user=10, bins=[0, 10, 20, 40, 80])
+    selector = selector_for(
+        LAWS | {"a <b>": [1] * 600}, epsilon=1, candidates_are="public", records_per_user=10, bins=[0, 10, 20, 40, 80]
+    )
     chosen = selector.learn(users("wait"))
     page = distribution_html(chosen, candidates_of(selector, {"wait": DOMAINS["wait"]}))
     assert page.count("<svg") == 1
@@ -297,7 +313,16 @@ def privpac(command: Command) -> Command:
 
 
 SELECT = ["select", "t.csv", "-u", "who", "-f", "wait=0:599", "-e", "1", "-m", "10", "--candidates-are", "public"]
-FIXED = ["-c", "short=expon:scale=20", "-c", "long=gamma:a=2,scale=60", "-c", "counts=poisson:mu=20", "-c", "last=h.json"]
+FIXED = [
+    "-c",
+    "short=expon:scale=20",
+    "-c",
+    "long=gamma:a=2,scale=60",
+    "-c",
+    "counts=poisson:mu=20",
+    "-c",
+    "last=h.json",
+]
 LEARN = ["distribution", "t.csv", "-u", "who", "-e", "1"]
 
 
@@ -322,9 +347,33 @@ def test_a_saved_distribution_is_a_candidate_with_its_price(privpac: Command) ->
     [
         ["-f", "wait=0:599", "--max-records", "10"],
         ["-f", "wait=0:599", "--max-records", "10", "--bins", "12"],
-        ["-f", "wait=0:599", "-f", "site={a,b,c}", "--max-records", "10", "--bins", "wait=0,10,600", "--neighbours", "replace"],
+        [
+            "-f",
+            "wait=0:599",
+            "-f",
+            "site={a,b,c}",
+            "--max-records",
+            "10",
+            "--bins",
+            "wait=0,10,600",
+            "--neighbours",
+            "replace",
+        ],
         ["-f", "site={a,b,c}", "--family", "discrete", "-m", "10", "--alpha", "0.3"],
-        ["-f", "temp=-9:9:0.01", "--family", "gaussian", "-m", "10", "--radius", "5", "--variance", "0.5", "--max-variance", "4"],
+        [
+            "-f",
+            "temp=-9:9:0.01",
+            "--family",
+            "gaussian",
+            "-m",
+            "10",
+            "--radius",
+            "5",
+            "--variance",
+            "0.5",
+            "--max-variance",
+            "4",
+        ],
     ],
 )
 def test_every_family_from_the_command_line(privpac: Command, words: list[str]) -> None:
@@ -372,7 +421,12 @@ def test_every_family_from_the_command_line(privpac: Command, words: list[str]) 
     ],
 )
 def test_bad_input_is_one_line_with_code_2(privpac: Command, words: list[str], message: str) -> None:
-    for name, text in (("junk", "{"), ("null", "null"), ("odd", '{"edges": [0, null], "weights": [1]}'), ("deep", "[[[1]]]")):
+    for name, text in (
+        ("junk", "{"),
+        ("null", "null"),
+        ("odd", '{"edges": [0, null], "weights": [1]}'),
+        ("deep", "[[[1]]]"),
+    ):
         Path(f"{name}.json").write_text(text)
     people = pp.UserData.from_users([[(3, 0), (8, 1)]], features={"x": pp.Integers(0, 9)})
     rule = pp.learn(people, pp.Thresholds(), epsilon=1)

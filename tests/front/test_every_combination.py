@@ -1,6 +1,7 @@
 """Every rule with every method, setting, relation and engine: a result, or one clear line and nothing spent.
 
-What each method learns is written down here once more, by hand.  A rule or a method that is missing from the table fails the test.
+What each method learns is written down here once more, by hand.  A rule or a method that is missing from the table
+fails the test.
 """
 
 from __future__ import annotations
@@ -32,10 +33,33 @@ from privpac.planning.methods import METHODS, named_class
 from privpac.sklearn import PrivateRuleClassifier
 
 ONE_WAY, CUTS = ("threshold", "threshold-below"), ("threshold", "threshold-below", "threshold-both")
-LISTED = (*CUTS, "stump", "point", "interval", "rectangle", "conjunction", "disjunction", "parity", "decision-list", "halfspace")
-AGREED = (*ONE_WAY, "stump", "point", "conjunction", "disjunction", "parity", "decision-list", "halfspace", "naive-bayes")
+LISTED = (
+    *CUTS,
+    "stump",
+    "point",
+    "interval",
+    "rectangle",
+    "conjunction",
+    "disjunction",
+    "parity",
+    "decision-list",
+    "halfspace",
+)
+AGREED = (
+    *ONE_WAY,
+    "stump",
+    "point",
+    "conjunction",
+    "disjunction",
+    "parity",
+    "decision-list",
+    "halfspace",
+    "naive-bayes",
+)
 LEARNS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("voices", "regret", "mean", "realizable", "agnostic", "surrogate", "pairwise", "trimmed"), (*LISTED, "nodes")),
+    **dict.fromkeys(
+        ("voices", "regret", "mean", "realizable", "agnostic", "surrogate", "pairwise", "trimmed"), (*LISTED, "nodes")
+    ),
     "auto": (*LISTED, "nodes", "branch"),
     "direct": CUTS,
     "search": ONE_WAY,
@@ -54,7 +78,11 @@ TREES = {"nodes": "thresholds:0:3", "branch": "path:/"}
 """A tree whose nodes can be counted, and an open vocabulary."""
 EVERY_RULE, EVERY_METHOD = (*LISTED, "naive-bayes", *TREES), ("auto", *METHODS)
 SETTINGS, RELATIONS = ("agnostic", "realizable"), ("add-remove", "replace")
-FEATURES = {**dict.fromkeys((*CUTS, "point", "interval"), ("x=0:3",)), "stump": ("a=0:1", "x=0:3"), "rectangle": ("a=0:1", "x=0:3")}
+FEATURES = {
+    **dict.fromkeys((*CUTS, "point", "interval"), ("x=0:3",)),
+    "stump": ("a=0:1", "x=0:3"),
+    "rectangle": ("a=0:1", "x=0:3"),
+}
 
 
 def _learned(rule: str, method: str, relation: str) -> bool:
@@ -120,11 +148,28 @@ def _check(said: Run, spent: int, *, learned: bool) -> None:
     assert (said.code, spent, said.out) == (2, 0, ""), said
     (line,) = [line for line in said.err.splitlines() if ": warning: " not in line]
     # What was seen, what is allowed, what to do.
-    assert ("learns" in line and " not " in line and "; use " in line) or "; name that method" in line or "declare slots" in line, line
+    assert (
+        ("learns" in line and " not " in line and "; use " in line)
+        or "; name that method" in line
+        or "declare slots" in line
+    ), line
 
 
 def _words(rule: str, method: str, setting: str, relation: str, engine: str) -> list[str]:
-    words = ["--user", "who", "--label", "y", "--epsilon", "1", "--setting", setting, "--method", method, "--neighbours", relation]
+    words = [
+        "--user",
+        "who",
+        "--label",
+        "y",
+        "--epsilon",
+        "1",
+        "--setting",
+        setting,
+        "--method",
+        method,
+        "--neighbours",
+        relation,
+    ]
     words += ["--engine", engine, *(["--tree", TREES[rule]] if rule in TREES else ["--rule", rule])]
     words += [word for feature in _features(rule) for word in ("--feature", feature)]
     needs = _needs(rule, method)
@@ -156,11 +201,17 @@ def test_the_executable_says_the_same(rule: str, method: str, tmp_path: Path) ->
     _table().write_parquet(tmp_path / "t.parquet")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        book = BudgetLedger.create(tmp_path / "book", Guarantee(4, "1e-3", unit="user", neighbours="replace"), dataset="t")
+        book = BudgetLedger.create(
+            tmp_path / "book", Guarantee(4, "1e-3", unit="user", neighbours="replace"), dataset="t"
+        )
     words = [*_words(rule, method, "agnostic", "replace", "memory"), "--ledger", "book"]
     run = "import sys; sys.argv[0] = 'privpac'; from privpac.cli.app import main; main()"
-    done = subprocess.run([sys.executable, "-c", run, "learn", "t.parquet", *words], cwd=tmp_path, capture_output=True, text=True)
-    _check(Run(done.returncode, done.stdout, done.stderr), len(book.history()), learned=_learned(rule, method, "replace"))
+    done = subprocess.run(
+        [sys.executable, "-c", run, "learn", "t.parquet", *words], cwd=tmp_path, capture_output=True, text=True
+    )
+    _check(
+        Run(done.returncode, done.stdout, done.stderr), len(book.history()), learned=_learned(rule, method, "replace")
+    )
 
 
 def _concept(rule: str, method: str) -> Any:
@@ -175,7 +226,10 @@ def test_python_gives_a_result_or_refuses_before_the_spend(rule: str) -> None:
     names = [text.partition("=")[0] for text in _features(rule)]
     data = pp.UserData.from_frame(_table(), user="who", features=names, label="y")
     for method, setting, relation in product(EVERY_METHOD, SETTINGS, RELATIONS):
-        book, options = Counted(), {"method": method, "setting": setting, "neighbours": relation, **_needs(rule, method)}
+        book, options = (
+            Counted(),
+            {"method": method, "setting": setting, "neighbours": relation, **_needs(rule, method)},
+        )
         try:
             pp.learn(data, _concept(rule, method), epsilon=1, ledger=book, **options)
         except PrivpacError:
@@ -190,9 +244,13 @@ def test_python_gives_a_result_or_refuses_before_the_spend(rule: str) -> None:
 def test_the_estimator_gives_a_result_or_refuses(rule: str) -> None:
     frame = _table()
     declared = dict(parse_feature(text) for text in _features(rule))
-    shape: dict[str, Any] = {"rule": "tree", "tree": TREES[rule]} if rule in TREES else {"rule": rule, "domains": declared}
+    shape: dict[str, Any] = (
+        {"rule": "tree", "tree": TREES[rule]} if rule in TREES else {"rule": rule, "domains": declared}
+    )
     for method, setting, relation in product(EVERY_METHOD, SETTINGS, RELATIONS):
-        model = PrivateRuleClassifier(method=method, setting=setting, neighbours=relation, **shape, **_needs(rule, method))
+        model = PrivateRuleClassifier(
+            method=method, setting=setting, neighbours=relation, **shape, **_needs(rule, method)
+        )
         try:
             model.fit(frame.select(list(declared)), frame["y"], groups=frame["who"])
         except PrivpacError:

@@ -1,4 +1,5 @@
-"""A release that fails after its data were touched says so in fixed words, and never with the exit code of "nothing spent"."""
+"""A release that fails after its data were touched says so in fixed words, and never with the exit code of "nothing
+spent"."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def failing(error: type[Exception]) -> Any:
     return draw
 
 
-@pytest.mark.parametrize("error", [ParameterError, SchemaError, LawError, TooLargeError, ValueError, IndexError, KeyError])
+@pytest.mark.parametrize(
+    "error", [ParameterError, SchemaError, LawError, TooLargeError, ValueError, IndexError, KeyError]
+)
 def test_what_went_wrong_is_not_told_once_data_were_touched(
     error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +67,9 @@ def test_the_command_never_says_that_nothing_was_spent(
     assert len(pp.BudgetLedger.open(tmp_path / "a.db").history()) == 1
 
 
-def test_a_panic_of_native_code_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_panic_of_native_code_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def panic(**_: Any) -> None:
         raise pl.exceptions.PanicException(SECRET)
 

@@ -37,8 +37,9 @@ def test_agreement_learns_every_kind_through_the_estimator(rule: str) -> None:
     model.fit(frame.select("a", "b", "c"), y, groups=frame["who"])
     assert str(model.guarantee_) == "(8, 1e-06)-DP per user, add-remove"
     right = float(np.mean(model.predict(frame.select("a", "b", "c")) == y))
-    # A conjunction of two columns: every kind but one cut says it exactly; one cut is right on three quarters.  Naive Bayes makes no
-    # promise (its item holds all counts, so people seldom agree): what it may not do is leave its class or its default.
+    # A conjunction of two columns: every kind but one cut says it exactly; one cut is right on three quarters.  Naive
+    # Bayes makes no promise (its item holds all counts, so people seldom agree): what it may not do is leave its class
+    # or its default.
     if rule != "naive-bayes":
         assert model.released_.outcome == "released"
         assert right >= (0.7 if rule == "stump" else 0.95)
@@ -49,7 +50,13 @@ def test_agreement_learns_every_kind_through_the_estimator(rule: str) -> None:
 @pytest.mark.parametrize("columns", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_default_says_never_where_the_class_can(kind: str, columns: int) -> None:
-    sizes = (5,) if kind in ("threshold", "threshold-below", "point") else (3, 2, 4)[:columns] if kind == "naive-bayes" else (2,) * columns
+    sizes = (
+        (5,)
+        if kind in ("threshold", "threshold-below", "point")
+        else (3, 2, 4)[:columns]
+        if kind == "naive-bayes"
+        else (2,) * columns
+    )
     task = Task(kind, sizes)
     rule = task.learner.decode(task.default)
     assert rule is not None
@@ -80,7 +87,13 @@ def _differing(users: int = 400) -> pl.DataFrame:
 def test_nothing_is_an_ordinary_result_of_the_estimator() -> None:
     frame = _differing()
     model = PrivateRuleClassifier(
-        rule="threshold", method="trimmed", epsilon=1, delta="1e-9", neighbours="replace", records_per_user=200, domains=[pp.Integers(0, 9)]
+        rule="threshold",
+        method="trimmed",
+        epsilon=1,
+        delta="1e-9",
+        neighbours="replace",
+        records_per_user=200,
+        domains=[pp.Integers(0, 9)],
     )
     model.fit(frame.select("x"), frame["y"], groups=frame["who"])
     assert model.released_.outcome == "none"
@@ -91,7 +104,20 @@ def test_nothing_is_an_ordinary_result_of_the_estimator() -> None:
 def test_nothing_has_its_exit_code_and_a_report(tmp_path: Path, command: Command) -> None:
     table, report = tmp_path / "t.parquet", tmp_path / "r.html"
     _differing().write_parquet(table)
-    words = ["learn", str(table), "--user", "who", "--label", "y", "--feature", "x=0:9", "--epsilon", "1", "--method", "trimmed"]
+    words = [
+        "learn",
+        str(table),
+        "--user",
+        "who",
+        "--label",
+        "y",
+        "--feature",
+        "x=0:9",
+        "--epsilon",
+        "1",
+        "--method",
+        "trimmed",
+    ]
     words += ["--delta", "1e-9", "--neighbours", "replace", "-m", "200", "--json", "--report", str(report)]
     done = command(*words)
     assert done.code == 3
@@ -100,7 +126,18 @@ def test_nothing_has_its_exit_code_and_a_report(tmp_path: Path, command: Command
 
 
 def test_a_missing_delta_is_said_before_the_file_is_read(tmp_path: Path, command: Command) -> None:
-    words = ["learn", str(tmp_path / "none.csv"), "--user", "who", "--label", "y", "--feature", "x=0:9", "--epsilon", "1"]
+    words = [
+        "learn",
+        str(tmp_path / "none.csv"),
+        "--user",
+        "who",
+        "--label",
+        "y",
+        "--feature",
+        "x=0:9",
+        "--epsilon",
+        "1",
+    ]
     done = command(*words, "--method", "trimmed", "--neighbours", "replace", "-m", "10")
     assert done.code == 2
     assert "needs delta" in done.err

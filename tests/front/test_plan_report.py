@@ -123,7 +123,9 @@ def test_a_plan_put_together_by_hand_has_no_curves() -> None:
         plan_html(planned=Plan(planned.target, planned.records_per_user, planned.rows))
 
 
-@pytest.mark.parametrize("bad", [{}, {"epsilon": 0}, {"epsilon": float("nan")}, {"epsilon": 1, "alpha": 1}, {"epsilon": 1, "n_users": 0}])
+@pytest.mark.parametrize(
+    "bad", [{}, {"epsilon": 0}, {"epsilon": float("nan")}, {"epsilon": 1, "alpha": 1}, {"epsilon": 1, "n_users": 0}]
+)
 def test_bad_questions_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
         plan_html(CUTS, **bad)
@@ -131,7 +133,13 @@ def test_bad_questions_are_refused(bad: dict[str, Any]) -> None:
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="cannot write"):
-        write_plan_report(tmp_path / "no" / "plan.html", pp.Points(pp.Integers(0, 9)), epsilon=1, records_per_user=1, setting="realizable")
+        write_plan_report(
+            tmp_path / "no" / "plan.html",
+            pp.Points(pp.Integers(0, 9)),
+            epsilon=1,
+            records_per_user=1,
+            setting="realizable",
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -155,7 +163,8 @@ def test_the_command_writes_the_page_or_says_why_not(
 
 
 def test_one_number_has_one_meaning_on_the_page() -> None:
-    """The promise for 300 people stood at the top as one number and in the last table as another, read off a coarse curve."""
+    """The promise for 300 people stood at the top as one number and in the last table as another, read off a coarse
+    curve."""
     planned = pp.plan(CUTS, epsilon=1, n_users=300, records_per_user=6, setting="agnostic")
     page = plan_html(planned=planned)
     view = Curves(planned)
@@ -167,7 +176,11 @@ def test_one_number_has_one_meaning_on_the_page() -> None:
     assert line.endswith(f"<td class='n'>{promised}</td></tr>")
     # Every certified number of that table is what an inverse plan says of exactly so many people.
     for n in (75, 1200):
-        least = min(row.values[0] for row in pp.plan(CUTS, epsilon=1, n_users=n, records_per_user=6).rows if row.method in _own(view))
+        least = min(
+            row.values[0]
+            for row in pp.plan(CUTS, epsilon=1, n_users=n, records_per_user=6).rows
+            if row.method in _own(view)
+        )
         assert view.certified_alpha(n, 6) == least
 
 

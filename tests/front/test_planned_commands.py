@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 from tests.front.commands import Command
 
-OWN = {"TABLE.parquet": "t.csv", "USER": "who", "LABEL": "y", "COLUMN": "x0", "LO": "0", "HI": "9", "COLUMN1": "x0", "COLUMN2": "x1"}
+OWN = {
+    "TABLE.parquet": "t.csv",
+    "USER": "who",
+    "LABEL": "y",
+    "COLUMN": "x0",
+    "LO": "0",
+    "HI": "9",
+    "COLUMN1": "x0",
+    "COLUMN2": "x1",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +75,9 @@ def test_commands_of_distributions_run_with_the_certified_parameters(command: Co
 
 
 def test_the_command_of_a_selection_runs_with_the_reader_s_laws(command: Command) -> None:
-    told = _planned(command, "selection", "--values", "2", "--epsilon", "1", "--alpha", "0.2", "--beta", "0.1")["hypothesis selection"]
+    told = _planned(command, "selection", "--values", "2", "--epsilon", "1", "--alpha", "0.2", "--beta", "0.1")[
+        "hypothesis selection"
+    ]
     words = [word.replace("LAW", f"poisson:mu={i}") for i, word in enumerate(_filled(told["command"]), 1)]
     run = command(*words, "--json")
     assert (run.code, run.err) == (0, "")
@@ -74,7 +85,8 @@ def test_the_command_of_a_selection_runs_with_the_reader_s_laws(command: Command
 
 
 @pytest.mark.parametrize(
-    ("model", "delta"), [("central", ["--delta", "1e-6"]), ("central", []), ("local", []), ("shuffle", ["--delta", "1e-6"])]
+    ("model", "delta"),
+    [("central", ["--delta", "1e-6"]), ("central", []), ("local", []), ("shuffle", ["--delta", "1e-6"])],
 )
 def test_commands_of_agreement_run(command: Command, model: str, delta: list[str]) -> None:
     found = _planned(command, "threshold", "--feature", "x0=0:9", "--model", model, "--epsilon", "1", *delta)
@@ -93,13 +105,22 @@ def test_commands_of_agreement_run(command: Command, model: str, delta: list[str
 
 def test_plans_print_the_commands_or_say_why_there_is_none(command: Command) -> None:
     for words, said in (
-        (["histogram", "--bins", "5"], "privpac distribution TABLE.parquet --user USER --feature COLUMN=LO:HI --bins COLUMN=5"),
+        (
+            ["histogram", "--bins", "5"],
+            "privpac distribution TABLE.parquet --user USER --feature COLUMN=LO:HI --bins COLUMN=5",
+        ),
         (
             ["gaussian", "--radius", "10"],
             "--method coarse-to-fine --epsilon 1 --radius 10 --variance 1 --records-per-user 4",
         ),
-        (["threshold", "--domain", "100", "--model", "shuffle", "--delta", "1e-6"], "privpac protocol new RUN.json --model shuffle"),
-        (["median", "--domain", "100"], "no command runs this row; in Python: plan.learner('median by the exponential mechanism')"),
+        (
+            ["threshold", "--domain", "100", "--model", "shuffle", "--delta", "1e-6"],
+            "privpac protocol new RUN.json --model shuffle",
+        ),
+        (
+            ["median", "--domain", "100"],
+            "no command runs this row; in Python: plan.learner('median by the exponential mechanism')",
+        ),
     ):
         run = command("plan", *words, "--epsilon", "1", "-m", "4", "--no-predict")
         assert (run.code, run.err) == (0, "")

@@ -1,4 +1,5 @@
-"""``privpac protocol``: every role a command of its own, files and loopback HTTP between them, one clear line for every error."""
+"""``privpac protocol``: every role a command of its own, files and loopback HTTP between them, one clear line for every
+error."""
 
 from __future__ import annotations
 
@@ -68,7 +69,9 @@ def test_a_local_run_from_manifest_to_rule(privpac: Command, tmp_path: Path) -> 
     assert made.code == 0
     assert "(4, 0)-DP per user, replace, local model" in made.out
     fill(tmp_path / "in", tmp_path / "run.json", 150)
-    sent = privpac("protocol", "client", "run.json", csv(tmp_path / "mine.csv", 1), "--out", "in/ann", "--store", "mine")
+    sent = privpac(
+        "protocol", "client", "run.json", csv(tmp_path / "mine.csv", 1), "--out", "in/ann", "--store", "mine"
+    )
     assert sent.code == 0
     assert str(SECRET) not in sent.out
     first = (tmp_path / "in/ann").read_bytes()
@@ -95,7 +98,9 @@ def test_a_shuffled_run_needs_its_clients_and_is_mixed_once(privpac: Command, tm
     options = ["--model", "shuffle", "--epsilon", "2", "--delta", "1e-6", "--n-min", "40", "--n-max", "60"]
     assert privpac("protocol", "new", "run.json", *NEW, *options).code == 0
     fill(tmp_path / "in", tmp_path / "run.json", 39)
-    assert "39 clients are fewer than n_min = 40" in one_line(privpac("protocol", "shuffle", "run.json", "in", "--out", "mixed.bin"), 3)
+    assert "39 clients are fewer than n_min = 40" in one_line(
+        privpac("protocol", "shuffle", "run.json", "in", "--out", "mixed.bin"), 3
+    )
     assert not (tmp_path / "mixed.bin").exists()
     fill(tmp_path / "in", tmp_path / "run.json", 45)
     (tmp_path / "in/eve").write_bytes(b"garbage")
@@ -114,14 +119,29 @@ def test_a_shuffled_run_needs_its_clients_and_is_mixed_once(privpac: Command, tm
 
 
 def test_a_central_run_is_selected_from_once(privpac: Command, tmp_path: Path) -> None:
-    assert privpac("protocol", "new", "run.json", *NEW, "--model", "central", "--epsilon", "1", "--delta", "1e-6").code == 0
+    assert (
+        privpac("protocol", "new", "run.json", *NEW, "--model", "central", "--epsilon", "1", "--delta", "1e-6").code
+        == 0
+    )
     fill(tmp_path / "in", tmp_path / "run.json", 60)
     first = privpac("protocol", "analyze", "run.json", "in")
     assert first.code == 0
     assert "60 messages" in first.out
     fill(tmp_path / "in", tmp_path / "run.json", 80)
     assert privpac("protocol", "analyze", "run.json", "in") == first
-    pure = privpac("protocol", "new", "pure.json", *NEW, "--model", "central", "--epsilon", "1", "--neighbours", "replace", "--json")
+    pure = privpac(
+        "protocol",
+        "new",
+        "pure.json",
+        *NEW,
+        "--model",
+        "central",
+        "--epsilon",
+        "1",
+        "--neighbours",
+        "replace",
+        "--json",
+    )
     assert json.loads(pure.out)["mechanism"] == {"selector": "pure"}
 
 
@@ -129,7 +149,11 @@ def test_separate_processes_without_the_heavy_libraries(tmp_path: Path, privpac:
     privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
     names = ["run.json", str(csv(tmp_path / "r.csv", 3)), "ann"]
     done = subprocess.run(
-        [sys.executable, "-m", "privpac.protocols.client", *names], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "privpac.protocols.client", *names],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert len(unbundle((tmp_path / "ann").read_bytes())) == 1
@@ -167,9 +191,15 @@ def test_bad_files_and_places(privpac: Command, tmp_path: Path) -> None:
     assert "cannot read the manifest" in one_line(privpac("protocol", "client", "none.json", mine, "--out", "x"))
     assert "cannot read the records" in one_line(privpac("protocol", "client", "run.json", "none.csv", "--out", "x"))
     assert "--out FILE or --url" in one_line(privpac("protocol", "client", "run.json", mine))
-    assert "--name" in one_line(privpac("protocol", "client", "run.json", mine, "--url", "http://127.0.0.1:1", "--store", "s"))
-    assert "--store" in one_line(privpac("protocol", "client", "run.json", mine, "--url", "http://127.0.0.1:1", "--name", "ann"))
-    assert "above your limit" in one_line(privpac("protocol", "client", "run.json", mine, "--out", "x", "--max-epsilon", "1/2"))
+    assert "--name" in one_line(
+        privpac("protocol", "client", "run.json", mine, "--url", "http://127.0.0.1:1", "--store", "s")
+    )
+    assert "--store" in one_line(
+        privpac("protocol", "client", "run.json", mine, "--url", "http://127.0.0.1:1", "--name", "ann")
+    )
+    assert "above your limit" in one_line(
+        privpac("protocol", "client", "run.json", mine, "--out", "x", "--max-epsilon", "1/2")
+    )
     assert "same file" in one_line(privpac("protocol", "client", "run.json", mine, "--out", "mine.csv"))
     assert "cannot read the folder" in one_line(privpac("protocol", "analyze", "run.json", "nowhere"))
     assert "nothing to shuffle" in one_line(privpac("protocol", "shuffle", "run.json", ".", "--out", "x"))
@@ -212,7 +242,17 @@ def test_clients_submit_over_http_and_the_analysis_finds_them(privpac: Command, 
     with collecting(manifest, tmp_path / "in") as server:
         url = f"http://127.0.0.1:{server.server_port}"
         assert ask(server, "GET", "/manifest") == (200, manifest.write())
-        words = ["protocol", "client", "run.json", csv(tmp_path / "mine.csv", 5), "--url", url, "--store", "mine", "--name"]
+        words = [
+            "protocol",
+            "client",
+            "run.json",
+            csv(tmp_path / "mine.csv", 5),
+            "--url",
+            url,
+            "--store",
+            "mine",
+            "--name",
+        ]
         assert privpac(*words, "ann").code == 0
         assert privpac(*words, "ann").code == 0  # the same bytes again
         submit(url, "bob", bundle(Client(manifest).send(None)))
@@ -233,7 +273,15 @@ def test_the_collector_refuses_and_never_echoes(privpac: Command, tmp_path: Path
     body = bundle(Client(manifest).send(None))
     with collecting(manifest, tmp_path / "in", tokens={"ann": "t" * 20}) as server:
         good = {"Authorization": "Bearer " + "t" * 20}
-        for path in ("/submit/", "/submit/../x", "/submit/.x", "/submit/a%20b", "/submit/" + "x" * 200, "/other", "/submit/a/b"):
+        for path in (
+            "/submit/",
+            "/submit/../x",
+            "/submit/.x",
+            "/submit/a%20b",
+            "/submit/" + "x" * 200,
+            "/other",
+            "/submit/a/b",
+        ):
             assert ask(server, "POST", path, body, **good) == (404, b"")
         assert ask(server, "GET", "/submit/ann") == (404, b"")
         assert ask(server, "DELETE", "/submit/ann")[0] == 501
@@ -243,7 +291,10 @@ def test_the_collector_refuses_and_never_echoes(privpac: Command, tmp_path: Path
         assert ask(server, "POST", "/submit/ann", bytes(limit_of(manifest) + 1), **good) == (413, b"")
         for length in ("x", "-1", "9" * 30, ""):
             with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
-                raw.sendall(f"POST /submit/ann HTTP/1.1\r\nAuthorization: Bearer {'t' * 20}\r\nContent-Length: {length}\r\n\r\n".encode())
+                raw.sendall(
+                    f"POST /submit/ann HTTP/1.1\r\nAuthorization: Bearer {'t' * 20}\r\n"
+                    f"Content-Length: {length}\r\n\r\n".encode()
+                )
                 assert b" 411 " in raw.recv(100)
         with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
             raw.sendall(b"\x00\xff secret nonsense\r\n\r\n")
@@ -291,8 +342,12 @@ def test_tokens_are_read_and_checked(privpac: Command, tmp_path: Path) -> None:
     privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
     for text in ("ann\n", "ann short\n", f"a/b {'t' * 20}\n", f"ann {'t' * 20}\nann {'u' * 20}\n"):
         (tmp_path / "tokens").write_text(text)
-        assert "token" in one_line(privpac("protocol", "collect", "run.json", "--out", "in", "--port", "0", "--tokens", "tokens"))
-    assert "cannot read the tokens" in one_line(privpac("protocol", "collect", "run.json", "--out", "in", "--tokens", "none"))
+        assert "token" in one_line(
+            privpac("protocol", "collect", "run.json", "--out", "in", "--port", "0", "--tokens", "tokens")
+        )
+    assert "cannot read the tokens" in one_line(
+        privpac("protocol", "collect", "run.json", "--out", "in", "--tokens", "none")
+    )
 
 
 def test_a_shuffled_file_of_another_run_is_nothing(privpac: Command, tmp_path: Path) -> None:

@@ -61,7 +61,9 @@ RULES: dict[str, Rule] = {
 
 
 def released(rule: Any, **more: Any) -> Released:
-    return Released(rule, PROMISE, {"class": "Thresholds", "size": 101, "epsilon_count": Fraction(1, 16)}, learner="test", **more)
+    return Released(
+        rule, PROMISE, {"class": "Thresholds", "size": 101, "epsilon_count": Fraction(1, 16)}, learner="test", **more
+    )
 
 
 class Fetches(HTMLParser):
@@ -78,9 +80,9 @@ class Fetches(HTMLParser):
         if tag in ("script", "link", "iframe", "object", "embed", "base", "form", "audio", "video"):
             self.found.append(tag)
         for name, value in attrs:
-            if name in ("src", "href", "xlink:href", "srcset", "action", "poster", "background", "data") and not (value or "").startswith(
-                ("#", "data:image/png;")
-            ):
+            if name in ("src", "href", "xlink:href", "srcset", "action", "poster", "background", "data") and not (
+                value or ""
+            ).startswith(("#", "data:image/png;")):
                 self.found.append(f"{tag} {name}={value}")
             if name.startswith("on"):
                 self.found.append(name)
@@ -109,7 +111,10 @@ def test_report_of_every_kind_of_rule_is_self_contained_and_well_formed(name: st
     assert "@import" not in text
     assert "url(" not in re.sub(r"url\(#\w+\)", "", text)
     # What is left of http are names of XML vocabularies, which nobody fetches.
-    assert set(re.findall(r"https?://[^\s\"'<]*", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r"https?://[^\s\"'<]*", text)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
     shown = " ".join(page.texts)
     assert str(RULES[name]) in shown
     assert PROMISE.summary in shown
@@ -187,7 +192,10 @@ def test_outcomes_are_told_apart() -> None:
 
 
 def test_warnings_and_item_level_are_at_the_top() -> None:
-    item = replace(released(RULES["threshold"], warnings=("single records are protected",)), guarantee=replace(PROMISE, unit="item"))  # type: ignore[arg-type]
+    item = replace(
+        released(RULES["threshold"], warnings=("single records are protected",)),
+        guarantee=replace(PROMISE, unit="item"),
+    )  # type: ignore[arg-type]
     text = report_html(item)
     assert text.index("single records are protected") < text.index("What is promised")
     assert "This protects records, not people" in text
@@ -220,7 +228,9 @@ def test_plan_picture_leaves_out_what_is_not_certified() -> None:
 
 
 def test_large_numbers_and_dates_read_well() -> None:
-    rule = replace(released(RULES["huge domain"]), parameters={"size": 2**64 + 1, "levels": 840, "n": 12345, "tau": {"1": 1}})
+    rule = replace(
+        released(RULES["huge domain"]), parameters={"size": 2**64 + 1, "levels": 840, "n": 12345, "tau": {"1": 1}}
+    )
     shown = " ".join(Fetches(report_html(rule)).texts)
     assert "about 2^64" in shown
     assert "12,345" in shown

@@ -1,4 +1,5 @@
-"""The service over real HTTP: answers are counted before they leave, nothing private leaves, and nothing a client sends breaks it."""
+"""The service over real HTTP: answers are counted before they leave, nothing private leaves, and nothing a client sends
+breaks it."""
 
 from __future__ import annotations
 
@@ -60,7 +61,12 @@ def test_one_and_many_records_are_answered_and_repeats_are_free(site: Site) -> N
 
 def test_budget_and_guarantee_are_told_and_the_share_is_kept(site: Site) -> None:
     promise = site.call("GET", "/guarantee").json()
-    assert (promise["epsilon"], promise["unit"], promise["neighbours"], promise["queries"]) == ("3", "user", "add-remove", 400)
+    assert (promise["epsilon"], promise["unit"], promise["neighbours"], promise["queries"]) == (
+        "3",
+        "user",
+        "add-remove",
+        400,
+    )
     (feature,) = promise["features"]
     assert (feature["name"], feature["domain"], feature["kind"]) == ("x", "finite 64-bit floats", "floats")
     before = site.call("GET", "/budget", site.analyst).json()
@@ -68,7 +74,10 @@ def test_budget_and_guarantee_are_told_and_the_share_is_kept(site: Site) -> None
     after = site.call("GET", "/budget", site.analyst).json()
     assert (after["used"], after["key_used"], after["share"]) == (before["used"] + 1, before["key_used"] + 1, 300)
     assert after["remaining"] == 400 - after["used"]
-    assert [site.call("GET", "/budget", key).json()["role"] for key in (site.analyst, site.operator)] == ["analyst", "operator"]
+    assert [site.call("GET", "/budget", key).json()["role"] for key in (site.analyst, site.operator)] == [
+        "analyst",
+        "operator",
+    ]
 
 
 def test_the_console_lists_makes_and_revokes_keys(site: Site) -> None:
@@ -92,7 +101,9 @@ def test_the_console_lists_makes_and_revokes_keys(site: Site) -> None:
 
 
 @pytest.mark.parametrize("path", ["/budget", "/console/api/keys", "/console/api/history"])
-@pytest.mark.parametrize("key", [None, "-", "wrong", "pp_000000000000_" + "A" * 43], ids=["none", "dash", "word", "unknown"])
+@pytest.mark.parametrize(
+    "key", [None, "-", "wrong", "pp_000000000000_" + "A" * 43], ids=["none", "dash", "word", "unknown"]
+)
 def test_without_a_valid_key_nothing_is_told(site: Site, path: str, key: str | None) -> None:
     response = site.call("GET", path, key)
     assert response.status_code == 401
@@ -111,7 +122,12 @@ def test_the_page_and_the_description_load_nothing_from_elsewhere(site: Site) ->
         assert "http:" not in text
         assert "https:" not in text
     policy = page.headers["content-security-policy"]
-    for rule in ("default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "require-trusted-types-for 'script'"):
+    for rule in (
+        "default-src 'none'",
+        "script-src 'self'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    ):
         assert rule in policy
     assert "unsafe" not in policy
     assert site.call("GET", "/docs").status_code == 404
@@ -154,21 +170,27 @@ def test_bad_bodies_are_refused_alike_and_echo_nothing(site: Site, body: bytes) 
 
 
 def test_large_bodies_are_cut_off(site: Site) -> None:
-    response = site.call("POST", "/predict", site.analyst, content=b" " * (1 << 21), headers={"Content-Type": "application/json"})
+    response = site.call(
+        "POST", "/predict", site.analyst, content=b" " * (1 << 21), headers={"Content-Type": "application/json"}
+    )
     assert response.status_code == 413
 
 
 @given(
     st.recursive(
         st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=9),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "records", "y"]), inner, max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["x", "records", "y"]), inner, max_size=3)
+        ),
         max_leaves=6,
     )
 )
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_fuzzed_bodies_never_break_the_service(site: Site, value: Any) -> None:
     for body in (value, {"records": value}, {"records": [value]}, {"records": [{"x": value}]}):
-        response = site.call("POST", "/predict", site.analyst, content=json.dumps(body), headers={"Content-Type": "application/json"})
+        response = site.call(
+            "POST", "/predict", site.analyst, content=json.dumps(body), headers={"Content-Type": "application/json"}
+        )
         assert response.status_code in (200, 400, 422, 429)
         assert "Traceback" not in response.text
 
@@ -177,7 +199,11 @@ def test_generated_requests_fit_the_description(site: Site) -> None:
     """Requests made up from ``/openapi.json``: no failure of the server, and every response as described."""
     import schemathesis
     from schemathesis.checks import not_a_server_error
-    from schemathesis.specs.openapi.checks import content_type_conformance, response_schema_conformance, status_code_conformance
+    from schemathesis.specs.openapi.checks import (
+        content_type_conformance,
+        response_schema_conformance,
+        status_code_conformance,
+    )
 
     schema = schemathesis.openapi.from_url(site.url + "/openapi.json")
     checks = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
@@ -242,12 +268,16 @@ def test_a_killed_service_goes_on_where_it_stopped_and_the_log_is_silent(tmp_pat
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
-def test_a_worker_is_warm_before_it_listens_and_nothing_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int) -> None:
+def test_a_worker_is_warm_before_it_listens_and_nothing_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int
+) -> None:
     session, ledger = learned(tmp_path, 6)
     session = replace(session, _voters=session._voters * epochs)
     counted: list[int] = []
     count = PredictionSession._count
-    monkeypatch.setattr(PredictionSession, "_count", lambda self, epoch, codes: counted.append(epoch) or count(self, epoch, codes))
+    monkeypatch.setattr(
+        PredictionSession, "_count", lambda self, epoch, codes: counted.append(epoch) or count(self, epoch, codes)
+    )
     before = ledger.queries.head(session.session_id)
     create_app(session, ledger, KeyStore(tmp_path / "keys"))
     assert "_laws" in session.__dict__
@@ -312,7 +342,13 @@ def test_every_damaged_byte_of_a_session_file_is_noticed(tmp_path: Path) -> None
     save_session(session, tmp_path / "s.ppm", SECRET)
     data = (tmp_path / "s.ppm").read_bytes()
     places = [*range(60), *range(60, len(data), max(1, len(data) // 40)), len(data) - 1]
-    for damage in (*(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :] for i in places), data[:-1], data[:50], b"", data + b"x"):
+    for damage in (
+        *(data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :] for i in places),
+        data[:-1],
+        data[:50],
+        b"",
+        data + b"x",
+    ):
         (tmp_path / "bad.ppm").write_bytes(damage)
         with pytest.raises(ModelFileError):
             load_session(tmp_path / "bad.ppm", SECRET, ledger)
@@ -347,7 +383,9 @@ def test_only_counted_sessions_and_named_rules_can_be_saved(tmp_path: Path) -> N
         save_session(replace(session, _log=PredictionSession.in_memory(5)), tmp_path / "s.ppm", SECRET)
 
 
-def test_the_operators_secret_is_read_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_operators_secret_is_read_from_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PRIVPAC_SESSION_KEY", raising=False)
     with pytest.raises(ParameterError, match="PRIVPAC_SESSION_KEY"):
         operator_secret()
@@ -394,14 +432,36 @@ def run_cli(*words: str) -> tuple[int, str, str]:
     return int(stop.value.code or 0), out.getvalue(), err.getvalue()
 
 
-def test_the_command_line_fits_a_session_and_spends_only_when_all_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_fits_a_session_and_spends_only_when_all_is_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PRIVPAC_SESSION_KEY", raising=False)
     rng = np.random.default_rng(1)
     x = rng.normal(100, 20, size=300)
-    pl.DataFrame({"who": np.arange(300) // 2, "glucose": x, "event": (x > 110).astype(int)}).write_parquet(tmp_path / "d.parquet")
-    BudgetLedger.create(tmp_path / "b.db", Guarantee(2, "1e-5", unit="user", neighbours="add-remove"), dataset="d").close()
-    fit = ["serve", "fit", "d.parquet", "-u", "who", "-y", "event", "-f", "glucose", "-e", "1", "--delta", "1e-6", "-k", "20"]
+    pl.DataFrame({"who": np.arange(300) // 2, "glucose": x, "event": (x > 110).astype(int)}).write_parquet(
+        tmp_path / "d.parquet"
+    )
+    BudgetLedger.create(
+        tmp_path / "b.db", Guarantee(2, "1e-5", unit="user", neighbours="add-remove"), dataset="d"
+    ).close()
+    fit = [
+        "serve",
+        "fit",
+        "d.parquet",
+        "-u",
+        "who",
+        "-y",
+        "event",
+        "-f",
+        "glucose",
+        "-e",
+        "1",
+        "--delta",
+        "1e-6",
+        "-k",
+        "20",
+    ]
     fit += ["--ledger", "b.db", "-o", "s.ppm"]
     code, _, said = run_cli(*fit)
     assert (code, "PRIVPAC_SESSION_KEY" in said) == (2, True)

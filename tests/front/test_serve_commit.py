@@ -99,7 +99,12 @@ def test_a_transaction_is_bounded() -> None:
 def test_many_questions_are_answered_as_one_after_another(tmp_path: Path) -> None:
     session, ledger = learned(tmp_path, 12)
     for counted in (session, replace(session, _log=PredictionSession.in_memory(12))):
-        asked = [question(1, 2, 1), question(2, 3, key="b", share=1), question(4, 5, key="b", share=1), question(1, key="c", share=0)]
+        asked = [
+            question(1, 2, 1),
+            question(2, 3, key="b", share=1),
+            question(4, 5, key="b", share=1),
+            question(1, key="c", share=0),
+        ]
         asked += [question(*range(10, 30)), question(6, key="c", share=0), question(6, 7)]
         found = counted.predict_many(asked)
         refused = [isinstance(result, BudgetExhausted) for result in found]
@@ -112,7 +117,9 @@ def test_many_questions_are_answered_as_one_after_another(tmp_path: Path) -> Non
     ledger.close()
 
 
-def test_waiting_requests_are_synced_together_and_before_they_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_requests_are_synced_together_and_before_they_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go, transactions, synced = threading.Event(), list[int](), list[int]()
     predict, sync = PredictionSession.predict_many, os.fsync
 
@@ -179,7 +186,9 @@ def test_a_ledger_that_another_process_holds_is_said_at_once(tmp_path: Path) -> 
 # Keys
 
 
-def test_a_held_lock_stops_no_authentication_and_a_writer_only_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_held_lock_stops_no_authentication_and_a_writer_only_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(KeyStore, "patience", 0.1)
     store = KeyStore(tmp_path / "keys")
     key, token = store.new("ann")
@@ -198,7 +207,9 @@ def test_a_held_lock_stops_no_authentication_and_a_writer_only_for_a_while(tmp_p
     assert oct(lock.stat().st_mode & 0o777) == "0o600"  # also one that was left open to others
 
 
-@pytest.mark.parametrize(("mode", "taken"), [(0o600, True), (0o400, True), (0o640, True), (0o644, False), (0o660, False), (0o602, False)])
+@pytest.mark.parametrize(
+    ("mode", "taken"), [(0o600, True), (0o400, True), (0o640, True), (0o644, False), (0o660, False), (0o602, False)]
+)
 def test_files_of_keys_that_others_may_read_or_change_are_refused(tmp_path: Path, mode: int, taken: bool) -> None:
     new_secret(tmp_path / "secret")
     store = KeyStore(tmp_path / "keys")
@@ -232,7 +243,9 @@ def test_a_key_of_share_zero_gets_what_others_asked_and_nothing_else(tmp_path: P
 # Starting
 
 
-def test_a_port_in_use_is_said_in_one_line_before_anything_else(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_is_said_in_one_line_before_anything_else(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prepare(tmp_path, 3)
     monkeypatch.setenv("PRIVPAC_SESSION_KEY", SECRET)
     for kind in ("127.0.0.1", "no such host"):
@@ -241,7 +254,19 @@ def test_a_port_in_use_is_said_in_one_line_before_anything_else(command: Command
             taken.listen()
             port = taken.getsockname()[1]
             for workers in (1, 2):
-                run = command("serve", "run", "s.ppm", "--ledger", "budget.db", "--host", kind, "--port", port, "--workers", workers)
+                run = command(
+                    "serve",
+                    "run",
+                    "s.ppm",
+                    "--ledger",
+                    "budget.db",
+                    "--host",
+                    kind,
+                    "--port",
+                    port,
+                    "--workers",
+                    workers,
+                )
                 assert run.code == 2, run
                 assert "console at" not in run.err
                 assert f"port {port}" in run.err

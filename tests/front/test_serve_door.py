@@ -1,4 +1,5 @@
-"""The door under attack, over real sockets: whoever holds connections, headers or bodies back costs a place and nothing else."""
+"""The door under attack, over real sockets: whoever holds connections, headers or bodies back costs a place and nothing
+else."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def connect(site: Site, source: str = "127.0.0.1") -> socket.socket:
 def query(key: str | None, body: bytes | None, *more: str, path: str = "/predict", length: int | None = None) -> bytes:
     lines = [f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", *more]
     lines += [] if key is None else [f"Authorization: Bearer {key}"]
-    lines += [] if length is None and body is None else [f"Content-Length: {len(body or b'') if length is None else length}"]
+    lines += (
+        [] if length is None and body is None else [f"Content-Length: {len(body or b'') if length is None else length}"]
+    )
     return "\r\n".join([*lines, "", ""]).encode() + (body or b"")
 
 
@@ -136,7 +139,9 @@ def test_one_address_cannot_drive_out_another(patient: Site) -> None:
         assert open_ones(flood) <= Patient.limits.connections
 
 
-def test_a_newcomer_is_refused_only_while_every_place_is_worked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newcomer_is_refused_only_while_every_place_is_worked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go, seen = threading.Event(), threading.Semaphore(0)
     predict = PredictionSession.predict_many
 
@@ -179,7 +184,9 @@ def test_places_leave_room_for_descriptors_and_neighbours_are_counted_together()
 # Times
 
 
-@pytest.mark.parametrize("start", [b"", b"GET / HTT", b"GET / HTTP/1.1\r\nHost: x\r\nX: "], ids=["silent", "line", "headers"])
+@pytest.mark.parametrize(
+    "start", [b"", b"GET / HTT", b"GET / HTTP/1.1\r\nHost: x\r\nX: "], ids=["silent", "line", "headers"]
+)
 def test_headers_that_do_not_come_end_the_connection(quick: Site, start: bytes) -> None:
     with connect(quick) as link:
         link.sendall(start)
@@ -243,7 +250,9 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_sent(patient: Site) ->
         link.sendall(query(patient.analyst, None, length=MAX_BODY + 1))
         assert one(link).status == 413
     with connect(patient) as link:
-        link.sendall(query(patient.analyst, None, "Transfer-Encoding: chunked") + b"1\r\n \r\n" * (Patient.limits.pieces + 9))
+        link.sendall(
+            query(patient.analyst, None, "Transfer-Encoding: chunked") + b"1\r\n \r\n" * (Patient.limits.pieces + 9)
+        )
         assert one(link).status == 413
 
 
@@ -266,7 +275,12 @@ def test_a_small_body_that_nobody_asked_for_does_not_end_the_connection(patient:
 
 def test_pipelined_requests_are_answered_in_order(patient: Site) -> None:
     raw = b"".join(
-        [query(patient.analyst, ask(40)), b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", query(patient.analyst, b"{"), query(None, b"")]
+        [
+            query(patient.analyst, ask(40)),
+            b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+            query(patient.analyst, b"{"),
+            query(None, b""),
+        ]
     )
     found = responses(exchange(patient.address, raw))
     assert [response.status for response in found] == [200, 200, 422, 401]
@@ -277,7 +291,9 @@ def test_pipelined_requests_are_answered_in_order(patient: Site) -> None:
 def test_a_body_may_come_in_pieces_and_wait_for_a_word(patient: Site) -> None:
     body = ask(50)
     chunks = b"".join(b"%x\r\n%s\r\n" % (1, body[i : i + 1]) for i in range(len(body))) + b"0\r\n\r\n"
-    (response,) = responses(exchange(patient.address, query(patient.analyst, None, "Transfer-Encoding: chunked") + chunks))
+    (response,) = responses(
+        exchange(patient.address, query(patient.analyst, None, "Transfer-Encoding: chunked") + chunks)
+    )
     assert response.status == 200
     with connect(patient) as link:
         link.sendall(query(patient.analyst, None, "Expect: 100-continue", length=len(body)))
@@ -321,7 +337,8 @@ def test_a_name_that_occurs_twice_is_refused_and_nothing_is_charged(patient: Sit
 
 
 def test_answers_leave_at_once_from_a_socket_that_was_bound_before(patient: Site) -> None:
-    """``service_site`` binds as a parent of workers does: without a protocol number, which asyncio takes for no TCP at all."""
+    """``service_site`` binds as a parent of workers does: without a protocol number, which asyncio takes for no TCP at
+    all."""
     with connect(patient) as link:
         link.sendall(query(patient.analyst, ask(60)))
         assert one(link).status == 200
@@ -330,7 +347,17 @@ def test_answers_leave_at_once_from_a_socket_that_was_bound_before(patient: Site
 
 
 @pytest.mark.parametrize(
-    "path", ["/budget%0A", "/predict%0A", "//budget", "/budget/", "/./budget", "@elsewhere", "/console/api/keys%0A", "/%62udget"]
+    "path",
+    [
+        "/budget%0A",
+        "/predict%0A",
+        "//budget",
+        "/budget/",
+        "/./budget",
+        "@elsewhere",
+        "/console/api/keys%0A",
+        "/%62udget",
+    ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_another_way_to_write_a_path_opens_nothing(patient: Site, method: str, path: str) -> None:

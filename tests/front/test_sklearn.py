@@ -49,7 +49,10 @@ AGE, DOSE = RNG.integers(0, 100, N), RNG.integers(0, 51, N) / 10
 WHO = RNG.integers(0, 400, N)
 Y = (AGE > 60).astype(int)
 DOMAINS = {"age": pp.Integers(0, 99), "dose": pp.Grid(0, 5, "0.1")}
-FRAMES: dict[str, Any] = {"pandas": pd.DataFrame({"age": AGE, "dose": DOSE}), "polars": pl.DataFrame({"age": AGE, "dose": DOSE})}
+FRAMES: dict[str, Any] = {
+    "pandas": pd.DataFrame({"age": AGE, "dose": DOSE}),
+    "polars": pl.DataFrame({"age": AGE, "dose": DOSE}),
+}
 """400 people who agree on a cut at 60: at epsilon 20 any other rule has probability below 1e-20."""
 
 
@@ -69,7 +72,9 @@ def test_frames_are_read_by_name_and_the_rule_speaks_their_language(kind: str) -
         fitted.predict(FRAMES[kind][["dose", "age"]])
 
 
-@pytest.mark.parametrize("domains", [{0: pp.Integers(0, 99), 1: pp.Grid(0, 5, "0.1")}, [pp.Integers(0, 99), pp.Grid(0, 5, "0.1")], None])
+@pytest.mark.parametrize(
+    "domains", [{0: pp.Integers(0, 99), 1: pp.Grid(0, 5, "0.1")}, [pp.Integers(0, 99), pp.Grid(0, 5, "0.1")], None]
+)
 def test_arrays_take_domains_by_position(domains: Any) -> None:
     X = np.column_stack([AGE, DOSE])
     fitted = model(domains=domains).fit(X, Y, WHO)
@@ -127,7 +132,9 @@ def test_parameters_clone_and_set() -> None:
     copy = clone(first)
     assert copy.get_params() == first.get_params()
     assert set(copy.get_params()) >= {"rule", "epsilon", "domains", "classes", "on_invalid", "ledger", "method"}
-    fitted = copy.set_params(domains={"age": pp.Integers(0, 99)}, epsilon=1).fit(FRAMES["pandas"][["age"]], Y, groups=WHO)
+    fitted = copy.set_params(domains={"age": pp.Integers(0, 99)}, epsilon=1).fit(
+        FRAMES["pandas"][["age"]], Y, groups=WHO
+    )
     assert fitted.released_.learner == "realizable selection"
     assert fitted.released_.parameters["max_records"] == 3
     assert str(fitted.guarantee_) == "(1, 0)-DP per user, replace"

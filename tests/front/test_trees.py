@@ -1,4 +1,5 @@
-"""Trees from the front: learn, command, predict, plan, estimator, saved rules, and bad input refused before anything is spent."""
+"""Trees from the front: learn, command, predict, plan, estimator, saved rules, and bad input refused before anything is
+spent."""
 
 from __future__ import annotations
 
@@ -54,7 +55,12 @@ def test_learn_names_the_path_with_its_promise(people: pp.UserData) -> None:
     assert released.parameters["mode"] == "closure"
     assert "open" in released.parameters["chosen because"]
     assert not released.warnings
-    assert released.predict({"path": ["usr", "usr/lib/python", "usr/lib/python/x", "never/seen"]}).tolist() == [1, 1, 0, 0]
+    assert released.predict({"path": ["usr", "usr/lib/python", "usr/lib/python/x", "never/seen"]}).tolist() == [
+        1,
+        1,
+        0,
+        0,
+    ]
 
 
 def test_noisy_labels_are_learned_by_fewest_mistakes_and_say_what_is_missing(people: pp.UserData) -> None:
@@ -64,7 +70,9 @@ def test_noisy_labels_are_learned_by_fewest_mistakes_and_say_what_is_missing(peo
     assert UNCERTIFIED in released.warnings
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert pp.learn(people, pp.PrefixTree(8), epsilon=8, delta="1e-6", mode="closure").parameters["mode"] == "closure"
+        assert (
+            pp.learn(people, pp.PrefixTree(8), epsilon=8, delta="1e-6", mode="closure").parameters["mode"] == "closure"
+        )
 
 
 def test_auto_and_tree_build_the_same_learner() -> None:
@@ -101,8 +109,12 @@ def test_cutoffs_and_points_are_trees_on_request() -> None:
 
 
 @pytest.mark.parametrize("delta", [None, 0, "0"])
-def test_an_open_vocabulary_without_delta_is_refused_before_any_spend(people: pp.UserData, tmp_path: Path, delta: Any) -> None:
-    with pp.BudgetLedger.create(tmp_path / "b.db", pp.Guarantee(5, "1e-3", unit="user", neighbours="add-remove"), dataset="d") as book:
+def test_an_open_vocabulary_without_delta_is_refused_before_any_spend(
+    people: pp.UserData, tmp_path: Path, delta: Any
+) -> None:
+    with pp.BudgetLedger.create(
+        tmp_path / "b.db", pp.Guarantee(5, "1e-3", unit="user", neighbours="add-remove"), dataset="d"
+    ) as book:
         with pytest.raises(ParameterError, match="open vocabulary needs delta > 0"):
             pp.learn(people, pp.PrefixTree(8), epsilon=1, delta=delta, ledger=book)
         assert book.remaining().epsilon == 5
@@ -195,7 +207,9 @@ def test_branches_with_two_columns_have_a_report_too() -> None:
 def test_a_saved_rule_loads_in_a_fresh_process(people: pp.UserData, tmp_path: Path) -> None:
     pp.learn(people, pp.PrefixTree(8), epsilon=8, delta="1e-6", setting="realizable").save(tmp_path / "rule.json")
     code = "import sys, privpac as pp; print(pp.load(sys.argv[1]).hypothesis)"
-    run = subprocess.run([sys.executable, "-c", code, str(tmp_path / "rule.json")], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "rule.json")], capture_output=True, text=True, check=True
+    )
     assert run.stdout.strip() == f"inside when path is {TARGET} or contains it"
 
 
@@ -234,11 +248,15 @@ def test_the_plan_says_plainly_where_selection_needs_fewer_users() -> None:
     assert tree.n_users[0] is not None
     assert every.n_users[0] < tree.n_users[0]
     assert "FEWER users" in every.note
-    wide = plan_of_tree(pp.AddressTree(6), epsilon=1, delta="1e-6", alpha="0.1", records_per_user=[10], neighbours="replace")
+    wide = plan_of_tree(
+        pp.AddressTree(6), epsilon=1, delta="1e-6", alpha="0.1", records_per_user=[10], neighbours="replace"
+    )
     assert "no fewer users" in wide.row("selection from all rules").note
     lower = wide.row("any private learner").n_users[0]
     assert lower is not None
-    assert lower < (wide.row("tree learner").n_users[0] or 0) <= (wide.row("tree learner, simple bound").n_users[0] or 0)
+    assert (
+        lower < (wide.row("tree learner").n_users[0] or 0) <= (wide.row("tree learner, simple bound").n_users[0] or 0)
+    )
 
 
 def test_plans_of_trees_refuse_what_makes_no_sense() -> None:
@@ -280,8 +298,22 @@ LEARN = ["--user", "who", "--label", "inside", "--epsilon", "8", "--delta", "1e-
 
 
 @pytest.mark.parametrize("feature", ["path", "path=text"])
-def test_the_command_prints_the_path_saves_and_predicts(privpac: Callable[..., Run], tmp_path: Path, feature: str) -> None:
-    asked = [*LEARN, "--rule", "branch", "--tree", "path:/", "--feature", feature, "--setting", "realizable", "--out", "m.json"]
+def test_the_command_prints_the_path_saves_and_predicts(
+    privpac: Callable[..., Run], tmp_path: Path, feature: str
+) -> None:
+    asked = [
+        *LEARN,
+        "--rule",
+        "branch",
+        "--tree",
+        "path:/",
+        "--feature",
+        feature,
+        "--setting",
+        "realizable",
+        "--out",
+        "m.json",
+    ]
     run = privpac("learn", "t.csv", *asked)
     assert run.code == 0, run
     assert f"inside when path is {TARGET} or contains it" in run.out
@@ -311,9 +343,31 @@ def test_the_command_writes_json_and_a_report(privpac: Callable[..., Run], tmp_p
 def test_the_command_learns_branches_from_two_columns(privpac: Callable[..., Run], tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     line, build = rng.choice(["alpha", "beta"], 2000), rng.integers(1, 100, 2000)
-    frame = pl.DataFrame({"who": np.arange(2000) // 5, "line": line, "build": build, "bad": ((line == "beta") & (build <= 40)).astype(int)})
+    frame = pl.DataFrame(
+        {
+            "who": np.arange(2000) // 5,
+            "line": line,
+            "build": build,
+            "bad": ((line == "beta") & (build <= 40)).astype(int),
+        }
+    )
     frame.write_parquet(tmp_path / "b.parquet")
-    asked = ["--user", "who", "--label", "bad", "-e", "8", "-d", "1e-6", "--tree", "branch:1:99", "-f", "line", "-f", "build"]
+    asked = [
+        "--user",
+        "who",
+        "--label",
+        "bad",
+        "-e",
+        "8",
+        "-d",
+        "1e-6",
+        "--tree",
+        "branch:1:99",
+        "-f",
+        "line",
+        "-f",
+        "build",
+    ]
     run = privpac("learn", "b.parquet", *asked, "--setting", "realizable")
     assert run.code == 0, run
     assert "bad when line = beta and build <= " in run.out
@@ -407,7 +461,10 @@ def test_the_estimator_learns_a_path_from_texts() -> None:
     named = PrivateRuleClassifier(rule="branch", tree="path:/", epsilon=8, delta="1e-6", setting="realizable")
     array = np.array(table[["path"]], dtype=object)
     said = np.where(table["inside"] == 1, "yes", "no")
-    assert named.fit(array, said, groups=table["who"]).predict(np.array([["usr"], ["var"]], dtype=object)).tolist() == ["yes", "no"]
+    assert named.fit(array, said, groups=table["who"]).predict(np.array([["usr"], ["var"]], dtype=object)).tolist() == [
+        "yes",
+        "no",
+    ]
 
 
 def test_the_estimator_refuses_what_does_not_fit() -> None:

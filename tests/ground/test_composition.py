@@ -1,4 +1,5 @@
-"""Composition: each bound equals an independent computation, is attained where it is optimal, and is never rounded down."""
+"""Composition: each bound equals an independent computation, is attained where it is optimal, and is never rounded
+down."""
 
 from __future__ import annotations
 
@@ -72,7 +73,9 @@ slacks = st.sampled_from([F(1, 10), F(1, 10**5), F(1, 10**6), F(1, 10**12), F(99
 
 
 def _runner() -> Callable[[dict[str, Any]], None]:
-    spec = importlib.util.spec_from_file_location("foundations_algebra", TESTS / "vector_runners" / "foundations_algebra.py")
+    spec = importlib.util.spec_from_file_location(
+        "foundations_algebra", TESTS / "vector_runners" / "foundations_algebra.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -98,7 +101,13 @@ def test_algebra_vector(case: dict[str, Any]) -> None:
 
 
 def test_the_vector_runner_can_fail() -> None:
-    right = {"op": "optimal-homogeneous", "k": 1, "eps": "1", "at_epsilon": "0", "delta": mpmath.nstr(mpmath.tanh(0.5), 45)}
+    right = {
+        "op": "optimal-homogeneous",
+        "k": 1,
+        "eps": "1",
+        "at_epsilon": "0",
+        "delta": mpmath.nstr(mpmath.tanh(0.5), 45),
+    }
     _runner()(right)
     for wrong in ({"at_epsilon": "1/1000"}, {"k": 3}, {"delta": "0.4621171572"}):
         with pytest.raises(AssertionError):
@@ -130,7 +139,9 @@ def test_basic_keeps_a_known_rho_but_not_through_an_unknown_one() -> None:
     assert compose_basic([sharp, pure]).rho == F(2, 100) + F(2, 100)
     assert compose_basic([sharp, approximate]).rho is None
     assert compose_basic([pure, pure]).rho is None
-    assert compose_basic([promise("0.2", rho=5), sharp]).rho == F(4, 100), "a stated rho above e**2 / 2 is not the better one"
+    assert compose_basic([promise("0.2", rho=5), sharp]).rho == F(4, 100), (
+        "a stated rho above e**2 / 2 is not the better one"
+    )
 
 
 def test_sums_over_unlike_denominators_are_rounded_up_and_stay_storable() -> None:
@@ -163,7 +174,10 @@ def test_the_derivation_lists_the_parts_once_and_keeps_earlier_steps() -> None:
 
 def advanced_reference(gs: list[Guarantee], slack: Fraction) -> mpmath.mpf:
     e = [real(g.epsilon) for g in gs]
-    drift, squares = mpmath.fsum(x * (mpmath.exp(x) - 1) / (mpmath.exp(x) + 1) for x in e), mpmath.fsum(x * x for x in e)
+    drift, squares = (
+        mpmath.fsum(x * (mpmath.exp(x) - 1) / (mpmath.exp(x) + 1) for x in e),
+        mpmath.fsum(x * x for x in e),
+    )
     logs = (mpmath.log(1 / real(slack)), mpmath.log(mpmath.e + mpmath.sqrt(squares) / real(slack)))
     return min(mpmath.fsum(e), *(drift + mpmath.sqrt(2 * squares * log) for log in logs))
 
@@ -219,12 +233,17 @@ def literal_value(epsilons: list[Fraction], target: Fraction) -> mpmath.mpf:
 def test_homogeneous_closed_form_equals_the_literal_product_and_the_library(k: int, epsilon: Fraction) -> None:
     for target in (k * epsilon * F(i, 7) for i in range(7)):
         wins = [j for j in range(k + 1) if (2 * j - k) * epsilon > target]
-        closed = sum((comb(k, j) * (ExpSum.exp(j * epsilon) - ExpSum.exp(target + (k - j) * epsilon)) for j in wins), ExpSum())
+        closed = sum(
+            (comb(k, j) * (ExpSum.exp(j * epsilon) - ExpSum.exp(target + (k - j) * epsilon)) for j in wins), ExpSum()
+        )
         assert closed == literal_delta([epsilon] * k, target)
         assert is_rounded_up(compose_optimal([promise(epsilon)] * k, target), literal_value([epsilon] * k, target))
 
 
-@given(st.lists(st.fractions(F(1, 30), 2, max_denominator=30), min_size=1, max_size=5), st.fractions(0, 1, max_denominator=50))
+@given(
+    st.lists(st.fractions(F(1, 30), 2, max_denominator=30), min_size=1, max_size=5),
+    st.fractions(0, 1, max_denominator=50),
+)
 @settings(deadline=None, max_examples=40)
 def test_heterogeneous_delta_equals_the_literal_product_on_a_common_grid(es: list[Fraction], share: Fraction) -> None:
     target = share * sum(es)
@@ -269,7 +288,9 @@ def test_thousandfold_delta_from_an_independent_sum() -> None:
     p = 1 / (1 + mpmath.exp(-e))
     for target in (1, 2, 3):
         wins = range(501 + 50 * target, 1001)
-        true = mpmath.fsum(comb(1000, j) * p**j * (1 - p) ** (1000 - j) * (1 - mpmath.exp(target - (2 * j - 1000) * e)) for j in wins)
+        true = mpmath.fsum(
+            comb(1000, j) * p**j * (1 - p) ** (1000 - j) * (1 - mpmath.exp(target - (2 * j - 1000) * e)) for j in wins
+        )
         assert is_rounded_up(compose_optimal(gs, target), true)
     assert mpmath.nstr(real(compose_optimal(gs, 2)), 12) == "1.39348272085e-11"
 
@@ -295,7 +316,12 @@ def test_optimal_falls_in_epsilon_and_grows_with_every_part(gs: list[Guarantee],
 @settings(deadline=None, max_examples=60)
 def test_no_rule_beats_the_optimal_one(gs: list[Guarantee], slack: Fraction) -> None:
     """Whatever another rule promises from the parameters alone must hold for randomised responses."""
-    for out in (compose_basic(gs), compose_advanced(gs, slack), compose_zcdp(gs, slack), compose_zcdp(gs, slack, form="optimal")):
+    for out in (
+        compose_basic(gs),
+        compose_advanced(gs, slack),
+        compose_zcdp(gs, slack),
+        compose_zcdp(gs, slack, form="optimal"),
+    ):
         rough = compose_optimal(gs, out.epsilon)
         assert rough <= out.delta * F(101, 100)
 
@@ -364,8 +390,8 @@ def clamped_laplace(value: int, rate: Fraction, reach: int) -> list[tuple[ExpSum
 
 
 def test_a_replaced_unit_that_stays_in_its_part_takes_two_steps_there() -> None:
-    """One part sums values -1 or 1 with noise (add-remove loss 1), the other is constant (loss 0).  Replacing -1 by 1 inside the
-    first part has loss 2, so the sum of the two largest, 1 + 0, does not cover it; 2 does, exactly."""
+    """One part sums values -1 or 1 with noise (add-remove loss 1), the other is constant (loss 0).  Replacing -1 by 1
+    inside the first part has loss 2, so the sum of the two largest, 1 + 0, does not cover it; 2 does, exactly."""
     parts = [add_remove(1), add_remove(0)]
     before, after = clamped_laplace(-1, F(1), 3), clamped_laplace(1, F(1), 3)
     ratios = [(a * d - ExpSum.exp(F(2)) * c * b).sign() for (a, b), (c, d) in zip(before, after)]
@@ -375,7 +401,8 @@ def test_a_replaced_unit_that_stays_in_its_part_takes_two_steps_there() -> None:
 
 
 def test_histogram_cells_lose_the_two_largest_steps() -> None:
-    """Counts of two cells with noise of rates 1 and 1/2: a unit that changes cell costs 3/2, exactly; nothing else changes."""
+    """Counts of two cells with noise of rates 1 and 1/2: a unit that changes cell costs 3/2, exactly; nothing else
+    changes."""
     rates = (F(1), F(1, 2))
     worst = -1
     for one, two in itertools.product(range(7), repeat=2):
@@ -414,7 +441,8 @@ def test_parallel_replace_starts_from_add_remove() -> None:
 
 
 @pytest.mark.parametrize(
-    ("split", "error"), [("Public", ParameterError), ("", ParameterError), (None, TypeError), (True, TypeError), (["data"], TypeError)]
+    ("split", "error"),
+    [("Public", ParameterError), ("", ParameterError), (None, TypeError), (True, TypeError), (["data"], TypeError)],
 )
 def test_bad_splits_are_refused(split: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="split must be"):
@@ -431,7 +459,8 @@ def test_bad_flags_are_refused(flag: Any) -> None:
 
 
 def optimal_reference(rho: mpmath.mpf, delta: mpmath.mpf) -> mpmath.mpf:
-    """The least epsilon of the stated inequality by bisection on epsilon, minimising over the order by golden section."""
+    """The least epsilon of the stated inequality by bisection on epsilon, minimising over the order by golden
+    section."""
 
     def log_delta(epsilon: mpmath.mpf) -> mpmath.mpf:
         def at(t: mpmath.mpf) -> mpmath.mpf:
@@ -464,7 +493,10 @@ def test_conversions_of_the_prediction_service() -> None:
     assert round(float(zcdp_epsilon("1000/800", "1e-6", form="optimal")), 2) == 8.85
 
 
-@given(st.fractions(F(1, 10**6), 100, max_denominator=10**6), st.sampled_from([F(1, 10), F(1, 10**6), F(1, 10**12), F(99, 100)]))
+@given(
+    st.fractions(F(1, 10**6), 100, max_denominator=10**6),
+    st.sampled_from([F(1, 10), F(1, 10**6), F(1, 10**12), F(99, 100)]),
+)
 @settings(deadline=None, max_examples=50)
 def test_conversions_are_ordered_and_monotone(rho: Fraction, delta: Fraction) -> None:
     simple, optimal = zcdp_epsilon(rho, delta), zcdp_epsilon(rho, delta, "optimal")
@@ -511,7 +543,9 @@ def test_conversions_far_outside_the_doubles() -> None:
 def test_zcdp_composition(gs: list[Guarantee], slack: Fraction) -> None:
     out, basic = compose_zcdp(gs, slack), compose_basic(gs)
     rho = mpmath.fsum(real(g.epsilon) ** 2 / 2 for g in gs)
-    assert is_rounded_up(out.epsilon, min(real(basic.epsilon), rho + 2 * mpmath.sqrt(rho * mpmath.log(1 / real(slack)))))
+    assert is_rounded_up(
+        out.epsilon, min(real(basic.epsilon), rho + 2 * mpmath.sqrt(rho * mpmath.log(1 / real(slack))))
+    )
     assert out.delta == basic.delta + (slack if out.epsilon < basic.epsilon else 0)
     assert out.rho == (None if basic.delta else sum(g.epsilon**2 / 2 for g in gs))
     assert compose_zcdp(gs, slack, form="optimal").epsilon <= out.epsilon
@@ -570,7 +604,9 @@ def test_a_single_guarantee_is_not_a_list(rule: Callable[[Any], Any]) -> None:
 
 
 @every_rule
-@pytest.mark.parametrize("other", [{"unit": "item"}, {"neighbours": "add-remove"}, {"model": "local"}, {"model": "shuffle"}])
+@pytest.mark.parametrize(
+    "other", [{"unit": "item"}, {"neighbours": "add-remove"}, {"model": "local"}, {"model": "shuffle"}]
+)
 def test_mixed_tags_are_refused(rule: Callable[[Any], Any], other: dict[str, str]) -> None:
     with pytest.raises(IncompatibleGuarantees):
         rule([promise(1), promise(1), promise(1, **other)])
@@ -582,7 +618,13 @@ def test_tags_survive(rule: Callable[[Any], Any]) -> None:
     assert not isinstance(out, Guarantee) or (out.unit, out.model) == (Unit.ITEM, Model.SHUFFLE)
 
 
-BAD: list[tuple[Any, type[Exception]]] = [(True, TypeError), (None, TypeError), ([1], TypeError), (np.ones(2), TypeError), (1j, TypeError)]
+BAD: list[tuple[Any, type[Exception]]] = [
+    (True, TypeError),
+    (None, TypeError),
+    ([1], TypeError),
+    (np.ones(2), TypeError),
+    (1j, TypeError),
+]
 BAD += [
     (float("nan"), ParameterError),
     (float("inf"), ParameterError),
@@ -618,7 +660,8 @@ def test_bad_rhos_and_epsilons_are_refused(value: Any, error: type[Exception]) -
 
 
 @pytest.mark.parametrize(
-    ("form", "error"), [("best", ParameterError), ("", ParameterError), (None, TypeError), (True, TypeError), (["simple"], TypeError)]
+    ("form", "error"),
+    [("best", ParameterError), ("", ParameterError), (None, TypeError), (True, TypeError), (["simple"], TypeError)],
 )
 def test_bad_forms_are_refused(form: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="form must be"):
@@ -632,7 +675,9 @@ def test_bad_forms_are_refused(form: Any, error: type[Exception]) -> None:
 # Another accountant
 
 
-@pytest.mark.parametrize(("k", "epsilon", "target"), [(10, "0.1", "0.6"), (6, "1", "4"), (100, "0.05", "1"), (1000, "0.01", "1")])
+@pytest.mark.parametrize(
+    ("k", "epsilon", "target"), [(10, "0.1", "0.6"), (6, "1", "4"), (100, "0.05", "1"), (1000, "0.01", "1")]
+)
 def test_dp_accounting_agrees_to_1e_9(k: int, epsilon: str, target: str) -> None:
     accounting = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     common = pytest.importorskip("dp_accounting.pld.common")

@@ -80,7 +80,21 @@ def test_a_float_is_its_shortest_decimal(x: float) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [True, False, np.True_, None, [1], (1,), {"a": 1}, b"1", 1j, object(), np.array([1, 2]), np.array([]), pl.Series([1])]
+    [
+        True,
+        False,
+        np.True_,
+        None,
+        [1],
+        (1,),
+        {"a": 1},
+        b"1",
+        1j,
+        object(),
+        np.array([1, 2]),
+        np.array([]),
+        pl.Series([1]),
+    ]
     + [np.datetime64("2020-01-01", "ns"), np.timedelta64(5, "ns"), lambda: 1],
 )
 def test_what_is_not_one_number_is_a_type_error(wrong: Any) -> None:
@@ -169,7 +183,13 @@ def test_up_raises_precision_until_cancellation_is_gone(digits: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "compute", [lambda: as_arb(-1).sqrt(), lambda: arb(0).log(), lambda: exp_ball(F(10**400)), lambda: exp_ball(F(1)) - exp_ball(F(1))]
+    "compute",
+    [
+        lambda: as_arb(-1).sqrt(),
+        lambda: arb(0).log(),
+        lambda: exp_ball(F(10**400)),
+        lambda: exp_ball(F(1)) - exp_ball(F(1)),
+    ],
 )
 def test_up_gives_up_rather_than_guess(compute: Any) -> None:
     with pytest.raises(Undecided):
@@ -249,7 +269,13 @@ def test_dyadic_base_of_zero_is_one_and_grows() -> None:
 
 @pytest.mark.parametrize(
     ("a", "error"),
-    [(-1, ParameterError), (float("nan"), ParameterError), (True, TypeError), (None, TypeError), (np.ones(2), TypeError)]
+    [
+        (-1, ParameterError),
+        (float("nan"), ParameterError),
+        (True, TypeError),
+        (None, TypeError),
+        (np.ones(2), TypeError),
+    ]
     + [(10**400, ParameterError), (40_001, ParameterError), ("1e4096", ParameterError)],
 )
 def test_dyadic_base_refuses(a: Any, error: type[Exception]) -> None:
@@ -259,11 +285,15 @@ def test_dyadic_base_refuses(a: Any, error: type[Exception]) -> None:
 
 # Exponential sums
 
-sums = st.lists(st.tuples(st.fractions(-4, 4, max_denominator=6), st.fractions(-9, 9, max_denominator=8)), max_size=5).map(ExpSum)
+sums = st.lists(
+    st.tuples(st.fractions(-4, 4, max_denominator=6), st.fractions(-9, 9, max_denominator=8)), max_size=5
+).map(ExpSum)
 
 
 def numeric(s: ExpSum) -> mpmath.mpf:
-    return mpmath.fsum(mpmath.mpf(a.numerator) / a.denominator * mpmath.exp(mpmath.mpf(x.numerator) / x.denominator) for x, a in s)
+    return mpmath.fsum(
+        mpmath.mpf(a.numerator) / a.denominator * mpmath.exp(mpmath.mpf(x.numerator) / x.denominator) for x, a in s
+    )
 
 
 @given(sums, sums, sums)

@@ -77,10 +77,17 @@ def test_unit_and_neighbours_have_no_default() -> None:
 
 
 NOT_A_NUMBER = [(True, TypeError), (None, TypeError), ([1], TypeError), (np.ones(2), TypeError), (1j, TypeError)]
-NOT_FINITE = [(float("nan"), ParameterError), (float("inf"), ParameterError), ("abc", ParameterError), (Decimal("NaN"), ParameterError)]
+NOT_FINITE = [
+    (float("nan"), ParameterError),
+    (float("inf"), ParameterError),
+    ("abc", ParameterError),
+    (Decimal("NaN"), ParameterError),
+]
 
 
-@pytest.mark.parametrize(("value", "error"), [*NOT_A_NUMBER, *NOT_FINITE, (-1, ParameterError), ("-1/10", ParameterError)])
+@pytest.mark.parametrize(
+    ("value", "error"), [*NOT_A_NUMBER, *NOT_FINITE, (-1, ParameterError), ("-1/10", ParameterError)]
+)
 @pytest.mark.parametrize("field", ["epsilon", "delta", "rho"])
 def test_bad_numbers_are_refused(field: str, value: Any, error: type[Exception]) -> None:
     if field == "rho" and value is None:
@@ -100,7 +107,14 @@ def test_a_delta_of_one_or_more_is_refused(delta: Any) -> None:
 @pytest.mark.parametrize("field", ["unit", "neighbours", "model"])
 @pytest.mark.parametrize(
     ("value", "error"),
-    [("User", ParameterError), ("", ParameterError), ("add_remove", ParameterError), (True, TypeError), (None, TypeError), (1, TypeError)]
+    [
+        ("User", ParameterError),
+        ("", ParameterError),
+        ("add_remove", ParameterError),
+        (True, TypeError),
+        (None, TypeError),
+        (1, TypeError),
+    ]
     + [(["user"], TypeError), (np.array(["user"]), TypeError)],
 )
 def test_bad_tags_are_refused(field: str, value: Any, error: type[Exception]) -> None:
@@ -173,7 +187,8 @@ def test_groups_chain_as_the_triangle_inequality_says(epsilon: Fraction, delta: 
 
 @pytest.mark.parametrize("g", [2, 3, 4])
 def test_truncated_laplace_attains_the_group_bound_exactly(g: int) -> None:
-    """Weights e**(-|v - 5| / 2) on 0..10, shifted by g: the excess over e**(g/2) is p0 (1 + e**(1/2) + ...), not g p0."""
+    """Weights e**(-|v - 5| / 2) on 0..10, shifted by g: the excess over e**(g/2) is p0 (1 + e**(1/2) + ...), not g
+    p0."""
     kappa, epsilon = 5, F(1, 2)
     weight = {v: ExpSum.exp(-epsilon * abs(v - kappa)) for v in range(2 * kappa + 1)}
     factor = ExpSum.exp(g * epsilon)
@@ -203,7 +218,14 @@ def test_a_group_that_leaves_no_guarantee_is_refused_at_once(size: int) -> None:
         promise(1, "1e-6").group(size)
 
 
-BAD_INTEGERS = [(0, ParameterError), (-1, ParameterError), (True, TypeError), (1.0, TypeError), ("2", TypeError), (None, TypeError)]
+BAD_INTEGERS = [
+    (0, ParameterError),
+    (-1, ParameterError),
+    (True, TypeError),
+    (1.0, TypeError),
+    ("2", TypeError),
+    (None, TypeError),
+]
 BAD_INTEGERS += [(float("nan"), TypeError), (np.array([1, 2]), TypeError), (F(2), TypeError)]
 
 
@@ -269,7 +291,12 @@ def test_bad_caps_are_refused(cap: Any, error: type[Exception]) -> None:
 def test_local_reports_are_central_under_replace() -> None:
     local = promise(1, "1e-6", model="local", rho="0.5")
     for out in (local.to_central(), local.to_shuffle().to_central()):
-        assert (out.epsilon, out.delta, out.rho, out.tags) == (F(1), F(1, 10**6), F(1, 2), (Unit.USER, Neighbours.REPLACE, Model.CENTRAL))
+        assert (out.epsilon, out.delta, out.rho, out.tags) == (
+            F(1),
+            F(1, 10**6),
+            F(1, 2),
+            (Unit.USER, Neighbours.REPLACE, Model.CENTRAL),
+        )
         assert out.to_central() is out
         with pytest.raises(IncompatibleGuarantees, match="local"):
             out.to_shuffle()
@@ -331,14 +358,15 @@ def test_bad_rates_are_refused(rate: Any, error: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "error"), [("with-replacement", ParameterError), ("", ParameterError), (None, TypeError), (["poisson"], TypeError)]
+    ("scheme", "error"),
+    [("with-replacement", ParameterError), ("", ParameterError), (None, TypeError), (["poisson"], TypeError)],
 )
 def test_bad_schemes_are_refused(scheme: Any, error: type[Exception]) -> None:
     with pytest.raises(error, match="scheme must be"):
         promise(1).subsample("1/2", scheme)
 
 
-# ... decided on exact laws.  Users hold one labelled point of 1..4; five cuts; a score counts the users a cut mislabels.
+# ... decided on exact laws.  Users hold one labelled point of 1..4; five cuts; a score counts mislabelled users.
 
 Law = dict[tuple[int, int], tuple[ExpSum, ExpSum]]  # (size, cut) -> numerator, denominator
 CUTS = range(5)
@@ -350,7 +378,9 @@ def exponential(users: tuple[tuple[int, ...], ...], eta: Fraction) -> list[tuple
     return [(w, sum(weights, ExpSum())) for w in weights]
 
 
-def sampled(users: tuple[tuple[int, ...], ...], eta: Fraction, chance: Callable[[int], Fraction], *, show_size: bool) -> Law:
+def sampled(
+    users: tuple[tuple[int, ...], ...], eta: Fraction, chance: Callable[[int], Fraction], *, show_size: bool
+) -> Law:
     """The law of (size, cut), or of (0, cut), when each subset of size s is taken with probability chance(s)."""
     out: Law = {}
     for kept in itertools.product((False, True), repeat=len(users)):
@@ -369,8 +399,8 @@ def exceeds(p: Law, q: Law, loss: Fraction) -> bool:
 
 
 def test_poisson_sampling_under_replace_is_refused_and_the_claim_would_be_false() -> None:
-    """The base releases the size and an exponential choice: 1-DP under replace, size public.  Poisson sampling makes the
-    size a clue to who was kept: on this pair the loss is 0.572, the formula claims 0.357."""
+    """The base releases the size and an exponential choice: 1-DP under replace, size public.  Poisson sampling makes
+    the size a clue to who was kept: on this pair the loss is 0.572, the formula claims 0.357."""
     quarter, half = F(1, 4), F(1, 2)
     claimed = promise(1, neighbours="add-remove").subsample(quarter, "poisson").epsilon
     assert F("0.357") < claimed < F("0.358")
@@ -458,8 +488,12 @@ def test_every_conversion_adds_a_step_to_the_derivation() -> None:
     assert end.derivation[0].startswith(str(start))
 
 
-@given(epsilons, deltas, st.none() | epsilons, st.sampled_from(Unit), st.sampled_from(Neighbours), st.sampled_from(Model))
-def test_storage_is_exact(e: Fraction, d: Fraction, rho: Fraction | None, unit: Unit, neighbours: Neighbours, model: Model) -> None:
+@given(
+    epsilons, deltas, st.none() | epsilons, st.sampled_from(Unit), st.sampled_from(Neighbours), st.sampled_from(Model)
+)
+def test_storage_is_exact(
+    e: Fraction, d: Fraction, rho: Fraction | None, unit: Unit, neighbours: Neighbours, model: Model
+) -> None:
     g = Guarantee(e, d, unit=unit, neighbours=neighbours, model=model, rho=rho, derivation=("x", "y"))
     again = Guarantee.from_dict(g.to_dict())
     assert again == g

@@ -81,7 +81,12 @@ def test_decimal_spends_fill_the_budget_exactly(path: Path) -> None:
     ledger.spend(user(0), "a constant costs nothing")
 
 
-@given(st.lists(st.tuples(st.fractions(0, 1, max_denominator=50), st.fractions(0, Fraction(1, 1000), max_denominator=10**6)), max_size=8))
+@given(
+    st.lists(
+        st.tuples(st.fractions(0, 1, max_denominator=50), st.fractions(0, Fraction(1, 1000), max_denominator=10**6)),
+        max_size=8,
+    )
+)
 @settings(max_examples=15, deadline=None)
 def test_basic_sums_are_exact_and_never_exceed_the_budget(
     tmp_path_factory: pytest.TempPathFactory, costs: list[tuple[Fraction, Fraction]]
@@ -121,7 +126,9 @@ def test_zcdp_ledger_stops_where_the_conversion_reaches_epsilon(path: Path) -> N
         ledger.spend(user("0.1"), "one step more")
     assert caught.value.remaining == ledger.remaining()
     with mpmath.workdps(50):
-        converted = [mpmath.mpf(k) / 200 + 2 * mpmath.sqrt(mpmath.mpf(k) / 200 * mpmath.log(10**6)) for k in (paid, paid + 1)]
+        converted = [
+            mpmath.mpf(k) / 200 + 2 * mpmath.sqrt(mpmath.mpf(k) / 200 * mpmath.log(10**6)) for k in (paid, paid + 1)
+        ]
     assert converted[0] <= 2 < converted[1]
     assert zcdp_epsilon(Fraction(paid, 200), "1e-6") <= 2 < zcdp_epsilon(Fraction(paid + 1, 200), "1e-6")
     last = ledger.remaining()
@@ -192,7 +199,8 @@ def test_open_keeps_the_agreement(path: Path, ledger: BudgetLedger) -> None:
 
 
 @pytest.mark.parametrize(
-    "guarantee", [user("0.1", neighbours="replace"), user("0.1", unit="item"), user("0.1", model="local", neighbours="replace")]
+    "guarantee",
+    [user("0.1", neighbours="replace"), user("0.1", unit="item"), user("0.1", model="local", neighbours="replace")],
 )
 def test_spends_must_carry_the_ledgers_tags(ledger: BudgetLedger, guarantee: Guarantee) -> None:
     with pytest.raises(IncompatibleGuarantees):
@@ -200,7 +208,9 @@ def test_spends_must_carry_the_ledgers_tags(ledger: BudgetLedger, guarantee: Gua
     assert ledger.history() == ()
 
 
-def test_create_refuses_an_existing_file_and_open_a_missing_one(path: Path, tmp_path: Path, ledger: BudgetLedger) -> None:
+def test_create_refuses_an_existing_file_and_open_a_missing_one(
+    path: Path, tmp_path: Path, ledger: BudgetLedger
+) -> None:
     with pytest.raises(LedgerUnavailable, match="exists already"):
         BudgetLedger.create(path, user(5), dataset="flights")
     assert ledger.budget == user(1, "1e-6")
@@ -286,7 +296,9 @@ BAD_BUDGETS: list[tuple[type[Exception], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "bad"), BAD_BUDGETS, ids=lambda value: "-".join(value) if isinstance(value, dict) else value.__name__)
+@pytest.mark.parametrize(
+    ("error", "bad"), BAD_BUDGETS, ids=lambda value: "-".join(value) if isinstance(value, dict) else value.__name__
+)
 def test_bad_settings_make_no_file(path: Path, error: type[Exception], bad: dict[str, Any]) -> None:
     settings: dict[str, Any] = {"path": path, "budget": user(1), "rule": "basic", "dataset": "flights"} | bad
     makers: list[Callable[..., BudgetLedger]] = [BudgetLedger, BudgetLedger.create]
@@ -311,7 +323,9 @@ BAD_SPENDS: list[tuple[type[Exception], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "bad"), BAD_SPENDS, ids=lambda value: "-".join(value) if isinstance(value, dict) else value.__name__)
+@pytest.mark.parametrize(
+    ("error", "bad"), BAD_SPENDS, ids=lambda value: "-".join(value) if isinstance(value, dict) else value.__name__
+)
 def test_bad_spends_write_nothing(ledger: BudgetLedger, error: type[Exception], bad: dict[str, Any]) -> None:
     head = ledger.head()
     with pytest.raises(error):
@@ -456,7 +470,9 @@ def test_a_line_is_synced_before_the_seal_speaks_of_it(ledger: BudgetLedger, mon
     assert events == ["line", "sync", "seal"] * 3
 
 
-def test_a_failing_sync_gives_no_receipt_and_the_spend_counts(path: Path, ledger: BudgetLedger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_sync_gives_no_receipt_and_the_spend_counts(
+    path: Path, ledger: BudgetLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fails(handle: int) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -553,7 +569,10 @@ def test_an_older_history_is_noticed_by_who_has_seen_the_file_or_its_head(path: 
     for _ in range(3):
         ledger.spend(user("0.25"), "x")
     published = ledger.head()
-    for lines in (entries(path)[:-1], [*entries(path)[:-1], SPEND, ["spend", "n2", *SPEND[2:4], "0", "", SPEND[-1]]][:-1]):
+    for lines in (
+        entries(path)[:-1],
+        [*entries(path)[:-1], SPEND, ["spend", "n2", *SPEND[2:4], "0", "", SPEND[-1]]][:-1],
+    ):
         forge(path, lines)
         for action in (ledger.remaining, ledger.verify, ledger.history, lambda: ledger.spend(user("0.1"), "y")) * 2:
             with pytest.raises(LedgerCorrupt, match="does not continue"):
@@ -650,7 +669,9 @@ def test_a_replace_ledger_takes_add_remove_learners_at_twice_epsilon(path: Path)
         (user("0.5", neighbours="replace", model="shuffle"), "cannot pay for a replace learner"),
     ],
 )
-def test_other_promises_are_refused_before_data_are_seen(ledger: BudgetLedger, guarantee: Guarantee, words: str) -> None:
+def test_other_promises_are_refused_before_data_are_seen(
+    ledger: BudgetLedger, guarantee: Guarantee, words: str
+) -> None:
     coin = Coin(guarantee)
     with pytest.raises(IncompatibleGuarantees, match=words):
         release(coin, 1, ledger=ledger)
@@ -697,7 +718,9 @@ BAD_RELEASES: list[tuple[type[Exception], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "bad"), BAD_RELEASES, ids=lambda value: "-".join(value) if isinstance(value, dict) else value.__name__)
+@pytest.mark.parametrize(
+    ("error", "bad"), BAD_RELEASES, ids=lambda value: "-".join(value) if isinstance(value, dict) else value.__name__
+)
 def test_bad_releases_spend_and_draw_nothing(ledger: BudgetLedger, error: type[Exception], bad: dict[str, Any]) -> None:
     coin = Coin()
     with pytest.raises(error):
@@ -732,11 +755,15 @@ def test_not_before_hides_the_run_time_behind_a_deadline(monkeypatch: pytest.Mon
     assert slept == [3.0]
 
 
-def test_an_overrun_is_logged_without_numbers(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_overrun_is_logged_without_numbers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     ticks = iter([100.0, 107.25])
     monkeypatch.setattr(time, "monotonic", lambda: next(ticks))
     release(Coin(), 1, not_before=5)
-    assert [record.getMessage() for record in caplog.records] == ["a release ended after its public deadline; choose a later not_before"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "a release ended after its public deadline; choose a later not_before"
+    ]
 
 
 def test_guarantees_in_results_are_the_learners(ledger: BudgetLedger) -> None:

@@ -1,7 +1,8 @@
-"""A ledger may be copied, linked, mounted, moved and killed at any instruction: no acknowledged spend is lost, none is above the budget.
+"""A ledger may be copied, linked, mounted, moved and killed at any instruction: no acknowledged spend is lost, none is
+above the budget.
 
-Workers are processes of their own that do what they are told through a pipe and say what happened, so that every order of events is
-the same in every run.
+Workers are processes of their own that do what they are told through a pipe and say what happened, so that every order
+of events is the same in every run.
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ class Worker:
 
     def __init__(self, path: Path) -> None:
         self._run = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", WORKER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-W", "ignore", "-c", WORKER, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self._listen() == "ready"
 
@@ -96,7 +100,8 @@ def test_a_copy_made_in_the_process_drops_no_lock_and_loses_no_spend(tmp_path: P
     first = Worker(path)
     assert first.tell("copy", tmp_path / "copy") == "copied"
     passing = Worker(path)
-    passing.leave()  # with the lock of the first one dropped, this used to tidy away the log that the first one writes to
+    # with the lock of the first one dropped, this used to tidy away the log that the first one writes to
+    passing.leave()
     paid = [first.tell("spend"), first.tell("spend")]
     second = Worker(path)
     paid += [second.tell("spend"), second.tell("spend")]
@@ -149,7 +154,9 @@ def mounted(tmp_path: Path) -> Iterator[Callable[[Path, Path], None]]:
 
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="no mount command")
-def test_a_file_mounted_under_another_name_is_the_same_ledger(tmp_path: Path, mounted: Callable[[Path, Path], None]) -> None:
+def test_a_file_mounted_under_another_name_is_the_same_ledger(
+    tmp_path: Path, mounted: Callable[[Path, Path], None]
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     path, other = made(tmp_path / "budget.db", 4), tmp_path / "elsewhere" / "budget.db"
     mounted(path, other)
@@ -170,7 +177,9 @@ def test_the_file_alone_takes_every_spend_along_after_a_kill(tmp_path: Path, how
     worker.kill()
     (shutil.copy if how == "copy" else shutil.move)(path, tmp_path / "alone.db")
     assert spent(tmp_path / "alone.db") == 2
-    assert {name for name in os.listdir(tmp_path) if name != "budget.db"} == {"alone.db"}  # there is nothing else to take along
+    assert {name for name in os.listdir(tmp_path) if name != "budget.db"} == {
+        "alone.db"
+    }  # there is nothing else to take along
 
 
 @pytest.mark.parametrize("replaced", [False, True])
@@ -193,7 +202,9 @@ def test_a_symbolic_link_is_another_name_of_the_same_ledger(tmp_path: Path) -> N
     path = made(tmp_path / "budget.db", 3)
     os.symlink(path, tmp_path / "link.db")
     first, second = Worker(path), Worker(tmp_path / "link.db")
-    assert [first.tell("spend"), second.tell("spend"), first.tell("spend"), second.tell("spend")] == ["paid"] * 3 + ["BudgetExhausted"]
+    assert [first.tell("spend"), second.tell("spend"), first.tell("spend"), second.tell("spend")] == ["paid"] * 3 + [
+        "BudgetExhausted"
+    ]
     first.kill()
     second.kill()
     assert spent(path) == 3
@@ -204,7 +215,9 @@ def test_a_symbolic_link_is_another_name_of_the_same_ledger(tmp_path: Path) -> N
         BudgetLedger.create(tmp_path / "dangling.db", ONE, dataset="d")
 
 
-def test_a_file_swapped_while_it_is_written_to_gives_no_receipt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_swapped_while_it_is_written_to_gives_no_receipt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from privpac.ledger import file
 
     path = made(tmp_path / "budget.db", 3)
@@ -320,7 +333,9 @@ def test_threads_and_processes_stop_exactly_at_the_budget(tmp_path: Path) -> Non
     assert len(paid) == spent(path) == 40
 
 
-def test_a_fork_in_the_middle_of_a_transaction_writes_nothing_and_keeps_the_lock_with_the_parent(tmp_path: Path) -> None:
+def test_a_fork_in_the_middle_of_a_transaction_writes_nothing_and_keeps_the_lock_with_the_parent(
+    tmp_path: Path,
+) -> None:
     path = made(tmp_path / "budget.db", 3)
     with BudgetLedger.open(path) as book:
         book.spend(ONE, "session", "s")
@@ -390,7 +405,9 @@ def test_a_maker_killed_between_the_two_names_of_a_new_ledger_leaves_one_that_ca
     assert os.listdir(tmp_path) == ["budget.db"]
 
 
-def test_a_seal_seen_half_is_read_again_while_somebody_holds_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seal_seen_half_is_read_again_while_somebody_holds_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Waiting for the lock could mean waiting for a thread of this process that waits for this one."""
     from privpac.ledger import file
 

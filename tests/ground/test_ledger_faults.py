@@ -193,7 +193,9 @@ def test_a_line_cut_before_its_seal_was_never_acknowledged_and_a_whole_one_count
 
 
 @pytest.mark.parametrize("opened", [False, True])
-def test_a_damaged_file_is_refused_in_the_ledgers_own_words_and_never_read_as_a_smaller_total(tmp_path: Path, opened: bool) -> None:
+def test_a_damaged_file_is_refused_in_the_ledgers_own_words_and_never_read_as_a_smaller_total(
+    tmp_path: Path, opened: bool
+) -> None:
     path = tmp_path / "budget.db"
     whole, _ = used_ledger(path, 6)
     chance = random.Random(7)
@@ -262,7 +264,9 @@ def full_disk(folder: Path) -> None:
 
 def test_a_full_disk_gives_no_receipt_and_loses_none(tmp_path: Path) -> None:
     BudgetLedger.create(tmp_path / "budget.db", budget(1000), dataset="full").close()
-    done = subprocess.run([sys.executable, __file__, str(tmp_path), "full-disk"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, __file__, str(tmp_path), "full-disk"], capture_output=True, text=True, check=True
+    )
     seen = json.loads(done.stdout)
     assert seen["error"] == "LedgerUnavailable"
     assert "\n" not in seen["text"]

@@ -86,7 +86,11 @@ def test_shares_of_keys_are_kept_apart(tmp_path: Path) -> None:
         answer(ledger, "c", key="ann", share=2)
     assert answer(ledger, "c", key="bob", share=1) == ["1"]
     assert answer(ledger, "c", key="ann", share=2) == ["1"]  # bob paid; a repeat is free for everyone
-    assert (ledger.queries.used(SESSION, "ann"), ledger.queries.used(SESSION, "bob"), ledger.queries.used(SESSION)) == (2, 1, 3)
+    assert (ledger.queries.used(SESSION, "ann"), ledger.queries.used(SESSION, "bob"), ledger.queries.used(SESSION)) == (
+        2,
+        1,
+        3,
+    )
     with pytest.raises(BudgetExhausted):
         answer(ledger, "z", key="nobody", share=0)
     ledger.verify()
@@ -169,7 +173,9 @@ def test_forged_answers_that_break_a_rule_are_refused(tmp_path: Path, kind: str)
         BudgetLedger.open(path)
 
 
-def test_an_answer_being_written_is_no_repeat_for_anybody_before_the_disk_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_being_written_is_no_repeat_for_anybody_before_the_disk_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "b.db"
     ledger = session_ledger(path, 5)
     other = BudgetLedger.open(path, timeout=0)
@@ -309,7 +315,9 @@ def ask(texts: str, bit: str = "1", key: str = "", share: int | None = None) -> 
 
 def told(found: list[list[Answer] | BudgetExhausted]) -> list[list[tuple[int, str, bool]] | tuple[object, object]]:
     return [
-        (one.remaining, one.requested) if isinstance(one, BudgetExhausted) else [(a.number, a.answer, a.fresh) for a in one]
+        (one.remaining, one.requested)
+        if isinstance(one, BudgetExhausted)
+        else [(a.number, a.answer, a.fresh) for a in one]
         for one in found
     ]
 

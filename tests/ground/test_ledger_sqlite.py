@@ -108,7 +108,9 @@ def test_an_old_ledger_in_use_is_left_alone(tmp_path: Path) -> None:
     check(tmp_path / "b.db")
 
 
-def test_a_program_of_the_first_version_refuses_what_is_being_brought_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_of_the_first_version_refuses_what_is_being_brought_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = old_ledger(tmp_path / "b.db")
 
     def crash(draft: str, target: Path) -> None:

@@ -48,7 +48,9 @@ class Cut:
         return cls(values["at"], values["weight"])
 
 
-RULE = Released(Cut(1033), G, {"levels": 16, "tau": Fraction(1, 4)}, warnings=("few users declared",), learner="RegretSelection")
+RULE = Released(
+    Cut(1033), G, {"levels": 16, "tau": Fraction(1, 4)}, warnings=("few users declared",), learner="RegretSelection"
+)
 
 
 def edited(**changes: Any) -> str:
@@ -61,7 +63,9 @@ def edited(**changes: Any) -> str:
 def test_print_shows_rule_promise_method_and_parameters() -> None:
     first, second, third = str(RULE).split("\n")
     assert first == "late when minute > 1033"
-    assert second == ("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · RegretSelection · levels = 16, tau = 1/4")
+    assert second == (
+        "(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · RegretSelection · levels = 16, tau = 1/4"
+    )
     assert third == "warning: few users declared"
 
 
@@ -197,7 +201,8 @@ PLAIN = st.recursive(
     | st.text(max_size=8)
     | st.from_regex(r"-?[0-9]{1,3}/[0-9]{1,3}", fullmatch=True),
     lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5).filter(lambda k: not k.startswith("$")), inner, max_size=4)
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=5).filter(lambda k: not k.startswith("$")), inner, max_size=4)
     ),
     max_leaves=12,
 )
@@ -236,8 +241,17 @@ def test_plain_hypotheses_come_back(value: Any) -> None:
         Released(NoRelease, G, outcome="none"),
         Released(None, G),
         Released(Cut(3), G.to_replace(), outcome="default"),
-        Released(1, Guarantee("1/3", "1e-9", unit="item", neighbours="replace", model="shuffle", rho="1/18", derivation=("why",))),
-        Released(1, G, {"size": 2**64 + 1, "rate": np.float64(0.5), "count": np.int64(3), "flag": np.bool_(True), "unit": G.unit}),
+        Released(
+            1,
+            Guarantee(
+                "1/3", "1e-9", unit="item", neighbours="replace", model="shuffle", rho="1/18", derivation=("why",)
+            ),
+        ),
+        Released(
+            1,
+            G,
+            {"size": 2**64 + 1, "rate": np.float64(0.5), "count": np.int64(3), "flag": np.bool_(True), "unit": G.unit},
+        ),
     ],
     ids=["rule", "insecure", "unpromised", "none", "null", "default", "all-tags", "numpy"],
 )

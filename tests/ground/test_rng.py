@@ -114,7 +114,9 @@ def test_failing_entropy_is_an_error_without_fallback(monkeypatch: pytest.Monkey
         SystemRng().words(10_000)
 
 
-@pytest.mark.parametrize("make", [SystemRng, lambda: SeededRng(1), lambda: WordRng([1]), lambda: PublicCoins(bytes(32))])
+@pytest.mark.parametrize(
+    "make", [SystemRng, lambda: SeededRng(1), lambda: WordRng([1]), lambda: PublicCoins(bytes(32))]
+)
 @pytest.mark.parametrize("clone", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_generators_cannot_be_copied(make: Callable[[], Any], clone: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError, match="repeat its words"):
@@ -278,7 +280,12 @@ def test_seeds_out_of_range_are_refused(bad: int) -> None:
 
 # Not usable by accident
 
-DRAWS: list[Callable[[Rng], Any]] = [lambda r: r.word(), lambda r: r.bits(3), lambda r: r.below(10), lambda r: r.words(2)]
+DRAWS: list[Callable[[Rng], Any]] = [
+    lambda r: r.word(),
+    lambda r: r.bits(3),
+    lambda r: r.below(10),
+    lambda r: r.words(2),
+]
 
 
 @pytest.mark.parametrize("draw", DRAWS)
@@ -325,8 +332,16 @@ def test_the_context_does_not_leak_into_threads() -> None:
 
 
 def test_no_environment_variable_opens_the_context() -> None:
-    code = "from privpac.testing import SeededRng\ntry:\n SeededRng(1).word()\nexcept Exception as e: print(type(e).__name__)"
-    env = os.environ | {"PRIVPAC_INSECURE": "1", "PRIVPAC_INSECURE_RANDOMNESS": "1", "PRIVPAC_TESTING": "1", "PRIVPAC_SEED": "1"}
+    code = (
+        "from privpac.testing import SeededRng\ntry:\n SeededRng(1).word()\nexcept Exception as e: "
+        "print(type(e).__name__)"
+    )
+    env = os.environ | {
+        "PRIVPAC_INSECURE": "1",
+        "PRIVPAC_INSECURE_RANDOMNESS": "1",
+        "PRIVPAC_TESTING": "1",
+        "PRIVPAC_SEED": "1",
+    }
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert out.stdout.strip() == "InsecureRandomnessError"
 

@@ -28,7 +28,8 @@ def block(law: Law) -> BlockLaw:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 2**80), st.integers(-6, 6)), min_size=1, max_size=6), st.sampled_from([F(3, 2), F(2), F(5, 4), F(1)])
+    st.lists(st.tuples(st.integers(1, 2**80), st.integers(-6, 6)), min_size=1, max_size=6),
+    st.sampled_from([F(3, 2), F(2), F(5, 4), F(1)]),
 )
 def test_base_gives_the_exact_rational_of_every_block(rows: list[tuple[int, int]], base: Fraction) -> None:
     counts, scores = [c for c, _ in rows], [s for _, s in rows]
@@ -41,7 +42,10 @@ def test_base_gives_the_exact_rational_of_every_block(rows: list[tuple[int, int]
         assert law.block_prob(i).lo == law.block_prob(i).hi == count * base**-score / z
 
 
-@given(st.lists(st.tuples(st.integers(1, 2**70), st.integers(-40, 40)), min_size=1, max_size=6), st.fractions(0, 3, max_denominator=50))
+@given(
+    st.lists(st.tuples(st.integers(1, 2**70), st.integers(-40, 40)), min_size=1, max_size=6),
+    st.fractions(0, 3, max_denominator=50),
+)
 def test_eta_gives_balls_around_the_mpmath_value(rows: list[tuple[int, int]], eta: Fraction) -> None:
     law = Law.from_blocks(counts=[c for c, _ in rows], score=[s for _, s in rows], eta=eta)
     with mpmath.workdps(70):
@@ -140,7 +144,9 @@ def test_labels_name_blocks() -> None:
     assert law.mode == ("a", 0)
 
 
-@pytest.mark.parametrize("value", [BOTTOM, "a", None, (0, 5), (-1, 0), (3, 0), (0, -1), ("x", 0), (0, "x"), (0, 0, 0), 0, 1.0])
+@pytest.mark.parametrize(
+    "value", [BOTTOM, "a", None, (0, 5), (-1, 0), (3, 0), (0, -1), ("x", 0), (0, "x"), (0, 0, 0), 0, 1.0]
+)
 def test_values_outside_a_labelled_law_have_probability_zero(value: Any) -> None:
     assert Law.from_blocks(counts=[5, 1, 2], score=[0, 1, 0], base=2).prob_exact(value) == 0
 
@@ -266,7 +272,20 @@ def test_ill_formed_value_laws_are_refused(change: dict[str, Any], error: type[E
 
 @pytest.mark.parametrize(
     "counts",
-    [[0, 1], [-1, 1], [1], [1, 1, 1], [1.0, 1], [True, 1], np.array([0, 1]), np.array([1.0, 2.0]), np.array([[1, 1]]), 2, "ab", {1, 2}],
+    [
+        [0, 1],
+        [-1, 1],
+        [1],
+        [1, 1, 1],
+        [1.0, 1],
+        [True, 1],
+        np.array([0, 1]),
+        np.array([1.0, 2.0]),
+        np.array([[1, 1]]),
+        2,
+        "ab",
+        {1, 2},
+    ],
 )
 def test_ill_formed_multiplicities_are_refused(counts: Any) -> None:
     with pytest.raises(LawError):

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from privpac.law import counts
 from privpac.law.counts import grouped, locate, nth
 
-COUNT = st.one_of(st.just(1), st.integers(1, 9), st.integers(1, 2**64), st.integers(2**64 - 2, 2**64 + 2), st.integers(1, 2**300))
+COUNT = st.one_of(
+    st.just(1), st.integers(1, 9), st.integers(1, 2**64), st.integers(2**64 - 2, 2**64 + 2), st.integers(1, 2**300)
+)
 KEY = st.one_of(st.integers(0, 5), st.integers(0, 3000), st.integers(0, 2**40), st.integers(0, 2**61))
 
 

@@ -38,13 +38,17 @@ def steps_on(draw: st.DrawFn, size: int) -> list[tuple[int, int, int]]:
 
 def as_law(blocks: list[tuple[int, int, int]], layout: str, offset: int, rate: dict[str, Any]) -> Law:
     if layout == "blocks":
-        return Law.from_blocks([offset + a for a, _, _ in blocks], [offset + b for _, b, _ in blocks], [s for _, _, s in blocks], **rate)
+        return Law.from_blocks(
+            [offset + a for a, _, _ in blocks], [offset + b for _, b, _ in blocks], [s for _, _, s in blocks], **rate
+        )
     if layout == "steps":
         return Law.from_steps([(offset, [a for a, _, _ in blocks], blocks[-1][1], [s for _, _, s in blocks])], **rate)
     if layout == "segments":
         return Law.from_steps([(offset + a, [0], b - a, [s]) for a, b, s in blocks], **rate)
     cells = [(v, s) for a, b, s in blocks for v in range(a, b + 1)]
-    return Law.from_weights({offset + v: [(1, -rate["eta"] * s)] if "eta" in rate else rate["base"] ** -s for v, s in cells})
+    return Law.from_weights(
+        {offset + v: [(1, -rate["eta"] * s)] if "eta" in rate else rate["base"] ** -s for v, s in cells}
+    )
 
 
 @st.composite
@@ -114,7 +118,11 @@ def test_max_divergence_and_epsilon_at_bound_each_other(pair: tuple[Law, Law, in
     if isinstance(top, Ball):
         with mpmath.workdps(50):
             ratios = [mpf(p.prob(v).lo) / mpf(q.prob(v).lo) for v in values(offset, size) if p.prob(v).lo > 0]
-            assert mpf(top.lo) - mpmath.mpf(10) ** -30 <= max(0, mpmath.log(max(ratios))) <= mpf(top.hi) + mpmath.mpf(10) ** -30
+            assert (
+                mpf(top.lo) - mpmath.mpf(10) ** -30
+                <= max(0, mpmath.log(max(ratios)))
+                <= mpf(top.hi) + mpmath.mpf(10) ** -30
+            )
     for delta in (F(0), F(1, 50)):
         epsilon = p.epsilon_at(q, delta)
         if isinstance(epsilon, Fraction):
@@ -154,7 +162,9 @@ def test_labelled_blocks_compare_block_by_block_at_any_multiplicity() -> None:
     q = Law.from_blocks(counts=counts, score=[2, 1, 61, 2], base=2)
     z_p = sum(c * F(2) ** -s for c, s in zip(counts, [3, 0, 60, 2]))
     z_q = sum(c * F(2) ** -s for c, s in zip(counts, [2, 1, 61, 2]))
-    exact = sum(c * max(F(0), F(2) ** -a / z_p - F(2) ** -b / z_q) for c, a, b in zip(counts, [3, 0, 60, 2], [2, 1, 61, 2]))
+    exact = sum(
+        c * max(F(0), F(2) ** -a / z_p - F(2) ** -b / z_q) for c, a, b in zip(counts, [3, 0, 60, 2], [2, 1, 61, 2])
+    )
     assert p.hockey_stick(q, 0, precision=F(1, 10**60)).lo <= exact <= p.hockey_stick(q, 0, precision=F(1, 10**60)).hi
     assert p.satisfies(q, 2)
 
@@ -266,7 +276,10 @@ def test_a_width_that_cannot_be_met_is_undecided() -> None:
         (Law.from_blocks(counts=[2], score=[0], eta=1), Law.from_blocks(counts=[2**65], score=[0], eta=1)),
         (Law.from_blocks(counts=[2], score=[0], eta=1), Law.from_blocks(counts=[2, 1], score=[0, 0], eta=1)),
         (Law.from_blocks(counts=[2], score=[0], eta=1), Law.from_blocks(counts=[2], score=[0], eta=1, labels=["a"])),
-        (Law.from_steps([(0, [0], 4, [0]), (9, [0], 4, [1])], 1), Law.from_steps([(0, [0], 4, [0]), (9, [0], 5, [1])], 1)),
+        (
+            Law.from_steps([(0, [0], 4, [0]), (9, [0], 4, [1])], 1),
+            Law.from_steps([(0, [0], 4, [0]), (9, [0], 5, [1])], 1),
+        ),
     ],
 )
 def test_different_domains_are_an_error_not_a_distance(p: Law, q: Law) -> None:

@@ -92,7 +92,11 @@ def test_bind_is_adaptive_composition(first: tuple[Law, Table], then: list[tuple
     assert table_of(law) == dict(expected)
 
 
-@given(st.dictionaries(st.one_of(st.integers(-5, 5), st.text(max_size=2)), st.fractions(0, 5, max_denominator=9), min_size=1))
+@given(
+    st.dictionaries(
+        st.one_of(st.integers(-5, 5), st.text(max_size=2)), st.fractions(0, 5, max_denominator=9), min_size=1
+    )
+)
 def test_weights_are_normalised(weights: Table) -> None:
     total = sum(weights.values())
     if total == 0:
@@ -109,7 +113,9 @@ def test_weights_are_normalised(weights: Table) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), min_size=1, max_size=4), st.sampled_from([F(1, 3), F(2)]))
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(1, 3)), min_size=1, max_size=4), st.sampled_from([F(1, 3), F(2)])
+)
 def test_irrational_mixtures_products_and_binds_match_mpmath(rows: list[tuple[int, int]], eta: Fraction) -> None:
     lo = [sum(n for _, n in rows[:i]) for i in range(len(rows))]
     law = Law.from_blocks(lo, [a + n - 1 for a, (_, n) in zip(lo, rows)], [s for s, _ in rows], eta)
@@ -139,7 +145,8 @@ def test_irrational_mixtures_products_and_binds_match_mpmath(rows: list[tuple[in
             if expected:
                 same(bound, v, expected)
         assert mixed.entropy == pytest.approx(
-            float(-mpmath.fsum(x * mpmath.log(x) for v in {*p, *q} for x in [p.get(v, 0) / 3 + 2 * q.get(v, 0) / 3])), abs=1e-12
+            float(-mpmath.fsum(x * mpmath.log(x) for v in {*p, *q} for x in [p.get(v, 0) / 3 + 2 * q.get(v, 0) / 3])),
+            abs=1e-12,
         )
 
 

@@ -1,4 +1,5 @@
-"""Drawing from step functions near the best score first: the draws of the whole law, coin by coin, also where the filter cannot tell."""
+"""Drawing from step functions near the best score first: the draws of the whole law, coin by coin, also where the
+filter cannot tell."""
 
 from __future__ import annotations
 

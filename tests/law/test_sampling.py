@@ -32,7 +32,9 @@ def random_law(seed: int) -> BlockLaw:
     n = int(rng.choice([1, 2, 7, 40, 600]))
     width = int(rng.choice([1, 5, 50, 5000, 2**21, 2**40]))
     scores = rng.integers(0, width, n) - width // 2
-    counts = [1, lambda: int(rng.integers(1, 2**63)), lambda: int(rng.integers(1, 2**62)) << int(rng.integers(0, 700))][seed % 3]
+    counts = [1, lambda: int(rng.integers(1, 2**63)), lambda: int(rng.integers(1, 2**62)) << int(rng.integers(0, 700))][
+        seed % 3
+    ]
     rate = (
         {"base": 1 + F(int(rng.integers(1, 100)), 40)}
         if seed % 4 == 0
@@ -78,7 +80,16 @@ def test_filter_accepts_only_words_whose_whole_cylinder_lies_in_the_level(seed: 
     for j in {0, len(table.gaps) // 2, len(table.gaps) - 1}:
         near = int(table.quotients[j] * 2.0**64)
         margin = int(table.error * 2.0**64)
-        for u in (near - 2 * margin, near - margin - 9, near - 1, near, near + margin + 9, near + 2 * margin, 0, 2**64 - 1):
+        for u in (
+            near - 2 * margin,
+            near - margin - 9,
+            near - 1,
+            near,
+            near + margin + 9,
+            near + 2 * margin,
+            0,
+            2**64 - 1,
+        ):
             if not 0 <= u < 2**64:
                 continue
             level = table.accept(u)

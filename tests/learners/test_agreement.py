@@ -1,4 +1,5 @@
-"""Learning by agreement: planted rules are found with the users of the table, and the edges of the data are ordinary."""
+"""Learning by agreement: planted rules are found with the users of the table, and the edges of the data are
+ordinary."""
 
 from __future__ import annotations
 
@@ -49,12 +50,24 @@ MIXED = {"site": Categories(["north", "south", "west"]), "age": Integers(0, 9)}
 PLANTED: dict[str, tuple[Any, Any, Any, Any, float]] = {
     "threshold": (Thresholds(), AGE, lambda r: r[0] >= 41, {"Gamma": rate(40)}, 0.2),
     "below": (Thresholds(direction="below"), AGE, lambda r: r[0] < 41, {"Gamma": rate(40)}, 0.2),
-    "stump": (Stumps({"site": MIXED["site"], "age": MIXED["age"]}), MIXED, lambda r: r[1] >= 6, {"Gamma": rate(60)}, 0.15),
+    "stump": (
+        Stumps({"site": MIXED["site"], "age": MIXED["age"]}),
+        MIXED,
+        lambda r: r[1] >= 6,
+        {"Gamma": rate(60)},
+        0.15,
+    ),
     "point": (Points(), {"k": Integers(0, 4)}, lambda r: r[0] == 3, {"Gamma": rate(60)}, 0.01),
     "parity": (Parities(BITS), BITS, lambda r: (r[0] + r[2]) % 2, {"Gamma": rate(60)}, 0.01),
     "conjunction": (Conjunctions(BITS), BITS, lambda r: r[0] and not r[1], {"grid": 20}, 0.01),
     "disjunction": (Disjunctions(BITS), BITS, lambda r: r[0] or not r[1], {"grid": 20}, 0.01),
-    "decision-list": (AgreedRules("decision-list", BITS), BITS, lambda r: r[1] if r[0] else r[2], {"Gamma": rate(60)}, 0.26),
+    "decision-list": (
+        AgreedRules("decision-list", BITS),
+        BITS,
+        lambda r: r[1] if r[0] else r[2],
+        {"Gamma": rate(60)},
+        0.26,
+    ),
     "naive-bayes": (AgreedRules("naive-bayes", PAIR), PAIR, lambda r: r[0], {"grid": 3}, 0.26),
     "lists of a class": (DecisionLists(BITS, length=2), BITS, lambda r: r[0] and not r[1], {"Gamma": rate(60)}, 0.26),
     "halfspace": (AgreedRules("halfspace", BITS), BITS, lambda r: r[0] + r[1] + r[2] >= 2, {}, 0.26),
@@ -168,7 +181,12 @@ def test_rules_too_rich_to_score_are_refused_by_other_methods() -> None:
     rules = AgreedRules("naive-bayes", MIXED)
     assert kind_of(rules) == "naive-bayes"
     assert rules.size > 1 << 20
-    for use in (lambda: rules.decode(0), rules.empty_profile, lambda: rules.predictions({}, 0), lambda: rules.dichotomies({})):
+    for use in (
+        lambda: rules.decode(0),
+        rules.empty_profile,
+        lambda: rules.predictions({}, 0),
+        lambda: rules.dichotomies({}),
+    ):
         with pytest.raises(TooLargeError, match="agreement"):
             use()
     with pytest.raises(ParameterError, match="one of"):
@@ -213,7 +231,8 @@ def test_damaged_rules_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [("oracle", (3,)), ("threshold", ()), ("threshold", (0,)), ("parity", (3,)), ("threshold", (2, 2)), (["x"], (2,))]
+    "bad",
+    [("oracle", (3,)), ("threshold", ()), ("threshold", (0,)), ("parity", (3,)), ("threshold", (2, 2)), (["x"], (2,))],
 )
 def test_tasks_are_checked(bad: Any) -> None:
     with pytest.raises((PrivpacError, TypeError)):

@@ -62,7 +62,9 @@ def test_both_keep_the_promise_per_user(neighbours: str) -> None:
 def test_without_a_smaller_epsilon_the_group_is_caught() -> None:
     item = RealizableSelection(Thresholds(), 1, unit="item")
     crowd = (((1, 0), (1, 0)),) * 12
-    audit = audit_exact(GroupPrivacy(item, 2), [crowd, (*crowd, ((0, 1), (0, 1)))], neighbours="add-remove", epsilon=1, build=build)
+    audit = audit_exact(
+        GroupPrivacy(item, 2), [crowd, (*crowd, ((0, 1), (0, 1)))], neighbours="add-remove", epsilon=1, build=build
+    )
     assert not audit.holds
     assert audit.epsilon_found == pytest.approx(2, abs=0.01)
     assert GroupPrivacy(item, 2).guarantee.epsilon == 2

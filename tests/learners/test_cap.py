@@ -51,7 +51,13 @@ def test_the_mode_is_the_quantile() -> None:
 
 @pytest.mark.parametrize(
     ("quantile", "neighbours", "rho"),
-    [("9/10", "replace", 20), ("9/10", "add-remove", 18), ("1/2", "add-remove", 2), ("1/4", "add-remove", 6), (1, "add-remove", 2)],
+    [
+        ("9/10", "replace", 20),
+        ("9/10", "add-remove", 18),
+        ("1/2", "add-remove", 2),
+        ("1/4", "add-remove", 6),
+        (1, "add-remove", 2),
+    ],
 )
 def test_the_range_sensitivity(quantile: Any, neighbours: str, rho: int) -> None:
     assert CapSelection(1, quantile, neighbours=neighbours).range_sensitivity == rho

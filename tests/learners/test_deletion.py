@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
-from privpac.errors import IncompatibleGuarantees, InfeasibleError, NoReleaseError, ParameterError, SchemaError, TooLargeError
+from privpac.errors import (
+    IncompatibleGuarantees,
+    InfeasibleError,
+    NoReleaseError,
+    ParameterError,
+    SchemaError,
+    TooLargeError,
+)
 from privpac.law import BOTTOM, Law
 from privpac.learners import DeletionStability
 from privpac.learners.deletion import MAX_LAWS
@@ -34,7 +41,11 @@ def share_of_ones(users: Any) -> dict[int, int]:
 # Closeness
 
 
-@given(st.lists(st.integers(1, 9), min_size=3, max_size=3), st.lists(st.integers(1, 9), min_size=3, max_size=3), st.integers(10, 30))
+@given(
+    st.lists(st.integers(1, 9), min_size=3, max_size=3),
+    st.lists(st.integers(1, 9), min_size=3, max_size=3),
+    st.integers(10, 30),
+)
 @settings(deadline=None, max_examples=60)
 def test_closeness_is_decided_exactly_also_at_equality(p: list[int], q: list[int], tenths: int) -> None:
     factor = Fraction(tenths, 10)
@@ -78,7 +89,11 @@ def test_the_law_is_the_definition(users: list[int], shape: tuple[int, int]) -> 
         if sets:
             for value in range(3):
                 rest = [
-                    [run(kept).prob_exact(value) for kept in combinations([i for i in range(n) if i not in s], n - deleted)] for s in sets
+                    [
+                        run(kept).prob_exact(value)
+                        for kept in combinations([i for i in range(n) if i not in s], n - deleted)
+                    ]
+                    for s in sets
                 ]
                 mean = sum(sum(part) / len(part) for part in rest) / len(sets)
                 assert found.prob_exact(value) == test.curve[size] * mean
@@ -187,7 +202,9 @@ def test_nothing_is_an_outcome_without_diagnostics() -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [lambda users: 1 / 0, lambda users: 3, lambda users: {0: -1}, lambda users: {}], ids=["raises", "type", "negative", "empty"]
+    "broken",
+    [lambda users: 1 / 0, lambda users: 3, lambda users: {0: -1}, lambda users: {}],
+    ids=["raises", "type", "negative", "empty"],
 )
 def test_an_algorithm_that_fails_has_no_answer_after_the_spend_and_an_error_for_the_curator(broken: Any) -> None:
     learner = DeletionStability(broken, 1, "0.1", ladder=1)

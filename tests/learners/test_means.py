@@ -14,7 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.data import Categories, Floats, Grid, Integers, UserData
-from privpac.errors import IncompatibleGuarantees, InfeasibleError, ModelFileError, ParameterError, SchemaError, TooLargeError
+from privpac.errors import (
+    IncompatibleGuarantees,
+    InfeasibleError,
+    ModelFileError,
+    ParameterError,
+    SchemaError,
+    TooLargeError,
+)
 from privpac.learners import FriendlyMean, MeanVector, TrimmedMean
 from privpac.learners.means import MAX_USERS, friendly_sensitivity, friends
 from privpac.released import NoRelease, Released
@@ -34,7 +41,8 @@ def test_means_are_rounded_in_exact_integers(users: list[list[int]], levels: int
     learner = TrimmedMean(1, "0.1", width=1, levels=levels, ladder=0, trim=1)
     bound = super(TrimmedMean, learner).bind(people(users, x=Integers(0, (1 << 64) - 1)))
     expected = [
-        levels // 2 if not user else int(Fraction(levels * sum(user), len(user) * ((1 << 64) - 1)) + Fraction(1, 2)) for user in users
+        levels // 2 if not user else int(Fraction(levels * sum(user), len(user) * ((1 << 64) - 1)) + Fraction(1, 2))
+        for user in users
     ]
     assert learner.vectors(bound)[:, 0].tolist() == expected
 
@@ -104,7 +112,9 @@ def test_friends_are_the_definition(seed: int, norm: str) -> None:
         (j for j in range(ladder + 1) if sum(degree > crowd - (ladder - j) for degree in degrees) <= j), ladder + 1
     )
     if sum(weights):
-        assert found.mean == tuple(Fraction(sum(w * v[c] for w, v in zip(weights, vectors)), sum(weights)) for c in range(3))
+        assert found.mean == tuple(
+            Fraction(sum(w * v[c] for w, v in zip(weights, vectors)), sum(weights)) for c in range(3)
+        )
     else:
         assert found.mean is None
 
@@ -132,11 +142,18 @@ def test_a_replaced_user_moves_the_mean_by_no_more_than_the_sensitivity(seed: in
 def test_a_friendly_mean_is_close_in_several_columns() -> None:
     rng = np.random.default_rng(2)
     rows = rng.integers(40, 60, (150, 4, 3)).tolist()
-    data = people([[tuple(record) for record in user] for user in rows], a=Integers(0, 100), b=Integers(0, 100), c=Integers(0, 100))
+    data = people(
+        [[tuple(record) for record in user] for user in rows],
+        a=Integers(0, 100),
+        b=Integers(0, 100),
+        c=Integers(0, 100),
+    )
     learner = FriendlyMean(8, "1e-3", width="0.4", levels=1000)
     with insecure_randomness():
         found = learner.learn(data, rng=SeededRng(1))
-        spread_out = people([[(0, 0, 0)], [(99, 99, 99)]] * 75, a=Integers(0, 100), b=Integers(0, 100), c=Integers(0, 100))
+        spread_out = people(
+            [[(0, 0, 0)], [(99, 99, 99)]] * 75, a=Integers(0, 100), b=Integers(0, 100), c=Integers(0, 100)
+        )
         none = learner.learn(spread_out, rng=SeededRng(1))
     assert found.outcome == "released"
     assert all(abs(found.hypothesis[name] - 49.5) < 4 for name in "abc")

@@ -51,7 +51,9 @@ def test_users_beyond_the_search_limit_have_an_entry_too() -> None:
     assert 0 <= tau <= 1
 
 
-@pytest.mark.parametrize(("sizes", "neighbours"), [((4,), "replace"), ((0, 4), "replace"), ((1, 2, 4), "add-remove"), (None, "add-remove")])
+@pytest.mark.parametrize(
+    ("sizes", "neighbours"), [((4,), "replace"), ((0, 4), "replace"), ((1, 2, 4), "add-remove"), (None, "add-remove")]
+)
 def test_the_step_is_one_for_one_size_or_add_remove(sizes: Any, neighbours: str) -> None:
     assert PrivateCompare(Thresholds(), epsilon=1, sizes=sizes, neighbours=neighbours).sensitivity == 1
 
@@ -207,7 +209,15 @@ def test_what_is_released_names_public_parameters_only() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{"radius": 0}, {"radius": 1}, {"radius": "1e-9"}, {"estimator": "best"}, {"epsilon": -1}, {"radius": float("nan")}, {"sizes": []}],
+    [
+        {"radius": 0},
+        {"radius": 1},
+        {"radius": "1e-9"},
+        {"estimator": "best"},
+        {"epsilon": -1},
+        {"radius": float("nan")},
+        {"sizes": []},
+    ],
 )
 def test_bad_parameters_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
@@ -226,7 +236,9 @@ def test_a_law_of_too_many_comparisons_is_refused() -> None:
 
 
 def test_four_comparisons_and_one_selection_have_the_same_zcdp_cost() -> None:
-    oneshot, bisect = (MinimumError(Thresholds(), epsilon=1, estimator=e, radius="1/16").guarantee.rho for e in ("oneshot", "bisect"))
+    oneshot, bisect = (
+        MinimumError(Thresholds(), epsilon=1, estimator=e, radius="1/16").guarantee.rho for e in ("oneshot", "bisect")
+    )
     assert oneshot == bisect == Fraction(1, 8)
 
 

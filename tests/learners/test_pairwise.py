@@ -1,4 +1,5 @@
-"""Pairwise selection: fast scores equal the definition, competitors are other rules, parameters are public and checked."""
+"""Pairwise selection: fast scores equal the definition, competitors are other rules, parameters are public and
+checked."""
 
 from __future__ import annotations
 
@@ -60,7 +61,9 @@ TABLED: dict[str, tuple[ConceptClass, Columns]] = {
     "parities": (Parities(BITS), BITS),
     "halfspaces": (Halfspaces(BITS, weights=1, cuts=2), BITS),
     "finite": (
-        FiniteClass(np.array([[0, 1, 1, 0, 0, 1], [1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 0]]), Integers(0, 5)),
+        FiniteClass(
+            np.array([[0, 1, 1, 0, 0, 1], [1, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 0]]), Integers(0, 5)
+        ),
         LINE,
     ),
     "one rule": (FiniteClass(np.array([[0, 1, 1, 0, 0, 1]]), Integers(0, 5)), LINE),
@@ -159,7 +162,11 @@ def test_both_forms_of_the_row_agree_on_larger_tables(seed: int) -> None:
     for concept in (Thresholds(direction="both"), Points()):
         for options in ({"tau": 2}, {"weighted": True, "levels": 9}):
             learner = PairwiseSelection(concept, 1, **options)  # type: ignore[arg-type]
-            assert forced(learner, table, "row").blocks() == forced(learner, table, "tree").blocks() == learner.profile(table).blocks()
+            assert (
+                forced(learner, table, "row").blocks()
+                == forced(learner, table, "tree").blocks()
+                == learner.profile(table).blocks()
+            )
 
 
 def test_cuts_and_a_table_of_the_same_cuts_agree() -> None:
@@ -168,7 +175,9 @@ def test_cuts_and_a_table_of_the_same_cuts_agree() -> None:
     n = 700
     concept = FiniteClass((np.arange(n)[None, :] >= np.arange(n + 1)[:, None]).astype(int), Integers(0, n - 1))
     x, users = rng.integers(0, n, 900), np.repeat(np.arange(90), 10)
-    table = UserData.from_arrays(x[:, None], (x > 300) ^ (rng.random(900) < 0.3), users, features={"x": Integers(0, n - 1)})
+    table = UserData.from_arrays(
+        x[:, None], (x > 300) ^ (rng.random(900) < 0.3), users, features={"x": Integers(0, n - 1)}
+    )
     for options in ({"tau": 2}, {"tau": 3, "weighted": True}, {"tau": 10}):
         mine = PairwiseSelection(Thresholds(), 1, **options).profile(table)  # type: ignore[arg-type]
         assert mine.blocks() == PairwiseSelection(concept, 1, **options).profile(table).blocks()  # type: ignore[arg-type]
@@ -194,9 +203,10 @@ def test_domains_of_2_to_the_64_values(domain: Domain) -> None:
     table = UserData.from_users([[(1, 0), (7, 1)], [(3, 0), (9, 1)], [(3, 0)]], features={"x": domain})
     for direction in ("above", "below", "both"):
         law = PairwiseSelection(Thresholds(direction=direction), 1, tau=1).law(table)
-        assert sum(len(cell) if isinstance(cell, range) and cell.stop < 1 << 62 else cell.stop - cell.start for cell in law.support()) == (
-            (2 if direction == "both" else 1) * (domain.size + 1)
-        )
+        assert sum(
+            len(cell) if isinstance(cell, range) and cell.stop < 1 << 62 else cell.stop - cell.start
+            for cell in law.support()
+        ) == ((2 if direction == "both" else 1) * (domain.size + 1))
 
 
 def test_contributions_are_odd_and_round_halves_away_from_zero() -> None:
@@ -275,7 +285,8 @@ def test_the_clip_follows_from_declared_records() -> None:
 
 @pytest.mark.parametrize("m", [1, 8, 32])
 def test_the_certified_number_of_users_suffices(m: int) -> None:
-    """Cuts on 256 values, one label in five wrong: the exact law puts at most beta on cuts of excess error above alpha."""
+    """Cuts on 256 values, one label in five wrong: the exact law puts at most beta on cuts of excess error above
+    alpha."""
     domain, alpha, beta, noise = Integers(0, 255), Fraction(1, 5), Fraction(1, 20), 0.2
     concept = Thresholds(domain)
     plan = plan_pairwise(log_size=concept.log_size, epsilon=1, alpha1=alpha, beta=beta, records_per_user=m)
@@ -286,13 +297,18 @@ def test_the_certified_number_of_users_suffices(m: int) -> None:
         rng = np.random.default_rng(seed)
         x = rng.integers(0, 256, plan.n_users * m)
         y = (x >= 128) ^ (rng.random(len(x)) < noise)
-        law = learner.law(UserData.from_arrays(x[:, None], y, np.repeat(np.arange(plan.n_users), m), features={"x": domain}))
+        law = learner.law(
+            UserData.from_arrays(x[:, None], y, np.repeat(np.arange(plan.n_users), m), features={"x": domain})
+        )
         good = sum(law.prob_float(cut) for cut in range(128 - near, 129 + near))
         assert 1 - good <= beta
 
 
 def test_more_records_need_fewer_users() -> None:
-    users = [plan_pairwise(log_size=6, epsilon=1, alpha1="1/10", beta="1/20", records_per_user=m).n_users for m in (1, 4, 16, 64, 256)]
+    users = [
+        plan_pairwise(log_size=6, epsilon=1, alpha1="1/10", beta="1/20", records_per_user=m).n_users
+        for m in (1, 4, 16, 64, 256)
+    ]
     assert all(n is not None for n in users)
     assert users == sorted(users, reverse=True)  # type: ignore[type-var]
 
@@ -358,7 +374,9 @@ def test_too_few_users_are_said_under_replace_or_when_declared_and_never_read_un
         ({"tau": 1, "max_records": 0}, ParameterError, "max_records"),
     ],
 )
-def test_bad_parameters_are_refused_before_any_data(options: dict[str, Any], error: type[Exception], match: str) -> None:
+def test_bad_parameters_are_refused_before_any_data(
+    options: dict[str, Any], error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         PairwiseSelection(Thresholds(), **({"epsilon": 1} | options))
 

@@ -136,7 +136,9 @@ def test_no_answer_at_all_is_said_before_anything_else() -> None:
 def test_delta_stays_within_its_limit_where_theorem_b_inflates_it() -> None:
     """For ``e**b`` above ``K'`` the factor of delta exceeds 1, and most for the shortest transcript."""
     for k in (1, 10, 100):
-        epsilon, delta = service_spend(k, "0.001", 5, neighbours="add-remove", q="1/4", a="0.001", b=3, delta="1e-6", G=1)
+        epsilon, delta = service_spend(
+            k, "0.001", 5, neighbours="add-remove", q="1/4", a="0.001", b=3, delta="1e-6", G=1
+        )
         assert delta <= Fraction(1, 10**6) * (1 + Fraction(1, 1 << 50))
         assert epsilon > 0
 
@@ -203,7 +205,13 @@ def test_parts_are_balanced_under_replace_and_independent_under_add_remove(monke
 
     monkeypatch.setattr("privpac.learners.prediction._voters", record)
     fixed = Relabelling(
-        Thresholds(Floats(), "x"), 1, 1, eta=Fraction(1, 8), split_size=11, public_n_users=60, neighbours=Neighbours.REPLACE
+        Thresholds(Floats(), "x"),
+        1,
+        1,
+        eta=Fraction(1, 8),
+        split_size=11,
+        public_n_users=60,
+        neighbours=Neighbours.REPLACE,
     )
     predictor(relabelling=fixed, voters=4).learn(people())
     assert sizes.pop() == [3, 3, 3, 2]
@@ -355,7 +363,14 @@ def test_epochs_add_up() -> None:
 
 def test_the_guarantee_is_theorem_a_of_the_whole_transcript() -> None:
     fixed = Relabelling(
-        Thresholds(Floats(), "x"), 1, 1, eta=Fraction(1, 8), split_size=6, public_n_users=60, neighbours=Neighbours.REPLACE, levels=16
+        Thresholds(Floats(), "x"),
+        1,
+        1,
+        eta=Fraction(1, 8),
+        split_size=6,
+        public_n_users=60,
+        neighbours=Neighbours.REPLACE,
+        levels=16,
     )
     service = predictor(relabelling=fixed, queries=5)
     expected = theorem_a("1/10", fixed.a, fixed.b, 5 * vote_epsilon("1/2", 3))
@@ -373,7 +388,9 @@ def test_guarantees_grow_with_every_cost() -> None:
 
 
 def test_filling_uses_the_budget_and_no_more() -> None:
-    relabelling = Relabelling(Thresholds(Floats(), "x"), 8, 1, eta=Fraction(1, 64), split_rate=Fraction(1, 20), levels=16)
+    relabelling = Relabelling(
+        Thresholds(Floats(), "x"), 8, 1, eta=Fraction(1, 64), split_rate=Fraction(1, 20), levels=16
+    )
     service = VotePredictor.filling(relabelling, voters=31, gamma="0.05", epsilon=1, delta="1e-6")
     assert (service.guarantee.epsilon, service.cost[0] <= 1) == (1, True)
     with pytest.raises(InfeasibleError):
@@ -381,7 +398,10 @@ def test_filling_uses_the_budget_and_no_more() -> None:
 
 
 def test_a_plan_keeps_its_promise_and_improves_with_people() -> None:
-    few, many = (plan_service(Thresholds(Floats(), "x"), epsilon=1, delta="1e-6", queries=50, public_n_users=n) for n in (2000, 50_000))
+    few, many = (
+        plan_service(Thresholds(Floats(), "x"), epsilon=1, delta="1e-6", queries=50, public_n_users=n)
+        for n in (2000, 50_000)
+    )
     assert many.expected_error < few.expected_error < 1
     for plan in (few, many):
         assert plan.predictor.cost[0] <= plan.predictor.guarantee.epsilon == 1
@@ -395,9 +415,13 @@ def test_a_plan_keeps_its_promise_and_improves_with_people() -> None:
 def test_what_a_service_expects_never_rises_with_budget_or_people(neighbours: str, delta: str) -> None:
     cuts = Thresholds(Floats(), "x")
     shape: dict[str, Any] = {"queries": 100, "delta": delta, "neighbours": neighbours}
-    by_budget = [plan_service(cuts, epsilon=e, public_n_users=5000, **shape).expected_error for e in ("1/2", "0.6", 1, 4)]
+    by_budget = [
+        plan_service(cuts, epsilon=e, public_n_users=5000, **shape).expected_error for e in ("1/2", "0.6", 1, 4)
+    ]
     by_people = [plan_service(cuts, epsilon=1, public_n_users=n, **shape).expected_error for n in (2000, 2100, 4321)]
-    by_levels = [plan_service(cuts, epsilon=1, public_n_users=5000, levels=k, **shape).expected_error for k in (16, 840)]
+    by_levels = [
+        plan_service(cuts, epsilon=1, public_n_users=5000, levels=k, **shape).expected_error for k in (16, 840)
+    ]
     for values in (by_budget, by_people, by_levels):
         assert values == sorted(values, reverse=True)
 
@@ -418,7 +442,9 @@ def test_a_ledger_is_charged_before_the_data_are_used_and_counts_the_answers(tmp
     assert "1.0" not in ledger.export_json()
 
 
-def test_a_crash_after_the_spend_leaves_it_spent_and_a_schema_error_spends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_after_the_spend_leaves_it_spent_and_a_schema_error_spends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = BudgetLedger.create(tmp_path / "b.db", Guarantee(10, unit="user", neighbours="add-remove"), dataset="d")
     wrong = UserData.from_users([[("high", 1)]], features=["x"])
     with pytest.raises((SchemaError, ParameterError)):
@@ -433,7 +459,14 @@ def test_a_crash_after_the_spend_leaves_it_spent_and_a_schema_error_spends_nothi
 def test_an_add_remove_ledger_refuses_a_replace_session_and_items_are_not_users(tmp_path: Path) -> None:
     ledger = BudgetLedger.create(tmp_path / "b.db", Guarantee(10, unit="user", neighbours="add-remove"), dataset="d")
     fixed = Relabelling(
-        Thresholds(Floats(), "x"), 1, 1, eta=Fraction(1, 8), split_size=6, public_n_users=60, neighbours=Neighbours.REPLACE, levels=16
+        Thresholds(Floats(), "x"),
+        1,
+        1,
+        eta=Fraction(1, 8),
+        split_size=6,
+        public_n_users=60,
+        neighbours=Neighbours.REPLACE,
+        levels=16,
     )
     with pytest.raises(IncompatibleGuarantees):
         predictor(relabelling=fixed).learn(people(), ledger=ledger)
@@ -451,7 +484,15 @@ def test_hardly_any_people_are_no_error(n: int) -> None:
 
 
 def test_empty_voters_are_said_under_replace_only() -> None:
-    fixed = Relabelling(Thresholds(Floats(), "x"), 1, 1, eta=Fraction(1, 8), split_size=2, public_n_users=60, neighbours=Neighbours.REPLACE)
+    fixed = Relabelling(
+        Thresholds(Floats(), "x"),
+        1,
+        1,
+        eta=Fraction(1, 8),
+        split_size=2,
+        public_n_users=60,
+        neighbours=Neighbours.REPLACE,
+    )
     with pytest.warns(AccuracyWarning, match="default"):
         predictor(relabelling=fixed).learn(people())
     with warnings.catch_warnings():
@@ -465,7 +506,9 @@ def test_seeded_sessions_carry_no_guarantee_and_no_ledger_pays_for_them(tmp_path
         assert one._voters == two._voters
         assert (one.guarantee, one.insecure) == (None, True)
         assert "insecure" in repr(one)
-        ledger = BudgetLedger.create(tmp_path / "b.db", Guarantee(10, unit="user", neighbours="add-remove"), dataset="d")
+        ledger = BudgetLedger.create(
+            tmp_path / "b.db", Guarantee(10, unit="user", neighbours="add-remove"), dataset="d"
+        )
         with pytest.raises(InsecureRandomnessError):
             predictor().learn(people(), rng=SeededRng(5), ledger=ledger)
     assert ledger.history() == ()

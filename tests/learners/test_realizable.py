@@ -37,18 +37,24 @@ def forgiven(tolerance: Any, m: int) -> int:
 def test_law_is_exponential_in_users_with_more_mistakes_than_forgiven(
     users: Users, tolerance: Any, neighbours: str, cap: int | None
 ) -> None:
-    learner = RealizableSelection(Thresholds(), Fraction(3, 2), neighbours=neighbours, tolerance=tolerance, max_records=cap)  # type: ignore[arg-type]
+    learner = RealizableSelection(
+        Thresholds(), Fraction(3, 2), neighbours=neighbours, tolerance=tolerance, max_records=cap
+    )  # type: ignore[arg-type]
     law = learner.law(UserData.from_users(users, features={"x": DOMAIN}))
     kept = [user[:cap] for user in users]  # lists keep their first records
     scores = [
-        sum(sum((x >= cut) != bool(y) for x, y in user) > forgiven(tolerance, len(user)) for user in kept if user) for cut in range(CUTS)
+        sum(sum((x >= cut) != bool(y) for x, y in user) > forgiven(tolerance, len(user)) for user in kept if user)
+        for cut in range(CUTS)
     ]
     eta = Fraction(3, 2) if neighbours == "add-remove" else Fraction(3, 4)
     with mpmath.workdps(60):
         weights = [mpmath.exp(-mpmath.mpf(eta.numerator) / eta.denominator * s) for s in scores]
         for cut, weight in enumerate(weights):
             ball = law.prob(cut)
-            assert abs(mpmath.mpf(ball.lo.numerator) / ball.lo.denominator * mpmath.fsum(weights) / weight - 1) < mpmath.mpf(10) ** -40
+            assert (
+                abs(mpmath.mpf(ball.lo.numerator) / ball.lo.denominator * mpmath.fsum(weights) / weight - 1)
+                < mpmath.mpf(10) ** -40
+            )
 
 
 @settings(max_examples=40, deadline=None)
@@ -65,7 +71,9 @@ def test_the_doubled_rate_would_break_the_promise_under_replace() -> None:
     rest: Users = [[(0, 1)]] * 20
     for neighbours, private in (("add-remove", False), ("replace", True)):
         learner = RealizableSelection(Thresholds(), Fraction(1, 2), neighbours=neighbours)  # type: ignore[arg-type]
-        one, other = (learner.law(UserData.from_users([*rest, u], features={"x": Integers(0, 0)})) for u in ([(0, 0)], [(0, 1)]))
+        one, other = (
+            learner.law(UserData.from_users([*rest, u], features={"x": Integers(0, 0)})) for u in ([(0, 0)], [(0, 1)])
+        )
         assert one.satisfies(other, "1/2") is private
 
 

@@ -18,7 +18,14 @@ from privpac.concepts import Intervals, Points, Thresholds
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.trees import PrefixTree, VC1Tree
 from privpac.data import Floats, Integers, Texts, UserData
-from privpac.errors import AccuracyWarning, IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
+from privpac.errors import (
+    AccuracyWarning,
+    IncompatibleGuarantees,
+    InfeasibleError,
+    ParameterError,
+    SchemaError,
+    TooLargeError,
+)
 from privpac.guarantee import Guarantee, Unit
 from privpac.law import Law
 from privpac.learners.chance import below, coins, random_order
@@ -79,7 +86,9 @@ def test_default_is_add_remove_and_independent_coins() -> None:
 @pytest.mark.parametrize("users", ["hybrid", "one", "whole"])
 def test_targets_are_met(neighbours: str, users: str) -> None:
     cap = {"max_records": 2} if users == "whole" else {}
-    learner = AgnosticReduction.for_target(INNER, epsilon=1, public_n_users=5000, neighbours=neighbours, users=users, **cap)
+    learner = AgnosticReduction.for_target(
+        INNER, epsilon=1, public_n_users=5000, neighbours=neighbours, users=users, **cap
+    )
     assert Fraction(99, 100) < learner.guarantee.epsilon <= 1
     assert learner.guarantee.neighbours == neighbours
     assert learner.relabelling.labellings == (3 if users == "whole" else 2)
@@ -182,7 +191,19 @@ def test_results_show_public_numbers_only() -> None:
     released = learner.learn(FEW)
     assert released.guarantee == learner.guarantee
     assert set(released.parameters) == {
-        *("class", "size", "tolerance", "A", "B", "levels", "users", "eta", "split_rate", "epsilon_inner", "delta_inner")
+        *(
+            "class",
+            "size",
+            "tolerance",
+            "A",
+            "B",
+            "levels",
+            "users",
+            "eta",
+            "split_rate",
+            "epsilon_inner",
+            "delta_inner",
+        )
     }
     assert released.predict(np.array([[0], [9]])).shape == (2,)
     assert Released.from_json(released.to_json()).guarantee == learner.guarantee
@@ -279,7 +300,8 @@ def test_library_learners_run_inside(inner: Any, users: str) -> None:
 
 
 def test_noise_that_defeats_the_inner_learner_is_survived() -> None:
-    """Labels wrong one time in four: on T the inner learner sees clean labels of a good cut (false alarm far below 1e-6)."""
+    """Labels wrong one time in four: on T the inner learner sees clean labels of a good cut (false alarm far below
+    1e-6)."""
     data = noisy(6000, 0.25, 3)
     learner = AgnosticReduction.for_target(RealizableSelection(CUTS, epsilon=1), epsilon=2, public_n_users=6000)
     with insecure_randomness():
@@ -288,9 +310,12 @@ def test_noise_that_defeats_the_inner_learner_is_survived() -> None:
 
 
 def test_trees_learn_a_place_from_noisy_labels() -> None:
-    """Seven nodes: 0, 1 and 2 below 0, 5 below 1; 3, 4 below 3.  Wrong labels one time in five, and the node is found all the same."""
+    """Seven nodes: 0, 1 and 2 below 0, 5 below 1; 3, 4 below 3.  Wrong labels one time in five, and the node is found
+    all the same."""
     paths: list[set[int]] = [set(), {0}, {0, 1}, {0, 2}, {3}, {3, 4}, {0, 1, 5}]
-    tree = VC1Tree.from_matrix([[int(x in path) for x in range(6)] for path in paths], root=0, domain=Integers(0, 5), feature="x")
+    tree = VC1Tree.from_matrix(
+        [[int(x in path) for x in range(6)] for path in paths], root=0, domain=Integers(0, 5), feature="x"
+    )
     rng = np.random.default_rng(2)
     x = rng.integers(0, 6, 8000)
     y = np.isin(x, [0, 1]) ^ (rng.random(8000) < 0.2)
@@ -322,7 +347,9 @@ def test_empirical_learner_fits_inside_under_replace() -> None:
     learner = AgnosticReduction(inner, 3, 1, eta="1/100", split_size=40, public_n_users=400, neighbours="replace")  # type: ignore[arg-type]
     assert learner.learn(noisy(400, 0.1, 4)).guarantee == learner.guarantee
     with pytest.raises(ParameterError, match="size = 40"):
-        AgnosticReduction(inner, 3, 1, eta="1/100", split_size=41, public_n_users=400, neighbours="replace").learn(noisy(400, 0.1, 4))  # type: ignore[arg-type]
+        AgnosticReduction(inner, 3, 1, eta="1/100", split_size=41, public_n_users=400, neighbours="replace").learn(
+            noisy(400, 0.1, 4)
+        )  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="size = 40"):
         inner.learn(noisy(39, 0.1, 4))
     with pytest.raises(TooLargeError, match="max_draws"):
@@ -383,7 +410,9 @@ def test_an_accuracy_out_of_reach_is_said_before_any_data() -> None:
         warnings.simplefilter("error")
         quiet = AgnosticReduction.for_target(inner, epsilon=1, public_n_users=10**6, alpha="1/10")
     assert quiet.note is None
-    drawn = EmpiricalLearner(RealizableSelection(Thresholds(Integers(0, 99)), epsilon="1/2", neighbours="replace"), draws=10, size=10)
+    drawn = EmpiricalLearner(
+        RealizableSelection(Thresholds(Integers(0, 99)), epsilon="1/2", neighbours="replace"), draws=10, size=10
+    )
     with pytest.raises(ParameterError, match="inner_error"):
         AgnosticReduction.for_target(drawn, epsilon=1, public_n_users=3000, alpha="1/10", neighbours="replace")
 
@@ -429,17 +458,22 @@ def test_the_learner_has_the_constants_that_were_certified(neighbours: str) -> N
 
 
 def test_more_people_with_many_records_err_less_without_noise() -> None:
-    """With 16 steps error rates below 1/16 vanish, and the mean excess stays near 0.02 whatever the number of people."""
+    """With 16 steps error rates below 1/16 vanish, and the mean excess stays near 0.02 whatever the number of
+    people."""
     domain = Integers(0, 999)
     found = {}
     for n in (1000, 4000):
-        learner = AgnosticReduction.for_target(RealizableSelection(Thresholds(domain), epsilon="1/2"), epsilon=1, public_n_users=n)
+        learner = AgnosticReduction.for_target(
+            RealizableSelection(Thresholds(domain), epsilon="1/2"), epsilon=1, public_n_users=n
+        )
         with insecure_randomness():
             runs = []
             for seed in range(6):
                 rng = np.random.default_rng((n, seed))
                 x = rng.integers(0, 1000, n * 100)
-                data = UserData.from_arrays(x, (x >= 400).astype(int), np.repeat(np.arange(n), 100), features={"x": domain})
+                data = UserData.from_arrays(
+                    x, (x >= 400).astype(int), np.repeat(np.arange(n), 100), features={"x": domain}
+                )
                 runs.append(abs(learner.learn(data, rng=SeededRng(seed)).hypothesis.cut - 400) / 1000)
         found[n] = sum(runs) / len(runs)
     assert found[4000] <= 1.15 * found[1000] + 0.002

@@ -1,4 +1,5 @@
-"""Clipped-regret selection against brute force: law, clip, count, split of the budget, and what is refused before a spend."""
+"""Clipped-regret selection against brute force: law, clip, count, split of the budget, and what is refused before a
+spend."""
 
 from __future__ import annotations
 
@@ -114,7 +115,10 @@ def test_many_users_and_statistic_mean_give_the_law_of_the_mean(users: Users) ->
 
 def test_below_96_bits_over_theta_the_clip_still_differs_from_the_mean() -> None:
     data = people([[(0, 1), (1, 1), (2, 0), (3, 0), (4, 0), (0, 0), (1, 0), (3, 1), (2, 1)]])
-    mean, few = (RegretSelection(Thresholds(), Fraction(1), **k).law(data) for k in ({"statistic": "mean"}, {"public_n_users": 0}))  # type: ignore[arg-type]
+    mean, few = (
+        RegretSelection(Thresholds(), Fraction(1), **k).law(data)
+        for k in ({"statistic": "mean"}, {"public_n_users": 0})
+    )  # type: ignore[arg-type]
     assert any(mean.prob(cut).hi < few.prob(cut).lo or few.prob(cut).hi < mean.prob(cut).lo for cut in range(CUTS))
 
 
@@ -138,7 +142,9 @@ def test_no_count_is_bought_for_a_clip_that_cannot_follow_it(public: dict[str, A
     assert learner.epsilon_selection == 1
     for m in range(1, 3 if public == {"max_records": 2} else 2):
         assert {ClipRule(learner.theta, n, 4)(m) for n in (0, 1, 10**3, 10**9)} == {m}
-    data = UserData.from_arrays([1, 2, 8, 9], [0, 0, 1, 1], None if "unit" in public else [1, 2, 2, 3], features={"x": Integers(0, 9)})
+    data = UserData.from_arrays(
+        [1, 2, 8, 9], [0, 0, 1, 1], None if "unit" in public else [1, 2, 2, 3], features={"x": Integers(0, 9)}
+    )
     assert "noisy_n_users" not in learner.learn(data).parameters
     assert learner.law(data).mode in range(3, 9)
     assert RegretSelection(Thresholds(), Fraction(1), max_records=3).needs_count  # its clip is 2 or 3
@@ -278,7 +284,8 @@ def test_bad_parameters_are_refused_before_any_data(options: dict[str, Any], err
 
 
 def test_a_clip_that_fails_on_one_unusual_count_cannot_raise_after_the_spend(tmp_path: Path) -> None:
-    """Found by no trial call: 77 records.  The release goes through, because an exception would tell that someone has 77."""
+    """Found by no trial call: 77 records.  The release goes through, because an exception would tell that someone has
+    77."""
 
     def clip(m: int) -> int:
         if m == 77:
@@ -287,7 +294,9 @@ def test_a_clip_that_fails_on_one_unusual_count_cannot_raise_after_the_spend(tmp
 
     learner = RegretSelection(Thresholds(), Fraction(1), tau=clip)
     data = people([[(1, 1)] * 77, [(2, 0)] * 3])
-    with BudgetLedger.create(tmp_path / "b.db", Guarantee(1, unit="user", neighbours="add-remove"), dataset="d") as book:
+    with BudgetLedger.create(
+        tmp_path / "b.db", Guarantee(1, unit="user", neighbours="add-remove"), dataset="d"
+    ) as book:
         assert learner.learn(data, ledger=book)
     scores = brute_scores([[(1, 1)] * 77, [(2, 0)] * 3], 840, lambda m: 77 if m == 77 else 2)
     assert_law(learner.law(data), scores, Fraction(1, 840))
@@ -295,7 +304,9 @@ def test_a_clip_that_fails_on_one_unusual_count_cannot_raise_after_the_spend(tmp
 
 def test_units_must_match_and_nothing_is_spent(tmp_path: Path) -> None:
     item = UserData.from_arrays([[1], [2]], [0, 1], features={"x": DOMAIN})
-    with BudgetLedger.create(tmp_path / "b.db", Guarantee(2, unit="user", neighbours="add-remove"), dataset="d") as book:
+    with BudgetLedger.create(
+        tmp_path / "b.db", Guarantee(2, unit="user", neighbours="add-remove"), dataset="d"
+    ) as book:
         with pytest.raises(IncompatibleGuarantees, match="per user but the data are grouped per item"):
             RegretSelection(Thresholds(), 1).learn(item, ledger=book)  # type: ignore[arg-type]
         with pytest.raises(IncompatibleGuarantees):

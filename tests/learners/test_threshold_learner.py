@@ -39,7 +39,13 @@ def people(users: list[Any], domain: Integers = DOMAIN) -> UserData:
 
 
 @settings(deadline=None)
-@given(USERS, st.integers(0, N), st.integers(0, N), st.sampled_from(["disagreement", "closed"]), st.sampled_from(["1", "2/3", "8/27"]))
+@given(
+    USERS,
+    st.integers(0, N),
+    st.integers(0, N),
+    st.sampled_from(["disagreement", "closed"]),
+    st.sampled_from(["1", "2/3", "8/27"]),
+)
 def test_median_scores_equal_their_definition(users: list[Any], a: int, b: int, region: str, level: str) -> None:
     low, high = min(a, b), max(a, b)
     learner = PrivateMedian(Thresholds(), epsilon=1, lower=low, upper=high, level=level, region=region)
@@ -93,7 +99,16 @@ def test_the_median_of_a_crowd_is_in_the_crowd() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"level": 0}, {"level": 2}, {"theta": "1/2"}, {"theta": 1}, {"region": "open"}, {"lower": -1}, {"lower": 3, "upper": 2}]
+    "bad",
+    [
+        {"level": 0},
+        {"level": 2},
+        {"theta": "1/2"},
+        {"theta": 1},
+        {"region": "open"},
+        {"lower": -1},
+        {"lower": 3, "upper": 2},
+    ],
 )
 def test_bad_medians_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
@@ -119,7 +134,9 @@ def test_range_minima_equal_brute_force(scores: list[int], data: Any) -> None:
     steps, base = [], 0
     for part in parts:
         if part:
-            steps.append(Step(base, np.arange(len(part), dtype=np.uint64), len(part) - 1, np.array(part, dtype=np.int64)))
+            steps.append(
+                Step(base, np.arange(len(part), dtype=np.uint64), len(part) - 1, np.array(part, dtype=np.int64))
+            )
             base += len(part)
     minima = RangeMinima(Profile(tuple(steps)))
     first = data.draw(st.integers(0, len(scores) - 1))
@@ -224,7 +241,9 @@ def test_rounds_and_budget_follow_alpha() -> None:
     assert em < dlap < Fraction(1, 2)
 
 
-@pytest.mark.parametrize("bad", [{"branch": "max"}, {"theta": "1/2"}, {"theta": 1}, {"rounds": 0}, {"region": "all"}, {"alpha": 2}])
+@pytest.mark.parametrize(
+    "bad", [{"branch": "max"}, {"theta": "1/2"}, {"theta": 1}, {"rounds": 0}, {"region": "all"}, {"alpha": 2}]
+)
 def test_bad_searches_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
         ThresholdSearch(Thresholds(), epsilon=1, **bad)

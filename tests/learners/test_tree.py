@@ -13,7 +13,17 @@ import pytest
 from scipy.stats import binom
 
 from privpac.bounds.tree_plan import plan_tree
-from privpac.concepts.trees import AddressTree, BranchThresholds, PathTree, PrefixTree, StarTree, Taxonomy, VC1Tree, glue, graft
+from privpac.concepts.trees import (
+    AddressTree,
+    BranchThresholds,
+    PathTree,
+    PrefixTree,
+    StarTree,
+    Taxonomy,
+    VC1Tree,
+    glue,
+    graft,
+)
 from privpac.data import Categories, Integers, UserData
 from privpac.errors import AccuracyWarning, IncompatibleGuarantees, InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import dyadic_base
@@ -48,7 +58,12 @@ def draw(learner: TreeLearner, data: UserData, seed: int) -> Released:
 
 @pytest.mark.parametrize(
     ("options", "votes"),
-    [({}, "0.6"), ({"parts": 4}, "0.3"), ({"neighbours": "replace"}, "0.3"), ({"neighbours": "replace", "users_per_part": 2}, "0.3")],
+    [
+        ({}, "0.6"),
+        ({"parts": 4}, "0.3"),
+        ({"neighbours": "replace"}, "0.3"),
+        ({"neighbours": "replace", "users_per_part": 2}, "0.3"),
+    ],
     ids=["add-remove", "fixed-parts", "replace", "replace-groups"],
 )
 def test_bases_follow_the_relation_and_the_promise_is_the_sum(options: dict[str, Any], votes: str) -> None:
@@ -163,7 +178,9 @@ def _subsets(n: int, k: int) -> list[set[int]]:
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"parts": 3}, {"neighbours": "replace"}, {"delta": 0}], ids=["add-remove", "parts", "replace", "levels"]
+    "options",
+    [{}, {"parts": 3}, {"neighbours": "replace"}, {"delta": 0}],
+    ids=["add-remove", "parts", "replace", "levels"],
 )
 def test_no_users_and_empty_users_are_ordinary(options: dict[str, Any]) -> None:
     made = learner(TREE, 1, **({"delta": "0.01"} | options))
@@ -218,7 +235,9 @@ def test_levels_are_listed_without_repeats(tree: VC1Tree, z: int, width: int) ->
     assert level_node(tree, 0, 0) == tree.root
 
 
-@pytest.mark.parametrize("tree", [StarTree(), PrefixTree(4), BranchThresholds(Integers(1, 9)), glue(StarTree(), PathTree(3))], ids=repr)
+@pytest.mark.parametrize(
+    "tree", [StarTree(), PrefixTree(4), BranchThresholds(Integers(1, 9)), glue(StarTree(), PathTree(3))], ids=repr
+)
 def test_open_vocabularies_have_no_width_and_need_delta(tree: VC1Tree) -> None:
     assert widest(tree) is None
     with pytest.raises(ParameterError, match="open vocabulary needs delta > 0"):
@@ -284,7 +303,8 @@ def test_interior_points_share_delta_with_the_votes() -> None:
 
 
 def exact_failure(made: TreeLearner, t: int, good: float) -> float:
-    """The true failure on a hard law: mass just above alpha on the deepest node, so parts have depth 0 or the height."""
+    """The true failure on a hard law: mass just above alpha on the deepest node, so parts have depth 0 or the
+    height."""
     choice, top = made.choice(made.tree), made.tree.height
     total = 0.0
     for G in range(t + 1):
@@ -307,9 +327,18 @@ def exact_failure(made: TreeLearner, t: int, good: float) -> float:
     ids=["path", "short-path", "star", "few", "prefixes", "levels"],
 )
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
-def test_certificates_bound_the_exact_failure_on_a_hard_law(tree: VC1Tree, delta: Any, t: int, hi: int, K: int, neighbours: str) -> None:
+def test_certificates_bound_the_exact_failure_on_a_hard_law(
+    tree: VC1Tree, delta: Any, t: int, hi: int, K: int, neighbours: str
+) -> None:
     made = learner(
-        tree, 3, delta, epsilon1=3 if isinstance(tree, PathTree) else "1.5", hi=hi, K=K, neighbours=neighbours, records_per_user=3
+        tree,
+        3,
+        delta,
+        epsilon1=3 if isinstance(tree, PathTree) else "1.5",
+        hi=hi,
+        K=K,
+        neighbours=neighbours,
+        records_per_user=3,
     )
     truth = exact_failure(made, t, 1 - 0.8**3)
     assert truth <= made.failure(t, "0.2") <= 1
@@ -368,7 +397,9 @@ def test_replace_warns_about_too_few_users_and_strict_refuses() -> None:
     options: dict[str, Any] = {"neighbours": "replace", "alpha": "0.1", "records_per_user": 10}
     made = TreeLearner.plan(StarTree(), 1, "1e-6", **options)
     data = people([[("a", 1)]] * 30)
-    with pytest.warns(AccuracyWarning, match=rf"{made.users_needed} users certify the target, and 30 users certify no error below 1"):
+    with pytest.warns(
+        AccuracyWarning, match=rf"{made.users_needed} users certify the target, and 30 users certify no error below 1"
+    ):
         result = draw(made, data, 1)
     assert "30 users" in result.warnings[-1]
     with pytest.raises(InfeasibleError, match="users certify the target"):

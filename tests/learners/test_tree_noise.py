@@ -62,7 +62,8 @@ def folders(n: int, m: int, noise: float) -> pp.UserData:
 
 @pytest.mark.parametrize("target", ["kitchen", "glass kettles"])
 def test_more_people_never_hurt_on_a_taxonomy_with_wrong_answers(target: str) -> None:
-    """The law's mass on the right node, exactly; constant ranks had none of it from 1,200 people on for an inner target."""
+    """The law's mass on the right node, exactly; constant ranks had none of it from 1,200 people on for an inner
+    target."""
     node = TreeNodes(SHOP).tree.number(target)
     for n in (300, 1200, 5000, 20000):
         data = shoppers(n, 10 if n < 5000 else 4, target, 0.1)
@@ -149,7 +150,11 @@ def test_the_lower_bound_is_printed_only_where_its_assumption_holds() -> None:
     """One point with two rules: six people tell them apart with probability .95, and 30 were said to be needed."""
 
     def least(tree: pp.VC1Tree) -> int:
-        return int(pp.plan(tree, epsilon=1, alpha="0.1", neighbours="replace", records_per_user=1).row("any private learner").n_users[0])
+        return int(
+            pp.plan(tree, epsilon=1, alpha="0.1", neighbours="replace", records_per_user=1)
+            .row("any private learner")
+            .n_users[0]
+        )
 
     assert least(pp.PathTree(2)) == 30
     assert least(pp.PathTree(1)) <= 6

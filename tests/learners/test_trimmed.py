@@ -1,4 +1,5 @@
-"""Trimmed selection: the sweep equals the table, the distance moves by one step at most, and nothing leaks about a failed test."""
+"""Trimmed selection: the sweep equals the table, the distance moves by one step at most, and nothing leaks about a
+failed test."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ values = st.sampled_from([0, 1, 2, 5, 1 << 63, TOP])
 users_of = st.lists(st.lists(st.tuples(values, st.integers(0, 1)), max_size=4), min_size=3, max_size=9)
 
 
-def brute(said: Any, labels: Any, offsets: Any, levels: int, counts: bool, trim: int, ladder: int, width: int) -> tuple[list[int], int]:
+def brute(
+    said: Any, labels: Any, offsets: Any, levels: int, counts: bool, trim: int, ladder: int, width: int
+) -> tuple[list[int], int]:
     """Trimmed sums of the listed rules (records by rules) and the distance, by the definition."""
     n = len(offsets) - 1
     sums, worst = [], [0] * (ladder + 1)
@@ -69,7 +72,9 @@ def test_the_sweep_over_2_64_values_equals_the_definition(
     design = TrimDesign(trim, ladder, width, Fraction(1, 2), 0.0)
     concept = Thresholds(Integers(0, TOP), "x", "both")
     bound = UserData.from_users(users, features={"x": Integers(0, TOP)})
-    found = trimmed_profile(concept, bound.codes, bound.labels, bound.offsets, levels=levels, counts=counts, design=design)
+    found = trimmed_profile(
+        concept, bound.codes, bound.labels, bound.offsets, levels=levels, counts=counts, design=design
+    )
     cuts = [0, 1, 2, 3, 5, 6, 1 << 63, (1 << 63) + 1, TOP, TOP + 1]
     said = np.concatenate([cut_said(bound.codes["x"], cuts, above) for above in (True, False)], axis=1)
     sums, distance = brute(said, bound.labels, bound.offsets, levels, counts, trim, ladder, width)
@@ -83,11 +88,16 @@ def test_the_sweep_over_2_64_values_equals_the_definition(
 def test_sweep_of_stumps_equals_the_table_of_the_same_rules(seed: int) -> None:
     rng = random.Random(seed)
     n = rng.randrange(3, 12)
-    users = [[(rng.randrange(4), rng.randrange(3), rng.randrange(2)) for _ in range(rng.randrange(5))] for _ in range(n)]
+    users = [
+        [(rng.randrange(4), rng.randrange(3), rng.randrange(2)) for _ in range(rng.randrange(5))] for _ in range(n)
+    ]
     features = {"a": Integers(0, 3), "b": Integers(0, 2)}
     data = UserData.from_users(users, features=features)
     stumps = Stumps(features)
-    points = {name: np.array([a if name == "a" else b for a in range(4) for b in range(3)], dtype=np.uint64) for name in features}
+    points = {
+        name: np.array([a if name == "a" else b for a in range(4) for b in range(3)], dtype=np.uint64)
+        for name in features
+    }
     table = FiniteClass(np.stack([stumps.predictions(points, h) for h in range(stumps.size)]), features)
     trim = rng.randrange(1, (n - 1) // 2 + 1)
     design = TrimDesign(trim, rng.randrange(trim), rng.randrange(1, 4), Fraction(1, 2), 0.0)
@@ -116,7 +126,9 @@ def test_classes_without_a_sweep_are_tabulated() -> None:
 
 @given(st.lists(st.integers(0, 6), min_size=3, max_size=11), st.integers(0, 10), st.integers(0, 6), st.data())
 @settings(deadline=None, max_examples=150)
-def test_one_user_moves_the_distance_by_one_and_a_close_sum_by_the_width(xs: list[int], i: int, new: int, data: st.DataObject) -> None:
+def test_one_user_moves_the_distance_by_one_and_a_close_sum_by_the_width(
+    xs: list[int], i: int, new: int, data: st.DataObject
+) -> None:
     trim = data.draw(st.integers(1, (len(xs) - 1) // 2))
     ladder, width = data.draw(st.integers(0, trim - 1)), data.draw(st.integers(1, 6))
     ys = [*xs]
@@ -126,13 +138,24 @@ def test_one_user_moves_the_distance_by_one_and_a_close_sum_by_the_width(xs: lis
         column = np.sort(np.array(values_))[:, None]
         wide = spreads(column, trim, ladder)
         assert (np.diff(wide) >= 0).all()
-        found.append((distance_of(int(np.searchsorted(wide, width, side="right")) - 1, ladder), int(trimmed_sums(column, trim)[0])))
+        found.append(
+            (
+                distance_of(int(np.searchsorted(wide, width, side="right")) - 1, ladder),
+                int(trimmed_sums(column, trim)[0]),
+            )
+        )
     assert abs(found[0][0] - found[1][0]) <= 1
     if min(found[0][0], found[1][0]) <= ladder:
         assert abs(found[0][1] - found[1][1]) <= width
 
 
-@given(users_of, st.integers(0, 8), st.lists(st.tuples(values, st.integers(0, 1)), max_size=5), st.booleans(), st.integers(1, 4))
+@given(
+    users_of,
+    st.integers(0, 8),
+    st.lists(st.tuples(values, st.integers(0, 1)), max_size=5),
+    st.booleans(),
+    st.integers(1, 4),
+)
 @settings(deadline=None, max_examples=80)
 def test_replacing_a_user_by_any_list_moves_the_distance_by_one(
     users: list[list[tuple[int, int]]], i: int, new: list[tuple[int, int]], counts: bool, width: int
@@ -167,7 +190,9 @@ def learner(**changes: Any) -> TrimmedSelection:
 def crowd(n: int = 20, odd: int = 0) -> UserData:
     """Users who agree on the cut 5, and some who say the opposite."""
     records = [(2, 0), (4, 0), (5, 1), (9, 1)]
-    return UserData.from_users([*[records] * n, *[[(x, 1 - y) for x, y in records]] * odd], features={"x": Integers(0, 9)})
+    return UserData.from_users(
+        [*[records] * n, *[[(x, 1 - y) for x, y in records]] * odd], features={"x": Integers(0, 9)}
+    )
 
 
 def test_the_order_of_users_and_records_does_not_matter() -> None:
@@ -250,7 +275,9 @@ def test_designs_follow_from_public_numbers_and_answer_with_independent_users() 
     for _ in range(60):
         x = rng.integers(0, 100, (n, m))
         y = (x >= 50) ^ (rng.random((n, m)) < 0.2)
-        data = UserData.from_arrays(x.reshape(-1, 1), y.ravel().astype(int), np.repeat(np.arange(n), m), features={"x": Integers(0, 99)})
+        data = UserData.from_arrays(
+            x.reshape(-1, 1), y.ravel().astype(int), np.repeat(np.arange(n), m), features={"x": Integers(0, 99)}
+        )
         bound = few.bind(data)
         failures += few.scores(bound).distance > 0
     assert binom.sf(3, 60, 0.001) < 1e-6
@@ -259,7 +286,8 @@ def test_designs_follow_from_public_numbers_and_answer_with_independent_users() 
 
 
 def test_ideal_users_are_answered_whatever_their_number_of_records() -> None:
-    """Nothing is answered at most once in a thousand crowds; of 36, more than 2 fail with probability below 1e-6 (half is the coin's)."""
+    """Nothing is answered at most once in a thousand crowds; of 36, more than 2 fail with probability below 1e-6 (half
+    is the coin's)."""
     failures = 0
     for m in (1, 2, 5, 10, 20, 30, 50, 64, 100):
         learner = TrimmedSelection(Thresholds(), 1, delta="1e-6", records_per_user=m)
@@ -283,14 +311,17 @@ def test_the_failure_is_shared_by_test_and_width() -> None:
 
 
 def test_cuts_at_users_own_values_leave_their_holder_out_of_the_count() -> None:
-    """2^64 cuts are at most as many as there are values, but the user who holds the value is not independent of the cut."""
+    """2^64 cuts are at most as many as there are values, but the user who holds the value is not independent of the
+    cut."""
     learner = TrimmedSelection(Thresholds(), 2, delta="1e-5", records_per_user=10)
     many, column = learner.design(600, (1 << 64) + 1), learner.design(600, 2 << 64, columns=2)
     few = learner.design(600, 6001)
     assert many.width >= width_iid(599, 10, many.trim - 1, many.ladder, 6001, "1/2000") >= 1
     assert few.noise <= many.noise <= column.noise
     pairs = TrimmedSelection(Intervals(), 2, delta="1e-5", records_per_user=10)
-    assert pairs.design(600, 1 << 40).noise >= few.noise  # all rules: no two values of users fix an interval of their own
+    assert (
+        pairs.design(600, 1 << 40).noise >= few.noise
+    )  # all rules: no two values of users fix an interval of their own
 
 
 def test_rates_with_other_scales_have_scaled_widths() -> None:

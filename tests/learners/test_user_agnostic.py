@@ -26,7 +26,8 @@ PEOPLE = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)], []],
 
 
 def noisy(n: int, m: int, bits: int, noise: float, seed: int) -> tuple[UserData, int]:
-    """n users with m records each: x uniform on 2**bits values, 1 iff in the upper half, labels flipped with probability noise."""
+    """n users with m records each: x uniform on 2**bits values, 1 iff in the upper half, labels flipped with
+    probability noise."""
     rng, half = np.random.default_rng(seed), 1 << (bits - 1)
     x = rng.integers(0, 1 << bits, n * m, dtype=np.uint64)
     y = ((x >= np.uint64(half)) ^ (rng.random(n * m) < noise)).astype(np.uint8)
@@ -55,7 +56,9 @@ def test_a_given_tolerance_costs_nothing() -> None:
     learner = UserAgnosticLearner(Thresholds(), epsilon=1, tolerance={0: 0, 2: 1})
     assert not learner.estimates
     assert learner.epsilon_rest == 1
-    assert learner.law(PEOPLE).satisfies(RealizableSelection(Thresholds(), epsilon=1, tolerance={0: 0, 2: 1}).law(PEOPLE), 0)
+    assert learner.law(PEOPLE).satisfies(
+        RealizableSelection(Thresholds(), epsilon=1, tolerance={0: 0, 2: 1}).law(PEOPLE), 0
+    )
 
 
 def test_public_knowledge_of_the_noise_costs_nothing() -> None:
@@ -100,7 +103,11 @@ def test_tolerances_of_long_users_are_those_of_the_certificate() -> None:
 
 def test_the_budget_is_split_and_shown() -> None:
     learner = UserAgnosticLearner(Thresholds(), epsilon=1, records_per_user=4)
-    assert (learner.epsilon_estimate, learner.epsilon_rest, learner.estimate_radius) == (Fraction(1, 4), Fraction(3, 4), Fraction(1, 4))
+    assert (learner.epsilon_estimate, learner.epsilon_rest, learner.estimate_radius) == (
+        Fraction(1, 4),
+        Fraction(3, 4),
+        Fraction(1, 4),
+    )
     assert learner.guarantee.rho == Fraction(1, 16) / 8 + Fraction(9, 16) / 8
     assert "1/4" in " ".join(learner.guarantee.derivation)
     shown = learner.learn(PEOPLE).parameters
@@ -108,7 +115,9 @@ def test_the_budget_is_split_and_shown() -> None:
     assert {"class", "size", "alpha", "radius", "epsilon_estimate"} < set(shown)
 
 
-@pytest.mark.parametrize(("m", "radius"), [(1, "1/2"), (2, "1/4"), (4, "1/4"), (5, "1/8"), (16, "1/8"), (64, "1/16"), (10**9, "1/256")])
+@pytest.mark.parametrize(
+    ("m", "radius"), [(1, "1/2"), (2, "1/4"), (4, "1/4"), (5, "1/8"), (16, "1/8"), (64, "1/16"), (10**9, "1/256")]
+)
 def test_the_default_radius_follows_the_public_number_of_records(m: int, radius: str) -> None:
     assert UserAgnosticLearner(Thresholds(), epsilon=1, records_per_user=m).estimate_radius == Fraction(radius)
 
@@ -154,7 +163,10 @@ def test_a_joint_law_over_many_rules_is_refused_and_the_marginal_is_not() -> Non
 @pytest.mark.parametrize("users", [[], [[]], [[], []]])
 def test_without_records_the_rule_is_uniform(users: list[Any]) -> None:
     data = UserData.from_users(users, features={"x": DOMAIN})
-    for learner in (SurrogateSelection(Thresholds(), epsilon=1), UserAgnosticLearner(Thresholds(), epsilon=1, tolerance=0)):
+    for learner in (
+        SurrogateSelection(Thresholds(), epsilon=1),
+        UserAgnosticLearner(Thresholds(), epsilon=1, tolerance=0),
+    ):
         assert {learner.law(data).prob_exact(cut) for cut in range(11)} == {Fraction(1, 11)}
     UserAgnosticLearner(Thresholds(), epsilon=1).learn(data)
 
@@ -170,7 +182,9 @@ def test_given_is_refused_where_nothing_is_estimated() -> None:
 def test_a_fixed_public_seed_fixes_the_set() -> None:
     wide = Integers(0, 2**64 - 1)
     few = HashedPoints(wide, alpha=Fraction(1, 10), beta=Fraction(1, 20))
-    one, two = (SurrogateSelection(Points(wide), epsilon=1, representation=few, public_seed=bytes(32)) for _ in range(2))
+    one, two = (
+        SurrogateSelection(Points(wide), epsilon=1, representation=few, public_seed=bytes(32)) for _ in range(2)
+    )
     assert one.hypotheses == two.hypotheses
     assert SurrogateSelection(Points(wide), epsilon=1, representation=few).hypotheses != one.hypotheses
     people = UserData.from_users([[(7, 1), (9, 0)], [(7, 1)]], features={"x": wide})
@@ -223,7 +237,9 @@ def test_excess_error_falls_with_records_per_user() -> None:
     means = []
     for m, t in ((1, 0), (4, 1), (16, 4)):
         runs = [noisy(100, m, 40, 0.2, seed) for seed in range(6)]
-        laws = [SurrogateSelection(Thresholds(), epsilon=1, neighbours="replace", tolerance=t).law(data) for data, _ in runs]
+        laws = [
+            SurrogateSelection(Thresholds(), epsilon=1, neighbours="replace", tolerance=t).law(data) for data, _ in runs
+        ]
         means.append(np.mean([excess(law, best, 1 << 40, 0.2)[0] for law, (_, best) in zip(laws, runs)]))
     assert means[0] > means[1] > means[2]
     assert means[2] < 0.02
@@ -232,12 +248,23 @@ def test_excess_error_falls_with_records_per_user() -> None:
 def test_the_certified_number_of_users_is_enough() -> None:
     """Expected failure at the certified n is far below beta; the law is exact, the estimate included."""
     plan = plan_user_agnostic(
-        log_size=np.log(2.0**40 + 1), dimension=1, records_per_user=16, alpha="1/10", beta="1/20", epsilon=1, neighbours="replace"
+        log_size=np.log(2.0**40 + 1),
+        dimension=1,
+        records_per_user=16,
+        alpha="1/10",
+        beta="1/20",
+        epsilon=1,
+        neighbours="replace",
     )
     assert plan.n_users is not None
     data, best = noisy(plan.n_users, 16, 40, 0.2, 3)
     learner = UserAgnosticLearner(
-        Thresholds(), epsilon=1, neighbours="replace", sizes=(16,), radius=Fraction(1, 1 << plan["j"]), estimator="bisect"
+        Thresholds(),
+        epsilon=1,
+        neighbours="replace",
+        sizes=(16,),
+        radius=Fraction(1, 1 << plan["j"]),
+        estimator="bisect",
     )
     estimates, bound = learner.estimate_learner.law(data), learner.bind(data)
     likely = {v: p for v in estimates.support() if (p := estimates.prob_float(v)) > 1e-6}
@@ -274,7 +301,14 @@ def test_bad_values_are_refused(bad: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{"tolerance": 1.5}, {"noise": 0.2}, {"representation": "hashed"}, {"hypotheses": [1]}, {"concept": "cuts"}, {"records_per_user": "4"}],
+    [
+        {"tolerance": 1.5},
+        {"noise": 0.2},
+        {"representation": "hashed"},
+        {"hypotheses": [1]},
+        {"concept": "cuts"},
+        {"records_per_user": "4"},
+    ],
 )
 def test_bad_types_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(TypeError):

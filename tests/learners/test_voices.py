@@ -106,9 +106,14 @@ def test_one_fold_gives_both_voices_and_the_luck(name: str) -> None:
             assert profile.luck == luck
             assert all(c >= v for c, v in zip(clip, mean))
             # The voices are what the named statistics fold alone.
-            alone = [data.fold(bound.kernel(s)).blocks() for s in (Regret(ClipRule(Fraction(0), 0, 1), levels), Mean(levels))]
+            alone = [
+                data.fold(bound.kernel(s)).blocks() for s in (Regret(ClipRule(Fraction(0), 0, 1), levels), Mean(levels))
+            ]
             assert Profile(profile.steps[: len(profile.steps) // 2]).blocks() == alone[0]
-            shifted = [(a - bound.size, b - bound.size, s) for a, b, s in Profile(profile.steps[len(profile.steps) // 2 :]).blocks()]
+            shifted = [
+                (a - bound.size, b - bound.size, s)
+                for a, b, s in Profile(profile.steps[len(profile.steps) // 2 :]).blocks()
+            ]
             assert shifted == alone[1]
 
 
@@ -168,9 +173,14 @@ def luck_by_search(m: int, b: int, levels: int) -> int:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.integers(1, 10**9).flatmap(lambda m: st.tuples(st.just(m), st.integers(0, m))), st.sampled_from([1, 12, 840, 1 << 31]))
+@given(
+    st.integers(1, 10**9).flatmap(lambda m: st.tuples(st.just(m), st.integers(0, m))),
+    st.sampled_from([1, 12, 840, 1 << 31]),
+)
 @example((400, 1), 840)
-def test_luck_is_the_definition_rises_with_own_mistakes_and_leaves_the_clip_its_vote(pair: tuple[int, int], levels: int) -> None:
+def test_luck_is_the_definition_rises_with_own_mistakes_and_leaves_the_clip_its_vote(
+    pair: tuple[int, int], levels: int
+) -> None:
     m, b = pair
     t = own_clip(m)
     assert t == max(isqrt(m - 1) + 1, -(-m // 16))
@@ -193,7 +203,12 @@ users_lists = st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)),
 
 
 @settings(max_examples=60, deadline=None)
-@given(users_lists, st.sampled_from(["add-remove", "replace"]), st.sampled_from(["1/3", "1", "8"]), st.sampled_from([1, 7, 840]))
+@given(
+    users_lists,
+    st.sampled_from(["add-remove", "replace"]),
+    st.sampled_from(["1/3", "1", "8"]),
+    st.sampled_from([1, 7, 840]),
+)
 def test_the_law_is_one_exponential_law_over_pairs(users: Any, neighbours: str, epsilon: str, levels: int) -> None:
     data, learner = people(users), TwoVoices(Thresholds(), epsilon, neighbours=neighbours, levels=levels)
     theta = Fraction(epsilon) / (1 if neighbours == "add-remove" else 2)
@@ -243,7 +258,10 @@ def test_the_error_on_the_users_present_is_near_the_least_for_every_data_set(use
     held = [user for user in users if user]
     if not held:
         return
-    error = [sum(Fraction(sum((x >= cut) != bool(y) for x, y in user), len(user)) for user in held) / len(held) for cut in range(6)]
+    error = [
+        sum(Fraction(sum((x >= cut) != bool(y) for x, y in user), len(user)) for user in held) / len(held)
+        for cut in range(6)
+    ]
     law = TwoVoices(Thresholds(), epsilon).rule_law(people(users))
     for beta in ("1/2", "1/100"):
         most = voices_excess(n_users=len(held), size=6, theta=epsilon, beta=beta, levels=840)
@@ -252,7 +270,8 @@ def test_the_error_on_the_users_present_is_near_the_least_for_every_data_set(use
 
 
 def test_saturated_users_of_two_opinions_get_the_best_rule() -> None:
-    """256 records a user, 60 % of the users of the opposite opinion: constants err .5, the cut .6.  A cut range names the cut."""
+    """256 records a user, 60 % of the users of the opposite opinion: constants err .5, the cut .6.  A cut range names
+    the cut."""
     excess = {}
     for n in (200, 400):
         x = np.tile(np.repeat([0, 1], 128), n)
@@ -289,7 +308,9 @@ def test_the_rule_is_released_and_neither_the_voice_nor_a_count(neighbours: str)
     assert isinstance(pp.TwoVoices(Thresholds(), epsilon=1), TwoVoices)
 
 
-@pytest.mark.parametrize("bad", [{"levels": 0}, {"levels": 1 << 32}, {"epsilon": -1}, {"neighbours": "both"}, {"unit": "household"}])
+@pytest.mark.parametrize(
+    "bad", [{"levels": 0}, {"levels": 1 << 32}, {"epsilon": -1}, {"neighbours": "both"}, {"unit": "household"}]
+)
 def test_bad_parameters_are_refused_before_any_data(bad: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
         TwoVoices(**({"concept": Thresholds(LINE["x"]), "epsilon": 1} | bad))

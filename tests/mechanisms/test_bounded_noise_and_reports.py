@@ -36,7 +36,9 @@ def test_half_widths_are_the_known_ones(epsilon: Any, delta: Any, least: int, ce
     assert (noise.kappa, noise.certified_kappa) == (least, certified)
 
 
-@given(st.sampled_from(["1/4", "1/2", "1", "2"]), st.fractions(Fraction(1, 5000), Fraction(1, 3), max_denominator=10**6))
+@given(
+    st.sampled_from(["1/4", "1/2", "1", "2"]), st.fractions(Fraction(1, 5000), Fraction(1, 3), max_denominator=10**6)
+)
 @settings(max_examples=25, deadline=None)
 def test_kappa_is_least_and_the_certified_one_suffices(epsilon: str, delta: Fraction) -> None:
     noise = truncated(epsilon, delta)
@@ -126,7 +128,9 @@ def test_reports_are_epsilon_dp_between_any_two_values(k: int) -> None:
     assert (
         not answer(None, k, keep="3/4")
         .law(0)
-        .satisfies(answer(None, k, keep="3/4").law(1), answer(None, k, keep="3/4").guarantee.epsilon - Fraction(1, 10**9))
+        .satisfies(
+            answer(None, k, keep="3/4").law(1), answer(None, k, keep="3/4").guarantee.epsilon - Fraction(1, 10**9)
+        )
     )
 
 
@@ -163,7 +167,8 @@ def test_bad_keep_is_refused(keep: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "error"), [(-1, ParameterError), (777, ParameterError), (1.0, TypeError), ("1", TypeError), (True, TypeError)]
+    ("value", "error"),
+    [(-1, ParameterError), (777, ParameterError), (1.0, TypeError), ("1", TypeError), (True, TypeError)],
 )
 def test_reports_outside_the_domain_are_refused_without_repeating_them(value: Any, error: type[Exception]) -> None:
     with pytest.raises(error) as caught:

@@ -33,7 +33,8 @@ def choose(epsilon: Any, delta: Any, growth: Any, neighbours: Any, **more: Any) 
 
 @lru_cache
 def pairs(relation: str, growth: int, candidates: int, most: int) -> list[Pair]:
-    """All neighbouring vote vectors with counts up to ``most``, one of each kind (renaming candidates renames outcomes)."""
+    """All neighbouring vote vectors with counts up to ``most``, one of each kind (renaming candidates renames
+    outcomes)."""
 
     def ballots() -> Iterable[Votes]:
         for size in range(growth + 1):
@@ -96,14 +97,22 @@ def test_one_stage_weights_follow_the_recurrence() -> None:
     for _ in range(5):
         weight.append(r * weight[-1] + delta0)
     z = 1 + weight[1] + weight[2] + weight[5]
-    assert [law.prob_exact(v) for v in ("a", "b", "c", "d", BOTTOM)] == [weight[1] / z, weight[2] / z, weight[5] / z, 0, 1 / z]
+    assert [law.prob_exact(v) for v in ("a", "b", "c", "d", BOTTOM)] == [
+        weight[1] / z,
+        weight[2] / z,
+        weight[5] / z,
+        0,
+        1 / z,
+    ]
 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "growth", "one", "two", "threshold"),
     [(1, "1e-6", 1, 19, 38, 28), ("1/2", "1e-6", 2, 38, 76, 57), (2, "1e-4", 10, 9, 18, 13)],
 )
-def test_votes_needed_are_the_known_ones(epsilon: Any, delta: str, growth: int, one: int, two: int, threshold: int) -> None:
+def test_votes_needed_are_the_known_ones(
+    epsilon: Any, delta: str, growth: int, one: int, two: int, threshold: int
+) -> None:
     single = choose(epsilon, delta, growth, "add-remove")
     double = choose(epsilon, delta, growth, "add-remove", law="two-stage")
     assert single.votes_needed("0.01") == one
@@ -111,7 +120,11 @@ def test_votes_needed_are_the_known_ones(epsilon: Any, delta: str, growth: int, 
     assert threshold == double.T
     for mechanism in (single, double):
         enough = mechanism.votes_needed("0.01")
-        assert mechanism.law({"a": enough}).prob(BOTTOM).hi <= Fraction(1, 100) < mechanism.law({"a": enough - 1}).prob(BOTTOM).lo
+        assert (
+            mechanism.law({"a": enough}).prob(BOTTOM).hi
+            <= Fraction(1, 100)
+            < mechanism.law({"a": enough - 1}).prob(BOTTOM).lo
+        )
 
 
 # Two-stage
@@ -124,7 +137,9 @@ def test_two_stage_law_is_private_at_its_exact_delta(
     epsilon1: str, eta2: str, threshold: int, growth: int, candidates: int, most: int
 ) -> None:
     epsilon = Fraction(epsilon1) + Fraction(eta2)
-    mechanism = choose(epsilon, "0.999", growth, "add-remove", law="two-stage", epsilon1=epsilon1, eta2=eta2, T=threshold)
+    mechanism = choose(
+        epsilon, "0.999", growth, "add-remove", law="two-stage", epsilon1=epsilon1, eta2=eta2, T=threshold
+    )
     star, neighbouring = mechanism.delta_star(), pairs("add-remove", growth, candidates, most)
     assert is_private(mechanism.law, neighbouring, epsilon, star.hi)
     worst = worst_excess(mechanism.law, neighbouring, epsilon)
@@ -152,7 +167,9 @@ def test_two_stage_threshold_is_private_and_least(relation: str, growth: int) ->
         choose(epsilon, delta, growth, relation, law="two-stage", T=mechanism.T - 1)
 
 
-@pytest.mark.parametrize(("growth", "epsilon1", "eta2"), [(1, "1/2", "1/2"), (7, "1/2", "1/2"), (30, "1/5", "1"), (3, "1", "1/10")])
+@pytest.mark.parametrize(
+    ("growth", "epsilon1", "eta2"), [(1, "1/2", "1/2"), (7, "1/2", "1/2"), (30, "1/5", "1"), (3, "1", "1/10")]
+)
 def test_worst_count_is_the_maximum_over_all_counts(growth: int, epsilon1: str, eta2: str) -> None:
     """Bisection on a log-concave sequence against a literal scan."""
     total = Fraction(epsilon1) + Fraction(eta2)
@@ -181,7 +198,10 @@ def test_nobody_votes_means_bottom(law: str, votes: Any) -> None:
 @pytest.mark.parametrize("law", ["one-stage", "two-stage"])
 def test_arrays_and_mappings_agree(law: str) -> None:
     mechanism = choose(1, "1e-2", 2, "replace", law=law)
-    by_index, by_name = mechanism.law(np.array([3, 0, 5, 3])), mechanism.law({np.int64(0): 3, 2: np.uint8(5), 3: 3, 7: 0})
+    by_index, by_name = (
+        mechanism.law(np.array([3, 0, 5, 3])),
+        mechanism.law({np.int64(0): 3, 2: np.uint8(5), 3: 3, 7: 0}),
+    )
     assert all(by_index.prob(v) == by_name.prob(v) for v in (0, 1, 2, 3, 7, BOTTOM))
     assert by_index.satisfies(by_name, 0)
 
@@ -209,7 +229,11 @@ def test_one_stage_draw_is_the_inverse_of_its_distribution_function(votes: dict[
         drawn = choosing_sample(votes, 2, "1/3", rng=WordRng([word, *([0] * 200)]))
     counts = sorted({q for q in votes.values() if q}, reverse=True)
     low = sum((law.prob_exact(c) for c, q in votes.items() if drawn is BOTTOM or q > votes[drawn]), Fraction(0))
-    mass = law.prob_exact(BOTTOM) if drawn is BOTTOM else law.prob_exact(drawn) * sum(q == votes[drawn] for q in votes.values())
+    mass = (
+        law.prob_exact(BOTTOM)
+        if drawn is BOTTOM
+        else law.prob_exact(drawn) * sum(q == votes[drawn] for q in votes.values())
+    )
     assert low <= Fraction(word + 1, 1 << 64)
     assert Fraction(word, 1 << 64) <= low + mass
     assert drawn is BOTTOM or votes[drawn] in counts

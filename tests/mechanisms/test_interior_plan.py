@@ -1,4 +1,5 @@
-"""Plans of interior points: every condition of the certificate, exact privacy, surplus and lack of values, bad parameters."""
+"""Plans of interior points: every condition of the certificate, exact privacy, surplus and lack of values, bad
+parameters."""
 
 from __future__ import annotations
 
@@ -44,11 +45,16 @@ def test_every_condition_of_the_certificate_holds(bits: int, levels: int) -> Non
 
 def test_size_does_not_fall_with_the_number_of_bits() -> None:
     for levels, engine in ((0, "walk"), (1, "walk"), (2, "walk"), (1, "pairs")):
-        sizes = [plan_interior_point(*BUDGET, bits=b, levels=levels, engine=engine).size for b in (1, 4, 16, 64, 1024, 2**16, 2**40)]
+        sizes = [
+            plan_interior_point(*BUDGET, bits=b, levels=levels, engine=engine).size
+            for b in (1, 4, 16, 64, 1024, 2**16, 2**40)
+        ]
         assert sizes == sorted(sizes)
 
 
-@pytest.mark.parametrize(("bits", "reductions"), [(16, 0), (64, 0), (128, 0), (256, 1), (65536, 1), (2**64, 1), (2**256, 2)])
+@pytest.mark.parametrize(
+    ("bits", "reductions"), [(16, 0), (64, 0), (128, 0), (256, 1), (65536, 1), (2**64, 1), (2**256, 2)]
+)
 def test_auto_takes_the_number_of_reductions_of_least_size(bits: int, reductions: int) -> None:
     plan = plan_interior_point(*BUDGET, bits=bits)
     assert len(plan.levels) == reductions

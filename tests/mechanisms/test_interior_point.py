@@ -125,7 +125,9 @@ def test_masses_are_those_of_the_laws_that_are_sampled(values: list[int], z: int
         w = stage[1] / (1 - stage[1]) * (stage[0] ** q - 1) / (stage[0] - 1)
         chosen += w / total * point_law(values, candidates(prefix, z, 4, 15), stage[2]).prob_exact(values[0])
     assert masses.get(values[0], 0) == chosen
-    assert all(interior_score(values, c) == min(sum(x <= c for x in values), sum(x >= c for x in values)) for c in range(16))
+    assert all(
+        interior_score(values, c) == min(sum(x <= c for x in values), sum(x >= c for x in values)) for c in range(16)
+    )
 
 
 # Sampler and law
@@ -163,7 +165,9 @@ def test_laws_have_mass_one_and_reach_only_the_domain(values: list[int]) -> None
         assert all(0 <= value <= 7 for value in masses if isinstance(value, int))
 
 
-@pytest.mark.parametrize(("A", "B", "kept"), [(2, 2, [1, 2, 3, 4, 5, 6]), (2, 1, [0, 1, 2, 3, 4, 5]), (1, 3, [2, 3, 4, 5, 6, 7])])
+@pytest.mark.parametrize(
+    ("A", "B", "kept"), [(2, 2, [1, 2, 3, 4, 5, 6]), (2, 1, [0, 1, 2, 3, 4, 5]), (1, 3, [2, 3, 4, 5, 6, 7])]
+)
 def test_paired_depths_lose_their_ends_and_stay_even(A: int, B: int, kept: list[int]) -> None:
     point = PrefixInteriorPoint([PairLevel(A, B, 2, "1/9", 2), PairLevel(1, 1, 2, "1/9", 2)], 2, 2**20, 16)
     assert point._window(list(range(8))) == kept
@@ -198,7 +202,9 @@ def shapes(bits: int, n: int) -> dict[str, list[int]]:
     return {
         "uniform": [source.getrandbits(bits) for _ in range(n)],
         "one point": [source.getrandbits(bits)] * n,
-        "two points": [x for x in (source.getrandbits(bits), source.getrandbits(bits)) for _ in range(n)][n // 2 : n // 2 + n],
+        "two points": [x for x in (source.getrandbits(bits), source.getrandbits(bits)) for _ in range(n)][
+            n // 2 : n // 2 + n
+        ],
         "caterpillar": caterpillar(bits, depths, source),
         "deep cluster": [near | source.getrandbits(12) for _ in range(n)],
         "two caterpillars": [x | (i % 2) << (bits - 1) for i, x in enumerate(half)],
@@ -222,7 +228,9 @@ def test_failures_stay_within_the_certificate_on_seven_shapes(bits: int, levels:
     assert failures <= binom.isf(ALARM, total, float(point.failure))
 
 
-@pytest.mark.parametrize(("engine", "epsilon", "delta", "beta"), [("walk", 12, "1/10", "1/5"), ("pairs", 60, "3/10", "19/20")])
+@pytest.mark.parametrize(
+    ("engine", "epsilon", "delta", "beta"), [("walk", 12, "1/10", "1/5"), ("pairs", 60, "3/10", "19/20")]
+)
 def test_exact_failure_is_below_the_certificate(engine: str, epsilon: int, delta: str, beta: str) -> None:
     """Where the law can be written out the failure probability is decided, not estimated."""
     point = InteriorPoint(epsilon, delta, top=2**20 - 1, levels=1, beta=beta, engine=engine)

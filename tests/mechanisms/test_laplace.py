@@ -98,7 +98,9 @@ def test_two_sided_noise_is_exact() -> None:
     assert left_open < Fraction(1, 10)
     with precision(128):
         x = exp_ball(Fraction(-1))
-        assert all(encloses(decided.get(k, Fraction(0)), left_open, (1 - x) / (1 + x) * x ** abs(k)) for k in range(-5, 6))
+        assert all(
+            encloses(decided.get(k, Fraction(0)), left_open, (1 - x) / (1 + x) * x ** abs(k)) for k in range(-5, 6)
+        )
 
 
 @pytest.mark.parametrize("eta", ["1/3", "7/5"])

@@ -121,7 +121,10 @@ def test_tags_are_required_and_checked(mechanism: Callable[..., Any], name: str)
 def test_parameters_are_exact_frozen_and_known_before_data(mechanism: Callable[..., Any]) -> None:
     built = build(mechanism, epsilon=0.1)
     assert built.epsilon == built.guarantee.epsilon == Fraction(1, 10)
-    assert (built.guarantee.unit, built.guarantee.neighbours) == (GOOD[mechanism]["unit"], GOOD[mechanism]["neighbours"])
+    assert (built.guarantee.unit, built.guarantee.neighbours) == (
+        GOOD[mechanism]["unit"],
+        GOOD[mechanism]["neighbours"],
+    )
     assert built == build(mechanism, epsilon="1/10")
     assert hash(built) == hash(build(mechanism, epsilon="1/10"))
     with pytest.raises(dataclasses.FrozenInstanceError):

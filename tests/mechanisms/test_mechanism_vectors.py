@@ -14,7 +14,9 @@ _KINDS = ("permute_and_flip", "clamped_laplace", "tdlap", "krr", "choosing_two_s
 
 
 def _runners() -> Any:
-    spec = importlib.util.spec_from_file_location("foundations_mechanisms", _TESTS / "vector_runners" / "foundations_mechanisms.py")
+    spec = importlib.util.spec_from_file_location(
+        "foundations_mechanisms", _TESTS / "vector_runners" / "foundations_mechanisms.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -32,7 +32,9 @@ def chi_square_accepts(counts: Counter[Any], law: Law, values: list[Any], draws:
     """Cells expected fewer than five times are pooled."""
     cells = [(draws * float(law.prob(v)), counts[v]) for v in values]
     rare = [cell for cell in cells if cell[0] < 5]
-    pooled = [cell for cell in cells if cell[0] >= 5] + ([(sum(e for e, _ in rare), sum(o for _, o in rare))] if rare else [])
+    pooled = [cell for cell in cells if cell[0] >= 5] + (
+        [(sum(e for e, _ in rare), sum(o for _, o in rare))] if rare else []
+    )
     assert sum(observed for _, observed in pooled) == draws
     statistic = sum((o - e) ** 2 / e for e, o in pooled if e > 0)
     return bool(chi2.sf(statistic, len(pooled) - 1) > FALSE_ALARM)
@@ -83,7 +85,10 @@ def test_expected_score_is_never_worse_than_exponential(eta: Any) -> None:
     assert strictly_better == 4**4 - 3**4 - 1  # all but the constant vector
 
 
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 3)), min_size=2, max_size=5), st.sampled_from(["1/7", "1/2", "3"]))
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(1, 3)), min_size=2, max_size=5),
+    st.sampled_from(["1/7", "1/2", "3"]),
+)
 @settings(max_examples=25, deadline=None)
 def test_enclosures_hold_the_exact_law(blocks: list[tuple[int, int]], eta: str) -> None:
     scores, counts = [s for s, _ in blocks], [c for _, c in blocks]
@@ -110,7 +115,9 @@ def test_enclosures_hold_the_exact_law(blocks: list[tuple[int, int]], eta: str) 
         (list(range(0, 300, 3)), [a + 2 for a in range(0, 300, 3)], [(7 * a) % 50 for a in range(100)]),
     ],
 )
-def test_huge_multiplicities_have_tight_enclosures_that_sum_to_one(lo: list[int], hi: list[int], score: list[int]) -> None:
+def test_huge_multiplicities_have_tight_enclosures_that_sum_to_one(
+    lo: list[int], hi: list[int], score: list[int]
+) -> None:
     law = noisy().law_blocks(lo, hi, score)
     balls = [law.block_prob(i) for i in range(len(law.cells))]
     assert sum(b.lo for b in balls) <= 1 <= sum(b.hi for b in balls)

@@ -1,7 +1,7 @@
 """Cross-checks against OpenDP's samplers (an extra; skipped by name where it is not installed).
 
-Their draws, which cannot be seeded, are tested against our exact laws by chi-square: each test raises a false alarm with
-probability 1e-7.
+Their draws, which cannot be seeded, are tested against our exact laws by chi-square: each test raises a false alarm
+with probability 1e-7.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def test_laplace_draws_follow_our_law() -> None:
 
 
 @pytest.mark.parametrize(
-    ("measure", "mechanism", "other"), [("max", NoisyMin, ExponentialMechanism), ("zcdp", ExponentialMechanism, NoisyMin)]
+    ("measure", "mechanism", "other"),
+    [("max", NoisyMin, ExponentialMechanism), ("zcdp", ExponentialMechanism, NoisyMin)],
 )
 def test_noisy_min_draws_follow_our_laws(measure: str, mechanism: Any, other: Any) -> None:
     """Permute-and-flip for pure privacy, the exponential mechanism for zCDP; each is told apart from the other."""

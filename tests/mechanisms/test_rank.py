@@ -92,7 +92,10 @@ def test_law_is_epsilon_dp_on_every_neighbouring_pair(neighbours: str, hi: int, 
 
 def test_a_base_of_the_whole_epsilon_is_not_private() -> None:
     audit = audit_exact(
-        lambda y: rank_law(y, 2, 2, 3, dyadic_base("1/2")), datasets(range(4), 4, n_min=4), neighbours="replace", epsilon="1/2"
+        lambda y: rank_law(y, 2, 2, 3, dyadic_base("1/2")),
+        datasets(range(4), 4, n_min=4),
+        neighbours="replace",
+        epsilon="1/2",
     )
     assert not audit.holds
 
@@ -160,7 +163,9 @@ def test_bad_parameters_are_refused(change: dict[str, Any], error: type[Exceptio
         RankMechanism(**(good | change))
 
 
-@pytest.mark.parametrize("values", [[1.0], ["3"], [None], [True], "123", 5, {1: 2}, np.array([1.5]), np.array([[1]]), [float("nan")]])
+@pytest.mark.parametrize(
+    "values", [[1.0], ["3"], [None], [True], "123", 5, {1: 2}, np.array([1.5]), np.array([[1]]), [float("nan")]]
+)
 def test_values_must_be_integers(values: Any) -> None:
     with pytest.raises(TypeError):
         rank_law(values, 1, 2, 9, 2)

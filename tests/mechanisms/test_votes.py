@@ -35,7 +35,9 @@ def _brute_histogram(counts: dict[str, int], q: Fraction, K: int) -> dict[object
     return law
 
 
-@given(st.dictionaries(st.sampled_from("abc"), st.integers(0, 6), max_size=3), st.sampled_from(DECAYS), st.integers(1, 3))
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.integers(0, 6), max_size=3), st.sampled_from(DECAYS), st.integers(1, 3)
+)
 def test_histogram_law_is_noise_on_every_bin(counts: dict[str, int], q: Fraction, K: int) -> None:
     law = histogram_law(counts, q, K)
     for item, mass in _brute_histogram(counts, q, K).items():
@@ -53,11 +55,16 @@ def test_plurality_law_is_the_definition(counts: dict[int, int], universe: int) 
 
 
 def _histograms(users: int) -> list[dict[int, int]]:
-    return [{u: named.count(u) for u in range(3) if u in named} for named in combinations_with_replacement((0, 1, 2, None), users)]
+    return [
+        {u: named.count(u) for u in range(3) if u in named}
+        for named in combinations_with_replacement((0, 1, 2, None), users)
+    ]
 
 
 def _excess(p: Law, other: Law, factor: Fraction) -> Fraction:
-    return sum((max(Fraction(0), p.prob_exact(o) - factor * other.prob_exact(o)) for o in (0, 1, 2, BOTTOM)), Fraction(0))
+    return sum(
+        (max(Fraction(0), p.prob_exact(o) - factor * other.prob_exact(o)) for o in (0, 1, 2, BOTTOM)), Fraction(0)
+    )
 
 
 def _neighbours(relation: str, users: int) -> list[tuple[dict[int, int], dict[int, int]]]:
@@ -91,7 +98,9 @@ def test_gap_is_private_and_twice_the_edge_is_not_enough(q: Fraction) -> None:
     K = 2
     noise = _noise(q, K)
     assert _worst(lambda c: gap_law(c, q, K, "add-remove"), "add-remove", 1 / q) <= noise[K]
-    found = max(_excess(gap_law({0: a}, q, K, "replace"), gap_law({0: a - 2}, q, K, "replace"), 1 / q**2) for a in range(2, 12))
+    found = max(
+        _excess(gap_law({0: a}, q, K, "replace"), gap_law({0: a - 2}, q, K, "replace"), 1 / q**2) for a in range(2, 12)
+    )
     assert 2 * noise[K] < found <= noise[K] + noise[K - 1]
     assert _worst(lambda c: gap_law(c, q, K, "replace"), "replace", 1 / q**2) <= noise[K] + noise[K - 1]
 
@@ -120,7 +129,11 @@ def test_what_is_planned_is_within_the_guarantee() -> None:
             factor = 1 / select.q if relation == "add-remove" else 1 / select.q**2
             tops = range(2 * select.K + 5)
             far = [({0: a}, {0: a - 1}) for a in tops if a] if relation == "add-remove" else []
-            near = [({0: a, 1: b}, {0: a - 1, 1: b + 1}) for a in tops for b in range(3) if a] if relation == "replace" else []
+            near = (
+                [({0: a, 1: b}, {0: a - 1, 1: b + 1}) for a in tops for b in range(3) if a]
+                if relation == "replace"
+                else []
+            )
             for f, g in [*far, *near]:
                 assert _excess(select.law(f), select.law(g), factor) <= select.delta
                 assert _excess(select.law(g), select.law(f), factor) <= select.delta
@@ -151,7 +164,8 @@ def test_a_majority_always_wins() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [("0", "1e-6"), ("-1", "1e-6"), ("1", "0"), ("1", "1"), ("1e-12", "1e-6"), ("1e-6", "1e-9"), ("nan", "1e-6")]
+    ("epsilon", "delta"),
+    [("0", "1e-6"), ("-1", "1e-6"), ("1", "0"), ("1", "1"), ("1e-12", "1e-6"), ("1e-6", "1e-9"), ("nan", "1e-6")],
 )
 def test_bad_parameters(epsilon: str, delta: str) -> None:
     with pytest.raises(ParameterError):

@@ -1,4 +1,5 @@
-"""Plans for agreement: the protocols' own noise, records as a requirement, certificates that hold in all three models."""
+"""Plans for agreement: the protocols' own noise, records as a requirement, certificates that hold in all three
+models."""
 
 from __future__ import annotations
 
@@ -47,15 +48,21 @@ def cuts(size: int) -> Task:
 
 
 def test_planned_users_are_those_of_the_vectors_or_the_few_more_from_which_on_they_hold() -> None:
-    """A majority of an even number fails more often than that of the odd one before it: plans ask for a number that lasts."""
+    """A majority of an even number fails more often than that of the odd one before it: plans ask for a number that
+    lasts."""
     planning = json.loads(VECTORS.read_text())["planning"]
     for case in planning["users"]:
         asked: dict[str, Any] = {"epsilon": str(case["eps"]), "beta": str(case["beta"])}
         if "n_local_U1024" in case:
-            assert users(agreement_target(cuts(1024), model="local", **asked)) in range(case["n_local_U1024"], case["n_local_U1024"] + 5)
+            assert users(agreement_target(cuts(1024), model="local", **asked)) in range(
+                case["n_local_U1024"], case["n_local_U1024"] + 5
+            )
             continue
         asked["neighbours"] = case["neighbours"]
-        assert users(agreement_target(cuts(1024), delta=str(case["delta"]), **asked)) in (case["n_histogram"], case["n_histogram"] + 2)
+        assert users(agreement_target(cuts(1024), delta=str(case["delta"]), **asked)) in (
+            case["n_histogram"],
+            case["n_histogram"] + 2,
+        )
         # The vectors are of a plurality that always answers; one that abstains needs a few users more.
         assert case["n_em_U1024"] < users(agreement_target(cuts(1024), **asked)) <= 1.4 * case["n_em_U1024"]
     for case in planning["lower"]:
@@ -68,7 +75,9 @@ def test_planned_users_are_those_of_the_vectors_or_the_few_more_from_which_on_th
 
 
 @pytest.mark.parametrize(
-    ("kind", "sizes"), [("threshold", (99,)), ("threshold", (2**64,)), ("conjunction", (2,) * 12)], ids=["few", "all", "mask"]
+    ("kind", "sizes"),
+    [("threshold", (99,)), ("threshold", (2**64,)), ("conjunction", (2,) * 12)],
+    ids=["few", "all", "mask"],
 )
 def test_local_plans_use_the_noise_and_the_chunks_of_the_protocol(kind: str, sizes: tuple[int, ...]) -> None:
     target = agreement_target(Task(kind, sizes), model="local", epsilon="0.8", beta="0.1")
@@ -77,30 +86,45 @@ def test_local_plans_use_the_noise_and_the_chunks_of_the_protocol(kind: str, siz
     if select.chunks == 1:
         assert users(target) == users_local(select.keep, 1 << select.bits, beta="0.1", clear=run.beta).n_users
     else:
-        assert users(target) == users_local_chunks(select.keep, select.bits, select.width, beta="0.1", clear=run.beta).n_users
+        assert (
+            users(target)
+            == users_local_chunks(select.keep, select.bits, select.width, beta="0.1", clear=run.beta).n_users
+        )
 
 
 @pytest.mark.parametrize(
-    ("kind", "sizes"), [("threshold", (99,)), ("threshold", (2**64,)), ("halfspace", (2,) * 10)], ids=["few", "all", "vector"]
+    ("kind", "sizes"),
+    [("threshold", (99,)), ("threshold", (2**64,)), ("halfspace", (2,) * 10)],
+    ids=["few", "all", "vector"],
 )
 def test_shuffle_plans_use_the_noise_and_the_chunks_of_the_protocol(kind: str, sizes: tuple[int, ...]) -> None:
     target = agreement_target(Task(kind, sizes), model="shuffle", epsilon=2, delta="1e-6", beta="0.1")
     found = target.users(1)
     assert found.n_users is not None
     features = {f"x{i}": Integers(0, size - 1) for i, size in enumerate(sizes)}
-    run = ShuffleProtocol(kind, features, Fraction(2), delta=Fraction("1e-6"), n_min=found.n_users, n_max=found["n_max"])
+    run = ShuffleProtocol(
+        kind, features, Fraction(2), delta=Fraction("1e-6"), n_min=found.n_users, n_max=found["n_max"]
+    )
     select = run.manifest.shuffle
     assert (select.r, select.p, select.width) == (found["r"], found["p"], found["width"])
     if select.width == 0:
         again = users_shuffle(select.r, select.p, select.buckets, beta="0.1", clear=run.beta)
     else:
-        again = users_shuffle_chunks(select.r, select.p, target.task.learner.universe.bits, select.width, beta="0.1", clear=run.beta)
+        again = users_shuffle_chunks(
+            select.r, select.p, target.task.learner.universe.bits, select.width, beta="0.1", clear=run.beta
+        )
     assert again.n_users == found.n_users
 
 
 def test_one_chunk_is_the_plurality_without_chunks() -> None:
-    assert users_shuffle_chunks("45.3", "0.449", 10, 10, beta="0.1").n_users == users_shuffle("45.3", "0.449", 1025, beta="0.1").n_users
-    exact, hoeffding = users_local_chunks("0.73", 10, 10, beta="0.1").n_users, users_local("0.73", 1024, beta="0.1").n_users
+    assert (
+        users_shuffle_chunks("45.3", "0.449", 10, 10, beta="0.1").n_users
+        == users_shuffle("45.3", "0.449", 1025, beta="0.1").n_users
+    )
+    exact, hoeffding = (
+        users_local_chunks("0.73", 10, 10, beta="0.1").n_users,
+        users_local("0.73", 1024, beta="0.1").n_users,
+    )
     assert exact is not None
     assert hoeffding is not None
     assert 0.8 * hoeffding < exact < hoeffding  # exact tails of the votes ask for fewer users than Hoeffding's
@@ -116,7 +140,8 @@ def chance(n: int, c: Any) -> Any:
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_central_selections_fail_rarely_at_the_certified_number_of_users(neighbours: str) -> None:
-    """Exact: over the votes' binomial law and the selector's own law; all others name one other item, the worst case for both."""
+    """Exact: over the votes' binomial law and the selector's own law; all others name one other item, the worst case
+    for both."""
     for delta in (0, "1e-6"):
         target = agreement_target(cuts(8), epsilon=2, delta=delta, beta="0.1", neighbours=neighbours)
         n = users(target)
@@ -126,7 +151,10 @@ def test_central_selections_fail_rarely_at_the_certified_number_of_users(neighbo
         else:
             silent = silent_votes(1 / vote_decay(2, neighbours), 8, CLEAR)
             select = PureSelection(2, universe=8, neighbours=neighbours, abstain=silent)
-        missed = sum(chance(n, c) * (1 - float(select.law({3: c, 5: n - c} if c < n else {3: n}).prob(3))) for c in range(1, n + 1))
+        missed = sum(
+            chance(n, c) * (1 - float(select.law({3: c, 5: n - c} if c < n else {3: n}).prob(3)))
+            for c in range(1, n + 1)
+        )
         assert missed + chance(n, 0) <= 0.1 / 3
 
 
@@ -141,7 +169,10 @@ def test_fewer_users_than_certified_miss_the_bound() -> None:
 
 
 def test_one_user_fewer_misses_the_condition_of_the_pure_plurality() -> None:
-    base, n = float(1 / vote_decay(1, "replace")), users(agreement_target(cuts(1024), epsilon=1, beta="0.1", neighbours="replace"))
+    base, n = (
+        float(1 / vote_decay(1, "replace")),
+        users(agreement_target(cuts(1024), epsilon=1, beta="0.1", neighbours="replace")),
+    )
     silent = silent_votes(1 / vote_decay(1, "replace"), 1024, CLEAR)
 
     def failure(number: int) -> float:
@@ -183,7 +214,12 @@ def test_shuffled_counts_of_the_certified_number_of_users_fail_rarely(rules: int
 
     def failures(n: int) -> int:
         run = ShuffleProtocol(
-            "threshold", {"x": Integers(0, rules - 2)}, Fraction(2), delta=Fraction("1e-6"), n_min=certified, n_max=found["n_max"]
+            "threshold",
+            {"x": Integers(0, rules - 2)},
+            Fraction(2),
+            delta=Fraction("1e-6"),
+            n_min=certified,
+            n_max=found["n_max"],
         )
         select, wrong = run.manifest.shuffle, 0
         item, other = rules // 3, rules // 5
@@ -284,7 +320,10 @@ def test_lower_bounds_stay_below_and_easier_wishes_need_fewer_users(model: str, 
 
 
 def test_the_packing_of_conjunctions_grows_as_alpha_falls() -> None:
-    found = [agreement_target(Task("conjunction", (2,) * 20), epsilon=1, alpha=alpha).tasks for alpha in ("0.6", "0.3", "0.1", "0.02")]
+    found = [
+        agreement_target(Task("conjunction", (2,) * 20), epsilon=1, alpha=alpha).tasks
+        for alpha in ("0.6", "0.3", "0.1", "0.02")
+    ]
     assert found == sorted(found)
     assert found[0] == 1
     assert found[-1] == 1 << 20  # alpha < 1/(2 d): only the conjunction itself will do

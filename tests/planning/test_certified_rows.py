@@ -1,4 +1,5 @@
-"""A certified row is the promise of one learner: the plan builds it, and at the certified number it keeps the promise on hard laws."""
+"""A certified row is the promise of one learner: the plan builds it, and at the certified number it keeps the promise
+on hard laws."""
 
 from __future__ import annotations
 
@@ -24,7 +25,16 @@ CUTS = pp.Thresholds(pp.Integers(0, 15), "x")
 SIZES, RELATIONS = (1, 4, 16), ("add-remove", "replace")
 ALPHA, BETA, NOISE = Fraction(1, 5), Fraction(1, 10), Fraction(1, 10)
 PLANS = {
-    relation: pp.plan(CUTS, epsilon=1, alpha=ALPHA, beta=BETA, noise=NOISE, records_per_user=SIZES, neighbours=relation, every_method=True)
+    relation: pp.plan(
+        CUTS,
+        epsilon=1,
+        alpha=ALPHA,
+        beta=BETA,
+        noise=NOISE,
+        records_per_user=SIZES,
+        neighbours=relation,
+        every_method=True,
+    )
     for relation in RELATIONS
 }
 ROWS = [row.method for row in PLANS["replace"].rows if row.kind == "certified"]
@@ -42,9 +52,12 @@ def test_every_certified_row_but_the_named_ones_has_a_method() -> None:
 
 
 def test_the_row_that_was_nobodys_learner_is_built_as_certified() -> None:
-    """Today's finding: the certificate spoke of bisection with a radius and a cap that the learner does not take by default."""
+    """Today's finding: the certificate spoke of bisection with a radius and a cap that the learner does not take by
+    default."""
     for relation in RELATIONS:
-        plan = pp.plan(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=64, neighbours=relation, setting="agnostic")
+        plan = pp.plan(
+            pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=64, neighbours=relation, setting="agnostic"
+        )
         certificate = plan.row("user agnostic selection").certificates[0]
         learner: Any = plan.learner("user agnostic selection", records_per_user=64)
         assert certificate is not None
@@ -76,7 +89,10 @@ def test_the_command_builds_the_same_learner(row: str, relation: str) -> None:
         words = shlex.split(plan.command(row, records_per_user=m))
         options = dict(zip(words[3::2], words[4::2]))
         method = options["--method"]
-        numbers = {name: options.get(f"--{name.replace('_', '-')}") for name in ("max_records", "records_per_user", "public_n_users")}
+        numbers = {
+            name: options.get(f"--{name.replace('_', '-')}")
+            for name in ("max_records", "records_per_user", "public_n_users")
+        }
         given: dict[str, Any] = {name: None if text is None else int(text) for name, text in numbers.items()}
         settings = [value for word, value in zip(words[3::2], words[4::2]) if word == "--set"]
         given = with_settings(given, read_settings(method, settings))
@@ -95,8 +111,13 @@ def test_inverse_plans_build_the_learner_of_the_value_they_found() -> None:
     plan = pp.plan(CUTS, epsilon=1, n_users=400, records_per_user=(4,), setting="agnostic")
     regret: Any = plan.learner("regret selection")
     assert regret.public_n_users == 400
-    found: Any = pp.plan(CUTS, alpha="0.1", n_users=400, records_per_user=4, setting="realizable").learner("realizable selection")
-    assert found.epsilon == pp.plan(CUTS, alpha="0.1", n_users=400, records_per_user=4, setting="realizable").rows[0].values[0]
+    found: Any = pp.plan(CUTS, alpha="0.1", n_users=400, records_per_user=4, setting="realizable").learner(
+        "realizable selection"
+    )
+    assert (
+        found.epsilon
+        == pp.plan(CUTS, alpha="0.1", n_users=400, records_per_user=4, setting="realizable").rows[0].values[0]
+    )
 
 
 def test_what_is_no_certificate_has_no_learner() -> None:
@@ -122,7 +143,9 @@ def _people(n: int, m: int, low: float, says: tuple[float, float], rng: np.rando
     """Two atoms, 0 with probability ``low`` and the top; ``says`` is the probability of a label 1 at each of them."""
     top = rng.random(n * m) >= low
     labels = rng.random(n * m) < np.where(top, says[1], says[0])
-    return pp.UserData.from_arrays(np.where(top, 15, 0), labels, np.repeat(np.arange(n), m), features={"x": pp.Integers(0, 15)})
+    return pp.UserData.from_arrays(
+        np.where(top, 15, 0), labels, np.repeat(np.arange(n), m), features={"x": pp.Integers(0, 15)}
+    )
 
 
 def _excess(low: float, says: tuple[float, float]) -> np.ndarray[Any, Any]:
@@ -155,7 +178,9 @@ def _allowed(row: str) -> list[str]:
 def test_the_certified_number_keeps_the_promise_on_hard_laws(row: str, relation: str) -> None:
     """The failure probability, exact given the people and averaged over drawn ones, is at most beta."""
     plan = PLANS[relation]
-    some = [(m, n) for m, n in zip(SIZES, plan.row(row).n_users) if n is not None and n * m <= 1 << 15]  # more are as true, but slow
+    some = [
+        (m, n) for m, n in zip(SIZES, plan.row(row).n_users) if n is not None and n * m <= 1 << 15
+    ]  # more are as true, but slow
     if not some:
         pytest.skip(f"every certified number of {row!r} is above 2^15 records")
     for m, n in some:
@@ -226,6 +251,10 @@ def test_settings_are_read_as_their_fields_say() -> None:
 
 
 def test_what_is_written_is_read_again() -> None:
-    for method, name, value in (("agnostic", "sizes", (1, 4)), ("agnostic", "radius", Fraction(1, 3)), ("regret", "tau", {1: 1, 9: 3})):
+    for method, name, value in (
+        ("agnostic", "sizes", (1, 4)),
+        ("agnostic", "radius", Fraction(1, 3)),
+        ("regret", "tau", {1: 1, 9: 3}),
+    ):
         read = read_settings(method, [f"{name}={written(value)}"])[name]
         assert (Fraction(read) if isinstance(value, Fraction) else read) == value

@@ -1,4 +1,5 @@
-"""Certified rows of distributions, agreement, medians and the reduction: the plan builds their learners, and these keep the promise."""
+"""Certified rows of distributions, agreement, medians and the reduction: the plan builds their learners, and these keep
+the promise."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ RUNS, ALARM = 40, 1e-6
 
 
 def _kept(fails: Callable[[int], bool], beta: float, runs: int = RUNS) -> None:
-    """More failures than all but a share ``ALARM`` of experiments have where each fails with probability ``beta``: a false promise."""
+    """More failures than all but a share ``ALARM`` of experiments have where each fails with probability ``beta``: a
+    false promise."""
     assert sum(fails(i) for i in range(runs)) <= binom.isf(ALARM, runs, beta)
 
 
@@ -52,7 +54,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_learners_of_distributions_have_the_certified_parameters(family: str, relation: str) -> None:
-    plan = pp.plan(family, epsilon=1, alpha="0.3", beta="0.1", records_per_user=(1, 9), neighbours=relation, **FAMILIES[family])
+    plan = pp.plan(
+        family, epsilon=1, alpha="0.3", beta="0.1", records_per_user=(1, 9), neighbours=relation, **FAMILIES[family]
+    )
     built = 0
     for row in plan.rows:
         for m, certificate in zip(plan.records_per_user, getattr(row, "certificates", ())):
@@ -125,7 +129,9 @@ def test_selection_needs_its_candidates_to_be_built() -> None:
     unknown = pp.plan("selection", k=5, **shape)
     with pytest.raises(ParameterError, match="plan with candidates="):
         unknown.learner("hypothesis selection")
-    assert unknown.command("hypothesis selection").startswith("privpac select TABLE.parquet --user USER --feature COLUMN=LO:HI --candidate")
+    assert unknown.command("hypothesis selection").startswith(
+        "privpac select TABLE.parquet --user USER --feature COLUMN=LO:HI --candidate"
+    )
     candidates = {"even": [1, 1, 1, 1], "odd": [1, 1, 3, 3]}
     known = pp.plan("selection", candidates=candidates, domains={"x": pp.Integers(0, 3)}, **shape)
     learner, (certificate,) = known.learner("hypothesis selection"), known.row("hypothesis selection").certificates
@@ -144,7 +150,8 @@ AGREED = "central agreement, if 9 in 10 users agree"
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
 def test_certified_agreement_keeps_the_promise(delta: str, relation: str) -> None:
-    """Nine in ten people name one rule, all others another one: the exact probability that the first is not released."""
+    """Nine in ten people name one rule, all others another one: the exact probability that the first is not
+    released."""
     plan = pp.plan(CUTS, model="central", epsilon=1, delta=delta, beta="0.05", records_per_user=64, neighbours=relation)
     learner, (certificate,) = plan.learner(AGREED), plan.row(AGREED).certificates
     n = certificate.n_users
@@ -157,7 +164,9 @@ def test_certified_agreement_keeps_the_promise(delta: str, relation: str) -> Non
         return [[(int(v), int(v > cut)) for v in x]] * users
 
     def law(first: int) -> Any:
-        return learner.law(pp.UserData.from_users(held(20, first) + held(70, n - first), features={"age": pp.Integers(0, 99)}))
+        return learner.law(
+            pp.UserData.from_users(held(20, first) + held(70, n - first), features={"age": pp.Integers(0, 99)})
+        )
 
     wanted = law(n).mode
     assert law(0).mode != wanted
@@ -190,7 +199,9 @@ def test_protocols_are_those_of_the_certificate(size: int, m: int) -> None:
     assert (select.r, select.p, select.width) == (certificate["r"], certificate["p"], certificate["width"])
     # Below the protocol's usual least number of records nobody would say anything.
     assert run.min_records == min(m, 60)
-    local = pp.plan(cuts, model="local", epsilon=1, records_per_user=m).learner("local agreement, if 9 in 10 users agree")
+    local = pp.plan(cuts, model="local", epsilon=1, records_per_user=m).learner(
+        "local agreement, if 9 in 10 users agree"
+    )
     assert (local.epsilon, local.min_records, str(local.guarantee.model)) == (1, min(m, 60), "local")
 
 
@@ -208,7 +219,9 @@ def test_a_shuffled_run_of_the_certified_size_names_the_rule() -> None:
     plan = pp.plan(CUTS, model="shuffle", epsilon=1, delta="1e-6", records_per_user=32)
     row = "shuffle agreement, if 9 in 10 users agree"
     run, (n,) = plan.learner(row), plan.row(row).n_users
-    people = pp.UserData.from_users([[(v, int(v > 50)) for v in range(0, 96, 3)]] * n, features={"age": pp.Integers(0, 99)})
+    people = pp.UserData.from_users(
+        [[(v, int(v > 50)) for v in range(0, 96, 3)]] * n, features={"age": pp.Integers(0, 99)}
+    )
 
     def fails(i: int) -> bool:
         with insecure_randomness():
@@ -223,10 +236,16 @@ def test_a_shuffled_run_of_the_certified_size_names_the_rule() -> None:
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_the_certified_median_keeps_the_promise(relation: str) -> None:
     """Ten neighbouring numbers of a thousand: hardly any answer is right."""
-    plan = pp.plan("median", domain=pp.Integers(0, 999), epsilon=1, alpha="0.1", beta="0.05", delta="1e-6", neighbours=relation)
+    plan = pp.plan(
+        "median", domain=pp.Integers(0, 999), epsilon=1, alpha="0.1", beta="0.05", delta="1e-6", neighbours=relation
+    )
     for row in ("median, best number of hidden walks", "median by the exponential mechanism"):
         (n, *_), point = plan.row(row).n_users, plan.learner(row)
-        assert (point.size, point.beta, str(point.neighbours)) == (plan.row(row).certificates[0]["window"], Fraction(1, 20), relation)
+        assert (point.size, point.beta, str(point.neighbours)) == (
+            plan.row(row).certificates[0]["window"],
+            Fraction(1, 20),
+            relation,
+        )
         assert point.guarantee.delta == (0 if not point.reductions else Fraction(1, 10**6))
     numbers = sorted(np.random.default_rng(3).integers(500, 510, n).tolist())
 
@@ -236,7 +255,9 @@ def test_the_certified_median_keeps_the_promise(relation: str) -> None:
         return bool(min(sum(v <= answer for v in numbers), sum(v >= answer for v in numbers)) < (0.5 - 0.1) * n)
 
     _kept(fails, 0.05)
-    with pytest.raises(ParameterError, match=r"no command runs this row; in Python: plan.learner\('median by .*'\).sample"):
+    with pytest.raises(
+        ParameterError, match=r"no command runs this row; in Python: plan.learner\('median by .*'\).sample"
+    ):
         plan.command("median by the exponential mechanism")
 
 
@@ -248,22 +269,42 @@ def test_the_certified_reduction_keeps_the_promise(relation: str) -> None:
     """Two atoms, the labels of each nearly a coin, so that a wrong rule is just bad enough to count."""
     alpha, beta, m = 0.4, 0.1, 2
     cuts = pp.Thresholds(pp.Integers(0, 15), "x")
-    goal: dict[str, Any] = {"alpha": "0.4", "beta": "0.1", "records_per_user": (1, m), "neighbours": relation, "setting": "agnostic"}
+    goal: dict[str, Any] = {
+        "alpha": "0.4",
+        "beta": "0.1",
+        "records_per_user": (1, m),
+        "neighbours": relation,
+        "setting": "agnostic",
+    }
     plan = pp.plan(cuts, epsilon=2, every_method=True, **goal)
-    certificate, learner = plan.row("agnostic reduction").certificates[1], plan.learner("agnostic reduction", records_per_user=m)
+    certificate, learner = (
+        plan.row("agnostic reduction").certificates[1],
+        plan.learner("agnostic reduction", records_per_user=m),
+    )
     n = certificate.n_users
     assert (float(learner.relabelling.a), float(learner.relabelling.b)) == (certificate["a"], certificate["b"])
-    assert (learner.levels, learner.users, learner.inner.epsilon) == (certificate["levels"], certificate["users"], certificate["eps_A"])
-    assert learner.split_size == certificate["split_size"] or learner.split_rate == Fraction(certificate["split_size"], n)
+    assert (learner.levels, learner.users, learner.inner.epsilon) == (
+        certificate["levels"],
+        certificate["users"],
+        certificate["eps_A"],
+    )
+    assert learner.split_size == certificate["split_size"] or learner.split_rate == Fraction(
+        certificate["split_size"], n
+    )
     assert learner.guarantee.epsilon <= 2
 
     def fails(i: int) -> bool:
         rng = np.random.default_rng([11, i])
         top = rng.random(n * m) < 0.5
-        labels = rng.random(n * m) < np.where(top, 0.5 - alpha * 1.01, 0.5 + alpha * 1.01)  # no cut says 1 below and 0 above
+        labels = rng.random(n * m) < np.where(
+            top, 0.5 - alpha * 1.01, 0.5 + alpha * 1.01
+        )  # no cut says 1 below and 0 above
         data = _people(np.where(top, 15, 0), m, pp.Integers(0, 15), labels)
         says = _learned(learner, data, i).predict(np.array([0, 15]))
-        wrong = [0.5 + alpha * 1.01 if says[0] == 0 else 0.5 - alpha * 1.01, 0.5 + alpha * 1.01 if says[1] == 1 else 0.5 - alpha * 1.01]
+        wrong = [
+            0.5 + alpha * 1.01 if says[0] == 0 else 0.5 - alpha * 1.01,
+            0.5 + alpha * 1.01 if says[1] == 1 else 0.5 - alpha * 1.01,
+        ]
         return sum(wrong) / 2 - 0.5 > alpha  # always saying 1, or 0, is wrong half of the time
 
     _kept(fails, beta, 12)
@@ -276,12 +317,20 @@ def test_the_certified_reduction_keeps_the_promise(relation: str) -> None:
 def test_all_certified_rows_of_all_plans_have_a_run() -> None:
     """Or nothing is certified there."""
     plans = [pp.plan(family, epsilon=1, alpha="0.3", records_per_user=4, **shape) for family, shape in FAMILIES.items()]
-    plans += [pp.plan("median", bits=8, epsilon=1, records_per_user=4), pp.plan("selection", k=3, epsilon=1, records_per_user=4)]
-    plans += [pp.plan(CUTS, model=model, epsilon=1, delta="1e-6", records_per_user=4) for model in ("central", "local", "shuffle")]
+    plans += [
+        pp.plan("median", bits=8, epsilon=1, records_per_user=4),
+        pp.plan("selection", k=3, epsilon=1, records_per_user=4),
+    ]
+    plans += [
+        pp.plan(CUTS, model=model, epsilon=1, delta="1e-6", records_per_user=4)
+        for model in ("central", "local", "shuffle")
+    ]
     plans += [pp.plan(CUTS, epsilon=1, alpha="0.3", records_per_user=4, every_method=True)]
     for plan in plans:
         certified = {row.method for row in plan.rows if row.kind == "certified" and row.n_users[0] is not None}
         assert set(plan.runs["4"]) == certified
         for run in plan.runs["4"].values():
-            assert (run["command"] or "").startswith("privpac ") or run["note"].startswith("no command runs this row; in Python: ")
+            assert (run["command"] or "").startswith("privpac ") or run["note"].startswith(
+                "no command runs this row; in Python: "
+            )
             assert not math.isnan(run["n_users"])

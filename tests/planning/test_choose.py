@@ -29,19 +29,26 @@ def test_nothing_declared_is_the_default() -> None:
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_where_the_mean_voice_always_speaks_the_mean_is_named(neighbours: str) -> None:
-    """From 100 bits of the class per user of theta on the errors are the same and the certificate of the mean is better."""
+    """From 100 bits of the class per user of theta on the errors are the same and the certificate of the mean is
+    better."""
     enough = 100 * CUTS.bits * (1 if neighbours == "add-remove" else 2)
     common: dict[str, Any] = {"epsilon": 1, "neighbours": neighbours}
     many = choose_method(CUTS, public_n_users=enough, **common)
     assert many.method == "mean"
     assert "certificate of the mean" in many.reason
     assert choose_method(CUTS, public_n_users=enough - 1, **common).method == "voices"
-    assert choose_method(pp.Thresholds(), public_n_users=10**9, **common).method == "voices", "a class without domains has no size"
+    assert choose_method(pp.Thresholds(), public_n_users=10**9, **common).method == "voices", (
+        "a class without domains has no size"
+    )
 
 
 def test_no_parameter_of_the_choice_can_hold_data() -> None:
     hints = {name: str(parameter.annotation) for name, parameter in inspect.signature(choose_method).parameters.items()}
-    assert not [name for name, hint in hints.items() if "UserData" in hint or "Users" in hint or "Any" in hint or "object" in hint]
+    assert not [
+        name
+        for name, hint in hints.items()
+        if "UserData" in hint or "Users" in hint or "Any" in hint or "object" in hint
+    ]
     assert hints["users"] == "str | None"
     with pytest.raises(ParameterError, match="users must be one of"):
         choose_method(CUTS, epsilon=1, users=PEOPLE)  # type: ignore[arg-type]
@@ -78,7 +85,9 @@ FACTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("facts", FACTS)
-def test_the_choice_is_made_before_the_data_are_touched(facts: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_choice_is_made_before_the_data_are_touched(
+    facts: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     events: list[str] = []
 
     def chosen(*given: Any, **named: Any) -> Any:
@@ -89,7 +98,9 @@ def test_the_choice_is_made_before_the_data_are_touched(facts: str, monkeypatch:
 
     monkeypatch.setattr("privpac.api.choose_method", chosen)
     sealed: Any = Sealed(events)
-    ledger = pp.BudgetLedger(tmp_path / "people.ledger", pp.Guarantee(5, unit="user", neighbours="add-remove"), dataset="people")
+    ledger = pp.BudgetLedger(
+        tmp_path / "people.ledger", pp.Guarantee(5, unit="user", neighbours="add-remove"), dataset="people"
+    )
     before = str(ledger.remaining())
     with pytest.raises(Touched):
         pp.learn(sealed, pp.Thresholds(pp.Integers(0, 63), "x"), epsilon=1, ledger=ledger, **FACTS[facts])
@@ -101,14 +112,19 @@ def test_the_choice_is_made_before_the_data_are_touched(facts: str, monkeypatch:
 def test_other_data_do_not_change_the_choice() -> None:
     others = pp.UserData.from_users([[(0, 1)] * 40, [(9, 0)] * 30, []], features={"x": pp.Integers(0, 9)})
     for facts in ("numbers", "differ", "heavy"):
-        said = [pp.learn(data, pp.Thresholds(), epsilon=1, **FACTS[facts]).parameters["chosen because"] for data in (PEOPLE, others)]
+        said = [
+            pp.learn(data, pp.Thresholds(), epsilon=1, **FACTS[facts]).parameters["chosen because"]
+            for data in (PEOPLE, others)
+        ]
         assert said[0] == said[1]
 
 
 # What is declared about the people
 
 
-@pytest.mark.parametrize(("users", "method"), [(None, "voices"), ("alike", "voices"), ("differ", "mean"), ("heavy", "mean")], ids=str)
+@pytest.mark.parametrize(
+    ("users", "method"), [(None, "voices"), ("alike", "voices"), ("differ", "mean"), ("heavy", "mean")], ids=str
+)
 def test_the_mean_is_chosen_where_the_declared_people_call_for_it(users: str | None, method: str) -> None:
     choice = choose_method(CUTS, epsilon="1/2", public_n_users=100, records_per_user=16, users=users)
     assert choice.method == method
@@ -149,7 +165,9 @@ def test_where_methods_score_alike_the_default_stays() -> None:
 
 
 def test_a_declaration_without_a_model_of_the_class_falls_back_on_averages() -> None:
-    choice = choose_method(pp.Points(pp.Integers(0, 9)), epsilon=1, public_n_users=100, records_per_user=4, users="heavy")
+    choice = choose_method(
+        pp.Points(pp.Integers(0, 9)), epsilon=1, public_n_users=100, records_per_user=4, users="heavy"
+    )
     assert choice.method == "mean"
     assert "no prediction for this class" in choice.reason
 
@@ -177,7 +195,9 @@ def test_a_class_that_cannot_be_hashed_is_predicted_too() -> None:
 
 def test_what_is_simulated_of_huge_declarations_is_said() -> None:
     boxes = pp.Rectangles({"x": pp.Integers(0, 15), "z": pp.Integers(0, 15)})
-    assert re.search(r"; 1814 users\)", choose_method(boxes, epsilon=1, public_n_users=10**9, records_per_user=10**9).reason)
+    assert re.search(
+        r"; 1814 users\)", choose_method(boxes, epsilon=1, public_n_users=10**9, records_per_user=10**9).reason
+    )
 
 
 def test_learn_runs_what_was_declared() -> None:
@@ -224,13 +244,18 @@ def keepers(n: int, rng: np.random.Generator) -> pp.UserData:
     x = rng.integers(0, 64, (n, 9))
     keeps, says = rng.random((n, 1)) < 0.9, rng.random((n, 1)) < 0.5
     y = np.where(keeps, says, x >= 32)
-    return pp.UserData.from_arrays(x.reshape(-1, 1), y.ravel(), np.repeat(np.arange(n), 9), features={"x": pp.Integers(0, 63)})
+    return pp.UserData.from_arrays(
+        x.reshape(-1, 1), y.ravel(), np.repeat(np.arange(n), 9), features={"x": pp.Integers(0, 63)}
+    )
 
 
 def test_a_population_decides_by_prediction_on_it() -> None:
     alike = generated_population("0.1", records_per_user=16, values=64)
     steady = sampled_population(keepers, LINE, name="keepers")
-    said = {people.name: choose_method(LINE, epsilon="1/2", public_n_users=60, population=people) for people in (alike, steady)}
+    said = {
+        people.name: choose_method(LINE, epsilon="1/2", public_n_users=60, population=people)
+        for people in (alike, steady)
+    }
     assert said[alike.name].method == "voices"
     assert said["keepers"].method == "mean"
     assert "(keepers; 60 users)" in said["keepers"].reason
@@ -284,7 +309,15 @@ def test_the_result_says_why() -> None:
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed"}))
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_every_method_releases_a_rule_with_the_guarantee_asked_for(method: str, neighbours: str) -> None:
-    released = pp.learn(PEOPLE, pp.Thresholds(), epsilon="1/2", method=method, neighbours=neighbours, records_per_user=2, public_n_users=3)
+    released = pp.learn(
+        PEOPLE,
+        pp.Thresholds(),
+        epsilon="1/2",
+        method=method,
+        neighbours=neighbours,
+        records_per_user=2,
+        public_n_users=3,
+    )
     assert released.guarantee == pp.Guarantee("1/2", unit="user", neighbours=neighbours, rho=released.guarantee.rho)  # type: ignore[union-attr]
     assert set(released.predict([[0], [9]]).tolist()) <= {0, 1}
 

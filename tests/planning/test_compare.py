@@ -1,4 +1,5 @@
-"""Comparisons: the truth is the truth, expectations are those of the exact law, and every contender keeps the promise it names."""
+"""Comparisons: the truth is the truth, expectations are those of the exact law, and every contender keeps the promise
+it names."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def people_of(users: Any, concept: Any = None) -> Any:
 def brute_errors(users: Any, size: int, predict: Any) -> list[float]:
     """The error of every rule: the mean over users with records of the share of mistakes."""
     full = [records for records in users if records]
-    return [float(np.mean([np.mean([predict(u, x) != y for x, y in records]) for records in full])) for u in range(size)]
+    return [
+        float(np.mean([np.mean([predict(u, x) != y for x, y in records]) for records in full])) for u in range(size)
+    ]
 
 
 # The truth
@@ -150,7 +153,9 @@ def test_the_noisy_count_is_averaged_over_its_law(sizes: tuple[int, ...]) -> Non
 
 def test_every_private_row_of_ours_promises_the_epsilon_asked_for_per_user() -> None:
     people = generated_population("0.1", records_per_user=4, values=16)
-    found = compare(people, epsilon=["1/2", 2], methods=["default", "mean", "one-record", "group", "realizable"], n_users=20)
+    found = compare(
+        people, epsilon=["1/2", 2], methods=["default", "mean", "one-record", "group", "realizable"], n_users=20
+    )
     for row in found.rows:
         assert row.promise == f"({'0.5' if row.epsilon == '1/2' else '2'}, 0)-DP per user, add-remove"
 
@@ -163,7 +168,9 @@ def test_methods_without_a_law_are_run() -> None:
 
 def test_more_users_and_more_epsilon_help_and_all_methods_see_the_same_data() -> None:
     people = generated_population("0.1", records_per_user=16, values=128)
-    found = compare(people, epsilon=["0.5", "4"], methods=["default", "mean", "erm", "constant"], n_users=[20, 320], draws=4)
+    found = compare(
+        people, epsilon=["0.5", "4"], methods=["default", "mean", "erm", "constant"], n_users=[20, 320], draws=4
+    )
     for method in ("default", "mean"):
         assert found.of(method, "0.5", 20).excess > found.of(method, "0.5", 320).excess
         assert found.of(method, "0.5", 20).excess > found.of(method, "4", 20).excess
@@ -372,7 +379,9 @@ def test_a_step_that_samples_nobody_moves_by_noise_alone() -> None:
     assert not still.any()
 
 
-@pytest.mark.parametrize("bad", [{"steps": 0}, {"clip": 0}, {"clip": math.nan}, {"rate": -1.0}, {"sampling": 1.5}, {"rate": "fast"}])
+@pytest.mark.parametrize(
+    "bad", [{"steps": 0}, {"clip": 0}, {"clip": math.nan}, {"rate": -1.0}, {"sampling": 1.5}, {"rate": "fast"}]
+)
 def test_parameters_of_dp_sgd_are_checked(bad: dict[str, Any]) -> None:
     with pytest.raises((ParameterError, TypeError)):
         NoisyGradients(**bad)
@@ -431,7 +440,12 @@ def peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_peers_get_epsilon_per_row_or_a_share_of_it_per_row_of_a_group(peer: str) -> None:
     users = [[(1, 0), (4, 1)], [(2, 0), (5, 1)], [(5, 1)], [(5, 1)]]
     found = compare(
-        people_of(users), epsilon=1, methods=["diffprivlib-logistic-one", "diffprivlib-logistic-group"], cap=2, peers=peer, runs=2
+        people_of(users),
+        epsilon=1,
+        methods=["diffprivlib-logistic-one", "diffprivlib-logistic-group"],
+        cap=2,
+        peers=peer,
+        runs=2,
     )
     errors = brute_errors(users, 7, lambda u, x: int(x >= u))
     one, group = found.rows
@@ -443,7 +457,9 @@ def test_peers_get_epsilon_per_row_or_a_share_of_it_per_row_of_a_group(peer: str
 
 @settings(max_examples=60, deadline=None)
 @given(RECORDS.filter(any), RECORDS, st.integers(1, 4), st.data())
-def test_a_replaced_user_changes_at_most_the_rows_of_the_group_and_never_their_number(users: Any, others: Any, cap: int, draw: Any) -> None:
+def test_a_replaced_user_changes_at_most_the_rows_of_the_group_and_never_their_number(
+    users: Any, others: Any, cap: int, draw: Any
+) -> None:
     i = draw.draw(st.integers(0, len(users) - 1))
     changed = [*users[:i], others[0], *users[i + 1 :]]
     people = people_of([*users, *(other for other in changed if other)])
@@ -470,7 +486,15 @@ def test_rows_of_someone_with_few_records_are_theirs_over_and_over() -> None:
 
 def test_peers_promise_users_replaced_when_asked(peer: str) -> None:
     both = ["diffprivlib-logistic-one", "diffprivlib-logistic-group"]
-    found = compare(people_of([[(1, 0), (4, 1)], [(5, 1)]]), epsilon=1, methods=both, cap=2, peers=peer, runs=1, neighbours="replace")
+    found = compare(
+        people_of([[(1, 0), (4, 1)], [(5, 1)]]),
+        epsilon=1,
+        methods=both,
+        cap=2,
+        peers=peer,
+        runs=1,
+        neighbours="replace",
+    )
     one, group = found.rows
     assert one.promise == "(1, 0)-DP per user, replace, one row per user"
     assert group.promise == "(1, 0)-DP per user, replace, by group privacy: 2 rows at 0.5"

@@ -1,4 +1,5 @@
-"""Plans for families of distributions: the learners' own numbers, certificates that hold, lower bounds below them, bad shapes refused."""
+"""Plans for families of distributions: the learners' own numbers, certificates that hold, lower bounds below them, bad
+shapes refused."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "gaussian": {"radius": 10},
 }
 FEW, DRAWS, ALARM = "0.001", 45, 0.1
-"""45 values in [0, 1] of expectation 0.001 or less have a mean above 0.1 with probability below 1e-7 (Chernoff: 45 KL(0.1, 0.001) > 16)."""
+"""45 values in [0, 1] of expectation 0.001 or less have a mean above 0.1 with probability below 1e-7 (Chernoff: 45
+KL(0.1, 0.001) > 16)."""
 
 
 def numbers(target: Any, m: int) -> dict[str, Any]:
@@ -49,7 +51,14 @@ def kinds(target: Any) -> dict[str, str]:
 def test_selection_is_planned_with_the_certificate_of_the_selector(m: int, neighbours: str) -> None:
     laws = [[i + 1] + [1] * 7 for i in range(8)]
     learner = HypothesisSelector(
-        laws, "0.7", candidates_are="public", records_per_user=m, alpha="0.2", beta="0.02", opt="0.01", neighbours=neighbours
+        laws,
+        "0.7",
+        candidates_are="public",
+        records_per_user=m,
+        alpha="0.2",
+        beta="0.02",
+        opt="0.01",
+        neighbours=neighbours,
     )
     target = family_target("selection", epsilon="0.7", alpha="0.2", beta="0.02", neighbours=neighbours, k=8, opt="0.01")
     n = numbers(target, m)["hypothesis selection"]
@@ -58,7 +67,14 @@ def test_selection_is_planned_with_the_certificate_of_the_selector(m: int, neigh
     assert learner.plan.shortfall(n - 1) is not None
     domains = {"v": Integers(0, 7)}
     given_laws = family_target(
-        "selection", epsilon="0.7", alpha="0.2", beta="0.02", neighbours=neighbours, candidates=laws, domains=domains, opt="0.01"
+        "selection",
+        epsilon="0.7",
+        alpha="0.2",
+        beta="0.02",
+        neighbours=neighbours,
+        candidates=laws,
+        domains=domains,
+        opt="0.01",
     )
     assert numbers(given_laws, m) == {"hypothesis selection": learner.certificate_for(domains).n_users}
     assert given_laws.note
@@ -118,7 +134,10 @@ def test_the_quantile_of_summed_noise_is_that_of_its_exact_law(cells: int, eta: 
 def test_rounded_probabilities_cost_margin_also_where_means_are_bounded() -> None:
     likely = tuple(range(1, 101))
     shared = (5.0, Fraction(1), Fraction(0), Fraction(1, 5), Fraction(1, 20), 1 << 14, None, Neighbours.ADD_REMOVE)
-    exact, rough = (ClipPlan(*shared, KnownPairs(likely, 100, rounding, None)).certificate for rounding in (Fraction(0), Fraction(1, 50)))
+    exact, rough = (
+        ClipPlan(*shared, KnownPairs(likely, 100, rounding, None)).certificate
+        for rounding in (Fraction(0), Fraction(1, 50))
+    )
     narrower = ClipPlan(5.0, Fraction(1), Fraction(1, 50), Fraction(9, 50), *shared[4:]).certificate
     assert exact is not None
     assert rough is not None
@@ -231,13 +250,21 @@ def test_lower_bounds_stay_below_certified_numbers(family: str, neighbours: str)
             for m in (1, 16, 64):
                 found, kind = numbers(target, m), kinds(target)
                 least = min(n for name, n in found.items() if kind[name] == "certified" and n is not None)
-                assert all(n is not None and n <= least for name, n in found.items() if kind[name] == "lower bound"), (alpha, epsilon, m)
+                assert all(n is not None and n <= least for name, n in found.items() if kind[name] == "lower bound"), (
+                    alpha,
+                    epsilon,
+                    m,
+                )
 
 
 @pytest.mark.parametrize("family", list(SHAPES))
 def test_easier_wishes_never_need_more_users(family: str) -> None:
     base = family_target(family, epsilon=1, alpha="0.3", **SHAPES[family])
-    easier = [replace(base, epsilon=Fraction(2)), replace(base, alpha=Fraction(2, 5)), replace(base, beta=Fraction(1, 5))]
+    easier = [
+        replace(base, epsilon=Fraction(2)),
+        replace(base, alpha=Fraction(2, 5)),
+        replace(base, beta=Fraction(1, 5)),
+    ]
     before = numbers(base, 8)
     for target in easier:
         after = numbers(target, 8)
@@ -245,14 +272,19 @@ def test_easier_wishes_never_need_more_users(family: str) -> None:
 
 
 def test_the_worst_candidates_are_harder_for_more_candidates_and_none_is_trivial() -> None:
-    found = [numbers(family_target("selection", epsilon=1, alpha="0.1", k=k), 4)["any private selection"] for k in (1, 2, 8, 64, 4096)]
+    found = [
+        numbers(family_target("selection", epsilon=1, alpha="0.1", k=k), 4)["any private selection"]
+        for k in (1, 2, 8, 64, 4096)
+    ]
     assert found == sorted(found)
     assert found[0] == 0
     assert found[1] > 0
 
 
 def test_more_columns_share_the_budget() -> None:
-    one, three = (certify_counts([5] * d, epsilon=1, alpha="0.2", beta="0.05", records_per_user=16).n_users for d in (1, 3))
+    one, three = (
+        certify_counts([5] * d, epsilon=1, alpha="0.2", beta="0.05", records_per_user=16).n_users for d in (1, 3)
+    )
     assert one is not None
     assert three is not None
     assert three > 3 * one
@@ -267,14 +299,22 @@ def test_delta_buys_nothing_and_takes_the_lower_bound_away() -> None:
 
 
 def test_what_is_out_of_reach_is_refused_by_its_row_only() -> None:
-    wide: dict[str, Any] = {name: certify for name, certify, _, _ in family_target("discrete", epsilon=1, alpha="0.1", k=1000).methods()}
+    wide: dict[str, Any] = {
+        name: certify for name, certify, _, _ in family_target("discrete", epsilon=1, alpha="0.1", k=1000).methods()
+    }
     with pytest.raises(TooLargeError, match="ClippedHistogram"):
         wide["selection from a cover"](4)
     assert wide["clipped histogram, one stage"](4).n_users > 1000
-    narrow = {name: certify for name, certify, _, _ in family_target("gaussian", epsilon=1, alpha="0.2", radius="0.01").methods()}
+    narrow = {
+        name: certify
+        for name, certify, _, _ in family_target("gaussian", epsilon=1, alpha="0.2", radius="0.01").methods()
+    }
     with pytest.raises(InfeasibleError, match="radius"):
         narrow["any private learner"](4)
-    assert next(name for name, *_ in family_target("gaussian", epsilon=1, radius=3, d=2, max_variance=4).methods()) != "coarse-to-fine mean"
+    assert (
+        next(name for name, *_ in family_target("gaussian", epsilon=1, radius=3, d=2, max_variance=4).methods())
+        != "coarse-to-fine mean"
+    )
     assert "selection from a cover" not in kinds(family_target("gaussian", epsilon=1, radius=3, d=9))
 
 
@@ -326,7 +366,16 @@ def test_wrong_types_are_refused(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"epsilon": 0}, {"epsilon": 1000}, {"alpha": 0}, {"alpha": 1}, {"beta": 0}, {"beta": 2}, {"delta": 1}, {"neighbours": "both"}],
+    [
+        {"epsilon": 0},
+        {"epsilon": 1000},
+        {"alpha": 0},
+        {"alpha": 1},
+        {"beta": 0},
+        {"beta": 2},
+        {"delta": 1},
+        {"neighbours": "both"},
+    ],
     ids=range(8),
 )
 def test_bad_wishes_are_refused(wrong: dict[str, Any]) -> None:

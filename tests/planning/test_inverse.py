@@ -27,7 +27,9 @@ def test_the_promised_alpha_is_certified_and_a_smaller_one_is_not(records: int) 
         if value is None:
             assert row.method == "any private realizable learner"  # it excludes nothing above 1e-4
             continue
-        here, below = (plan_users_of(row.method, alpha, records, within=800) for alpha in (value, value * Fraction(99, 100)))
+        here, below = (
+            plan_users_of(row.method, alpha, records, within=800) for alpha in (value, value * Fraction(99, 100))
+        )
         if row.kind == "certified":
             assert here is not None
             assert here <= 800
@@ -37,7 +39,10 @@ def test_the_promised_alpha_is_certified_and_a_smaller_one_is_not(records: int) 
 def test_the_search_ends_at_the_first_step_of_the_grid_that_is_enough() -> None:
     found = least_alpha(CUTS, n_users=500, epsilon=1, records_per_user=(1, 16), setting="agnostic")
     first, last = (math.log(end) for end in _RANGES["alpha"])
-    grid = [_rounded(math.exp(first + (last - first) * step / (_COARSE * _FINE)), up=True) for step in range(_COARSE * _FINE + 1)]
+    grid = [
+        _rounded(math.exp(first + (last - first) * step / (_COARSE * _FINE)), up=True)
+        for step in range(_COARSE * _FINE + 1)
+    ]
     for method in ("per-user mean", "pairwise selection"):
         for m, value in zip((1, 16), found.row(method).values):
             assert value is not None
@@ -60,7 +65,10 @@ def test_the_promised_epsilon_is_certified() -> None:
 
 
 def test_more_users_promise_more() -> None:
-    few, many = (least_alpha(CUTS, n_users=n, epsilon=1, records_per_user=4, setting="realizable").rows[0].values[0] for n in (200, 2000))
+    few, many = (
+        least_alpha(CUTS, n_users=n, epsilon=1, records_per_user=4, setting="realizable").rows[0].values[0]
+        for n in (200, 2000)
+    )
     assert few is not None
     assert many is not None
     assert many < few
@@ -81,7 +89,9 @@ def test_one_function_asks_both_ways() -> None:
 
 
 def test_nothing_is_promised_to_nobody() -> None:
-    found = least_alpha(Thresholds(Integers(0, 2**60)), n_users=1, epsilon="0.01", records_per_user=1, setting="realizable")
+    found = least_alpha(
+        Thresholds(Integers(0, 2**60)), n_users=1, epsilon="0.01", records_per_user=1, setting="realizable"
+    )
     assert found.rows[0].values == (None,)
 
 
@@ -92,7 +102,9 @@ def test_assumptions_costs_and_a_recommendation_come_with_the_answer() -> None:
     value = found.row("per-user mean").values[1]
     assert value is not None
     assert alone == 1
-    assert many == pytest.approx(500 * 16 / plan(CUTS, epsilon=1, alpha=value, records_per_user=1).row("per-user mean").n_users[0])
+    assert many == pytest.approx(
+        500 * 16 / plan(CUTS, epsilon=1, alpha=value, records_per_user=1).row("per-user mean").n_users[0]
+    )
     assert found.recommendation is not None
     assert found.recommendation.method in ("regret", "mean")
     body = json.loads(json.dumps(found.to_dict()))
@@ -108,7 +120,8 @@ def test_a_predicted_epsilon_reaches_alpha_on_the_model() -> None:
     assert row.values[0] is not None
     assert row.values[0] < found.rows[0].values[0]  # type: ignore[operator]
     few, many = (
-        least_alpha(CUTS, n_users=n, epsilon=1, records_per_user=4, setting="realizable").predicted[0].values[0] for n in (20, 200)
+        least_alpha(CUTS, n_users=n, epsilon=1, records_per_user=4, setting="realizable").predicted[0].values[0]
+        for n in (20, 200)
     )
     assert few is not None
     assert many is not None

@@ -1,4 +1,5 @@
-"""More budget, less accuracy, more failures or more records never certify more users: every certified row of every plan."""
+"""More budget, less accuracy, more failures or more records never certify more users: every certified row of every
+plan."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ TARGETS: dict[str, Callable[[], Any]] = {
     "cuts, replace": lambda: rule_target(CUTS, 1, "0.05", "0.05", "replace", "0.1"),
     "cuts, much noise": lambda: rule_target(CUTS, 1, "0.05", "0.05", "add-remove", "0.3"),
     "cuts, 2^20": lambda: rule_target(Thresholds(Integers(0, (1 << 20) - 1)), 1, "0.05", "0.05", "add-remove", "0.1"),
-    "stumps": lambda: rule_target(Stumps({"a": Integers(0, 99), "b": Integers(0, 9)}), 1, "0.05", "0.05", "add-remove", None),
+    "stumps": lambda: rule_target(
+        Stumps({"a": Integers(0, 99), "b": Integers(0, 9)}), 1, "0.05", "0.05", "add-remove", None
+    ),
     "other ways to a rule": lambda: other_rules_target(Thresholds(Integers(0, 99)), epsilon=1, alpha="0.2"),
     "selection": lambda: family_target("selection", epsilon=1, k=10),
     "discrete": lambda: family_target("discrete", epsilon=1, k=4),
@@ -42,7 +45,10 @@ TARGETS: dict[str, Callable[[], Any]] = {
     "agreement, shuffle": lambda: agreement_target(CUTS, epsilon=1, delta="1e-6", model="shuffle"),
 }
 DEAR: dict[str, Callable[[], Any]] = {"product": lambda: family_target("product", epsilon=1, k=2, d=2)}
-FALLING = {"epsilon": ("0.1", "0.25", "0.5", "0.75", 1, "1.5", 2, 3, 4, 8), "alpha": ("0.02", "0.05", "0.07", "0.1", "0.2", "0.3")}
+FALLING = {
+    "epsilon": ("0.1", "0.25", "0.5", "0.75", 1, "1.5", 2, 3, 4, 8),
+    "alpha": ("0.02", "0.05", "0.07", "0.1", "0.2", "0.3"),
+}
 FALLING |= {"beta": ("0.01", "0.02", "0.05", "0.1", "0.3")}
 RECORDS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 50, 64, 65)
 
@@ -99,7 +105,8 @@ def test_the_rule_can_be_broken() -> None:
 
 
 def test_more_budget_never_certifies_more_users_of_two_voices() -> None:
-    """At 1.7 the mean voice takes over before it has enough users; the row then runs with less of epsilon, and its learner says so."""
+    """At 1.7 the mean voice takes over before it has enough users; the row then runs with less of epsilon, and its
+    learner says so."""
     cuts = Thresholds(Integers(0, 1440))
     plan = pp.plan(cuts, epsilon="1.7", alpha="0.05", noise="0.1", setting="agnostic", records_per_user=16)
     row = "two voices, bounded noise"

@@ -28,7 +28,9 @@ def numbers(target: Any, m: int = 1) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("levels", "delta"), [(0, 0), ("auto", "1e-6")], ids=["pure", "walks"])
-def test_the_planned_number_of_users_puts_the_window_close_to_the_median_and_one_fewer_does_not(levels: Any, delta: Any) -> None:
+def test_the_planned_number_of_users_puts_the_window_close_to_the_median_and_one_fewer_does_not(
+    levels: Any, delta: Any
+) -> None:
     for alpha in ("0.02", "0.1", "0.3"):
         target = median_target(Integers(0, 999), epsilon=1, delta=delta, alpha=alpha)
         n = target.median(levels).n_users
@@ -51,7 +53,12 @@ def test_medians_of_the_planned_number_of_users_are_right_with_the_promised_prob
     n = target.median(0).n_users
     assert n is not None
     half = n // 2
-    tables = [[7] * n, [0] * half + [31] * (n - half), [i % 32 for i in range(n)], [10] * (half - 1) + [11, 11] + [30] * (n - half - 1)]
+    tables = [
+        [7] * n,
+        [0] * half + [31] * (n - half),
+        [i % 32 for i in range(n)],
+        [10] * (half - 1) + [11, 11] + [30] * (n - half - 1),
+    ]
     for values in tables:
         law = InteriorPoint.median(2, n_users=n, top=31, beta="0.1", levels=0).law(values)
         need = (Fraction(1, 2) - target.alpha) * n
@@ -68,7 +75,11 @@ def test_lower_bounds_stay_below_medians_and_easier_wishes_need_fewer_users() ->
                 found = numbers(base)
                 low = found.pop("any private median")
                 assert low <= min(found.values())
-                for easier in (replace(base, epsilon=Fraction(3)), replace(base, alpha=Fraction(1, 4)), replace(base, beta=Fraction(1, 4))):
+                for easier in (
+                    replace(base, epsilon=Fraction(3)),
+                    replace(base, alpha=Fraction(1, 4)),
+                    replace(base, beta=Fraction(1, 4)),
+                ):
                     assert all(numbers(easier)[name] <= n for name, n in found.items())
 
 
@@ -94,14 +105,22 @@ def test_other_ways_to_a_rule_are_planned_with_their_own_certificates() -> None:
     target = other_rules_target(cuts, epsilon=1, alpha="0.3")
     found = numbers(target, 8)
     goal: dict[str, Any] = {"epsilon": 1, "alpha": "0.3", "beta": "0.05"}
-    assert found["threshold search"] == plan_threshold_search(log_domain=4.605170185988092, records_per_user=8, **goal).n_users
+    assert (
+        found["threshold search"]
+        == plan_threshold_search(log_domain=4.605170185988092, records_per_user=8, **goal).n_users
+    )
     n = found["agnostic reduction"]
 
-    asked: dict[str, Any] = {"log_growth": lambda k: math.log(cuts.growth(k)), "inner_error": selection_error(cuts.log_size)}
+    asked: dict[str, Any] = {
+        "log_growth": lambda k: math.log(cuts.growth(k)),
+        "inner_error": selection_error(cuts.log_size),
+    }
     assert certify_reduction(n_users=n, levels=DEFAULT_LEVELS, **goal, **asked).n_users == n
     assert numbers(target, 1)["agnostic reduction"] == n  # whatever the number of records
     assert target.methods("realizable") == []
-    assert [name for name, *_ in other_rules_target(Intervals(Integers(0, 9)), epsilon=1).methods()] == ["agnostic reduction"]
+    assert [name for name, *_ in other_rules_target(Intervals(Integers(0, 9)), epsilon=1).methods()] == [
+        "agnostic reduction"
+    ]
 
 
 # Bad input

@@ -1,4 +1,5 @@
-"""Plans are pure functions of public numbers; they fall with records per user, rise with the class, and refuse bad numbers clearly."""
+"""Plans are pure functions of public numbers; they fall with records per user, rise with the class, and refuse bad
+numbers clearly."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def test_no_certified_number_is_below_the_lower_bound(default: Plan) -> None:
     for row in default.rows:
         if row.kind == "certified":
             who = "realizable" if row.method == "realizable selection" else "agnostic"
-            assert all(n >= low for n, low in zip(numbers(default, row.method), numbers(default, f"any private {who} learner")))
+            assert all(
+                n >= low for n, low in zip(numbers(default, row.method), numbers(default, f"any private {who} learner"))
+            )
     assert {row.method for row in default.rows if row.kind == "lower bound"} == {
         f"any private {who} learner" for who in ("realizable", "agnostic")
     }
@@ -64,7 +67,10 @@ def test_larger_classes_smaller_epsilon_and_replace_need_more_users(default: Pla
 
 def test_a_larger_epsilon_never_certifies_nothing_where_a_smaller_one_did() -> None:
     """The certificate of a smaller rate holds for the larger one too."""
-    weak, strong = (numbers(plan(CLASS, epsilon=eps, records_per_user=(1, 4), setting="agnostic"), "per-user mean") for eps in (1, 40))
+    weak, strong = (
+        numbers(plan(CLASS, epsilon=eps, records_per_user=(1, 4), setting="agnostic"), "per-user mean")
+        for eps in (1, 40)
+    )
     assert all(b <= a for a, b in zip(weak, strong))
 
 
@@ -72,7 +78,13 @@ def test_the_planned_number_certifies_the_clip_that_the_learner_itself_uses(defa
     for m, n in zip(default.records_per_user, numbers(default, "regret selection")):
         tau = ClipRule(Fraction(1), n, CLASS.bits)(m)
         certificate = certify_regret_agnostic(
-            records_per_user=m, tau=tau, theta=1, log_size=CLASS.log_size, alpha="0.05", beta="0.05", levels=DEFAULT_LEVELS
+            records_per_user=m,
+            tau=tau,
+            theta=1,
+            log_size=CLASS.log_size,
+            alpha="0.05",
+            beta="0.05",
+            levels=DEFAULT_LEVELS,
         )
         assert certificate.n_users is not None
         assert certificate.n_users <= n

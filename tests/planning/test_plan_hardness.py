@@ -1,4 +1,5 @@
-"""Dimensions used for lower bounds are never too large: compared with the search over all rules and points of small classes."""
+"""Dimensions used for lower bounds are never too large: compared with the search over all rules and points of small
+classes."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ def labels(concept: ConceptClass) -> Any:
 def small(name: str) -> ConceptClass:
     single = name.startswith("threshold") or name in ("point", "interval")
     two = {"a": pp.Integers(0, 3), "b": pp.Integers(0, 2)}
-    columns: dict[str, Any] = {"x": pp.Integers(0, 7)} if single else two if name in ("stump", "rectangle", "halfspace") else BITS
+    columns: dict[str, Any] = (
+        {"x": pp.Integers(0, 7)} if single else two if name in ("stump", "rectangle", "halfspace") else BITS
+    )
     return rule_class(name, columns)
 
 
@@ -56,10 +59,24 @@ def test_no_dimension_is_overstated(name: str) -> None:
         Rectangles({"a": pp.Integers(0, 4), "b": pp.Integers(0, 1)}),
         FiniteClass([[0, 0, 1], [0, 1, 1], [1, 1, 1], [1, 0, 1]], pp.Integers(0, 2)),
     ],
-    ids=["three columns", "one value", "one test", "no negations", "unit weights", "positive weights", "strides", "boxes", "table"],
+    ids=[
+        "three columns",
+        "one value",
+        "one test",
+        "no negations",
+        "unit weights",
+        "positive weights",
+        "strides",
+        "boxes",
+        "table",
+    ],
 )
 def test_no_dimension_of_an_odd_class_is_overstated(concept: ConceptClass) -> None:
-    named = concept if None not in concept.declared() else concept.with_columns({"x": next(iter(concept.declared().values()))})  # type: ignore[dict-item]
+    named = (
+        concept
+        if None not in concept.declared()
+        else concept.with_columns({"x": next(iter(concept.declared().values()))})
+    )  # type: ignore[dict-item]
     table = labels(named)
     assert shattered(named) <= vc_dimension(table)
     assert mistake_depth(named) <= littlestone_dimension(table)
@@ -76,7 +93,9 @@ def test_the_bound_grows_with_what_is_asked() -> None:
     from fractions import Fraction
 
     goal["beta"] = Fraction(1, 20)
-    few, many = (lower_agnostic(pp.Thresholds(pp.Integers(0, 99)), alpha=Fraction(1, k), **goal).n_users or 0 for k in (5, 50))
+    few, many = (
+        lower_agnostic(pp.Thresholds(pp.Integers(0, 99)), alpha=Fraction(1, k), **goal).n_users or 0 for k in (5, 50)
+    )
     assert 0 < few < many
 
 

@@ -1,4 +1,5 @@
-"""What a plan says beyond its certificates: recommendation, cost of a record, predictions on stated and supplied models."""
+"""What a plan says beyond its certificates: recommendation, cost of a record, predictions on stated and supplied
+models."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def test_the_recommendation_has_the_fewest_typical_users(planned: Plan) -> None:
     typical: dict[str, Any] = {row.method: row.n_users[1] for row in planned.predicted}
     found = planned.recommendation
     assert found is not None
-    assert typical[ROWS[found.method]] <= CLEARLY * min(n for method, n in typical.items() if method != "realizable selection")
+    assert typical[ROWS[found.method]] <= CLEARLY * min(
+        n for method, n in typical.items() if method != "realizable selection"
+    )
     assert f"recommended: {found.method}, because" in str(planned).replace("\n", " ")
     declared = plan(CUTS, epsilon=1, n_users=40, records_per_user=16)
     assert declared.recommendation == choose_method(CUTS, epsilon=1, public_n_users=40, records_per_user=16)
@@ -49,8 +52,16 @@ def test_the_recommendation_has_the_fewest_typical_users(planned: Plan) -> None:
 
 
 def test_the_recommendation_is_judged_where_the_reader_stands() -> None:
-    """Regret was recommended at the certified 1,787 users, to people of whom 30 are typically enough by averages and 123 by regret."""
-    found = plan(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, alpha="0.03", records_per_user=16, users="differ", setting="agnostic")
+    """Regret was recommended at the certified 1,787 users, to people of whom 30 are typically enough by averages and
+    123 by regret."""
+    found = plan(
+        pp.Thresholds(pp.Integers(0, 1440)),
+        epsilon=1,
+        alpha="0.03",
+        records_per_user=16,
+        users="differ",
+        setting="agnostic",
+    )
     typical = {row.method: row.n_users[0] for row in found.predicted}
     assert typical["per-user mean"] < typical["two voices"] < typical["regret selection"]
     assert found.recommendation is not None
@@ -87,7 +98,9 @@ def test_nothing_is_simulated_before_it_is_looked_at(monkeypatch: pytest.MonkeyP
 
 
 def test_what_is_declared_of_the_people_changes_the_advice_and_no_certificate() -> None:
-    alike, differ = (plan(CUTS, epsilon=1, n_users=30, records_per_user=16, users=users) for users in ("alike", "differ"))
+    alike, differ = (
+        plan(CUTS, epsilon=1, n_users=30, records_per_user=16, users=users) for users in ("alike", "differ")
+    )
     assert alike.rows == differ.rows
     assert differ.recommendation.method == "mean"
     assert differ.predicted[0].values != alike.predicted[0].values
@@ -121,7 +134,11 @@ def test_predictions_are_those_of_the_stated_model(planned: Plan) -> None:
     people = declared_population("alike", CUTS, records_per_user=16, noise="0.2")
     assert people is not None
     found = predicted_users(
-        lambda n: RegretSelection(people.concept, 1, public_n_users=n, max_records=16), people, alpha="0.1", repeats=3, most=1 << 12
+        lambda n: RegretSelection(people.concept, 1, public_n_users=n, max_records=16),
+        people,
+        alpha="0.1",
+        repeats=3,
+        most=1 << 12,
     )
     row = next(row for row in planned.predicted if row.method == "regret selection")
     assert row.kind == "predicted"
@@ -133,7 +150,9 @@ def test_predictions_are_those_of_the_stated_model(planned: Plan) -> None:
 
 
 def test_model_noise_moves_the_prediction_only() -> None:
-    clean, noisy = (plan(CUTS, epsilon=1, alpha="0.02", records_per_user=4, setting="agnostic", model_noise=q) for q in (0, "0.3"))
+    clean, noisy = (
+        plan(CUTS, epsilon=1, alpha="0.02", records_per_user=4, setting="agnostic", model_noise=q) for q in (0, "0.3")
+    )
     assert clean.rows == noisy.rows
     assert clean.predicted[0].n_users[0] < noisy.predicted[0].n_users[0]
     assert "label noise 3/10" in noisy.predicted[0].assumption
@@ -160,14 +179,22 @@ def test_a_population_of_ones_own_is_predicted_on() -> None:
 
 
 def test_generated_and_sampled_people_are_predicted_on() -> None:
-    made = plan(CUTS, epsilon=1, alpha="0.1", records_per_user=(1, 8), population=generated_population("0.1", records_per_user=4))
+    made = plan(
+        CUTS,
+        epsilon=1,
+        alpha="0.1",
+        records_per_user=(1, 8),
+        population=generated_population("0.1", records_per_user=4),
+    )
     assert made.predicted[1].n_users[0] > made.predicted[1].n_users[1]
 
     def draw(n: int, rng: np.random.Generator) -> UserData:
         x = rng.integers(0, 100, n * 5)
         return UserData.from_arrays(x, x >= 30, np.repeat(np.arange(n), 5), features={"x": pp.Integers(0, 99)})
 
-    own = plan(CUTS, epsilon=1, alpha="0.1", records_per_user=5, population=sampled_population(draw, CUTS, truth_users=500))
+    own = plan(
+        CUTS, epsilon=1, alpha="0.1", records_per_user=5, population=sampled_population(draw, CUTS, truth_users=500)
+    )
     assert own.predicted[0].n_users[0] is not None
 
 
@@ -208,7 +235,9 @@ def test_json_holds_everything_and_survives(planned: Plan) -> None:
     body = json.loads(json.dumps(planned.to_dict()))
     assert planned.recommendation is not None
     assert body["recommendation"] == {"method": planned.recommendation.method, "reason": planned.recommendation.reason}
-    assert {row["method"]: tuple(row["n_users"]) for row in body["predicted"]} == {row.method: row.n_users for row in planned.predicted}
+    assert {row["method"]: tuple(row["n_users"]) for row in body["predicted"]} == {
+        row.method: row.n_users for row in planned.predicted
+    }
     assert {method: tuple(costs) for method, costs in body["cost_per_record"].items()} == planned.cost_per_record
     assert planned.to_dict(predict=False)["predicted"] == []
 
@@ -221,7 +250,9 @@ def test_every_class_has_certified_lower_and_predicted_numbers(name: str) -> Non
     single = name.startswith("threshold") or name in ("point", "interval")
     bits = {f"c{i}": pp.Integers(0, 1) for i in range(3)}
     two = {"a": pp.Integers(0, 9), "b": pp.Integers(0, 9)}
-    columns: dict[str, Any] = {"x": pp.Integers(0, 20)} if single else two if name in ("stump", "rectangle", "halfspace") else bits
+    columns: dict[str, Any] = (
+        {"x": pp.Integers(0, 20)} if single else two if name in ("stump", "rectangle", "halfspace") else bits
+    )
     concept = rule_class(name, columns)
     found = plan(concept, epsilon=1, alpha="0.1", records_per_user=8)
     assert {row.kind for row in found.rows} == {"certified", "lower bound"}
@@ -233,8 +264,15 @@ def test_every_class_has_certified_lower_and_predicted_numbers(name: str) -> Non
     )
     least = found.row("any private realizable learner").n_users[0]
     assert 0 <= least <= found.row("realizable selection").n_users[0]
-    assert [row.method for row in found.predicted] == ["realizable selection", "two voices", "regret selection", "per-user mean"]
-    assert all(row.n_users[0] is not None and row.n_users[0] <= found.row(row.method).n_users[0] for row in found.predicted)
+    assert [row.method for row in found.predicted] == [
+        "realizable selection",
+        "two voices",
+        "regret selection",
+        "per-user mean",
+    ]
+    assert all(
+        row.n_users[0] is not None and row.n_users[0] <= found.row(row.method).n_users[0] for row in found.predicted
+    )
 
 
 def test_the_realizable_bound_is_at_least_that_of_the_littlestone_dimension() -> None:
@@ -258,7 +296,9 @@ def test_distributions_are_predicted_by_running_their_learners() -> None:
     for predicted, certified in zip(row.n_users, counts.row("clipped histogram, one stage").n_users):
         assert predicted is not None
         assert predicted < certified
-    few, many = (plan("gaussian", radius=10, epsilon=1, n_users=n, records_per_user=4).predicted[0].values[0] for n in (60, 3000))
+    few, many = (
+        plan("gaussian", radius=10, epsilon=1, n_users=n, records_per_user=4).predicted[0].values[0] for n in (60, 3000)
+    )
     assert many < few < 1
 
 
@@ -283,7 +323,9 @@ def test_a_tree_is_planned_the_other_way_round() -> None:
         assert found.quantity == quantity
         for m, value in zip((1, 4), found.row("tree learner").values):
             assert value is not None
-            here, below = (plan(tree, records_per_user=m, **(given | {quantity: v})) for v in (value, value * Fraction(97, 100)))
+            here, below = (
+                plan(tree, records_per_user=m, **(given | {quantity: v})) for v in (value, value * Fraction(97, 100))
+            )
             assert here.row("tree learner").n_users[0] <= 300
             assert below.row("tree learner").n_users[0] > 300
     with pytest.raises(ParameterError, match="without noise"):
@@ -305,5 +347,10 @@ def test_within_a_number_of_users_a_tree_is_certified_exactly_where_its_plan_say
 def test_agreement_with_a_curator_is_predicted_by_its_exact_law() -> None:
     few, many = (plan(CUTS, model="central", epsilon=1, delta="1e-6", n_users=n, records_per_user=32) for n in (4, 60))
     assert few.predicted[0].method == "central agreement"
-    assert many.predicted[0].values[0] < Fraction(1, 10) < few.predicted[0].values[0]  # four people cannot be heard through the noise
-    assert many.predicted == plan(CUTS, model="central", epsilon=1, delta="1e-6", n_users=60, records_per_user=32).predicted
+    assert (
+        many.predicted[0].values[0] < Fraction(1, 10) < few.predicted[0].values[0]
+    )  # four people cannot be heard through the noise
+    assert (
+        many.predicted
+        == plan(CUTS, model="central", epsilon=1, delta="1e-6", n_users=60, records_per_user=32).predicted
+    )

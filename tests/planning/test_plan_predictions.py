@@ -1,7 +1,8 @@
 """Predictions for trees, medians, selection among distributions and agreement without a curator.
 
-Wherever a generator can be seeded it is, also for the independent runs: such a test says the same every time and raises no false alarm.
-Tolerances are six standard errors or wider, so that another seed would pass as well with probability above 1 - 1e-6.
+Wherever a generator can be seeded it is, also for the independent runs: such a test says the same every time and raises
+no false alarm. Tolerances are six standard errors or wider, so that another seed would pass as well with probability
+above 1 - 1e-6.
 """
 
 from __future__ import annotations
@@ -48,7 +49,14 @@ MEDIAN = "median by the exponential mechanism"
 
 
 def tree_model(tree: Any, delta: Any = 0, alpha: str = "0.1", beta: str = "0.05") -> TreeSimulation:
-    asked: dict[str, Any] = {"epsilon": 1, "delta": delta, "alpha": alpha, "beta": beta, "neighbours": "add-remove", "simple": False}
+    asked: dict[str, Any] = {
+        "epsilon": 1,
+        "delta": delta,
+        "alpha": alpha,
+        "beta": beta,
+        "neighbours": "add-remove",
+        "simple": False,
+    }
     return TreeSimulation(tree_target(tree, **asked))
 
 
@@ -60,7 +68,11 @@ PLANS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     "path": (PathTree(1000), {}, ("tree learner", "selection from all rules")),
     "points": (StarTree(Integers(0, 99)), {}, ("tree learner",)),
     "selection": ("selection", {"k": 6}, ("hypothesis selection",)),
-    "discrete": ("discrete", {"k": 3}, ("selection from a cover", "averaged histogram", "clipped histogram, one stage")),
+    "discrete": (
+        "discrete",
+        {"k": 3},
+        ("selection from a cover", "averaged histogram", "clipped histogram, one stage"),
+    ),
     "histograms": ("histogram", {"k": 3, "d": 2}, ("averaged histogram", "clipped histogram, one stage")),
     "gaussian": ("gaussian", {"radius": 4}, ("selection from a cover", "coarse-to-fine mean")),
     "normal of unknown variance": (
@@ -154,7 +166,11 @@ def test_the_mean_error_is_that_of_the_learners_own_law(case: str) -> None:
         "open": (PrefixTree(6), ("a", "b", "c"), Fraction(1, 10**6)),
         "star": (StarTree(Integers(0, 9)), (4,), Fraction(0)),
         "path": (PathTree(40), 20, Fraction(0)),
-        "addresses": (AddressTree(4, 6), AddressTree(4, 6).ancestor(AddressTree(4, 6).node("200.0.0.0"), 3), Fraction(0)),
+        "addresses": (
+            AddressTree(4, 6),
+            AddressTree(4, 6).ancestor(AddressTree(4, 6).node("200.0.0.0"), 3),
+            Fraction(0),
+        ),
     }[case]
     simulation = tree_model(tree, delta)
     assert tree.depth(target) == simulation.depth
@@ -229,7 +245,9 @@ def test_the_share_of_ranks_is_that_of_runs_of_the_mechanism() -> None:
             numbers = rng.integers(0, 1 << 20, n)
             z: Any = point.sample(numbers, SeededRng(seed))
             found.append(max(0.0, 0.5 - min(np.sum(numbers <= z), np.sum(numbers >= z)) / n))
-    assert abs(np.mean(found) - predicted.excess) < 6 * math.hypot(np.std(found) / math.sqrt(len(found)), predicted.error)
+    assert abs(np.mean(found) - predicted.excess) < 6 * math.hypot(
+        np.std(found) / math.sqrt(len(found)), predicted.error
+    )
 
 
 def test_the_predicted_users_of_a_median_bracket_alpha() -> None:
@@ -249,7 +267,9 @@ def test_medians_by_hidden_walks_are_run_and_very_long_numbers_are_left_out() ->
     assert [made.method for made in both] == [MEDIAN, "median, best number of hidden walks"]
     found = both[1].at(1, 4000, Fraction(1))
     assert found is not None
-    assert found.excess <= target.window("auto") / 2 / 4000 + 0.001  # three runs, each outside the window with probability at most 1e-8
+    assert (
+        found.excess <= target.window("auto") / 2 / 4000 + 0.001
+    )  # three runs, each outside the window with probability at most 1e-8
     assert median_simulations(median_target(bits=1 << 12, epsilon=1)) == []
 
 
@@ -275,7 +295,9 @@ def test_the_mean_over_candidates_is_that_of_the_selectors_law(relation: str) ->
     assert ready.mean(20, 4, np.random.default_rng(3)) == pytest.approx(0.2 * wrong, rel=1e-9)
 
 
-@pytest.mark.parametrize(("family", "shape"), [("discrete", {"k": 3}), ("product", {"k": 2, "d": 2}), ("gaussian", {"radius": 3})])
+@pytest.mark.parametrize(
+    ("family", "shape"), [("discrete", {"k": 3}), ("product", {"k": 2, "d": 2}), ("gaussian", {"radius": 3})]
+)
 def test_the_mean_over_a_cover_is_that_of_the_learners_law(family: str, shape: dict[str, Any]) -> None:
     target = family_target(family, epsilon=1, alpha="0.4", **shape)
     (simulation,) = cover_simulations(target)
@@ -307,7 +329,10 @@ def test_the_predicted_users_of_selection_bracket_alpha_in_a_larger_run() -> Non
         n = simulation.users(2)
         assert n is not None
         ready = simulation.prepare(target, 2, Fraction(1))
-        many, few = (np.mean([ready.mean(users, 2, np.random.default_rng([500, seed])) for seed in range(60)]) for users in (2 * n, n // 3))
+        many, few = (
+            np.mean([ready.mean(users, 2, np.random.default_rng([500, seed])) for seed in range(60)])
+            for users in (2 * n, n // 3)
+        )
         assert many < 0.1 < few
 
 
@@ -335,7 +360,10 @@ def test_local_runs_are_decoded_as_the_analyzer_does() -> None:
             rng = SeededRng(9)
             real = np.mean(
                 [
-                    decode_reports(select, [select.report(None if i < 0 else i, rng) for i in items.tolist()], float(CLEAR)) == 19
+                    decode_reports(
+                        select, [select.report(None if i < 0 else i, rng) for i in items.tolist()], float(CLEAR)
+                    )
+                    == 19
                     for _ in range(60)
                 ]
             )

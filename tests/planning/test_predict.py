@@ -220,7 +220,9 @@ def test_a_prediction_is_the_mean_over_data_sets_and_names_its_model() -> None:
     each = [excess_on(learner, people.draw(30, np.random.default_rng([7, i])), people) for i in range(5)]
     assert found.excess == pytest.approx(np.mean(each))
     assert found.error == pytest.approx(np.std(each, ddof=1) / 5**0.5)
-    assert found.model == "x uniform on 64 values, right cut in the middle, label noise 1/10, 4 records per user; 30 users"
+    assert (
+        found.model == "x uniform on 64 values, right cut in the middle, label noise 1/10, 4 records per user; 30 users"
+    )
     assert predict_excess(learner, n_users=30, records_per_user=4, noise="0.1", repeats=5, seed=7) == found
     assert np.isnan(predict_on(learner, people, n_users=30, repeats=1).error)
 
@@ -300,7 +302,9 @@ def test_growing_data_sets_are_nested() -> None:
 
 def draw(n: int, rng: np.random.Generator) -> pp.UserData:
     x = rng.integers(0, 64, (n, 3))
-    return pp.UserData.from_arrays(x.reshape(-1, 1), (x >= 20).ravel(), np.repeat(np.arange(n), 3), features={"x": pp.Integers(0, 63)})
+    return pp.UserData.from_arrays(
+        x.reshape(-1, 1), (x >= 20).ravel(), np.repeat(np.arange(n), 3), features={"x": pp.Integers(0, 63)}
+    )
 
 
 def test_a_model_of_ones_own_is_predicted_on() -> None:
@@ -321,11 +325,15 @@ def test_what_a_drawing_function_must_not_return() -> None:
     with pytest.raises(TypeError, match="UserData"):
         sampled_population(lambda n, rng: [1], SMALL)  # type: ignore[arg-type, return-value]
     with pytest.raises(TypeError, match="user ids"):
-        sampled_population(lambda n, rng: pp.UserData.from_arrays([[1]] * n, [1] * n, features={"x": pp.Integers(0, 63)}), SMALL)
+        sampled_population(
+            lambda n, rng: pp.UserData.from_arrays([[1]] * n, [1] * n, features={"x": pp.Integers(0, 63)}), SMALL
+        )
     with pytest.raises(ParameterError, match="asked for 10 users and made 9"):
         sampled_population(lambda n, rng: draw(n - 1, rng), SMALL, truth_users=10)
     with pytest.raises(ParameterError, match="no user with records"):
-        sampled_population(lambda n, rng: pp.UserData.from_users([[]] * n, features={"x": pp.Integers(0, 63)}), SMALL, truth_users=10)
+        sampled_population(
+            lambda n, rng: pp.UserData.from_users([[]] * n, features={"x": pp.Integers(0, 63)}), SMALL, truth_users=10
+        )
     with pytest.raises(ParameterError, match="truth_users"):
         sampled_population(draw, SMALL, truth_users=0)
 
@@ -336,7 +344,12 @@ def test_what_a_drawing_function_must_not_return() -> None:
 def test_classes_without_an_affordable_model_have_none() -> None:
     assert standard_population(pp.Stumps(), records_per_user=4) is None
     assert standard_population(pp.Points(), records_per_user=4) is None
-    assert standard_population(pp.Rectangles({"x": pp.Integers(0, 99), "z": pp.Integers(0, 99)}, cuts=32), records_per_user=4) is None
+    assert (
+        standard_population(
+            pp.Rectangles({"x": pp.Integers(0, 99), "z": pp.Integers(0, 99)}, cuts=32), records_per_user=4
+        )
+        is None
+    )
     with pytest.raises(ParameterError, match="no affordable model"):
         predict_excess(RegretSelection(pp.Points(), 1), n_users=3, records_per_user=2)  # type: ignore[arg-type]
 

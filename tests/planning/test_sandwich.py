@@ -1,4 +1,5 @@
-"""Lower bound <= measured number of users <= certified number: a handful of cells of the benchmarks, by the law of the output."""
+"""Lower bound <= measured number of users <= certified number: a handful of cells of the benchmarks, by the law of the
+output."""
 
 from __future__ import annotations
 
@@ -45,9 +46,15 @@ def at() -> Iterator[SimpleNamespace]:
 
 @pytest.mark.parametrize(
     ("epsilon", "neighbours", "method"),
-    [*((1, "add-remove", method) for method in METHODS), (4, "replace", "regret selection"), (4, "replace", "pairwise selection")],
+    [
+        *((1, "add-remove", method) for method in METHODS),
+        (4, "replace", "regret selection"),
+        (4, "replace", "pairwise selection"),
+    ],
 )
-def test_certified_numbers_are_enough_on_a_mild_law(at: SimpleNamespace, epsilon: int, neighbours: str, method: str) -> None:
+def test_certified_numbers_are_enough_on_a_mild_law(
+    at: SimpleNamespace, epsilon: int, neighbours: str, method: str
+) -> None:
     cell = at.sandwich.Cell(at.sandwich.CUTS, epsilon, TENTH, 16, at.sandwich.Neighbours(neighbours))
     line = at.sandwich.measure(cell, method, 1)
     assert line.inside, line
@@ -83,7 +90,12 @@ def test_on_hard_laws_the_measured_number_lies_between_the_bounds(
 def test_the_certified_numbers_are_those_of_the_plan(at: SimpleNamespace) -> None:
     cell = at.sandwich.Cell(at.sandwich.CUTS, 1, Fraction(1, 20), 16)
     planned = plan_users(
-        cell.rules.concept, epsilon=1, alpha="1/20", beta=at.sandwich.BETA, records_per_user=16, noise=max(at.sandwich.NOISE)
+        cell.rules.concept,
+        epsilon=1,
+        alpha="1/20",
+        beta=at.sandwich.BETA,
+        records_per_user=16,
+        noise=max(at.sandwich.NOISE),
     )
     listed = {row.method: row.n_users[0] for row in planned.rows if row.kind in ("certified", "lower bound")}
     assert listed == {name: bound.n_users for name, bound in cell.planned.items()}
@@ -115,7 +127,10 @@ def test_the_law_on_one_point_is_that_of_the_learner(at: SimpleNamespace, place:
     labels = np.concatenate([np.arange(3) < k for k in ones])
     data = hard.one_user(rules, np.tile(coin._point, (27, 1)), labels)
     data = sandwich.UserData.from_arrays(
-        np.tile(coin._point, (27, 1)), labels, np.repeat(np.arange(9), 3), features={name: data.features[name] for name in data.features}
+        np.tile(coin._point, (27, 1)),
+        labels,
+        np.repeat(np.arange(9), 3),
+        features={name: data.features[name] for name in data.features},
     )
     ((_, profile, exact),) = sandwich.scored(method, cell.certificates[method], cell, data, 9)
     law = np.exp(-float(exact) * (hard.dense(profile) - hard.dense(profile).min()))

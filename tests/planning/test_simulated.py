@@ -27,7 +27,11 @@ print(json.dumps({name: plan.to_dict()["predicted"] for name, plan in made.items
 def test_two_processes_with_different_hash_seeds_predict_the_same() -> None:
     said = [
         subprocess.run(
-            [sys.executable, "-c", SAID], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+            [sys.executable, "-c", SAID],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for seed in ("1", "2")
     ]

@@ -1,4 +1,5 @@
-"""Shuffler and analyzers: garbage, repeats and drop-outs are counted and change nothing; the answer is the one most people gave."""
+"""Shuffler and analyzers: garbage, repeats and drop-outs are counted and change nothing; the answer is the one most
+people gave."""
 
 from __future__ import annotations
 
@@ -21,10 +22,14 @@ from privpac.testing import SeededRng, insecure_randomness
 
 LOCAL, SHUFFLE, CENTRAL = (run(model).manifest for model in ("local", "shuffle", "central"))
 ITEM = LOCAL.task.learner.universe.item(41)
-GARBAGE = st.one_of(st.binary(max_size=40), st.none(), st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=2))
+GARBAGE = st.one_of(
+    st.binary(max_size=40), st.none(), st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=2)
+)
 
 
-def sent(manifest: Manifest, people: int, item: bytes | None = ITEM, start: int = 0) -> Iterator[tuple[int, list[bytes]]]:
+def sent(
+    manifest: Manifest, people: int, item: bytes | None = ITEM, start: int = 0
+) -> Iterator[tuple[int, list[bytes]]]:
     client = Client(manifest)
     for i in range(start, start + people):
         yield i, client.send(item)
@@ -146,7 +151,9 @@ def test_repeats_caps_and_limits_of_the_shuffler() -> None:
     assert not mixer.submit("greedy", [pack_shuffled(SHUFFLE.run, 3)] * (cap + 1))
     assert not mixer.submit("endless", iter(lambda: pack_shuffled(SHUFFLE.run, 3), None))
     assert mixer.submit("full", [pack_shuffled(SHUFFLE.run, 3)] * cap)
-    assert mixer.submit("odd", [pack_shuffled(SHUFFLE.run, 3), pack_shuffled(SHUFFLE.run, SHUFFLE.shuffle.buckets), b"", None])
+    assert mixer.submit(
+        "odd", [pack_shuffled(SHUFFLE.run, 3), pack_shuffled(SHUFFLE.run, SHUFFLE.shuffle.buckets), b"", None]
+    )
     assert (mixer.dropped.repeated, mixer.dropped.over_cap, mixer.dropped.malformed) == (1, 2, 3)
     assert mixer.dropped.total == 6
     few = run("shuffle", n_max=60).manifest
@@ -168,7 +175,9 @@ def test_nothing_to_say_stays_within_the_noise() -> None:
 
 
 def test_counting_what_is_missing_never_overestimates() -> None:
-    made = ShuffleProtocol("threshold", {"age": Integers(0, 9)}, 1, delta="1e-6", n_min=60, n_max=100, direction="under").manifest
+    made = ShuffleProtocol(
+        "threshold", {"age": Integers(0, 9)}, 1, delta="1e-6", n_min=60, n_max=100, direction="under"
+    ).manifest
     mixer, item = Shuffler(made), made.task.learner.universe.item(4)
     for i in range(100):
         mixer.submit(i, Client(made).send(item if i < 80 else None))
@@ -185,7 +194,9 @@ def test_counting_what_is_missing_never_overestimates() -> None:
 
 
 def test_central_items_are_selected_once_per_client() -> None:
-    found = analyze_central(CENTRAL, [*sent(CENTRAL, 60), *sent(CENTRAL, 60), (99, [b"", None, pack_item(CENTRAL.run, b"\xff\xff")])])
+    found = analyze_central(
+        CENTRAL, [*sent(CENTRAL, 60), *sent(CENTRAL, 60), (99, [b"", None, pack_item(CENTRAL.run, b"\xff\xff")])]
+    )
     assert (found.received, found.dropped) == (60, 63)
     assert cut_of(found.released) == 41
     assert str(found.released.guarantee) == "(1, 1e-06)-DP per user, add-remove"
@@ -217,6 +228,10 @@ def test_bad_parameters(beta: Any) -> None:
 
 
 def test_each_analyzer_wants_its_own_model() -> None:
-    for analyze in (lambda: analyze_local(SHUFFLE, []), lambda: analyze_shuffled(CENTRAL, [], 0), lambda: analyze_central(LOCAL, [])):
+    for analyze in (
+        lambda: analyze_local(SHUFFLE, []),
+        lambda: analyze_shuffled(CENTRAL, [], 0),
+        lambda: analyze_central(LOCAL, []),
+    ):
         with pytest.raises(ParameterError, match="this run is"):
             analyze()

@@ -52,7 +52,14 @@ def test_the_item_is_a_function_of_ones_own_valid_records() -> None:
     client = run("local").client()
     item = client.item(RECORDS)
     assert item is not None
-    broken = [{"age": -5, "ill": 1}, {"age": "x", "ill": 0}, {"ill": 1}, {"age": 3}, {"age": 3, "ill": 7}, {"age": None, "ill": None}]
+    broken = [
+        {"age": -5, "ill": 1},
+        {"age": "x", "ill": 0},
+        {"ill": 1},
+        {"age": 3},
+        {"age": 3, "ill": 7},
+        {"age": None, "ill": None},
+    ]
     assert client.item([*RECORDS, *broken]) == item
     assert client.item([{"age": str(r["age"]), "ill": str(r["ill"])} for r in RECORDS]) == item
     least = run("local").min_records
@@ -152,7 +159,9 @@ def test_a_device_loads_only_the_standard_library_numpy_and_light_modules(tmp_pa
     assert all(parse(made.run, message, SHUFFLE) for message in unbundle((tmp_path / "out.bin").read_bytes()))
 
 
-def test_command_says_nothing_about_records_and_fails_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_says_nothing_about_records_and_fails_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     manifest, records = tmp_path / "m.json", tmp_path / "r.csv"
     manifest.write_bytes(run("local").manifest.write())
     records.write_text("age,ill\n987654,1\n")

@@ -1,4 +1,5 @@
-"""Columns of a manifest: the same code as the curator's domain, whatever is written, and nothing for what is outside."""
+"""Columns of a manifest: the same code as the curator's domain, whatever is written, and nothing for what is
+outside."""
 
 from __future__ import annotations
 
@@ -50,7 +51,11 @@ def test_floats_have_the_curators_code(x: float) -> None:
     assert column.code(x) == column.code(repr(x)) == column.code(np.float64(x)) == expected or len(repr(x)) > 40
 
 
-@given(st.one_of(st.integers(), st.floats(), st.text(max_size=8), st.none(), st.decimals(), st.dates(), st.binary(max_size=3)))
+@given(
+    st.one_of(
+        st.integers(), st.floats(), st.text(max_size=8), st.none(), st.decimals(), st.dates(), st.binary(max_size=3)
+    )
+)
 def test_any_value_has_a_code_or_none(value: Any) -> None:
     for domain in DOMAINS.values():
         column = column_of("x", domain)
@@ -66,13 +71,31 @@ def test_what_is_outside_has_no_code(value: Any) -> None:
 
 def test_spellings() -> None:
     column = column_of("x", DOMAINS["integers"])
-    for three in (3, 3.0, "3", " 3 ", "3.0", "+3", "3e0", Fraction(3), Decimal(3), np.int64(3), np.float32(3), np.float64(3)):
+    for three in (
+        3,
+        3.0,
+        "3",
+        " 3 ",
+        "3.0",
+        "+3",
+        "3e0",
+        Fraction(3),
+        Decimal(3),
+        np.int64(3),
+        np.float32(3),
+        np.float64(3),
+    ):
         assert column.code(three) == 6
     days = column_of("x", DOMAINS["dates"])
     first = date(2019, 12, 28)
     for value in (first, "2019-12-28", " 2019-12-28 ", datetime(2019, 12, 28), "2019-12-28T00:00:00"):
         assert days.code(value) == 0
-    assert days.code(datetime(2019, 12, 28, 1)) == days.code(first - timedelta(days=1)) == days.code("28.12.2019") == INVALID
+    assert (
+        days.code(datetime(2019, 12, 28, 1))
+        == days.code(first - timedelta(days=1))
+        == days.code("28.12.2019")
+        == INVALID
+    )
     assert column_of("x", DOMAINS["numbered"]).code(8) == 1
 
 
@@ -115,7 +138,9 @@ def test_open_vocabularies_have_no_column() -> None:
         column_of("x", Texts())
 
 
-@pytest.mark.parametrize("text", ["", "1e5", "1/2/3", " 1", "1/0", "0x10", "1_000", 0.5, None, True, "9" * 500, 1 << 2000])
+@pytest.mark.parametrize(
+    "text", ["", "1e5", "1/2/3", " 1", "1/0", "0x10", "1_000", 0.5, None, True, "9" * 500, 1 << 2000]
+)
 def test_rationals_of_a_manifest(text: Any) -> None:
     with pytest.raises(ManifestError):
         exact(text)
@@ -124,7 +149,12 @@ def test_rationals_of_a_manifest(text: Any) -> None:
 
 def test_records_keep_their_places_and_labels_their_spellings() -> None:
     columns = (column_of("x", Integers(0, 9)), column_of("y", Categories(["a", "b"])))
-    rows = [{"x": 3, "y": "b", "l": "TRUE"}, {"x": 10, "y": "a", "l": 1}, {"x": "4", "l": 0.0}, {"x": 5, "y": "a", "l": "maybe"}]
+    rows = [
+        {"x": 3, "y": "b", "l": "TRUE"},
+        {"x": 10, "y": "a", "l": 1},
+        {"x": "4", "l": 0.0},
+        {"x": 5, "y": "a", "l": "maybe"},
+    ]
     x, y = encode(columns, "l", rows)
     assert x == [[3, 1], [INVALID, 0], [4, INVALID], [5, 0]]
     assert y == [1, 1, 0, INVALID]

@@ -33,7 +33,9 @@ def _report_law(select: ChunkedHadamard, item: int | None) -> dict[tuple[int, in
     return law
 
 
-@pytest.mark.parametrize("select", [HadamardSelection(3, Fraction(3, 4)), ChunkedHadamard(5, Fraction(2, 3), 2)], ids=["one", "chunks"])
+@pytest.mark.parametrize(
+    "select", [HadamardSelection(3, Fraction(3, 4)), ChunkedHadamard(5, Fraction(2, 3), 2)], ids=["one", "chunks"]
+)
 def test_every_pair_of_items_is_protected_and_the_loss_is_attained(select: ChunkedHadamard) -> None:
     laws = [_report_law(select, item) for item in [None, *range(1 << select.bits)]]
     assert laws == [select.message_law(item) for item in [None, *range(1 << select.bits)]]

@@ -87,7 +87,9 @@ WEAKENED = [
 ]
 
 
-@pytest.mark.parametrize(("model", "path", "value"), WEAKENED, ids=[f"{m}-{p}-{i}" for i, (m, p, _) in enumerate(WEAKENED)])
+@pytest.mark.parametrize(
+    ("model", "path", "value"), WEAKENED, ids=[f"{m}-{p}-{i}" for i, (m, p, _) in enumerate(WEAKENED)]
+)
 def test_a_claim_stronger_than_its_mechanism_is_refused(model: str, path: str, value: Any) -> None:
     with pytest.raises(ManifestError):
         Manifest(changed(model, path, value))
@@ -168,7 +170,9 @@ def test_floats_nulls_and_booleans_are_refused(value: Any) -> None:
             Manifest.read(json.dumps(changed("local", path, value)))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "3", "{", '"v"', "nul", "NaN", '{"v":1,"v":1}', "[" * 100_000, b"\xff\xfe", '{"v":1e3}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", "3", "{", '"v"', "nul", "NaN", '{"v":1,"v":1}', "[" * 100_000, b"\xff\xfe", '{"v":1e3}']
+)
 def test_what_is_no_manifest_is_refused(text: Any) -> None:
     with pytest.raises(ManifestError):
         Manifest.read(text)

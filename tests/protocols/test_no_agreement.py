@@ -1,8 +1,9 @@
-"""Where no two people agree nothing is released, in any trust model, but with the published probability; where they do, a rule is.
+"""Where no two people agree nothing is released, in any trust model, but with the published probability; where they do,
+a rule is.
 
-500 people name 500 different rules.  What can be computed is: central laws exactly, a shuffled count by the law of its noise.  Local
-reports, and runs as a whole, are drawn with fixed seeds: 100 runs that err with probability 1/20 err more than 22 times with
-probability below 1e-8.
+500 people name 500 different rules.  What can be computed is: central laws exactly, a shuffled count by the law of its
+noise.  Local reports, and runs as a whole, are drawn with fixed seeds: 100 runs that err with probability 1/20 err more
+than 22 times with probability below 1e-8.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def made(model: str, beta: str = "1/20") -> Protocol:
     if model == "local":
         return LocalProtocol("threshold", MANY, Fraction(1), beta=Fraction(beta))
     if model == "shuffle":
-        return ShuffleProtocol("threshold", MANY, Fraction(1), delta=Fraction("1e-6"), n_min=PEOPLE, n_max=1000, beta=Fraction(beta))
+        return ShuffleProtocol(
+            "threshold", MANY, Fraction(1), delta=Fraction("1e-6"), n_min=PEOPLE, n_max=1000, beta=Fraction(beta)
+        )
     delta = Fraction(0) if model == "pure" else Fraction("1e-4")
     return CentralProtocol("threshold", MANY, Fraction(1), delta=delta, beta=Fraction(beta))
 
@@ -62,7 +65,9 @@ def test_500_people_with_500_rules_release_nothing_and_500_who_agree_release_the
 
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 @pytest.mark.parametrize("universe", [1, 2, 1000, 2**64])
-def test_a_pure_plurality_abstains_as_often_as_published_however_many_people_differ(universe: int, relation: str) -> None:
+def test_a_pure_plurality_abstains_as_often_as_published_however_many_people_differ(
+    universe: int, relation: str
+) -> None:
     for beta in (Fraction(1, 20), Fraction(1, 3), Fraction(9, 10)):
         base = 1 / vote_decay(1, relation)
         votes = silent_votes(base, universe, beta)
@@ -107,7 +112,9 @@ def test_learners_abstain_like_the_protocol() -> None:
 
 
 @pytest.mark.parametrize(("r", "p", "buckets"), [(45.1, 0.449, 1025), (3.0, 0.3, 3), (600.0, 0.8, 65536)])
-def test_shuffled_counts_of_one_vote_each_pass_the_edge_as_rarely_as_published(r: float, p: float, buckets: int) -> None:
+def test_shuffled_counts_of_one_vote_each_pass_the_edge_as_rarely_as_published(
+    r: float, p: float, buckets: int
+) -> None:
     for beta in (0.001, 0.05, 0.5):
         edge = shuffle_edge(r, p, buckets, beta, speak=PEOPLE)
         one = float(nbinom.sf(edge - 1, r, 1 - p))
@@ -122,7 +129,8 @@ def test_an_undercount_releases_only_what_two_people_named() -> None:
 
 
 def different(bits: int) -> dict[str, Any]:
-    """Numbers of which no two are equal: in a row, spread out, and sharing one half of their bits with all or half of the others."""
+    """Numbers of which no two are equal: in a row, spread out, and sharing one half of their bits with all or half of
+    the others."""
     half, n = bits // 2, PEOPLE
     cross = [i << half for i in range(1, n // 2 + 1)] + list(range(1, n // 2 + 1))
     rng = np.random.default_rng(3)

@@ -1,4 +1,5 @@
-"""Negative binomial noise: the device's integer sampler, the urn, and the calibration against the literal double sum."""
+"""Negative binomial noise: the device's integer sampler, the urn, and the calibration against the literal double
+sum."""
 
 from __future__ import annotations
 
@@ -102,7 +103,8 @@ def test_noise_lands_in_the_buckets() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [(Fraction(0), Fraction(1, 2)), (Fraction(1), Fraction(1)), (Fraction(1 << 30), Fraction(1, 2)), (1.0, 0.5)]
+    "wrong",
+    [(Fraction(0), Fraction(1, 2)), (Fraction(1), Fraction(1)), (Fraction(1 << 30), Fraction(1, 2)), (1.0, 0.5)],
 )
 def test_bad_noise_is_refused(wrong: tuple[Fraction, Fraction]) -> None:
     with pytest.raises(ParameterError):
@@ -139,7 +141,8 @@ def test_more_noise_is_more_private() -> None:
 
 
 def test_a_user_who_takes_noise_along_breaks_the_promise() -> None:
-    """Negative control: with few users, removing one (message and noise) is far from private; only replace is stated."""
+    """Negative control: with few users, removing one (message and noise) is far from private; only replace is
+    stated."""
     n, noise = 5, calibrate("1/2", "1e-6")
     share = noise.r / n
     with_user, without = ([float(b) for b in noise_mass(r, noise.p, 400)] for r in (noise.r, noise.r - share))

@@ -1,4 +1,5 @@
-"""Whole runs: parameters checked, promises stated, people simulated, and two thousand clients with everything that can go wrong."""
+"""Whole runs: parameters checked, promises stated, people simulated, and two thousand clients with everything that can
+go wrong."""
 
 from __future__ import annotations
 
@@ -61,7 +62,11 @@ def test_defaults_follow_public_numbers() -> None:
 def test_every_kind_of_rule_makes_a_manifest_that_clients_accept() -> None:
     bits = {"a": Integers(0, 1), "b": Categories(["no", "yes"])}
     for kind in KINDS:
-        columns = bits if kind in ("parity", "conjunction", "disjunction", "decision-list", "naive-bayes", "halfspace", "stump") else AGES
+        columns = (
+            bits
+            if kind in ("parity", "conjunction", "disjunction", "decision-list", "naive-bayes", "halfspace", "stump")
+            else AGES
+        )
         for made in (
             LocalProtocol(kind, columns, 1),
             CentralProtocol(kind, columns, 1),
@@ -207,7 +212,9 @@ class Crowd:
     def submissions(self) -> list[tuple[str, list[Any]]]:
         with ThreadPoolExecutor(4) as pool:
             out = [entry for listed in pool.map(self.task, range(CLIENTS)) for entry in listed]
-        noise: list[tuple[str, list[Any]]] = [(f"stranger-{i}", [bytes([i]) * i, None, i, b"PPM1" + bytes(i)]) for i in range(40)]
+        noise: list[tuple[str, list[Any]]] = [
+            (f"stranger-{i}", [bytes([i]) * i, None, i, b"PPM1" + bytes(i)]) for i in range(40)
+        ]
         return [entry for pair in zip(out, noise + [("client-500", [b"?"])] * len(out)) for entry in pair]
 
     @property

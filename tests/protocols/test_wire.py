@@ -7,7 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privpac.errors import ManifestError, ParameterError
-from privpac.protocols.wire import CENTRAL, LOCAL, SHUFFLE, canonical, pack_item, pack_report, pack_shuffled, parse, run_id
+from privpac.protocols.wire import (
+    CENTRAL,
+    LOCAL,
+    SHUFFLE,
+    canonical,
+    pack_item,
+    pack_report,
+    pack_shuffled,
+    parse,
+    run_id,
+)
 
 RUN = run_id({"v": 1})
 
@@ -43,7 +53,13 @@ def test_other_runs_kinds_and_bits_are_nothing() -> None:
     assert parse(RUN, pack_report(RUN, 1, 2, 1)[:-1] + b"\2", LOCAL) is None
 
 
-@given(st.dictionaries(st.text(max_size=5), st.one_of(st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=3)), max_size=5))
+@given(
+    st.dictionaries(
+        st.text(max_size=5),
+        st.one_of(st.integers(), st.text(max_size=5), st.lists(st.integers(), max_size=3)),
+        max_size=5,
+    )
+)
 def test_order_of_keys_does_not_matter(manifest: dict[str, object]) -> None:
     assert run_id(manifest) == run_id(dict(reversed(list(manifest.items()))))
 

@@ -35,7 +35,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     if not _seen:
         return
     terminalreporter.section("storm")
-    for kind, counts in [*sorted(_seen.items()), ("all", {c: sum(kind[c] for kind in _seen.values()) for c in COLUMNS})]:
+    for kind, counts in [
+        *sorted(_seen.items()),
+        ("all", {c: sum(kind[c] for kind in _seen.values()) for c in COLUMNS}),
+    ]:
         terminalreporter.write_line(f"{kind:<28} " + " · ".join(f"{column} {counts[column]:>5}" for column in COLUMNS))
 
 

@@ -1,7 +1,8 @@
 """Disks that are full after a seeded number of bytes, for everything that writes.
 
-``python filling.py KIND FOLDER SEED TRIES`` is one storm; it prints one line of JSON.  The limit is that of the process on the size of a
-file (RLIMIT_FSIZE); in ``commands`` it is a small file system of its own where one may be mounted, and ``/dev/full`` for the output.
+``python filling.py KIND FOLDER SEED TRIES`` is one storm; it prints one line of JSON.  The limit is that of the process
+on the size of a file (RLIMIT_FSIZE); in ``commands`` it is a small file system of its own where one may be mounted, and
+``/dev/full`` for the output.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), *(str(Path(__file__).parents[1] / name) for name in ("ground", "front", "protocols"))]
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    *(str(Path(__file__).parents[1] / name) for name in ("ground", "front", "protocols")),
+]
 
 from harness import REFUSED, Counts, drafts, forked, publish  # noqa: E402
 from killing import ONE, TABLE, Said, _table, names_paid, user  # noqa: E402
@@ -119,7 +123,8 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
 
 
 def commands(folder: Path, seed: int, tries: int) -> Counts:
-    """``privpac learn`` on a file system that fills up, its output going to ``/dev/full``: paid for and kept somewhere, or not paid for."""
+    """``privpac learn`` on a file system that fills up, its output going to ``/dev/full``: paid for and kept somewhere,
+    or not paid for."""
     import privpac as pp
 
     counts, chance, table = Counts(), random.Random(seed), _table(folder)
@@ -135,7 +140,16 @@ def commands(folder: Path, seed: int, tries: int) -> Counts:
             pad = chance.randrange(12, 16) * 4096
             with open(small / "pad", "wb") as file:
                 file.write(bytes(max(0, pad - (8192 if where == small else 0))))
-        words = [str(table), *TABLE, "--epsilon", "1", "--ledger", str(where / "b.db"), "--out", str(small / "rule.json")]
+        words = [
+            str(table),
+            *TABLE,
+            "--epsilon",
+            "1",
+            "--ledger",
+            str(where / "b.db"),
+            "--out",
+            str(small / "rule.json"),
+        ]
         code = "from privpac.cli.app import main; main()"
         counts.tries += 1
         with open("/dev/full", "w") as full, open(place / "said", "w") as said:
@@ -147,17 +161,26 @@ def commands(folder: Path, seed: int, tries: int) -> Counts:
                 env={**os.environ, "TMPDIR": str(place)},
             )
         text = (place / "said").read_text()
-        counts.check(done.returncode in (0, 1, 2) and "internal error" not in text and "Traceback" not in text, "crashes", text[-300:])
+        counts.check(
+            done.returncode in (0, 1, 2) and "internal error" not in text and "Traceback" not in text,
+            "crashes",
+            text[-300:],
+        )
         with counts.no_crash(f"command {i}"):
             paid = names_paid(where / "b.db")
             kept = [*where.glob("*.result.json"), *place.glob("*.result.json"), *small.glob("rule.json")]
             for path in kept:
                 pp.load(path)
             counts.check(paid or not kept, "unpaid", f"command {i}")
-            # 2 says that nothing was spent; otherwise what was paid for is somewhere, unless the spend itself was in doubt.
-            counts.check(not (paid and done.returncode == 2), "lost", f"command {i}: exit 2 after a spend: {text[-200:]}")
+            # 2 says that nothing was spent; otherwise what was paid for is somewhere, unless the spend itself was in
+            # doubt.
             counts.check(
-                not paid or kept or "nothing may be released" in text or done.returncode == 0, "lost", f"command {i}: {text[-300:]}"
+                not (paid and done.returncode == 2), "lost", f"command {i}: exit 2 after a spend: {text[-200:]}"
+            )
+            counts.check(
+                not paid or kept or "nothing may be released" in text or done.returncode == 0,
+                "lost",
+                f"command {i}: {text[-300:]}",
             )
         if mounted:
             subprocess.run(["umount", str(small)], check=True)

@@ -1,7 +1,8 @@
 """Files whose bytes were changed: rules, sessions, keys, manifests, submissions, releases and ledgers.
 
-``python fuzzing.py FOLDER SEED TRIES`` judges them in one process and prints one line of JSON; a process that ends otherwise crashed.
-Every reader refuses with a ``PrivpacError`` in one line, or gives something that can be shown and written again.
+``python fuzzing.py FOLDER SEED TRIES`` judges them in one process and prints one line of JSON; a process that ends
+otherwise crashed. Every reader refuses with a ``PrivpacError`` in one line, or gives something that can be shown and
+written again.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), *(str(Path(__file__).parents[1] / name) for name in ("ground", "front", "protocols"))]
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    *(str(Path(__file__).parents[1] / name) for name in ("ground", "front", "protocols")),
+]
 
 import numpy as np  # noqa: E402
 import runs  # noqa: E402
@@ -32,7 +36,24 @@ from privpac.protocols.files import read_folder, read_shuffled, write_shuffled  
 from privpac.serve.keys import KeyStore  # noqa: E402
 from privpac.serve.session_file import load_session, save_session  # noqa: E402
 
-VALUES: list[Any] = [None, True, -1, 0, 1, 1 << 70, "", "1/0", "x" * 300, "\ud800", [], {}, [[]], {"kind": "threshold"}, 1e308, "9" * 5000]
+VALUES: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    1 << 70,
+    "",
+    "1/0",
+    "x" * 300,
+    "\ud800",
+    [],
+    {},
+    [[]],
+    {"kind": "threshold"},
+    1e308,
+    "9" * 5000,
+]
 
 
 def spoilt(chance: random.Random, data: bytes) -> bytes:
@@ -76,7 +97,9 @@ def targets(folder: Path) -> dict[str, tuple[bytes, Callable[[Path], object]]]:
     """What to spoil, and who reads it."""
     rng = np.random.default_rng(1)
     x = rng.integers(0, 100, 300)
-    data = pp.UserData.from_arrays(x[:, None], (x > 40).astype(int), np.arange(300) // 3, features={"x": pp.Integers(0, 99)})
+    data = pp.UserData.from_arrays(
+        x[:, None], (x > 40).astype(int), np.arange(300) // 3, features={"x": pp.Integers(0, 99)}
+    )
     pp.RegretSelection(pp.Thresholds(), epsilon=1).learn(data).save(folder / "rule.json")
     session, ledger = learned(folder, 5)
     session.predict([[0.5]])

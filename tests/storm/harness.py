@@ -1,8 +1,9 @@
 """What all storms share: counters, and children that are killed at a chosen instruction.
 
-A storm is a program of its own: it imports what it attacks, starts no thread, and forks a child for every try.  The child counts its own
-steps (lines, or single instructions of the interpreter) in some files of the library and kills itself with SIGKILL at a step that a seed
-chose; nothing it holds is closed, flushed or removed.  The parent then looks at what is on disk.
+A storm is a program of its own: it imports what it attacks, starts no thread, and forks a child for every try.  The
+child counts its own steps (lines, or single instructions of the interpreter) in some files of the library and kills
+itself with SIGKILL at a step that a seed chose; nothing it holds is closed, flushed or removed.  The parent then looks
+at what is on disk.
 """
 
 from __future__ import annotations
@@ -119,7 +120,9 @@ def _watched(inside: tuple[str, ...], instructions: bool, reached: Callable[[], 
     return trace
 
 
-def killed_at(step: int, action: Callable[[], object], inside: tuple[str, ...], *, instructions: bool = False) -> Callable[[], None]:
+def killed_at(
+    step: int, action: Callable[[], object], inside: tuple[str, ...], *, instructions: bool = False
+) -> Callable[[], None]:
     """``action``, killed when it comes to its ``step``-th step in files whose names begin like ``inside``."""
 
     def child() -> None:

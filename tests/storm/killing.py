@@ -1,5 +1,5 @@
-"""Kills at a seeded instruction: while a ledger is made, brought over, spent from and asked, and while keys, results, sessions, messages
-and spilled rows are written.
+"""Kills at a seeded instruction: while a ledger is made, brought over, spent from and asked, and while keys, results,
+sessions, messages and spilled rows are written.
 
 ``python killing.py KIND FOLDER SEED TRIES`` is one storm; it prints one line of JSON.
 """
@@ -19,7 +19,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), *(str(Path(__file__).parents[1] / name) for name in ("ground", "front", "protocols"))]
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    *(str(Path(__file__).parents[1] / name) for name in ("ground", "front", "protocols")),
+]
 
 from harness import REFUSED, Counts, forked, killed_at, launched, length, picks, publish, quiet, waited  # noqa: E402
 
@@ -77,7 +80,9 @@ def spending(folder: Path, seed: int, tries: int) -> Counts:
         victim = launched(killed_at(step, lambda: spend(name), LEDGER, instructions=True))  # noqa: B023
         codes = forked(lambda: spend(f"o{i}")), waited(victim)  # noqa: B023
         counts.tries += 1
-        counts.check(codes[0] in (0, REFUSED) and codes[1] in (0, -9, REFUSED), "crashes", f"try {i}, step {step}: exit {codes}")
+        counts.check(
+            codes[0] in (0, REFUSED) and codes[1] in (0, -9, REFUSED), "crashes", f"try {i}, step {step}: exit {codes}"
+        )
         if i % 10 == 9 or i == tries - 1:
             _compare(counts, path, {line[0] for line in said.lines()}, limit, f"try {i}")
     counts.check(len(names_paid(path)) == limit, "lost", "the budget was not used up")
@@ -87,7 +92,11 @@ def spending(folder: Path, seed: int, tries: int) -> Counts:
 def _compare(counts: Counts, path: Path, acknowledged: set[str], limit: int, note: str) -> None:
     with counts.no_crash(note):
         paid = names_paid(path)
-        counts.check(acknowledged <= set(paid), "unpaid", f"{note}: acknowledged but not recorded {sorted(acknowledged - set(paid))[:3]}")
+        counts.check(
+            acknowledged <= set(paid),
+            "unpaid",
+            f"{note}: acknowledged but not recorded {sorted(acknowledged - set(paid))[:3]}",
+        )
         counts.check(len(paid) <= limit, "unpaid", f"{note}: {len(paid)} spends on a budget of {limit}")
         shutil.copy(path, path.with_name("alone.db"))
         counts.check(names_paid(path.with_name("alone.db")) == paid, "lost", f"{note}: a copy has other spends")
@@ -120,7 +129,8 @@ def making(folder: Path, seed: int, tries: int) -> Counts:
 
 
 def converting(folder: Path, seed: int, tries: int) -> Counts:
-    """A ledger of the first format, with everything in its log, is brought over by one that is killed and then by another."""
+    """A ledger of the first format, with everything in its log, is brought over by one that is killed and then by
+    another."""
     import test_ledger_sqlite as old
 
     counts = Counts()
@@ -179,9 +189,13 @@ def answering(folder: Path, seed: int, tries: int) -> Counts:
     with counts.no_crash("reading"), BudgetLedger.open(path) as book:
         book.verify()
         used = book.queries.used("s")
-        counts.check(len(first) <= used <= limit, "unpaid", f"{len(first)} answers left, {used} recorded, {limit} paid for")
+        counts.check(
+            len(first) <= used <= limit, "unpaid", f"{len(first)} answers left, {used} recorded, {limit} paid for"
+        )
         for n, text in first.items():
-            (again,) = book.queries.answer("s", [hashlib.sha256(n.encode()).hexdigest()], lambda i, number: "new", share=0, key="r")
+            (again,) = book.queries.answer(
+                "s", [hashlib.sha256(n.encode()).hexdigest()], lambda i, number: "new", share=0, key="r"
+            )
             counts.check(again.answer == text, "lost", f"question {n}")
     return counts
 
@@ -239,7 +253,8 @@ def _table(folder: Path) -> Path:
 
 
 def saving(folder: Path, seed: int, tries: int) -> Counts:
-    """Spend, draw, save, report and show in the command's own order: of what was shown or saved there is one whole copy."""
+    """Spend, draw, save, report and show in the command's own order: of what was shown or saved there is one whole
+    copy."""
     from privpac.cli.deliver import deliver
     from privpac.ledger import release
     from privpac.released import Released
@@ -265,7 +280,13 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
         quiet(place / "said")
         with BudgetLedger.open("b.db") as book:
             found = release(Learner(), None, ledger=book)
-        deliver(found, "rule", str(found), {"rule": (Path("rule.json"), found.save), "report": (Path("page.html"), report)}, Path("b.db"))
+        deliver(
+            found,
+            "rule",
+            str(found),
+            {"rule": (Path("rule.json"), found.save), "report": (Path("page.html"), report)},
+            Path("b.db"),
+        )
 
     def start(name: str) -> Path:
         place = folder / name
@@ -275,7 +296,14 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
             (place / old).write_text("old")
         return place
 
-    inside = ("ledger/file.py", "ledger/releases.py", "released.py", "released_write.py", "cli/deliver.py", "report/html.py")
+    inside = (
+        "ledger/file.py",
+        "ledger/releases.py",
+        "released.py",
+        "released_write.py",
+        "cli/deliver.py",
+        "report/html.py",
+    )
     steps = length(lambda: learn(start("dry")), inside)
     for i, step in enumerate(picks(seed, steps, tries)):
         place = start(str(i))
@@ -287,8 +315,12 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
     return counts
 
 
-def _delivered(counts: Counts, place: Path, said: str, note: str, load: Callable[[Path], object], page: bytes | None) -> None:
-    found, shown = ((place / name).read_bytes() if (place / name).exists() else b"old" for name in ("rule.json", "page.html"))
+def _delivered(
+    counts: Counts, place: Path, said: str, note: str, load: Callable[[Path], object], page: bytes | None
+) -> None:
+    found, shown = (
+        (place / name).read_bytes() if (place / name).exists() else b"old" for name in ("rule.json", "page.html")
+    )
     spares = list(place.glob("b.db.*.result.json"))
     with counts.no_crash(note):
         paid = len(names_paid(place / "b.db"))
@@ -297,7 +329,9 @@ def _delivered(counts: Counts, place: Path, said: str, note: str, load: Callable
         counts.check(paid == 1 or not left, "unpaid", f"{note}: {paid} spends")
         counts.check(results or not left, "lost", f"{note}: shown or saved in part, and no whole copy")
         counts.check(shown in (b"old", page), "torn", f"{note}: page")
-        counts.check(all(path.stat().st_mode & 0o777 == 0o600 for path in spares), "torn", f"{note}: a spare others may read")
+        counts.check(
+            all(path.stat().st_mode & 0o777 == 0o600 for path in spares), "torn", f"{note}: a spare others may read"
+        )
 
 
 def commands(folder: Path, seed: int, tries: int) -> Counts:
@@ -314,7 +348,9 @@ def commands(folder: Path, seed: int, tries: int) -> Counts:
         words = ["learn", str(table), *TABLE, "--epsilon", "1", "--ledger", "b.db", "--out", "rule.json"]
         with open(place / "said", "wb") as said:
             begun = time.monotonic()
-            process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code, *words], cwd=place, stdout=said, stderr=said)
+            process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-c", code, *words], cwd=place, stdout=said, stderr=said
+            )
             # The first one shows how long it takes; most of what matters is at the end.
             with suppress(subprocess.TimeoutExpired):
                 process.wait(None if i == 0 else longest * chance.uniform(0.6, 1.05))
@@ -366,7 +402,8 @@ def sessions(folder: Path, seed: int, tries: int) -> Counts:
 
 
 def messages(folder: Path, seed: int, tries: int) -> Counts:
-    """A device whose client is killed sends, when it starts again, what it sent before; collected and released bytes are whole."""
+    """A device whose client is killed sends, when it starts again, what it sent before; collected and released bytes
+    are whole."""
     import runs
 
     from privpac.protocols.client import main, unbundle
@@ -400,8 +437,12 @@ def messages(folder: Path, seed: int, tries: int) -> Counts:
         code = forked(killed_at(step, lambda: act(place), inside))  # noqa: B023
         counts.tries += 1
         counts.check(code in (0, -9), "crashes", f"{note}: exit {code}")
-        before = {name: (place / name).read_bytes() for name in ("sent", "in/ann", "released") if (place / name).exists()}
-        counts.check(all(len(before[n]) == whole for n in ("sent", "in/ann") if n in before), "torn", f"{note}: a cut message")
+        before = {
+            name: (place / name).read_bytes() for name in ("sent", "in/ann", "released") if (place / name).exists()
+        }
+        counts.check(
+            all(len(before[n]) == whole for n in ("sent", "in/ann") if n in before), "torn", f"{note}: a cut message"
+        )
         counts.check(not (place / "status").exists() or "in/ann" in before, "lost", f"{note}: a submission")
         code = forked(lambda: act(place))  # noqa: B023
         counts.check(code == 0, "crashes", f"{note}: exit {code} when started again")
@@ -471,7 +512,8 @@ def streaming(folder: Path, seed: int, tries: int) -> Counts:
 
 
 KINDS: dict[str, Callable[[Path, int, int], Counts]] = {
-    kind.__name__: kind for kind in (spending, making, converting, answering, keys, saving, commands, sessions, messages, streaming)
+    kind.__name__: kind
+    for kind in (spending, making, converting, answering, keys, saving, commands, sessions, messages, streaming)
 }
 
 

@@ -15,7 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parent), *(str(Path(__file__).parents[1] / name) for name in ("ground", "front", "protocols"))]
+sys.path[:0] = [
+    str(Path(__file__).parent),
+    *(str(Path(__file__).parents[1] / name) for name in ("ground", "front", "protocols")),
+]
 
 from harness import Counts, launched, publish, waited  # noqa: E402
 from killing import ONE, Said, names_paid, user  # noqa: E402
@@ -25,7 +28,8 @@ from privpac.ledger import BudgetLedger  # noqa: E402
 
 
 def ledgers(folder: Path, seed: int, tries: int) -> Counts:
-    """Two processes spend while the file is copied, linked, renamed, swapped for a copy of itself and mounted; one is killed at the end."""
+    """Two processes spend while the file is copied, linked, renamed, swapped for a copy of itself and mounted; one is
+    killed at the end."""
     counts, chance = Counts(), random.Random(seed)
     for i in range(tries):
         place = folder / str(i)
@@ -60,7 +64,9 @@ def ledgers(folder: Path, seed: int, tries: int) -> Counts:
             counts.check(acknowledged <= set(paid), "unpaid", f"ledger {i}: {sorted(acknowledged - set(paid))[:3]}")
             counts.check(len(paid) <= 30, "unpaid", f"ledger {i}: {len(paid)} spends on a budget of 30")
             for copy, before in copies:
-                counts.check(before <= set(names_paid(copy)), "lost", f"ledger {i}: a copy without {sorted(before)[:3]}")
+                counts.check(
+                    before <= set(names_paid(copy)), "lost", f"ledger {i}: a copy without {sorted(before)[:3]}"
+                )
     return counts
 
 
@@ -122,7 +128,11 @@ def key_files(folder: Path, seed: int, tries: int) -> Counts:
             except PrivpacError:
                 acknowledged = False
             works = [_works(reader, token) for reader in readers]
-            counts.check(not acknowledged or not any(works), "unpaid", f"keys {i}, names {what}: revoked, and works under {works}")
+            counts.check(
+                not acknowledged or not any(works),
+                "unpaid",
+                f"keys {i}, names {what}: revoked, and works under {works}",
+            )
             counts.check(what == 1 or what == 3 or acknowledged, "lost", f"keys {i}, names {what}: cannot be revoked")
         if what == 3:
             subprocess.run(["umount", str(other)], check=True)
@@ -202,17 +212,23 @@ def sessions(folder: Path, seed: int, tries: int) -> Counts:
     session.predict([[0.5]])
     for i in range(tries):
         other = folder / f"s{i}.ppm"
-        (os.link, os.symlink, shutil.copy, lambda a, b: save_session(session, b, SECRET))[chance.randrange(4)](folder / "s.ppm", other)
+        (os.link, os.symlink, shutil.copy, lambda a, b: save_session(session, b, SECRET))[chance.randrange(4)](
+            folder / "s.ppm", other
+        )
         counts.tries += 1
         with counts.no_crash(f"session {i}"), BudgetLedger.open(folder / "budget.db") as book:
             found = load_session(other, SECRET, book)
-            counts.check(found.used() == i + 1, "unpaid", f"session {i}: {found.used()} answers are counted, not {i + 1}")
+            counts.check(
+                found.used() == i + 1, "unpaid", f"session {i}: {found.used()} answers are counted, not {i + 1}"
+            )
             found.predict([[float(i + 1)]])
     ledger.close()
     return counts
 
 
-KINDS: dict[str, Callable[[Path, int, int], Counts]] = {kind.__name__: kind for kind in (ledgers, key_files, results, stores, sessions)}
+KINDS: dict[str, Callable[[Path, int, int], Counts]] = {
+    kind.__name__: kind for kind in (ledgers, key_files, results, stores, sessions)
+}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Kills, other names, full disks, hostile files and hostile HTTP: nothing unpaid leaves, nothing paid for is lost, nothing crashes."""
+"""Kills, other names, full disks, hostile files and hostile HTTP: nothing unpaid leaves, nothing paid for is lost,
+nothing crashes."""
 
 from __future__ import annotations
 
@@ -25,7 +26,16 @@ import privpac
 
 SEED = 20
 STORMS = {
-    "killing": {"spending": 120, "making": 100, "converting": 30, "answering": 80, "keys": 80, "saving": 60, "commands": 6, "sessions": 60}
+    "killing": {
+        "spending": 120,
+        "making": 100,
+        "converting": 30,
+        "answering": 80,
+        "keys": 80,
+        "saving": 60,
+        "commands": 6,
+        "sessions": 60,
+    }
     | {"messages": 60, "streaming": 6},
     "naming": {"ledgers": 8, "key_files": 60, "results": 40, "stores": 15, "sessions": 16},
     "filling": {"spends": 40, "files": 48, "commands": 3},
@@ -79,7 +89,11 @@ def test_tables_that_lie_are_refused_or_read_right(record_property: Record) -> N
     done = program(hostile_files.__file__, first, first + PARQUET)
     judgements = [line for line in done.stdout.splitlines() if "|" in line]
     counts = Counts(tries=len(judgements))
-    counts.check(done.returncode == 0 and len(judgements) == PARQUET, "crashes", f"seed {first + len(judgements)}: {done.stderr[-300:]}")
+    counts.check(
+        done.returncode == 0 and len(judgements) == PARQUET,
+        "crashes",
+        f"seed {first + len(judgements)}: {done.stderr[-300:]}",
+    )
     judged(record_property, "hostile: tables", counts)
 
 
@@ -96,7 +110,8 @@ def site(tmp_path: Path) -> Iterator[service_site.Site]:
 
 
 def test_the_service_is_killed_while_it_answers(site: service_site.Site, record_property: Record) -> None:
-    """Workers, and twice everything, are killed whenever so many more answers have arrived; every answer that arrived stays what it was."""
+    """Workers, and twice everything, are killed whenever so many more answers have arrived; every answer that arrived
+    stays what it was."""
     counts, chance = Counts(), random.Random(SEED)
     answers: dict[int, int] = {}
     lock, over = threading.Lock(), threading.Event()
@@ -151,7 +166,9 @@ def test_the_service_is_killed_while_it_answers(site: service_site.Site, record_
     judged(record_property, "killing: service", counts)
 
 
-def test_hostile_requests_get_whole_answers_that_are_all_paid_for(site: service_site.Site, record_property: Record) -> None:
+def test_hostile_requests_get_whole_answers_that_are_all_paid_for(
+    site: service_site.Site, record_property: Record
+) -> None:
     counts, given = Counts(), list[tuple[bytes, bytes]]()
 
     def one(raw: bytes) -> None:
@@ -162,7 +179,9 @@ def test_hostile_requests_get_whole_answers_that_are_all_paid_for(site: service_
             counts.bad("crashes", f"{type(error).__name__}: {str(error)[:100]} after {raw[:80]!r}")
             return
         counts.check(all(response.status != 500 for response in found), "crashes", f"500 after {raw[:80]!r}")
-        given.extend((raw, response.body) for response in found if response.status == 200 and b'"answers"' in response.body)
+        given.extend(
+            (raw, response.body) for response in found if response.status == 200 and b'"answers"' in response.body
+        )
 
     with ThreadPoolExecutor(8) as pool:
         for _ in pool.map(one, hostile_http.attacks(SEED, ATTACKS, site.analyst)):
@@ -172,8 +191,14 @@ def test_hostile_requests_get_whole_answers_that_are_all_paid_for(site: service_
     counts.check(used <= 60, "unpaid", f"{used} answers are recorded for at most some 45 different questions")
     before = site.ask(*range(40))
     after = site.ask(*range(40))
-    counts.check(before.status_code == after.status_code == 200 and before.content == after.content, "lost", "the service answers no more")
+    counts.check(
+        before.status_code == after.status_code == 200 and before.content == after.content,
+        "lost",
+        "the service answers no more",
+    )
     answers = {b'"answers": [%d]' % answer for answer in (0, 1)}
-    counts.check(all(any(text in body for text in answers) or b'"answers"' in body for _, body in given), "torn", "a body")
+    counts.check(
+        all(any(text in body for text in answers) or b'"answers"' in body for _, body in given), "torn", "a body"
+    )
     counts.check("Traceback" not in site.log.read_text(), "crashes", "a traceback in the log")
     judged(record_property, "hostile: http", counts)

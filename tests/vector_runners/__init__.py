@@ -1,9 +1,9 @@
 """Runners of the vector files, found by name.
 
-A module ``<file stem>.py`` or ``<file stem>_<anything>.py`` in this folder exposes ``RUNNERS``: kind -> function.  A runner
-takes the case, or the case and the whole file (for keys and notes shared by its cases), and asserts.  The kind of a case
-is its section's name; in the sections ``cases`` and ``vectors`` it is the case's own ``kind`` or ``op``.  Sections that
-are objects are one case.
+A module ``<file stem>.py`` or ``<file stem>_<anything>.py`` in this folder exposes ``RUNNERS``: kind -> function.  A
+runner takes the case, or the case and the whole file (for keys and notes shared by its cases), and asserts.  The kind
+of a case is its section's name; in the sections ``cases`` and ``vectors`` it is the case's own ``kind`` or ``op``.
+Sections that are objects are one case.
 """
 
 from __future__ import annotations

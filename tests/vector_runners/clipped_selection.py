@@ -1,4 +1,5 @@
-"""Runners of ``clipped_selection.json``: clipped selection when some rule is right, pairwise selection, and the private cap.
+"""Runners of ``clipped_selection.json``: clipped selection when some rule is right, pairwise selection, and the private
+cap.
 
 Thresholds are ``t_min..t_max`` in the file and cuts ``0..t_max - t_min`` here; the file lists one block per cut.
 """
@@ -120,7 +121,9 @@ def run_private_cap(case: dict[str, Any]) -> None:
     assert learner.scores(data).tolist() == expected["scores"]
     assert learner.range_sensitivity == expected["rho"]
     law = learner.law(data)
-    assert all(agrees(law.prob(cap), printed, DIGITS) for cap, printed in zip(given["grid"], expected["law"], strict=True))
+    assert all(
+        agrees(law.prob(cap), printed, DIGITS) for cap, printed in zip(given["grid"], expected["law"], strict=True)
+    )
 
 
 RUNNERS: dict[str, Callable[..., None]] = {

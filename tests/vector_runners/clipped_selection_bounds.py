@@ -50,8 +50,13 @@ def run_plan_pairwise(case: dict[str, Any]) -> None:
         neighbours=given["neighbours"],
         clip_step=1 if given["tau_grid"] == "1..m" else "1/4",
     )
-    if expected["n"] is not None and float(expected["tau"]) < float(given["alpha1"]) * given["m"] and plan.n_users != expected["n"]:
-        # The reference's tail bound says nothing about clips below the mean (bounds.pairwise); ours is the larger, proved number.
+    if (
+        expected["n"] is not None
+        and float(expected["tau"]) < float(given["alpha1"]) * given["m"]
+        and plan.n_users != expected["n"]
+    ):
+        # The reference's tail bound says nothing about clips below the mean (bounds.pairwise); ours is the larger,
+        # proved number.
         assert plan.n_users is None or plan.n_users > expected["n"]
         return
     assert plan.n_users == expected["n"]
@@ -74,7 +79,12 @@ def _learning(name: str, lower: Callable[..., Any]) -> Callable[[dict[str, Any]]
     def run(case: dict[str, Any]) -> None:
         given = case["input"]
         more = {"masses": given["rhos"]} if "rhos" in given else {}
-        common = {"alpha": given["alpha"], "epsilon": given["epsilon"], "records_per_user": given["m"], "success": given["success"]}
+        common = {
+            "alpha": given["alpha"],
+            "epsilon": given["epsilon"],
+            "records_per_user": given["m"],
+            "success": given["success"],
+        }
         assert lower(given[name], **common, **more).n_users == case["expected"]["n"]
 
     return run

@@ -67,7 +67,9 @@ def run_gauss1d_grid(case: dict[str, Any]) -> None:
     domain = Grid(-1000, 1000, "0.000001")
     # Values are decimals; a wrong grid would be refused as off the grid when the data are bound.
     data = _users([[float(Fraction(value)) for value in user] for user in given["users"]], domain)
-    cover = LocationCover("x", domain, Fraction(given["mu0"]), Fraction(given["step"]), given["G"], Fraction(1), given["L"])
+    cover = LocationCover(
+        "x", domain, Fraction(given["mu0"]), Fraction(given["step"]), given["G"], Fraction(1), given["L"]
+    )
     assert cover.q_by_distance.tolist() == expected["q_by_distance"]
     top = given["L"] * given["tau"]
     assert cover.range(top, given.get("cap"), given["neighbours"]) == expected["rho"]
@@ -108,7 +110,10 @@ def run_discrete_cover(case: dict[str, Any]) -> None:
     scores = cover.scores(_users(given["users"], domain, given["cap"]), top)
     assert scores.tolist() == expected["scores"]
     select = ExponentialMechanism(
-        given["epsilon"], cover.range(top, given["cap"], given["neighbours"]), unit="user", neighbours=given["neighbours"]
+        given["epsilon"],
+        cover.range(top, given["cap"], given["neighbours"]),
+        unit="user",
+        neighbours=given["neighbours"],
     )
     assert select.eta == Fraction(expected["lambda"])
     law = select.law(scores)

@@ -1,4 +1,5 @@
-"""Runners of ``foundations.json``: laws here, the algebra of guarantees and the mechanisms in modules beside this one."""
+"""Runners of ``foundations.json``: laws here, the algebra of guarantees and the mechanisms in modules beside this
+one."""
 
 from __future__ import annotations
 
@@ -70,7 +71,9 @@ def _collected() -> dict[str, Callable[..., None]]:
     for name in ("foundations_algebra", "foundations_mechanisms"):
         if Path(__file__).with_name(f"{name}.py").exists():
             module = importlib.import_module(f"{__package__}.{name}")
-            out |= {attribute[4:]: getattr(module, attribute) for attribute in dir(module) if attribute.startswith("run_")}
+            out |= {
+                attribute[4:]: getattr(module, attribute) for attribute in dir(module) if attribute.startswith("run_")
+            }
     return out
 
 

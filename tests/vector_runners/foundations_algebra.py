@@ -1,7 +1,7 @@
 """Runner of the ``algebra`` section of ``foundations.json``: conversions, amplification and composition of guarantees.
 
-Rationals are equal; a value named ``*_up`` is at least the printed one and at most that times ``1 + 2**-50``; the optimal
-delta is printed with 40 digits, truncated, and ours is rounded up to 64 bits, so the same window applies.
+Rationals are equal; a value named ``*_up`` is at least the printed one and at most that times ``1 + 2**-50``; the
+optimal delta is printed with 40 digits, truncated, and ours is rounded up to 64 bits, so the same window applies.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def _compose(case: dict[str, Any]) -> None:
     assert compose_basic(parts).epsilon == Fraction(case["basic_epsilon"])
     _rounded_up(compose_advanced(parts, case["delta_slack"]).epsilon, case["advanced_epsilon_up"])
     _rounded_up(compose_zcdp(parts, case["delta_slack"]).epsilon, case["filter_epsilon_up"])
-    assert max(compose_advanced(parts, case["delta_slack"]).delta, compose_zcdp(parts, case["delta_slack"]).delta) <= Fraction(
-        case["delta_slack"]
-    )
+    assert max(
+        compose_advanced(parts, case["delta_slack"]).delta, compose_zcdp(parts, case["delta_slack"]).delta
+    ) <= Fraction(case["delta_slack"])
 
 
 def _optimal(case: dict[str, Any]) -> None:

@@ -1,4 +1,5 @@
-"""Runners of ``item_to_user.json``: pass curves, deletion stability, trimmed and friendly scores, and the calculators."""
+"""Runners of ``item_to_user.json``: pass curves, deletion stability, trimmed and friendly scores, and the
+calculators."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def calculator(compute: Callable[..., Any], *names: str) -> Callable[[dict[str, 
 
 
 def run_choose_transform(case: dict[str, Any]) -> None:
-    given = {("failure" if name in ("beta_bottom", "beta_bot") else name): value for name, value in case["input"].items()}
+    given = {
+        ("failure" if name in ("beta_bottom", "beta_bot") else name): value for name, value in case["input"].items()
+    }
     if case["expected"]["choice"] not in ("group", "clip", "trim"):
         with pytest.raises(InfeasibleError):
             choose_transform(**given)
@@ -109,7 +112,9 @@ def run_delstab(case: dict[str, Any]) -> None:
     def law_of(kept: tuple[int, ...]) -> Law:
         rows = [table[str(users[i])] for i in kept]
         values = {value for row in rows for value in row}
-        return Law.from_weights({value: sum((Fraction(row.get(value, 0)) for row in rows), Fraction(0)) for value in values})
+        return Law.from_weights(
+            {value: sum((Fraction(row.get(value, 0)) for row in rows), Fraction(0)) for value in values}
+        )
 
     retained = RetainedLaws(given["n"], given["t"], law_of, Fraction(given["aS"]), Fraction(given["dS"]))
     law = deletion_law(retained, release_test(given))
@@ -136,8 +141,12 @@ def run_trimmed_em(case: dict[str, Any]) -> None:
     starts = np.concatenate([[0], np.cumsum(np.array(prior, dtype=object))]).tolist()
     answer = Law.from_blocks(starts[:-1], [a - 1 for a in starts[1:]], sums, base=Fraction(given["g"]))
     law = release_test(given).law(distance, answer)
-    masses = {str(h): law.prob_exact(start) * prior[h] for h, start in enumerate(starts[:-1])} | {"bottom": law.prob_exact(BOTTOM)}
-    assert {key: p for key, p in masses.items() if p} == {key: Fraction(p) for key, p in expected["law"].items() if Fraction(p)}
+    masses = {str(h): law.prob_exact(start) * prior[h] for h, start in enumerate(starts[:-1])} | {
+        "bottom": law.prob_exact(BOTTOM)
+    }
+    assert {key: p for key, p in masses.items() if p} == {
+        key: Fraction(p) for key, p in expected["law"].items() if Fraction(p)
+    }
 
 
 def run_order_statistics(case: dict[str, Any]) -> None:

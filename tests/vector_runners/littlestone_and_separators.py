@@ -1,4 +1,5 @@
-"""Runners of ``littlestone_and_separators.json``: reduction trees, list learners, ellipsoids, rounded separators, k-decision lists.
+"""Runners of ``littlestone_and_separators.json``: reduction trees, list learners, ellipsoids, rounded separators,
+k-decision lists.
 
 Rows are texts of 0 and 1, functions are packed truth tables in hexadecimal, big integers are decimal texts.
 """
@@ -102,7 +103,12 @@ def run_stable_hypothesis(case: Case) -> None:
     rows = Rows(case["rows"])
     target = int.from_bytes(bytes.fromhex(case["target"]), "little")
     found = stable_hypothesis(
-        rows, [Fraction(w) for w in case["weights"]], target, [Fraction(e) for e in case["levels"]], case["depths"], case["q"]
+        rows,
+        [Fraction(w) for w in case["weights"]],
+        target,
+        [Fraction(e) for e in case["levels"]],
+        case["depths"],
+        case["q"],
     )
     assert list(found.values) == case["values"]
     assert (found.level, found.dimension) == (case["level"], case["r"])
@@ -154,7 +160,13 @@ def run_sq_ellipsoid(case: Case, file: Any) -> None:
     records, weights = table_records(case["sample"], drop_last=True)
     largest = max(1, int(np.abs(records.x).max(initial=0)))
     learner = SQEllipsoid(
-        case["D"] - 1, params["theta2"], params["stop"], int(params["R"]), params["T"], None if largest == 1 else largest, grid=params["I"]
+        case["D"] - 1,
+        params["theta2"],
+        params["stop"],
+        int(params["R"]),
+        params["T"],
+        None if largest == 1 else largest,
+        grid=params["I"],
     )
     answers = Answers(seed_of(file), learner.label, learner.grid, weights)
     run = learner.run(records, answers)
@@ -166,7 +178,9 @@ def run_sq_ellipsoid(case: Case, file: Any) -> None:
 def run_rounded_svm(case: Case, file: Any) -> None:
     records, weights = table_records(case["sample"], drop_last=True)
     bound = max(1, int(np.abs(records.x).max(initial=0)))
-    learner = RoundedSeparator(records.x.shape[1], case["lambda"], case["stages"], None if bound == 1 else bound, grid=case["I"])
+    learner = RoundedSeparator(
+        records.x.shape[1], case["lambda"], case["stages"], None if bound == 1 else bound, grid=case["I"]
+    )
     assert learner.trail(records, Answers(seed_of(file), learner.label, learner.grid, weights)) == case["trail"]
     rule = learner.decode(learner.learn(records, Answers(seed_of(file), learner.label, learner.grid, weights)))
     assert rule is not None

@@ -47,7 +47,9 @@ def same_law(law: Law, expected: Iterable[tuple[Any, str]]) -> None:
     listed = list(expected)
     for value, printed in listed:
         assert agrees(law.prob(value), printed, DIGITS), value
-    assert sum(size for size in ((cell.stop - cell.start) if isinstance(cell, range) else 1 for cell in law.support())) == len(listed)
+    assert sum(
+        size for size in ((cell.stop - cell.start) if isinstance(cell, range) else 1 for cell in law.support())
+    ) == len(listed)
 
 
 def same_block_probabilities(law: Law, expected: dict[str, Any]) -> None:
@@ -97,7 +99,9 @@ def run_private_compare(case: dict[str, Any]) -> None:
     data, _ = data_of(given)
     learner = PrivateCompare(Thresholds(), **sized(given), value=given["eta"], width=given["w"])
     assert {str(m): learner.entry(m)[0] for m in given["sizes"]} == expected["t"]
-    assert {str(m): learner.entry(m)[1] for m in given["sizes"]} == {m: Fraction(tau) for m, tau in expected["tau"].items()}
+    assert {str(m): learner.entry(m)[1] for m in given["sizes"]} == {
+        m: Fraction(tau) for m, tau in expected["tau"].items()
+    }
     assert learner.sensitivity == Fraction(expected["sensitivity"])
     assert learner.difference(data) == Fraction(expected["D"])
     assert agrees(learner.law(data).prob(0), expected["probability_of_0"], DIGITS)

@@ -66,7 +66,9 @@ def run_planner(case: dict[str, Any]) -> None:
     points = points_representation(part, rational(given["beta"]) / 5)
     assert [points.hashes, points.buckets, points.size] == expected["points_rep"]
     for score in ("union", "sum"):
-        plan = plan_item_surrogate(log_size=math.log(points.size), dimension=1, representation_alpha=part, score=score, **target)
+        plan = plan_item_surrogate(
+            log_size=math.log(points.size), dimension=1, representation_alpha=part, score=score, **target
+        )
         assert _close(plan.n_users, expected[f"item_surrogate_points_{score}"])
 
     # Where several accuracies of the estimate tie, the printed one must reach the same n.
@@ -94,9 +96,9 @@ def run_planner(case: dict[str, Any]) -> None:
 def _check_lower(given: dict[str, Any], expected: dict[str, int]) -> None:
     """Bounds c and d as printed; a and b as printed *and* as proved.
 
-    The printed a and b leave out that the number of drawn outputs is a whole number, and let Rep be 0: at the end b' -> 1 of their grid
-    they then demand users even of a class with a single concept.  The library's bounds keep the ceiling, so they are never larger, and
-    equal where Rep is large at the maximum.
+    The printed a and b leave out that the number of drawn outputs is a whole number, and let Rep be 0: at the end b' ->
+    1 of their grid they then demand users even of a class with a single concept.  The library's bounds keep the
+    ceiling, so they are never larger, and equal where Rep is large at the maximum.
     """
     common = {"alpha": given["alpha"], "beta": given["beta"]}
     private = {**common, "epsilon": given["epsilon"], "records_per_user": given["m"], "neighbours": given["neighbours"]}
@@ -118,7 +120,11 @@ def _check_lower(given: dict[str, Any], expected: dict[str, int]) -> None:
             continue
         need, rep = _printed(ldim, float(1 / factor), 0.75 - beta, 200)
         touched = 1 - (1 - float(factor) * alpha) ** m
-        n = least(lambda n, need=need, touched=touched: bool(binom.ppf(0.75, n, touched) >= need / doubled)) if need > 0 else 0  # type: ignore[misc]
+        n = (
+            least(lambda n, need=need, touched=touched: bool(binom.ppf(0.75, n, touched) >= need / doubled))
+            if need > 0
+            else 0
+        )  # type: ignore[misc]
         assert n is not None
         if n > few:
             few, inner = n, rep >= 8 and factor > 2

@@ -1,6 +1,8 @@
-"""Runners of ``realizable_to_agnostic.json``: relabelling scores and laws, guarantees and their inverses, the transformation.
+"""Runners of ``realizable_to_agnostic.json``: relabelling scores and laws, guarantees and their inverses, the
+transformation.
 
-Points are codes 0..N-1 here as there; with ``points`` a record is the feature vector of its point.  Laws are exact fractions.
+Points are codes 0..N-1 here as there; with ``points`` a record is the feature vector of its point.  Laws are exact
+fractions.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def class_of(case: dict[str, Any]) -> tuple[ConceptClass, int]:
         return Points(domain, "x", zero=bool(case.get("zero", False))), 1
     if name == "intervals":
         return Intervals(domain, "x"), 1
-    return FiniteClass(np.array([[int(bit) for bit in rule] for rule in case["concepts"]], dtype=np.uint8), domain, "x"), 1
+    return FiniteClass(
+        np.array([[int(bit) for bit in rule] for rule in case["concepts"]], dtype=np.uint8), domain, "x"
+    ), 1
 
 
 def features_of(concept: ConceptClass) -> dict[str, Any]:
@@ -71,12 +75,16 @@ def listed_of(case: dict[str, Any], concept: ConceptClass, width: int) -> Labell
 def run_relabel(case: dict[str, Any]) -> None:
     concept, width = class_of(case)
     table = FiniteClass(
-        np.array([[int(bit) for bit in rule] for rule in case["concepts"]], dtype=np.uint8), Integers(0, case["N"] - 1), "x"
+        np.array([[int(bit) for bit in rule] for rule in case["concepts"]], dtype=np.uint8),
+        Integers(0, case["N"] - 1),
+        "x",
     )
     for each, columns in ((concept, width), (table, 0)):
         listed = listed_of(case | {"cls": case["cls"] if columns else "finite"}, each, columns)
         law = Law.from_blocks(score=listed.scores, base=Fraction(case["rho"]))
-        found = {"".join(map(str, listed.labels(i))): (int(listed.scores[i]), law.prob_exact(i)) for i in range(listed.count)}
+        found = {
+            "".join(map(str, listed.labels(i))): (int(listed.scores[i]), law.prob_exact(i)) for i in range(listed.count)
+        }
         assert len(found) == listed.count
         assert found == {bits: (q, Fraction(p)) for bits, q, p in case["rows"]}
 
@@ -144,12 +152,16 @@ def run_agnostic_law(case: dict[str, Any]) -> None:
     relation = "add-remove" if poisson else "replace"
     inner = Exponential(concept, Fraction(case["sigma"]), relation)
     same_exponential(inner.guarantee.epsilon, case["exp_eps_inner_addremove" if poisson else "exp_eps_inner"])
-    shape: dict[str, Any] = {"split_rate": case["poisson_q"]} if poisson else {"split_size": case["t"], "public_n_users": len(case["S"])}
+    shape: dict[str, Any] = (
+        {"split_rate": case["poisson_q"]} if poisson else {"split_size": case["t"], "public_n_users": len(case["S"])}
+    )
     shape |= {"base": case["rho"], "neighbours": relation, "unit": "item"}
     learner = AgnosticReduction(inner, case["A"], case["B"], **shape)
     same_exponential(learner.guarantee.epsilon, case["exp_eps_out_addremove" if poisson else "exp_eps_out"])
     data = UserData.from_arrays(
-        np.array([x for x, _ in case["S"]]), np.array([y for _, y in case["S"]]), features={"x": Integers(0, case["N"] - 1)}
+        np.array([x for x, _ in case["S"]]),
+        np.array([y for _, y in case["S"]]),
+        features={"x": Integers(0, case["N"] - 1)},
     )
     same_law(learner.law(data), concept, case["N"], case["law"])
 
@@ -157,7 +169,9 @@ def run_agnostic_law(case: dict[str, Any]) -> None:
 def run_user_hybrid(case: dict[str, Any]) -> None:
     assert case["loss"] == "floor(M*wrong/m_i)"
     concept, _ = class_of(case)
-    data = UserData.from_users([[tuple(r) for r in user] for user in case["users"]], features={"x": Integers(0, case["N"] - 1)})
+    data = UserData.from_users(
+        [[tuple(r) for r in user] for user in case["users"]], features={"x": Integers(0, case["N"] - 1)}
+    )
     learner = AgnosticReduction(
         Exponential(concept, Fraction(case["sigma"]), "replace"),
         case["A"],

@@ -26,7 +26,11 @@ def run_votes(case: dict[str, Any]) -> None:
     assert [law.prob_exact(1) for law in laws] == [Fraction(p) for p in case["prob1"]]
     # The worst ratio of neighbouring answers is e**eps_v, exactly.
     ratios = [
-        laws[k].prob_exact(bit) / laws[j].prob_exact(bit) for k in range(r + 1) for j in (k - 1, k + 1) if 0 <= j <= r for bit in (0, 1)
+        laws[k].prob_exact(bit) / laws[j].prob_exact(bit)
+        for k in range(r + 1)
+        for j in (k - 1, k + 1)
+        if 0 <= j <= r
+        for bit in (0, 1)
     ]
     assert max(ratios) == Fraction(case["exp_eps"])
     gamma = vote_gamma(case["eps_target"], r)
@@ -55,7 +59,11 @@ def run_service_accounting(case: dict[str, Any]) -> None:
 
 def _concept(case: dict[str, Any]) -> ConceptClass:
     domain = Integers(0, case["N"] - 1)
-    known = {"thresholds": Thresholds(domain), "intervals": Intervals(domain), "points": Points(domain, zero=case.get("zero", False))}
+    known = {
+        "thresholds": Thresholds(domain),
+        "intervals": Intervals(domain),
+        "points": Points(domain, zero=case.get("zero", False)),
+    }
     return known[case["cls"]]
 
 

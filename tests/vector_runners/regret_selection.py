@@ -1,7 +1,7 @@
 """Runners of ``regret_selection.json``: laws of clipped-regret selection, and of the noisy count of users.
 
-Points are ``1..domain`` in the file and codes ``0..domain - 1`` here, with the same cuts.  The whole ``epsilon`` of a law's case is
-the selection's, so the learner is told the number of users: ``declared_users``, 0 for none.
+Points are ``1..domain`` in the file and codes ``0..domain - 1`` here, with the same cuts.  The whole ``epsilon`` of a
+law's case is the selection's, so the learner is told the number of users: ``declared_users``, 0 for none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ DIGITS = 25
 
 def learner_of(case: dict[str, Any], concept: Any) -> RegretSelection:
     return RegretSelection(
-        concept, case["epsilon"], neighbours=case["neighbours"], public_n_users=case["declared_users"] or 0, levels=case["levels"]
+        concept,
+        case["epsilon"],
+        neighbours=case["neighbours"],
+        public_n_users=case["declared_users"] or 0,
+        levels=case["levels"],
     )
 
 

@@ -1,4 +1,5 @@
-"""Runners of ``regret_selection.json``: the clip, the split of the budget and the certificates of clipped-regret selection."""
+"""Runners of ``regret_selection.json``: the clip, the split of the budget and the certificates of clipped-regret
+selection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Runners of ``stability_and_protocols.json``: correlated sampling, Littlestone tools and statistical-query learners, bit for bit.
+"""Runners of ``stability_and_protocols.json``: correlated sampling, Littlestone tools and statistical-query learners,
+bit for bit.
 
 Numbers are printed as decimal texts where they may exceed 53 bits; ``null`` scores are outside the support.
 """
@@ -21,7 +22,17 @@ from privpac.agreement.race import race_indexed, race_named
 from privpac.agreement.records import Records, distinct
 from privpac.agreement.rounding import Answers, round_shared
 from privpac.agreement.tournament import tournament_blocks, tournament_lists
-from privpac.agreement.words import clock, clock_array, derive, ilog2, ilog2_array, le64, word_indexed, word_named, words_indexed
+from privpac.agreement.words import (
+    clock,
+    clock_array,
+    derive,
+    ilog2,
+    ilog2_array,
+    le64,
+    word_indexed,
+    word_named,
+    words_indexed,
+)
 
 __all__ = ["RUNNERS"]
 

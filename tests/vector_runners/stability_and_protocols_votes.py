@@ -81,7 +81,10 @@ def _users(c: dict[str, Any]) -> None:
             base = 1 / vote_decay(epsilon, c["neighbours"])
             assert users_plurality(base, int(name.removeprefix("n_em_U")), beta=beta).n_users == expected
         if name.startswith("n_local_U"):
-            assert users_local(keep_probability(epsilon), int(name.removeprefix("n_local_U")), beta=beta).n_users == expected
+            assert (
+                users_local(keep_probability(epsilon), int(name.removeprefix("n_local_U")), beta=beta).n_users
+                == expected
+            )
 
 
 def _lower(c: dict[str, Any]) -> None:

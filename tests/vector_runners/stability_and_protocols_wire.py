@@ -1,4 +1,5 @@
-"""Runners of the sections of ``stability_and_protocols.json`` about local reports, shuffle noise and bytes on the wire."""
+"""Runners of the sections of ``stability_and_protocols.json`` about local reports, shuffle noise and bytes on the
+wire."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def run_negative_binomial(case: dict[str, Any]) -> None:
     assert isclose(float(away), float(case["delta_Y_vs_Yplus1"]), rel_tol=1e-12, abs_tol=1e-25)
     assert isclose(float(back), float(case["delta_Yplus1_vs_Y"]), rel_tol=1e-12, abs_tol=1e-25)
     two = delta_two(case["r"], case["p"], str(case["two_bucket_eps"]))
-    # The printed value is a double that contains one minus a sum near one: a rounding error of some 1e-14 (see tests/protocols).
+    # The printed value is a double that contains one minus a sum near one: a rounding error of some 1e-14 (see
+    # tests/protocols).
     assert isclose(float(two), case["delta_replace_two_buckets"], rel_tol=case["two_bucket_rtol"], abs_tol=5e-14)
 
 

@@ -80,7 +80,9 @@ def run_threshold(case: dict[str, Any]) -> None:
     bound = learner.bind(data)
     size = bound.concept.size
     assert profile_of(bound, Voices(learner.levels)).luck == case["luck"]
-    assert refined(learner.scores(bound).blocks(), size) == [(int(a), int(b), clip, mean) for a, b, clip, mean in case["blocks"]]
+    assert refined(learner.scores(bound).blocks(), size) == [
+        (int(a), int(b), clip, mean) for a, b, clip, mean in case["blocks"]
+    ]
     law, rules = learner.law(data), learner.rule_law(data)
     share = Ball(Fraction(0), Fraction(0))
     for (a, b, *_), printed in zip(case["blocks"], case["block_law"], strict=True):
@@ -96,7 +98,9 @@ def run_threshold(case: dict[str, Any]) -> None:
 def refined(blocks: list[tuple[int, int, int]], size: int) -> list[tuple[int, int, int, int]]:
     """Blocks of cuts on which both voices are constant, with both scores; neighbours alike in both are one."""
     # A block may go on from the clip voice into the mean voice.
-    split = [(max(a, v * size) - v * size, min(b, (v + 1) * size - 1) - v * size, v, s) for a, b, s in blocks for v in (0, 1)]
+    split = [
+        (max(a, v * size) - v * size, min(b, (v + 1) * size - 1) - v * size, v, s) for a, b, s in blocks for v in (0, 1)
+    ]
     voices = [sorted((a, s) for a, b, v, s in split if v == which and a <= b) for which in (0, 1)]
     starts = sorted({a for voice in voices for a, _ in voice})
     out: list[tuple[int, int, int, int]] = []

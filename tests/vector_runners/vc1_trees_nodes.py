@@ -25,7 +25,9 @@ def run_classes(case: dict[str, Any]) -> None:
             VC1Tree.from_matrix(rows)
         assert caught.value.points is not None
         assert caught.value.rows is not None
-        assert sorted((rows[r][caught.value.points[0]], rows[r][caught.value.points[1]]) for r in caught.value.rows) == [
+        assert sorted(
+            (rows[r][caught.value.points[0]], rows[r][caught.value.points[1]]) for r in caught.value.rows
+        ) == [
             (0, 0),
             (0, 1),
             (1, 0),

@@ -31,7 +31,9 @@ def run_rank_law(case: dict[str, Any]) -> None:
 
 def run_rank_law_blocks(case: dict[str, Any]) -> None:
     law = rank_law(case["y"], case["hi"], case["K"], case["d"], case["r"])
-    ours = [(block.start, block.stop - 1, -score, law.block_number(i).exact) for i, (block, score) in enumerate(law.blocks)]  # type: ignore[union-attr]
+    ours = [
+        (block.start, block.stop - 1, -score, law.block_number(i).exact) for i, (block, score) in enumerate(law.blocks)
+    ]  # type: ignore[union-attr]
     assert ours == [(b["first"], b["last"], b["score"], Fraction(b["mass"])) for b in case["blocks"]]
 
 

@@ -1,7 +1,8 @@
 """Agreement: many users turn their own records into the same item with the help of public randomness.
 
-One user in, one item out.  Everything is integer arithmetic on the standard library and numpy, so that a device can run it and every
-device gets the same bits.  A private selection among the users' items (elsewhere) is what protects them; see ``learner``.
+One user in, one item out.  Everything is integer arithmetic on the standard library and numpy, so that a device can run
+it and every device gets the same bits.  A private selection among the users' items (elsewhere) is what protects them;
+see ``learner``.
 
 Names are resolved on first use; import from the modules themselves where a type checker should see signatures.
 """
@@ -15,7 +16,16 @@ _ROOMS = {
     "conjunctions": ("SQConjunctions", "SQDisjunctions"),
     "coupling": ("race_disagreement", "stream_disagreement", "stream_sample", "total_variation"),
     "decision_lists": ("KDecisionList", "SQDecisionLists", "StagewiseDecisionList", "conjunction_tests", "count_tests"),
-    "dyadic": ("Component", "Winner", "block_component", "interval_min", "leaf_component", "race_blocks", "race_dyadic", "race_scores"),
+    "dyadic": (
+        "Component",
+        "Winner",
+        "block_component",
+        "interval_min",
+        "leaf_component",
+        "race_blocks",
+        "race_dyadic",
+        "race_scores",
+    ),
     "ellipsoid": ("SQEllipsoid", "plan_ellipsoid"),
     "intervals": ("IntervalScores",),
     "learner": ("Hypothesis", "ListLearner", "Numbers", "Padded", "StableLearner", "Universe"),

@@ -1,8 +1,9 @@
 """Conjunctions and disjunctions of literals, by statistical queries.
 
-Ask for every literal how often it is 0 on a positive record; keep those answered with 0.  A literal of the target is never 0 there, so
-its answer is 0 whatever the offset; a literal kept by mistake is 0 on a share below ``1/I`` of the records.  All errors are
-misses, at most ``2d/I`` in total: ``I = ceil(2d/alpha)`` suffices.  Disjunctions are the same with labels and literals negated.
+Ask for every literal how often it is 0 on a positive record; keep those answered with 0.  A literal of the target is
+never 0 there, so its answer is 0 whatever the offset; a literal kept by mistake is 0 on a share below ``1/I`` of the
+records.  All errors are misses, at most ``2d/I`` in total: ``I = ceil(2d/alpha)`` suffices.  Disjunctions are the same
+with labels and literals negated.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ __all__ = ["SQConjunctions", "SQDisjunctions"]
 
 @dataclass(frozen=True)
 class SQConjunctions(QueryLearner):
-    """Conjunctions of the ``2d`` literals of ``d`` columns with values 0 and 1; the item is the mask of the literals kept."""
+    """Conjunctions of the ``2d`` literals of ``d`` columns with values 0 and 1; the item is the mask of the literals
+    kept."""
 
     d: int
     keep_at_most: int = 0

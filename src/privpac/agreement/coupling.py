@@ -1,9 +1,9 @@
 """How often two users agree: exact formulas, and the stream of public points as a reference.
 
-Correlated sampling draws from each user's own law with public randomness so that users with close laws get the same point.
-The *race* agrees with probability ``sum_i 1 / sum_j max(p_j/p_i, q_j/q_i)``.  The *stream* outputs the first public point
-``(w, h)``, ``w`` uniform and ``h`` uniform in [0, 1), with ``h < P(w)``; it needs as many rounds as there are points, so it is kept
-as a reference only.  Both disagree with probability at most ``2 TV / (1 + TV)``.
+Correlated sampling draws from each user's own law with public randomness so that users with close laws get the same
+point. The *race* agrees with probability ``sum_i 1 / sum_j max(p_j/p_i, q_j/q_i)``.  The *stream* outputs the first
+public point ``(w, h)``, ``w`` uniform and ``h`` uniform in [0, 1), with ``h < P(w)``; it needs as many rounds as there
+are points, so it is kept as a reference only.  Both disagree with probability at most ``2 TV / (1 + TV)``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def total_variation(p: Sequence[Fraction], q: Sequence[Fraction]) -> Fraction:
 def race_disagreement(p: Sequence[Fraction], q: Sequence[Fraction]) -> Fraction:
     """The exact probability that two users' races have different winners.
 
-    Both get ``i`` iff ``E_j >= E_i max(p_j/p_i, q_j/q_i)`` for all ``j``: ``E_i`` is first among exponentials with these rates.
+    Both get ``i`` iff ``E_j >= E_i max(p_j/p_i, q_j/q_i)`` for all ``j``: ``E_i`` is first among exponentials with
+    these rates.
     """
     _laws(p, q)
     agree = Fraction(0)
@@ -46,8 +47,8 @@ def race_disagreement(p: Sequence[Fraction], q: Sequence[Fraction]) -> Fraction:
 def stream_disagreement(p: Sequence[Fraction], q: Sequence[Fraction]) -> Fraction:
     """The exact probability that two users accept different points of one stream.
 
-    The first point below ``max(P, Q)`` is accepted by both with probability ``min/sum max``; otherwise one user stops at ``w`` and
-    the other goes on alone and still gets ``w`` with its own probability of ``w``.
+    The first point below ``max(P, Q)`` is accepted by both with probability ``min/sum max``; otherwise one user stops
+    at ``w`` and the other goes on alone and still gets ``w`` with its own probability of ``w``.
     """
     _laws(p, q)
     either = sum((max(a, b) for a, b in zip(p, q)), Fraction(0))

@@ -1,12 +1,12 @@
 """Decision lists over conjunctions of at most k literals, by statistical queries.
 
-With K tests (the last one always true): ``R`` is what no rule so far explains.  Stop when ``R`` is small; else ask, for each
-unused test ``t`` and label ``b``, for ``g(t, b) = Pr[R, t, y = b]``; among tests of mass at least ``theta/2`` take the
-``(t, b)`` with least ``g(t, 1-b)``, ties to the smallest.
+With K tests (the last one always true): ``R`` is what no rule so far explains.  Stop when ``R`` is small; else ask, for
+each unused test ``t`` and label ``b``, for ``g(t, b) = Pr[R, t, y = b]``; among tests of mass at least ``theta/2`` take
+the ``(t, b)`` with least ``g(t, 1-b)``, ties to the smallest.
 
-*Accuracy.*  With ``theta = alpha/(4K^2)`` and answers off by less than ``theta/4``, the target's first test of mass ``theta``
-errs only through earlier, lighter tests, so every rule chosen errs on at most ``K theta``; K rules cost ``alpha/4``, the rest
-at most ``alpha/2 + theta/4``.
+*Accuracy.*  With ``theta = alpha/(4K^2)`` and answers off by less than ``theta/4``, the target's first test of mass
+``theta`` errs only through earlier, lighter tests, so every rule chosen errs on at most ``K theta``; K rules cost
+``alpha/4``, the rest at most ``alpha/2 + theta/4``.
 
 ``StagewiseDecisionList`` runs one race per stage in place of the rounded queries: the failure per stage is ``gamma
 sqrt(ln(2N)/(2m))`` for ``N`` candidates, and stages add by the same ideal-run argument.  Its accuracy is a matter of
@@ -103,8 +103,8 @@ class _Lists:
 class KDecisionList(QueryLearner):
     """Lists of conjunctions of at most ``k`` literals of ``d`` columns with values 0 and 1; what is left over is 0.
 
-    ``theta`` and ``stop`` are the smallest mass of a test and of what is left, as shares of the records.  ``certified`` sets
-    them for a promised error; 1/50 to 1/20 with grids of 50 to 200 and at most 8 rules are practical.
+    ``theta`` and ``stop`` are the smallest mass of a test and of what is left, as shares of the records.  ``certified``
+    sets them for a promised error; 1/50 to 1/20 with grids of 50 to 200 and at most 8 rules are practical.
     """
 
     d: int
@@ -118,7 +118,9 @@ class KDecisionList(QueryLearner):
     def __post_init__(self) -> None:
         super().__post_init__()
         if count_tests(self.d, self.k) > MAX_TESTS:
-            raise TooLargeError(f"{count_tests(self.d, self.k)} tests are more than {MAX_TESTS}; lower k or the number of columns")
+            raise TooLargeError(
+                f"{count_tests(self.d, self.k)} tests are more than {MAX_TESTS}; lower k or the number of columns"
+            )
         for name in ("theta", "stop"):
             share = rational(name, getattr(self, name))
             if not 0 <= share <= 1:
@@ -192,10 +194,11 @@ class SQDecisionLists(KDecisionList):
 
 @dataclass(frozen=True)
 class StagewiseDecisionList:
-    """A decision list grown by one race per stage over all (unused test, label); what is left over gets a last race for its label.
+    """A decision list grown by one race per stage over all (unused test, label); what is left over gets a last race for
+    its label.
 
-    A candidate's score counts the records left that it does not explain, and ``weight`` times those it gets wrong (at most
-    all records).
+    A candidate's score counts the records left that it does not explain, and ``weight`` times those it gets wrong (at
+    most all records).
     """
 
     d: int
@@ -236,7 +239,9 @@ class StagewiseDecisionList:
         for stage in range(self.stages):
             # hits[t, b]: records left on which test t holds and the label is b.
             hits = np.stack([holds @ (left * (records.y == b)) for b in (0, 1)], axis=1)
-            scores: list[int | None] = np.minimum(int(left.sum()) - hits + self.weight * hits[:, ::-1], m).reshape(-1).tolist()
+            scores: list[int | None] = (
+                np.minimum(int(left.sum()) - hits + self.weight * hits[:, ::-1], m).reshape(-1).tolist()
+            )
             for t in used:
                 scores[2 * t] = scores[2 * t + 1] = None
             winner = race_scores(derive(key, "stage", stage), scores, m, self.Gamma)

@@ -1,13 +1,14 @@
 """The dyadic race: up to ``2**64`` candidates, never enumerated.
 
 The exponential clocks of all leaves of a binary tree are defined lazily through the minima of subtrees.  The least of
-``2**k`` standard exponential clocks has rate ``2**k`` and sits at a uniform leaf independent of its value; by memorylessness
-the other half's minimum exceeds it by a fresh exponential of rate ``2**(k-1)``.  So one hash per node says which child inherits the
-minimum and how much later the other one is, and the leaves are independent standard exponentials.
+``2**k`` standard exponential clocks has rate ``2**k`` and sits at a uniform leaf independent of its value; by
+memorylessness the other half's minimum exceeds it by a fresh exponential of rate ``2**(k-1)``.  So one hash per node
+says which child inherits the minimum and how much later the other one is, and the leaves are independent standard
+exponentials.
 
-Scores are constant on blocks of leaves.  Keys grow with the clock inside a block, so the winner is the leaf-wise winner and
-does not depend on how a user cuts the domain into blocks.  Search is best first: a node's minimum and the least score over
-its range bound every leaf below from below.
+Scores are constant on blocks of leaves.  Keys grow with the clock inside a block, so the winner is the leaf-wise winner
+and does not depend on how a user cuts the domain into blocks.  Search is best first: a node's minimum and the least
+score over its range bound every leaf below from below.
 """
 
 from __future__ import annotations
@@ -26,7 +27,16 @@ from privpac.agreement.race import INFINITE, check_race, penalty, score_array
 from privpac.agreement.words import clock, derive, ilog2, integer, le64
 from privpac.errors import ParameterError
 
-__all__ = ["Component", "Winner", "block_component", "interval_min", "leaf_component", "race_blocks", "race_dyadic", "race_scores"]
+__all__ = [
+    "Component",
+    "Winner",
+    "block_component",
+    "interval_min",
+    "leaf_component",
+    "race_blocks",
+    "race_dyadic",
+    "race_scores",
+]
 
 _ROOT = 255
 
@@ -77,7 +87,8 @@ class _Clocks:
 class Component:
     """Scores of one component's leaves: block ``i`` starts at leaf ``starts[i]`` and ends before the next one.
 
-    ``INFINITE`` marks leaves outside the support.  The last block ends at leaf ``size - 1``; leaves from ``size`` on do not run.
+    ``INFINITE`` marks leaves outside the support.  The last block ends at leaf ``size - 1``; leaves from ``size`` on do
+    not run.
     """
 
     number: int
@@ -118,7 +129,8 @@ class Component:
         j = int(np.searchsorted(self.starts, np.uint64(high), side="right"))
         row = self._minima[(j - i).bit_length() - 1]
         step = 1 << ((j - i).bit_length() - 1)
-        # A node that reaches beyond the last leaf is not inside a block: its first clock may belong to a leaf that does not run.
+        # A node that reaches beyond the last leaf is not inside a block: its first clock may belong to a leaf that does
+        # not run.
         return min(int(row[i]), int(row[j - step])), j - i == 1 and (prefix + 1) << height <= self.size
 
 
@@ -164,7 +176,8 @@ def race_dyadic(key: bytes, components: Sequence[Component], m: int, Gamma: int)
     best: Winner | None = None
     while heap:
         cost, minimum, part, level, prefix, flat = heapq.heappop(heap)
-        # Every leaf still below the heap has at least this (cost, clock); equal ones are looked at, for the tie by leaf.
+        # Every leaf still below the heap has at least this (cost, clock); equal ones are looked at, for the tie by
+        # leaf.
         if best is not None and (cost, minimum) > best[:2]:
             break
         tree = clocks[part]
@@ -215,13 +228,16 @@ def interval_min(key: bytes, component: int, bits: int, low: int, high: int) -> 
 def race_blocks(
     key: bytes, blocks: Sequence[tuple[int, int, int | None]], bits: int, m: int, Gamma: int, component: int = 0
 ) -> Winner | None:
-    """The winner over blocks ``(low, high, score)``, block by block as the race is defined; ``None`` if the support is empty."""
+    """The winner over blocks ``(low, high, score)``, block by block as the race is defined; ``None`` if the support is
+    empty."""
     m, Gamma = check_race(m, Gamma)
     best: Winner | None = None
     for low, high, score in blocks:
         if score is None:
             continue
         minimum, leaf = interval_min(key, component, bits, low, high)
-        found = Winner((ilog2(minimum) >> 16) + penalty(integer("a score", score, 0, m), m, Gamma), minimum, component, leaf)
+        found = Winner(
+            (ilog2(minimum) >> 16) + penalty(integer("a score", score, 0, m), m, Gamma), minimum, component, leaf
+        )
         best = found if best is None else min(best, found)
     return best

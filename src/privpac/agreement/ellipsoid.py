@@ -1,14 +1,14 @@
 """Linear separators without a margin, by statistical queries.
 
-An ellipsoid contains a ball of true separators.  Ask only for *directions* ``u = sgn L^T x'/|L^T x'|`` of the records the
-centre gets wrong: a true separator ``c + L z`` has ``z.u >= 0`` for each of them, at whatever scale, so the tolerance need
-not follow the margin.  If the mean direction is visible it is a cut through the centre; if it vanishes, ``z`` is almost
-orthogonal to all of them, and one column of their second moments is the normal of a thin slab.
+An ellipsoid contains a ball of true separators.  Ask only for *directions* ``u = sgn L^T x'/|L^T x'|`` of the records
+the centre gets wrong: a true separator ``c + L z`` has ``z.u >= 0`` for each of them, at whatever scale, so the
+tolerance need not follow the margin.  If the mean direction is visible it is a cut through the centre; if it vanishes,
+``z`` is almost orthogonal to all of them, and one column of their second moments is the normal of a thin slab.
 
-**Theorem.**  If the labels are those of a linear separator and every answer is within ``1/I`` of the truth, the certified
-parameters return a rule of error at most ``alpha`` within ``T = O(D^3 log D)`` steps and ``T(3D+1)`` queries.  The certified
-number of records is polynomial but far beyond use; few steps and small grids are practical, and ``RoundedSeparator`` agrees
-more often.  Labels no separator explains: no promise, but the item is still well defined.
+**Theorem.**  If the labels are those of a linear separator and every answer is within ``1/I`` of the truth, the
+certified parameters return a rule of error at most ``alpha`` within ``T = O(D^3 log D)`` steps and ``T(3D+1)`` queries.
+The certified number of records is polynomial but far beyond use; few steps and small grids are practical, and
+``RoundedSeparator`` agrees more often.  Labels no separator explains: no promise, but the item is still well defined.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def plan_ellipsoid(dimension: int, alpha: Any, bound: int | None = None) -> Elli
     root = sqrt_up(Fraction(D), 1 << 16)
     grid = ceil(50 * D * D * (D + 1) * root / error)
     if grid > MAX_GRID:
-        raise ParameterError(f"the grid I = {grid} exceeds 2**27, the limit of the rounding argument; lower D or raise alpha")
+        raise ParameterError(
+            f"the grid I = {grid} exceeds 2**27, the limit of the rounding argument; lower D or raise alpha"
+        )
     theta = error / (10 * D * D)
     if bound is None:
         square = D ** (D + 1)
@@ -133,7 +135,8 @@ class SQEllipsoid(QueryLearner):
         return Padded(self._bytes * (self.d + 1))
 
     def learn(self, records: Records, answers: Answers) -> bytes:
-        # The theorem keeps the centre within range; labels no separator explains may push it out, and it stays at the end.
+        # The theorem keeps the centre within range; labels no separator explains may push it out, and it stays at the
+        # end.
         most = (1 << (8 * self._bytes - 1)) - 1
         centre = (max(-most, min(most, c)) for c in self.run(records, answers).centre)
         return b"".join(c.to_bytes(self._bytes, "little", signed=True) for c in centre)

@@ -1,9 +1,9 @@
 """Ellipsoids ``{c + L z : |z| <= 1}`` in integers: cuts through the centre and thin slabs.
 
-Units: ``c`` and ``L`` in ``2**-64``, unit vectors in ``2**-30``; every floor rounds towards minus infinity.  The constants
-are those of the least ellipsoid that contains the half ball ``z.g >= -kappa``, ``kappa = 1/(4(D+1))`` (cut), or the slab
-``|z.g| <= 1/(2 sqrt D)``, enlarged by ``up = 1 + 2**-20``, which absorbs all rounding.  Each move lowers the logarithm of the
-volume by at least ``1/(5(D+1))``.
+Units: ``c`` and ``L`` in ``2**-64``, unit vectors in ``2**-30``; every floor rounds towards minus infinity.  The
+constants are those of the least ellipsoid that contains the half ball ``z.g >= -kappa``, ``kappa = 1/(4(D+1))`` (cut),
+or the slab ``|z.g| <= 1/(2 sqrt D)``, enlarged by ``up = 1 + 2**-20``, which absorbs all rounding.  Each move lowers
+the logarithm of the volume by at least ``1/(5(D+1))``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,10 @@ class Ellipsoid:
 
     def _stretch(self, g: list[int], a: int, b: int) -> list[int]:
         along = [sum(entry * part for entry, part in zip(row, g)) for row in self.shape]
-        self.shape = [[(b * (entry << 60) + (a - b) * p * part) >> 90 for entry, part in zip(row, g)] for row, p in zip(self.shape, along)]
+        self.shape = [
+            [(b * (entry << 60) + (a - b) * p * part) >> 90 for entry, part in zip(row, g)]
+            for row, p in zip(self.shape, along)
+        ]
         return along
 
     def wrong(self, signed: Big) -> NDArray[np.bool_]:

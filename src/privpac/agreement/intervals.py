@@ -1,8 +1,8 @@
 """Intervals over a public grid: all of them scored at once from prefix sums.
 
-The values 0..size-1 are cut into ``cells`` nearly equal cells; a rule says 1 on a run of whole cells, or never.  Finer grids represent
-intervals more closely at a price quadratic in the number of cells.  With as many cells as values the rules are all
-intervals, numbered as in ``privpac.concepts``: 0 is the empty one, then by first cell, then by last.
+The values 0..size-1 are cut into ``cells`` nearly equal cells; a rule says 1 on a run of whole cells, or never.  Finer
+grids represent intervals more closely at a price quadratic in the number of cells.  With as many cells as values the
+rules are all intervals, numbered as in ``privpac.concepts``: 0 is the empty one, then by first cell, then by last.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ class IntervalScores:
         edges = np.array([self.edge(cell) for cell in range(1, self.cells)], dtype=np.int64)
         place = np.searchsorted(edges, records.x[:, 0].astype(np.int64), side="right")
         # Saying 1 on a cell repairs its records labelled 1 and spoils those labelled 0.
-        change = np.bincount(place[records.y == 0], minlength=self.cells) - np.bincount(place[records.y == 1], minlength=self.cells)
+        change = np.bincount(place[records.y == 0], minlength=self.cells) - np.bincount(
+            place[records.y == 1], minlength=self.cells
+        )
         prefix = np.concatenate([[0], np.cumsum(change)])
         first, last = np.triu_indices(self.cells)
         errors = int(records.y.sum()) + np.concatenate([[0], prefix[last + 1] - prefix[first]])

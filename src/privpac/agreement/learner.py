@@ -1,12 +1,14 @@
 """What a stable learner is: one user's records and a public seed in, one item out.
 
 **Privacy.**  The item is a deterministic function of one user's records, the public seed and public parameters.  If a
-selection among items is (epsilon, delta)-private when one item is replaced (or added or removed), then items followed by
-selection are (epsilon, delta)-private at user level in the same relation, for every seed: a neighbouring dataset changes at most one item.
-Nothing else is needed: neither stability, nor independent records, nor the accuracy of the learner.
+selection among items is (epsilon, delta)-private when one item is replaced (or added or removed), then items followed
+by selection are (epsilon, delta)-private at user level in the same relation, for every seed: a neighbouring dataset
+changes at most one item. Nothing else is needed: neither stability, nor independent records, nor the accuracy of the
+learner.
 
-**Utility.**  Stable means that, for most seeds, fresh users produce the *same* item.  An item is canonical bytes; ``None`` is the
-item of a user with nothing to say.  The universe numbers all items, for selections that need every candidate.
+**Utility.**  Stable means that, for most seeds, fresh users produce the *same* item.  An item is canonical bytes;
+``None`` is the item of a user with nothing to say.  The universe numbers all items, for selections that need every
+candidate.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The stable learner from a list learner.
 
 A list learner gives short lists one member of which is in most of them.  The user's records are cut into ``k`` disjoint
-sub-samples; each gives a list; a hypothesis that is in at least a share ``tau`` of the lists runs in a named race with score
-``k - count``.  Hypotheses that are in a list by accident have too small a share to run at all, so the winner is accurate for
-*every* seed once a list contains bad hypotheses with probability below ``0.9 tau``.  With no hypothesis left the user has
-nothing to say.
+sub-samples; each gives a list; a hypothesis that is in at least a share ``tau`` of the lists runs in a named race with
+score ``k - count``.  Hypotheses that are in a list by accident have too small a share to run at all, so the winner is
+accurate for *every* seed once a list contains bad hypotheses with probability below ``0.9 tau``.  With no hypothesis
+left the user has nothing to say.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def race_lists(key: bytes, lists: Iterable[Iterable[bytes]], tau: Fraction, Gamm
 class ListRaceLearner:
     """Lists of ``parts`` sub-samples of ``records_per_part`` records each, then a race among frequent members.
 
-    ``filter_records`` further records keep only members with at most ``filter_errors`` errors on them.  A user with fewer
-    records than all of this together has no item; records beyond it are not read.
+    ``filter_records`` further records keep only members with at most ``filter_errors`` errors on them.  A user with
+    fewer records than all of this together has no item; records beyond it are not read.
     """
 
     learner: ListLearner
@@ -138,7 +138,8 @@ class VersionSpaceList(TableLists):
 
 @dataclass(frozen=True)
 class NearlyConsistentList(TableLists):
-    """All rules whose sample error is at most ``share`` (three quarters of the error allowed, say); for labels with noise."""
+    """All rules whose sample error is at most ``share`` (three quarters of the error allowed, say); for labels with
+    noise."""
 
     share: Fraction = Fraction(0)
 
@@ -148,7 +149,9 @@ class NearlyConsistentList(TableLists):
             raise ParameterError(f"share must be in [0, 1), got {self.share}")
 
     def candidates(self, records: Records) -> frozenset[bytes]:
-        return self.members(self.errors_at_most(records, int(self.share * len(records)))) if len(records) else frozenset()
+        return (
+            self.members(self.errors_at_most(records, int(self.share * len(records)))) if len(records) else frozenset()
+        )
 
 
 # Certified parameters
@@ -166,8 +169,8 @@ def plan_list_race(length: int, eta: Any, beta: Any) -> ListPlan:
     """Certified parameters for lists of at most ``length`` that contain one hypothesis with probability ``eta``.
 
     With ``tau = eta/2`` and ``B = beta/30``: ``gamma = ln(6L/(0.9 tau B))/(0.9 tau)`` and ``k = ceil max( ln(24L/(tau
-    B))/(0.02 tau^2), gamma^2 ln(2L/(0.9 tau))/2 (3/B)^2 )`` keep the probability of another item than the common one below
-    ``B``.  Practical numbers of sub-samples are 9 to 50.
+    B))/(0.02 tau^2), gamma^2 ln(2L/(0.9 tau))/2 (3/B)^2 )`` keep the probability of another item than the common one
+    below ``B``.  Practical numbers of sub-samples are 9 to 50.
     """
     length, often, failure = integer("length", length, 1), rational("eta", eta), rational("beta", beta)
     if not (0 < often <= 1 and 0 < failure < 1):
@@ -175,5 +178,7 @@ def plan_list_race(length: int, eta: Any, beta: Any) -> ListPlan:
     tau, budget = often / 2, failure / 30
     kept = Fraction(9, 10) * tau
     gamma = ln_up(6 * length / (kept * budget)) / kept
-    k = max(50 * ln_up(24 * length / (tau * budget)) / tau**2, gamma**2 * ln_up(2 * length / kept) / 2 * (3 / budget) ** 2)
+    k = max(
+        50 * ln_up(24 * length / (tau * budget)) / tau**2, gamma**2 * ln_up(2 * length / kept) / 2 * (3 / budget) ** 2
+    )
     return ListPlan(tau, rate(gamma), -(-k.numerator // k.denominator))

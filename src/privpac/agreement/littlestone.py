@@ -1,12 +1,12 @@
 """Littlestone dimension and the standard optimal algorithm, for finite classes.
 
-A class is a table of distinct 0/1 rows in lexicographic order over points 0..N-1; a subclass is a bit mask over the rows, and
-``V|(x, y)`` keeps the rows with value ``y`` at ``x``.  ``Ldim(empty) = -1`` and ``Ldim(V) = max_x 1 + min(Ldim(V|(x,0)),
-Ldim(V|(x,1)))`` over the points that split ``V``; ``SOA(V)(x)`` is the value whose side has the larger dimension, 0 if
-equal.  At most one side keeps ``Ldim(V)``.
+A class is a table of distinct 0/1 rows in lexicographic order over points 0..N-1; a subclass is a bit mask over the
+rows, and ``V|(x, y)`` keeps the rows with value ``y`` at ``x``.  ``Ldim(empty) = -1`` and ``Ldim(V) = max_x 1 +
+min(Ldim(V|(x,0)), Ldim(V|(x,1)))`` over the points that split ``V``; ``SOA(V)(x)`` is the value whose side has the
+larger dimension, 0 if equal.  At most one side keeps ``Ldim(V)``.
 
-The dimension is found by deciding ``Ldim >= t``, with proved bounds remembered per mask: exponential in the worst case, so
-work is counted and refused above a budget.  A search belongs to one user; only the table is shared.
+The dimension is found by deciding ``Ldim >= t``, with proved bounds remembered per mask: exponential in the worst case,
+so work is counted and refused above a budget.  A search belongs to one user; only the table is shared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ class Rows:
             table = sorted({tuple(int(bit) for bit in row) for row in rows})
         except (TypeError, ValueError):
             raise ParameterError("rows must be texts or lists of 0 and 1") from None
-        if not table or not table[0] or len({len(row) for row in table}) != 1 or any(bit not in (0, 1) for row in table for bit in row):
+        if (
+            not table
+            or not table[0]
+            or len({len(row) for row in table}) != 1
+            or any(bit not in (0, 1) for row in table for bit in row)
+        ):
             raise ParameterError("rows must be a rectangular table of 0 and 1 with at least one row and one point")
         self.rows = tuple(table)
         self.points = len(table[0])
@@ -107,7 +112,8 @@ class Rows:
 
 
 class Search:
-    """Dimensions and optimal predictions within a budget of search nodes; forgets everything with the user it serves."""
+    """Dimensions and optimal predictions within a budget of search nodes; forgets everything with the user it
+    serves."""
 
     def __init__(self, rows: Rows, budget: int = DEFAULT_BUDGET) -> None:
         self.rows = rows
@@ -120,7 +126,8 @@ class Search:
         self._left -= nodes
         if self._left < 0:
             raise WorkExceeded(
-                "the search for a Littlestone dimension needs more nodes than its budget; raise it, or use the version space"
+                "the search for a Littlestone dimension needs more nodes than its budget; raise it, or use the version "
+                "space"
             )
 
     def splits(self, mask: int) -> list[tuple[int, int, int]]:
@@ -182,7 +189,8 @@ class Search:
         return int(self.at_least(one, self.dimension(zero) + 1))
 
     def shattered(self, mask: int, t: int, near: int) -> int:
-        """``2**t`` members shattered by a tree of depth ``t``, close to the function ``near``; ``Ldim(mask) >= t`` is known."""
+        """``2**t`` members shattered by a tree of depth ``t``, close to the function ``near``; ``Ldim(mask) >= t`` is
+        known."""
         self.spend()
         if t == 0:
             words, best, rest = self.rows.words, (1 << 62, 0), mask

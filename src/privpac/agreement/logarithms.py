@@ -1,4 +1,5 @@
-"""Natural logarithms of rationals, rounded up, for published parameters (the standard library's decimals are correctly rounded)."""
+"""Natural logarithms of rationals, rounded up, for published parameters (the standard library's decimals are correctly
+rounded)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Naive Bayes from rounded counts: quick, without a promise on accuracy.
 
-The answers are the shares of ``y = 1`` and, for every column ``j``, value ``v`` and label ``b``, of the records with ``x_j = v``
-and ``y = b``.  The item is the vector of answers itself; the rule adds integer logarithms of ratios.
+The answers are the shares of ``y = 1`` and, for every column ``j``, value ``v`` and label ``b``, of the records with
+``x_j = v`` and ``y = b``.  The item is the vector of answers itself; the rule adds integer logarithms of ratios.
 """
 
 from __future__ import annotations

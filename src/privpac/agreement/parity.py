@@ -1,9 +1,9 @@
 """Parities of many columns: solve for one instead of scoring all.
 
-After a public random invertible change of basis of the columns, the user's records are a linear system over two elements; the item is
-the solution with every free coordinate 0, written in the old basis.  Users whose records span the same space agree; for
-parities of more than 22 columns, where a race would need every parity.  Inconsistent records (noise) give no item.  Agreement needs enough
-records to span what the distribution spans; no more is promised.
+After a public random invertible change of basis of the columns, the user's records are a linear system over two
+elements; the item is the solution with every free coordinate 0, written in the old basis.  Users whose records span the
+same space agree; for parities of more than 22 columns, where a race would need every parity.  Inconsistent records
+(noise) give no item.  Agreement needs enough records to span what the distribution spans; no more is promised.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def public_basis(seed: bytes, width: int) -> list[int]:
 
 
 def _solve(system: list[int], width: int) -> int | None:
-    """The solution with free coordinates 0 (pivots from coordinate 0 up; bit ``width`` is the right side), ``None`` if there is none."""
+    """The solution with free coordinates 0 (pivots from coordinate 0 up; bit ``width`` is the right side), ``None`` if
+    there is none."""
     pivots: dict[int, int] = {}
     low = (1 << width) - 1
     for row in system:

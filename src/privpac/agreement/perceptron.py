@@ -1,11 +1,12 @@
 """Halfspaces with a margin, by statistical queries: a perceptron that sees only the mean of its mistakes.
 
-``x`` is fixed point (unit ``2**-16``) with norm at most 1; the weights are integers.  Ask for the share ``e`` of mistakes;
-stop when it is small; else ask for the mean of the signed mistakes coordinate by coordinate and add it, divided by ``e``.
+``x`` is fixed point (unit ``2**-16``) with norm at most 1; the weights are integers.  Ask for the share ``e`` of
+mistakes; stop when it is small; else ask for the mean of the signed mistakes coordinate by coordinate and add it,
+divided by ``e``.
 
 *Accuracy.*  The step ``u`` has ``u.w* >= rho``, ``u.w <= 0``, norm at most 1, and with ``I = ceil(16 (sqrt d + 1)/(rho
-alpha))`` its error has norm at most ``rho/8``; so norms grow like ``2 sqrt t`` and progress like ``7 rho t/8``, and there are
-at most ``6/rho^2`` steps.
+alpha))`` its error has norm at most ``rho/8``; so norms grow like ``2 sqrt t`` and progress like ``7 rho t/8``, and
+there are at most ``6/rho^2`` steps.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _BYTES = 8
 
 @dataclass(frozen=True)
 class SQPerceptron(QueryLearner):
-    """The halfspace ``w.x > 0`` of ``d`` columns with values in ``-2**point .. 2**point``; the item is ``w`` as 64-bit integers.
+    """The halfspace ``w.x > 0`` of ``d`` columns with values in ``-2**point .. 2**point``; the item is ``w`` as 64-bit
+    integers.
 
     At most ``steps`` updates; stops when the answer for the share of mistakes is at most ``stop_index``.
     """
@@ -95,5 +97,6 @@ class SQPerceptron(QueryLearner):
         if len(item) != _BYTES * self.d:
             return None
         return LinearRule(
-            tuple(int.from_bytes(item[_BYTES * j : _BYTES * (j + 1)], "little", signed=True) for j in range(self.d)), constant=False
+            tuple(int.from_bytes(item[_BYTES * j : _BYTES * (j + 1)], "little", signed=True) for j in range(self.d)),
+            constant=False,
         )

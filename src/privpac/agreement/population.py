@@ -38,8 +38,8 @@ def stable_hypothesis(
 ) -> StableHypothesis:
     """``target`` is a mask over the points; ``levels`` has one entry more than ``depths``.
 
-    The first leaf (label 0 before 1) of the tree of the inner level that has the common dimension and cannot be reduced within the depth
-    between the two levels.
+    The first leaf (label 0 before 1) of the tree of the inner level that has the common dimension and cannot be reduced
+    within the depth between the two levels.
     """
     if len(weights) != rows.points or len(levels) != len(depths) + 1:
         raise ParameterError("there must be a weight for every point and one level more than depths")

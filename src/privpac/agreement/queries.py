@@ -1,7 +1,8 @@
 """What statistical-query learners share: distinct records in, rounded answers, one item out.
 
-A learner is deterministic integer code that sees the user's records only through rounded answers (``rounding.Answers``), so two
-users whose answers agree have the same item.  It takes its public coins from the seed and nothing else.
+A learner is deterministic integer code that sees the user's records only through rounded answers
+(``rounding.Answers``), so two users whose answers agree have the same item.  It takes its public coins from the seed
+and nothing else.
 """
 
 from __future__ import annotations

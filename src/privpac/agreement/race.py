@@ -1,12 +1,12 @@
 """Flat races: every candidate runs with its own public clock.
 
-Candidate ``h`` with public exponential clock ``E_h`` and weight ``P(h)`` arrives at time ``E_h / P(h)``; the first one wins.
-Competing exponentials make the winner a draw from ``P``, and two users with weights ``P`` and ``Q`` get the same
+Candidate ``h`` with public exponential clock ``E_h`` and weight ``P(h)`` arrives at time ``E_h / P(h)``; the first one
+wins. Competing exponentials make the winner a draw from ``P``, and two users with weights ``P`` and ``Q`` get the same
 winner with probability at least ``(1 - TV)/(1 + TV)``.  For weights ``exp(-gamma s_h / m)`` logarithms turn this into
 ``argmin log2 E_h + gamma log2(e) s_h / m``; no normaliser is needed.
 
-Normative, on integers: ``cost = (ilog2(t) >> 16) + floor(Gamma * s / m)`` and the winner has the least ``(cost, t, id)``.
-``m`` is the user's own denominator and is not cancelled against ``s``: the floors are part of the definition.
+Normative, on integers: ``cost = (ilog2(t) >> 16) + floor(Gamma * s / m)`` and the winner has the least ``(cost, t,
+id)``. ``m`` is the user's own denominator and is not cancelled against ``s``: the floors are part of the definition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ from numpy.typing import NDArray
 from privpac.agreement.words import MAX_RATE, clock, clock_array, ilog2, ilog2_array, integer, word_named, words_indexed
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["INFINITE", "MAX_DENOMINATOR", "MAX_INDEXED", "check_race", "penalty", "race_indexed", "race_named", "score_array"]
+__all__ = [
+    "INFINITE",
+    "MAX_DENOMINATOR",
+    "MAX_INDEXED",
+    "check_race",
+    "penalty",
+    "race_indexed",
+    "race_named",
+    "score_array",
+]
 
 Ints = NDArray[np.int64]
 
@@ -53,7 +62,9 @@ def score_array(scores: Sequence[int | None] | NDArray[Any], m: int) -> Ints:
             raise ParameterError(f"scores must be in 0..m = {m}, or None")
         out = scores.astype(np.int64)
     else:
-        out = np.array([INFINITE if s is None else integer("a score", s, 0, int(INFINITE)) for s in scores], dtype=np.int64)
+        out = np.array(
+            [INFINITE if s is None else integer("a score", s, 0, int(INFINITE)) for s in scores], dtype=np.int64
+        )
     if out.ndim != 1:
         raise ParameterError(f"scores must be one list, got {out.ndim} dimensions")
     if np.any((out < 0) | ((out > m) & (out != INFINITE))):
@@ -75,7 +86,10 @@ def race_indexed(key: bytes, scores: Sequence[int | None] | NDArray[Any], m: int
         return None
     words = words_indexed(key, len(array))[support]
     if len(support) < _FEW:
-        return min(_entry(word, s, m, Gamma, i) for word, s, i in zip(words.tolist(), array[support].tolist(), support.tolist()))[2]
+        return min(
+            _entry(word, s, m, Gamma, i)
+            for word, s, i in zip(words.tolist(), array[support].tolist(), support.tolist())
+        )[2]
     t = clock_array(words)
     whole, rest = divmod(Gamma, m)
     s = array[support]

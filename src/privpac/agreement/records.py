@@ -1,7 +1,8 @@
 """One user's records, made fit for integer arithmetic.
 
-A record with a label other than 0 and 1, a missing number, a fraction or a value outside the public domain is dropped before
-anything else looks at it, each record by itself; what is left may be nothing, and a user with nothing to say has no item.
+A record with a label other than 0 and 1, a missing number, a fraction or a value outside the public domain is dropped
+before anything else looks at it, each record by itself; what is left may be nothing, and a user with nothing to say has
+no item.
 """
 
 from __future__ import annotations
@@ -34,10 +35,13 @@ class Records:
         return Records(self.x[begin:end], self.y[begin:end])
 
 
-def clean(x: Any, y: Any, ranges: Sequence[tuple[int, int]], *, flat: bool = False, limit: int | None = None) -> Records:
+def clean(
+    x: Any, y: Any, ranges: Sequence[tuple[int, int]], *, flat: bool = False, limit: int | None = None
+) -> Records:
     """The valid records among ``x`` (one column per range of allowed integers) and ``y``; at most the first ``limit``.
 
-    ``flat`` gives ``x`` as one list of numbers (one range only).  Only the shape can be wrong; values are never an error.
+    ``flat`` gives ``x`` as one list of numbers (one range only).  Only the shape can be wrong; values are never an
+    error.
     """
     labels = _table(y)
     rows = _table(x)
@@ -74,7 +78,8 @@ def _table(values: Any) -> NDArray[Any]:
         table = np.asarray(values)
     except (ValueError, OverflowError):
         raise ParameterError("records must be a rectangular table of numbers") from None
-    # Lists that mix kinds would be turned into floats or texts as a whole; element by element only what is wrong is dropped.
+    # Lists that mix kinds would be turned into floats or texts as a whole; element by element only what is wrong is
+    # dropped.
     return table if table.dtype.kind in "biu" else np.asarray(values, dtype=object)
 
 

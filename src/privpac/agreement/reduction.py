@@ -1,13 +1,13 @@
 """Reduction trees: how far can questions lower the Littlestone dimension?
 
-``R_k(V)`` is the least ``r`` such that some tree of depth at most ``k`` leaves dimension at most ``r`` at every leaf.  In a
-tree of depth ``k`` at most ``growth(k, Ldim(V) - r)`` leaves have dimension ``r`` or more, which is why deep trees still give
-short lists.
+``R_k(V)`` is the least ``r`` such that some tree of depth at most ``k`` leaves dimension at most ``r`` at every leaf.
+In a tree of depth ``k`` at most ``growth(k, Ldim(V) - r)`` leaves have dimension ``r`` or more, which is why deep trees
+still give short lists.
 
 One level of reduction is a hitting-set problem: while the dimension is kept, the child that keeps it is the optimal
-prediction ``h = SOA(V)``, so ``R_k(V) < Ldim(V)`` iff ``k`` points ``X`` make the dimension of ``{f in V : f = h on X}``
-smaller.  A shattered set of members that differ from ``h`` outside ``X`` only would keep it, so ``X`` meets the points where
-the members of any witness differ from ``h``.
+prediction ``h = SOA(V)``, so ``R_k(V) < Ldim(V)`` iff ``k`` points ``X`` make the dimension of ``{f in V : f = h on
+X}`` smaller.  A shattered set of members that differ from ``h`` outside ``X`` only would keep it, so ``X`` meets the
+points where the members of any witness differ from ``h``.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ class Reduction(Search):
         # Reaching r passes through d - 1: too many disjoint witnesses rule out even that.
         if self._packing(mask, k, d, self.soa(mask)) > k:
             return False
-        return any(self.reaches(large, k - 1, r) and self.reaches(small, k - 1, r) for _, small, large in self.splits(mask))
+        return any(
+            self.reaches(large, k - 1, r) and self.reaches(small, k - 1, r) for _, small, large in self.splits(mask)
+        )
 
     # One level
 

@@ -1,16 +1,16 @@
 """A list-stable learner for Littlestone classes whose lists depend on the dimension only.
 
-Level ``i`` takes the rules with at most ``t_i`` errors, reduces their Littlestone dimension as far as a tree of depth ``k_i``
-can, and lists the optimal prediction of every leaf that keeps the reduced dimension.
+Level ``i`` takes the rules with at most ``t_i`` errors, reduces their Littlestone dimension as far as a tree of depth
+``k_i`` can, and lists the optimal prediction of every leaf that keeps the reduced dimension.
 
-**Theorem.**  If the labels come from a rule of the class, there is a function ``h*`` of error at most ``alpha``, depending on
-the distribution only, that is in the list of *every* sample whose cut-offs separate the error levels; that fails with
-probability at most ``zeta``.  Lists have at most ``sum_i min(growth(k_i, d), |C|)`` members.  The reduced dimensions of d + 2
-nested levels cannot all differ; between two equal ones a leaf is irreducible, and irreducible classes have the same optimal
-prediction inside every tree of smaller depth.
+**Theorem.**  If the labels come from a rule of the class, there is a function ``h*`` of error at most ``alpha``,
+depending on the distribution only, that is in the list of *every* sample whose cut-offs separate the error levels; that
+fails with probability at most ``zeta``.  Lists have at most ``sum_i min(growth(k_i, d), |C|)`` members.  The reduced
+dimensions of d + 2 nested levels cannot all differ; between two equal ones a leaf is irreducible, and irreducible
+classes have the same optimal prediction inside every tree of smaller depth.
 
-A search that exceeds its budget, or starts from too many rules, answers with the version space: some hypothesis of error at
-most ``alpha`` is then still listed with probability ``(1 - zeta)/2``, whatever the budget.
+A search that exceeds its budget, or starts from too many rules, answers with the version space: some hypothesis of
+error at most ``alpha`` is then still listed with probability ``(1 - zeta)/2``, whatever the budget.
 """
 
 from __future__ import annotations
@@ -68,19 +68,27 @@ class ReductionList(TableLists):
         integer("max_rules", self.max_rules, 1)
 
     @classmethod
-    def certified(cls, rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None, v: int | None = None) -> ReductionList:
-        """Certified depths and cut-offs; :meth:`plan` says how many records a sample needs.  A ``d`` that is too small is refused."""
+    def certified(
+        cls, rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None, v: int | None = None
+    ) -> ReductionList:
+        """Certified depths and cut-offs; :meth:`plan` says how many records a sample needs.  A ``d`` that is too small
+        is refused."""
         plan = cls.plan(rows, alpha, zeta, d=d, v=v)
         return cls(rows, plan.depths, plan.cutoffs)
 
     @staticmethod
-    def plan(rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None, v: int | None = None) -> ReductionPlan:
-        """Depths, cut-offs, records per list and failure; a declared ``d`` is trusted where checking it exceeds the budget."""
+    def plan(
+        rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None, v: int | None = None
+    ) -> ReductionPlan:
+        """Depths, cut-offs, records per list and failure; a declared ``d`` is trusted where checking it exceeds the
+        budget."""
         search = Search(rows)
         if d is None:
             d = search.dimension(rows.everything)
         elif _exceeds(search, integer("d", d, 0)):
-            raise ParameterError(f"the class has a Littlestone dimension above d = {d}; the lists would promise nothing")
+            raise ParameterError(
+                f"the class has a Littlestone dimension above d = {d}; the lists would promise nothing"
+            )
         return plan_reduction(rows.size, d, alpha, zeta, v=v)
 
     def candidates(self, records: Records) -> frozenset[bytes]:
@@ -105,7 +113,9 @@ class ReductionList(TableLists):
                 continue
             r = search.value(mask, depth)
             leaves = search.tree(mask, depth, r)
-            out.append((r, frozenset(self.rows.packed(search.soa(leaf.mask)) for leaf in leaves if leaf.dimension == r)))
+            out.append(
+                (r, frozenset(self.rows.packed(search.soa(leaf.mask)) for leaf in leaves if leaf.dimension == r))
+            )
         return out
 
 
@@ -113,8 +123,8 @@ class ReductionList(TableLists):
 class PointsReductionList:
     """The same lists for "1 iff the value is v" over up to 2**64 values, in closed form: time linear in the sample.
 
-    Items are the numbers of the points; ``size`` stands for the rule that is never 1, which may be listed though it is not in
-    the class.
+    Items are the numbers of the points; ``size`` stands for the rule that is never 1, which may be listed though it is
+    not in the class.
     """
 
     size: int
@@ -168,7 +178,9 @@ class PointsReductionList:
         return out
 
 
-def choose_list(rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None) -> tuple[ReductionList | VersionSpaceList, int]:
+def choose_list(
+    rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None
+) -> tuple[ReductionList | VersionSpaceList, int]:
     """The list learner with the shorter certified lists, and the records per list it needs."""
     if d is None:
         d = Search(rows).dimension(rows.everything)

@@ -29,7 +29,8 @@ _MOST_RECORDS = 10**6
 
 @cache
 def accuracy_order(v: int, rho: Fraction = Fraction(1, 4)) -> int:
-    """The least ``q`` with ``growth(q+u, v) binom(q+t, q) < binom(q+u, q) Pr[Bin(u, rho) <= t]`` for some ``q <= u < 120`` and ``t``.
+    """The least ``q`` with ``growth(q+u, v) binom(q+t, q) < binom(q+u, q) Pr[Bin(u, rho) <= t]`` for some ``q <= u <
+    120`` and ``t``.
 
     Fewer fresh points than ``q`` are not tried: they would save a step at most, and only for large ``rho``.
 
@@ -82,7 +83,8 @@ def error_levels(d: int, alpha: Any, rho: Any = Fraction(1, 4)) -> tuple[Fractio
 
 
 def cutoffs(levels: Sequence[Fraction], m: int) -> tuple[tuple[int, ...], Fraction]:
-    """The cut-offs ``t_0..t_d`` for ``m`` records, and the sum over levels of the larger tail (times |C| it bounds the failure)."""
+    """The cut-offs ``t_0..t_d`` for ``m`` records, and the sum over levels of the larger tail (times |C| it bounds the
+    failure)."""
     m = integer("m", m, 1)
     if len(levels) < 2 or any(not 0 <= b < a <= 1 for a, b in pairwise(levels)):
         raise ParameterError("levels must fall strictly within 1..0")
@@ -93,9 +95,11 @@ def cutoffs(levels: Sequence[Fraction], m: int) -> tuple[tuple[int, ...], Fracti
 
 
 def _cut(high: Fraction, low: Fraction, m: int) -> tuple[int, Fraction]:
-    """The ``t`` that minimises the larger of ``Pr[Bin(m, low) > t]`` (falling) and ``Pr[Bin(m, high) <= t]`` (rising), and that tail.
+    """The ``t`` that minimises the larger of ``Pr[Bin(m, low) > t]`` (falling) and ``Pr[Bin(m, high) <= t]`` (rising),
+    and that tail.
 
-    Sums of positive terms in 60-digit decimals, rounded up at the end; the crossing is at or before the median of the larger law.
+    Sums of positive terms in 60-digit decimals, rounded up at the end; the crossing is at or before the median of the
+    larger law.
     """
     last = min(m, -(-m * high.numerator // high.denominator))
     rising = list(accumulate(islice(_probabilities(high, m), last + 1), _CONTEXT.add))
@@ -142,8 +146,11 @@ class ReductionPlan(NamedTuple):
     failure: Fraction
 
 
-def plan_reduction(size: int, d: int, alpha: Any, zeta: Any = "1/20", *, rho: Any = "1/4", v: int | None = None) -> ReductionPlan:
-    """The least number of records with ``|C| * tail sum <= zeta`` (found by doubling and halving), and the cut-offs for it."""
+def plan_reduction(
+    size: int, d: int, alpha: Any, zeta: Any = "1/20", *, rho: Any = "1/4", v: int | None = None
+) -> ReductionPlan:
+    """The least number of records with ``|C| * tail sum <= zeta`` (found by doubling and halving), and the cut-offs for
+    it."""
     size, d = integer("size", size, 1), integer("d", d, 0)
     failure, share, excess = rational("zeta", zeta), rational("rho", rho), rational("alpha", alpha)
     if not (0 < failure < 1 and 0 < share < 1 and 0 < excess <= 1):

@@ -1,13 +1,13 @@
 """The stable learner from a representation: a race in which every rule runs at a rate set by its errors.
 
-Public: a finite list H of rules (a finite class itself, or one drawn from a representation with public coins), the seed and the
-rate ``gamma``.  The user's item is the winner of the race with weights ``exp(-gamma errors/m)``.
+Public: a finite list H of rules (a finite class itself, or one drawn from a representation with public coins), the seed
+and the rate ``gamma``.  The user's item is the winner of the race with weights ``exp(-gamma errors/m)``.
 
-*Stability.*  If two score functions differ by at most ``Delta`` everywhere, the Gibbs laws differ by at most ``tanh(gamma
-Delta / 2)`` in total variation; with ``E max |err_S - err_D| <= sqrt(ln(2|H|)/(2m))`` the item differs from the one of the
-true errors with probability at most ``gamma sqrt(ln(2|H|)/(2m))``.  *Accuracy.*  The winner for the true errors exceeds the
-least error by more than ``alpha/2`` with probability at most ``|H| exp(-gamma alpha/2)``.  No promise on the labels is
-needed.
+*Stability.*  If two score functions differ by at most ``Delta`` everywhere, the Gibbs laws differ by at most
+``tanh(gamma Delta / 2)`` in total variation; with ``E max |err_S - err_D| <= sqrt(ln(2|H|)/(2m))`` the item differs
+from the one of the true errors with probability at most ``gamma sqrt(ln(2|H|)/(2m))``.  *Accuracy.*  The winner for the
+true errors exceeds the least error by more than ``alpha/2`` with probability at most ``|H| exp(-gamma alpha/2)``.  No
+promise on the labels is needed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class RaceLearner:
     """The winner of a race over all rules of a class, by their errors on the user's records.
 
     ``Gamma`` is the published integer rate (``words.rate(gamma)``); ``race`` is "dyadic", or "indexed" for at most 4096
-    rules.  The two give different winners and must not be mixed.  Fewer than ``min_records`` valid records give no item.
+    rules.  The two give different winners and must not be mixed.  Fewer than ``min_records`` valid records give no
+    item.
     """
 
     scores: RuleScores
@@ -48,7 +49,9 @@ class RaceLearner:
         if self.race not in ("dyadic", "indexed"):
             raise ParameterError(f"race must be 'dyadic' or 'indexed', got {self.race!r}")
         if self.race == "indexed" and self.universe.size > MAX_INDEXED:
-            raise TooLargeError(f"a flat race has at most {MAX_INDEXED} rules, got {self.universe.size}; use race='dyadic'")
+            raise TooLargeError(
+                f"a flat race has at most {MAX_INDEXED} rules, got {self.universe.size}; use race='dyadic'"
+            )
 
     @property
     def universe(self) -> Numbers:
@@ -87,8 +90,8 @@ class RacePlan(NamedTuple):
 def plan_race(size: int, alpha: Any, beta: Any) -> RacePlan:
     """Certified parameters: ``gamma = (2/alpha) ln(6|H|/beta)``, ``m = ceil(gamma^2 ln(2|H|)/2 (30/beta)^2)``.
 
-    Then a fresh user's item is the common one with probability at least 0.9 for a ``1 - beta/3`` fraction of seeds.  Most of
-    ``m`` pays for the seeds at which two rules nearly tie; 50 gamma records are a practical start.
+    Then a fresh user's item is the common one with probability at least 0.9 for a ``1 - beta/3`` fraction of seeds.
+    Most of ``m`` pays for the seeds at which two rules nearly tie; 50 gamma records are a practical start.
     """
     size, excess, failure = integer("size", size, 1), rational("alpha", alpha), rational("beta", beta)
     if not (0 < excess < 1 and 0 < failure < 1):

@@ -1,13 +1,13 @@
 """Shared-offset rounding, and answers to statistical queries.
 
-A number ``u`` is rounded to ``floor(I u + theta) / I`` with a public uniform offset ``theta``: the error is below ``1/I``, and two
-users with ``u`` and ``u'`` differ with probability exactly ``min(1, I |u - u'|)``, better than any coupling of the two-point laws
-through their total variation.
+A number ``u`` is rounded to ``floor(I u + theta) / I`` with a public uniform offset ``theta``: the error is below
+``1/I``, and two users with ``u`` and ``u'`` differ with probability exactly ``min(1, I |u - u'|)``, better than any
+coupling of the two-point laws through their total variation.
 
-**Sample reuse is free.**  All queries are asked on the same records, adaptive or not.  The ideal run (true means in place of
-sample means) asks its i-th query as a function of the public offsets of the earlier ones only, hence independently of the
-records; the first disagreement with it at step i means that query i *of the ideal run* is rounded differently.  The union
-bound over q queries of width ``w`` gives ``Pr[item differs] <= q I (w/2) / sqrt(m)``.
+**Sample reuse is free.**  All queries are asked on the same records, adaptive or not.  The ideal run (true means in
+place of sample means) asks its i-th query as a function of the public offsets of the earlier ones only, hence
+independently of the records; the first disagreement with it at step i means that query i *of the ideal run* is rounded
+differently.  The union bound over q queries of width ``w`` gives ``Pr[item differs] <= q I (w/2) / sqrt(m)``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def round_shared(s: int, M: int, I: int, word: int) -> int:  # noqa: E741
 class Answers:
     """Rounded answers to the statistical queries of one user, counted from 0 in asking order.
 
-    ``weights`` are the multiplicities of the user's distinct records; a query gives an integer in ``-scale..scale`` for each.
+    ``weights`` are the multiplicities of the user's distinct records; a query gives an integer in ``-scale..scale`` for
+    each.
     """
 
     def __init__(self, seed: bytes, label: str, grid: int, weights: NDArray[np.int64]) -> None:
@@ -78,7 +79,8 @@ class Answers:
 
 
 def query_records(queries: int, grid: int, beta: Any, width: Any = 1) -> int:
-    """Records per user at which the item differs from the ideal run's with probability at most ``beta/30``, over seeds and records.
+    """Records per user at which the item differs from the ideal run's with probability at most ``beta/30``, over seeds
+    and records.
 
     ``ceil((30 q I (w/2) / beta)**2)``: certified and large; what is needed in practice is found by simulation.
     """

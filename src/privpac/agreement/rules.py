@@ -110,7 +110,8 @@ class Junction:
 
 @dataclass(frozen=True)
 class RuleList:
-    """If the first test holds say its label, else if the second ...; else the default.  A test is a tuple of literal numbers."""
+    """If the first test holds say its label, else if the second ...; else the default.  A test is a tuple of literal
+    numbers."""
 
     columns: int
     tests: tuple[tuple[int, ...], ...]
@@ -127,7 +128,8 @@ class RuleList:
 
 @dataclass(frozen=True)
 class LinearRule:
-    """1 iff the weighted sum of the columns (and a last column 1, if ``constant``) is positive; exact integers of any size."""
+    """1 iff the weighted sum of the columns (and a last column 1, if ``constant``) is positive; exact integers of any
+    size."""
 
     weights: tuple[int, ...]
     constant: bool = True

@@ -1,8 +1,8 @@
 """Error counts of every rule of a class on one user's records, as few blocks as possible.
 
-A class is a list of components, each an interval of numbered rules; the rules are numbered as in ``privpac.concepts``, component
-after component.  Thresholds, points and stumps cost a sort; parities one Walsh-Hadamard transform; any finite class a product of
-its table with the counts of the points.
+A class is a list of components, each an interval of numbered rules; the rules are numbered as in ``privpac.concepts``,
+component after component.  Thresholds, points and stumps cost a sort; parities one Walsh-Hadamard transform; any finite
+class a product of its table with the counts of the points.
 """
 
 from __future__ import annotations
@@ -24,7 +24,17 @@ from privpac.agreement.rules import BitParity, Cut, OnePoint, TruthTable
 from privpac.agreement.words import integer
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["CutScores", "ParityScores", "PointScores", "RuleScores", "TableScores", "dense", "locate", "table_errors", "walsh_hadamard"]
+__all__ = [
+    "CutScores",
+    "ParityScores",
+    "PointScores",
+    "RuleScores",
+    "TableScores",
+    "dense",
+    "locate",
+    "table_errors",
+    "walsh_hadamard",
+]
 
 Ints = NDArray[np.int64]
 
@@ -54,8 +64,9 @@ class RuleScores(Protocol):
 class CutScores:
     """Cuts of each of several ordered columns: thresholds (one column, "above"), or stumps.
 
-    ``domains``: the number of values of each column; component ``2 j`` holds the cuts 0..N_j with 1 from the cut on, component
-    ``2 j + 1`` their complements.  A race has at most 2**64 leaves, so the cut 2**64 ("never") of a column of 2**64 values is left out.
+    ``domains``: the number of values of each column; component ``2 j`` holds the cuts 0..N_j with 1 from the cut on,
+    component ``2 j + 1`` their complements.  A race has at most 2**64 leaves, so the cut 2**64 ("never") of a column of
+    2**64 values is left out.
     """
 
     domains: tuple[int, ...]
@@ -87,7 +98,9 @@ class CutScores:
             starts, errors = _cut_errors(records.x[:, j].astype(np.uint64), records.y, n)
             for direction in self.directions:
                 below = direction == "below"
-                out.append(block_component(starts, m - errors if below else errors, min(n + 1, MAX_RULES), m, 2 * j + below))
+                out.append(
+                    block_component(starts, m - errors if below else errors, min(n + 1, MAX_RULES), m, 2 * j + below)
+                )
         return out
 
     def rule(self, number: int) -> Cut:
@@ -151,14 +164,17 @@ class PointScores:
 
 @dataclass(frozen=True)
 class ParityScores:
-    """All parities of up to 22 columns with values 0 and 1; bit ``j`` of a rule's number says whether column ``j`` takes part."""
+    """All parities of up to 22 columns with values 0 and 1; bit ``j`` of a rule's number says whether column ``j``
+    takes part."""
 
     width: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "width", integer("width", self.width, 1))
         if self.width > MAX_PARITY_COLUMNS:
-            raise TooLargeError(f"parities of {self.width} columns are 2^{self.width} rules; solve for one with ParitySolver instead")
+            raise TooLargeError(
+                f"parities of {self.width} columns are 2^{self.width} rules; solve for one with ParitySolver instead"
+            )
 
     @property
     def columns(self) -> tuple[tuple[int, int], ...]:
@@ -195,7 +211,12 @@ class TableScores:
 
     def __init__(self, rows: Iterable[Sequence[int]]) -> None:
         table = tuple(tuple(int(bit) for bit in row) for row in rows)
-        if not table or not table[0] or len({len(row) for row in table}) != 1 or {bit for row in table for bit in row} - {0, 1}:
+        if (
+            not table
+            or not table[0]
+            or len({len(row) for row in table}) != 1
+            or {bit for row in table for bit in row} - {0, 1}
+        ):
             raise ParameterError("rows must be a rectangular table of 0 and 1 with at least one rule and one point")
         object.__setattr__(self, "rows", table)
 

@@ -1,12 +1,13 @@
 """Linear separators in practice: fit exactly, round few numbers.
 
-Each user makes one damped Newton step per stage of the squared-hinge support vector machine in exact integers, and only the
-coefficients are rounded with shared offsets.  Stage 0 uses all records; later stages use those with margin below 1 under the
-*agreed* vector of the stage before, and average the solution with it (without the half step a stage without active records
-would forget everything).
+Each user makes one damped Newton step per stage of the squared-hinge support vector machine in exact integers, and only
+the coefficients are rounded with shared offsets.  Stage 0 uses all records; later stages use those with margin below 1
+under the *agreed* vector of the stage before, and average the solution with it (without the half step a stage without
+active records would forget everything).
 
-*Agreement.*  Only roundings can disagree (ideal-run argument); for columns with values 0 and 1 they do with probability at most
-``sum over stages of I sqrt(D) (sqrt D + D/sqrt(lambda)) / (lambda sqrt(m))``.  *Accuracy*: no promise; measured to be good.
+*Agreement.*  Only roundings can disagree (ideal-run argument); for columns with values 0 and 1 they do with probability
+at most ``sum over stages of I sqrt(D) (sqrt D + D/sqrt(lambda)) / (lambda sqrt(m))``.  *Accuracy*: no promise; measured
+to be good.
 """
 
 from __future__ import annotations
@@ -103,14 +104,18 @@ class RoundedSeparator(QueryLearner):
             out.append(agreed)
         return out
 
-    def _newton(self, rows: NDArray[np.int64], signed: NDArray[np.int64], weights: NDArray[np.int64], total: int) -> tuple[list[int], int]:
+    def _newton(
+        self, rows: NDArray[np.int64], signed: NDArray[np.int64], weights: NDArray[np.int64], total: int
+    ) -> tuple[list[int], int]:
         """``w`` of the ridge problem on the active records, as integers over a common positive denominator."""
         kind = np.int64 if (self.bound or 1) ** 2 * total < 1 << 62 else object
         weighted = rows.astype(kind) * weights.astype(kind)[:, None]
         gram = (rows.astype(kind).T @ weighted).tolist()
         target = (signed.astype(kind).T @ weights.astype(kind)).tolist()
         num, den = self.ridge.numerator, self.ridge.denominator
-        matrix = [[den * entry + (num * total if i == j else 0) for j, entry in enumerate(row)] for i, row in enumerate(gram)]
+        matrix = [
+            [den * entry + (num * total if i == j else 0) for j, entry in enumerate(row)] for i, row in enumerate(gram)
+        ]
         return fraction_free_solve(matrix, [den * entry for entry in target])
 
     def decode(self, item: bytes) -> LinearRule | None:
@@ -121,7 +126,8 @@ class RoundedSeparator(QueryLearner):
 
 
 def fraction_free_solve(matrix: list[list[int]], target: list[int]) -> tuple[list[int], int]:
-    """``(N, det)`` with ``matrix @ N = det * target``, for a positive definite integer matrix (Bareiss elimination, both ways).
+    """``(N, det)`` with ``matrix @ N = det * target``, for a positive definite integer matrix (Bareiss elimination,
+    both ways).
 
     >>> fraction_free_solve([[2, 1], [1, 3]], [3, 5])
     ([4, 7], 5)

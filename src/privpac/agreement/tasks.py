@@ -46,7 +46,9 @@ def _one(sizes: Sizes) -> int:
 def _yes_no(sizes: Sizes) -> int:
     if any(size != 2 for size in sizes):
         seen = ", ".join(map(str, sizes))
-        raise ParameterError(f"this rule reads columns with two values each, got {seen} values; declare yes/no columns such as name=0:1")
+        raise ParameterError(
+            f"this rule reads columns with two values each, got {seen} values; declare yes/no columns such as name=0:1"
+        )
     return len(sizes)
 
 
@@ -67,11 +69,15 @@ _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Map
     "point": (_race(lambda sizes: PointScores(_one(sizes))), _RACE),
     "parity": (_race(lambda sizes: ParityScores(_yes_no(sizes))), _RACE),
     "conjunction": (
-        lambda sizes, own, records: SQConjunctions(_yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records),
+        lambda sizes, own, records: SQConjunctions(
+            _yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records
+        ),
         {"grid": int, "keep_at_most": int},
     ),
     "disjunction": (
-        lambda sizes, own, records: SQDisjunctions(_yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records),
+        lambda sizes, own, records: SQDisjunctions(
+            _yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records
+        ),
         {"grid": int, "keep_at_most": int},
     ),
     "decision-list": (
@@ -92,7 +98,10 @@ _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Map
         ),
         {"grid": int, "ridge": str, "stages": int},
     ),
-    "naive-bayes": (lambda sizes, own, records: SQNaiveBayes(sizes, grid=own.get("grid", _GRID), **records), {"grid": int}),
+    "naive-bayes": (
+        lambda sizes, own, records: SQNaiveBayes(sizes, grid=own.get("grid", _GRID), **records),
+        {"grid": int},
+    ),
 }
 
 KINDS = tuple(_BUILDERS)
@@ -129,7 +138,8 @@ class Task:
 
     @property
     def default(self) -> bytes:
-        """The public item that stands in when nothing is clear: "never", where the class has it, else its first rule."""
+        """The public item that stands in when nothing is clear: "never", where the class has it, else its first
+        rule."""
         universe = self.learner.universe
         never = {"threshold": universe.size - 1, "stump": min(self.sizes[0] + 1, 1 << 64) - 1}
         if self.kind == "conjunction":
@@ -145,4 +155,6 @@ class Task:
     @cached_property
     def learner(self) -> StableLearner:
         build = _BUILDERS[self.kind][0]
-        return build(self.sizes, dict(self.parameters), {"min_records": self.min_records, "max_records": self.max_records})
+        return build(
+            self.sizes, dict(self.parameters), {"min_records": self.min_records, "max_records": self.max_records}
+        )

@@ -1,9 +1,9 @@
 """The tournament list learner, for comparison: complete proof, short for small dimensions only.
 
-Pairs of version spaces whose optimal predictions differ meet at the first point where they do; both labels of that point are
-followed, and the side that would err is restricted.  Following the true labels lowers the dimension with every round, so some
-function is in the list with probability at least ``2**-(d+2)``; lists have up to ``2**(2**d)`` entries and ``2**(d+2) - d -
-3`` fresh blocks are used.
+Pairs of version spaces whose optimal predictions differ meet at the first point where they do; both labels of that
+point are followed, and the side that would err is restricted.  Following the true labels lowers the dimension with
+every round, so some function is in the list with probability at least ``2**-(d+2)``; lists have up to ``2**(2**d)``
+entries and ``2**(d+2) - d - 3`` fresh blocks are used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def tournament_blocks(d: int) -> int:
     return (1 << (d + 2)) - d - 3
 
 
-def tournament_lists(rows: Rows, d: int, blocks: Sequence[Block], budget: int = DEFAULT_BUDGET) -> list[frozenset[bytes]]:
+def tournament_lists(
+    rows: Rows, d: int, blocks: Sequence[Block], budget: int = DEFAULT_BUDGET
+) -> list[frozenset[bytes]]:
     """The list of every level 0..d, as packed truth tables; ``blocks`` are consumed in order."""
     d = integer("d", d, 0)
     if d > MAX_DIMENSION:

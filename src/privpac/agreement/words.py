@@ -1,9 +1,9 @@
 """Public words, logarithms and clocks, to the last bit.
 
 Users agree on an item only if their devices agree on every bit of the arithmetic that chose it, so everything here is
-defined on integers; no floating point takes part.  ``ilog2`` is a base-2 logarithm with 56 fraction bits, ``clock`` turns
-a uniform word into a standard exponential variable in units of ``ln 2 * 2**-56``.  The array versions give the same integers
-as the scalar ones.
+defined on integers; no floating point takes part.  ``ilog2`` is a base-2 logarithm with 56 fraction bits, ``clock``
+turns a uniform word into a standard exponential variable in units of ``ln 2 * 2**-56``.  The array versions give the
+same integers as the scalar ones.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
     if value < low or (high is not None and value > high):
-        raise ParameterError(f"{name} must be {f'at least {low}' if high is None else f'in {low}..{high}'}, got {value}")
+        raise ParameterError(
+            f"{name} must be {f'at least {low}' if high is None else f'in {low}..{high}'}, got {value}"
+        )
     return int(value)
 
 

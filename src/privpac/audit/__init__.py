@@ -1,7 +1,7 @@
 """Is a privacy claim true?  Decided exactly where the outputs are finite, put to a statistical test elsewhere.
 
-The room itself can be called: ``pp.audit(learner_or_function, ...)`` is :func:`privpac.api_audit.audit`.  Promises of accuracy are put to
-the test by :func:`privpac.audit.refute`, which looks for a law of people on which they are false.
+The room itself can be called: ``pp.audit(learner_or_function, ...)`` is :func:`privpac.api_audit.audit`.  Promises of
+accuracy are put to the test by :func:`privpac.audit.refute`, which looks for a law of people on which they are false.
 """
 
 import sys

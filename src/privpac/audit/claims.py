@@ -1,7 +1,7 @@
 """Every certificate that a plan can print, as a claim to refute, or the reason why it is not tried.
 
-One entry of :data:`ROWS` for each kind of row: how to make a claim of its certificate, or a reason (a text) where these numbers cannot be
-afforded.  A row without an entry is an error: no certificate is left out silently.
+One entry of :data:`ROWS` for each kind of row: how to make a claim of its certificate, or a reason (a text) where these
+numbers cannot be afforded.  A row without an entry is an error: no certificate is left out silently.
 
 >>> from privpac.planning.families import family_target
 >>> claims, left = plan_claims(family_target("histogram", epsilon=1, k=4), 2)
@@ -63,7 +63,11 @@ def plan_claims(target: Any, records_per_user: int, setting: str | None = None) 
         make = ROWS[name.split(",")[0]]
         try:
             found = certify(records_per_user)
-            made = "no number of users is certified" if found.n_users is None else make(target, name, found, records_per_user)
+            made = (
+                "no number of users is certified"
+                if found.n_users is None
+                else make(target, name, found, records_per_user)
+            )
         except (ParameterError, TooLargeError) as error:
             made = str(error)
         if isinstance(made, str):

@@ -1,9 +1,11 @@
-"""Certificates of rules whose output depends on all users at once: the learner itself, on drawn data sets of the hard laws.
+"""Certificates of rules whose output depends on all users at once: the learner itself, on drawn data sets of the hard
+laws.
 
 * *Selection with an estimate*: the learner's exact law given the data, averaged over data sets.
 * *The search, the agnostic reduction*: runs, each on a data set of its own.
 
-Seeds are fixed.  Either way a refutation needs a lower confidence bound above ``beta`` (:class:`~privpac.audit.refute.Failure`).
+Seeds are fixed.  Either way a refutation needs a lower confidence bound above ``beta``
+(:class:`~privpac.audit.refute.Failure`).
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ def users_of(law: Law, concept: ConceptClass, counts: NDArray[np.int64]) -> User
     k, held = law.values, counts.sum(axis=1)
     cells = np.repeat(np.tile(np.arange(2 * k), len(counts)), counts.ravel())
     columns = [np.array(law.places(domain.size))[cells % k] for domain in features.values()]
-    return UserData.from_arrays(np.stack(columns, axis=1), cells >= k, np.repeat(np.arange(len(counts)), held), features=features)
+    return UserData.from_arrays(
+        np.stack(columns, axis=1), cells >= k, np.repeat(np.arange(len(counts)), held), features=features
+    )
 
 
 def _codes(law: Law, concept: ConceptClass) -> dict[str, NDArray[np.uint64]]:
@@ -101,9 +105,15 @@ class _Drawn:
     def claim(self, name: str, n: int) -> Claim | str:
         size, most = self.target.concept.size, 4 * n * self.records
         if size > MOST_RULES and not self.runs:
-            return f"needs all users at once, and {size:,} rules are too many to go through on every data set: asked on smaller classes"
+            return (
+                f"needs all users at once, and {size:,} rules are too many to go through on every data set: asked on "
+                "smaller classes"
+            )
         if most > MOST_RECORDS:
-            return f"needs all users at once, and {most:,} records (4 times the certified users) are too many to draw {SETS} times"
+            return (
+                f"needs all users at once, and {most:,} records (4 times the certified users) are too many to draw "
+                f"{SETS} times"
+            )
         return Claim(name, n, float(self.target.beta), CORNERS, self.failure, self.about)
 
 
@@ -118,7 +128,12 @@ def estimating_claim(target: Any, name: str, found: Certificate, records_per_use
 def search_claim(target: Any, name: str, found: Certificate, records_per_user: int) -> Claim | str:
     """The search for a cut, by runs: its law takes seconds even on few values."""
     assert found.n_users is not None
-    given: dict[str, Any] = {"concept": target.concept, "epsilon": target.epsilon, "neighbours": target.neighbours, **found.parameters}
+    given: dict[str, Any] = {
+        "concept": target.concept,
+        "epsilon": target.epsilon,
+        "neighbours": target.neighbours,
+        **found.parameters,
+    }
     learner = ThresholdSearch(**given)
     m = min(records_per_user, learner.max_records or records_per_user)
     return _Drawn(target, m, 0.5, lambda n: learner, True).claim(name, found.n_users)
@@ -130,7 +145,9 @@ def reduction_claim(target: Any, name: str, found: Certificate, records_per_user
     inner = RealizableSelection(target.concept, found["eps_A"], target.neighbours)
 
     def learner(n: int) -> AgnosticReduction:
-        return AgnosticReduction.for_target(inner, epsilon=target.epsilon, public_n_users=n, neighbours=target.neighbours)
+        return AgnosticReduction.for_target(
+            inner, epsilon=target.epsilon, public_n_users=n, neighbours=target.neighbours
+        )
 
     # One record each is as hard as any number: every user counts alike.
     return _Drawn(target, 1, 0.5, learner, True).claim(name, found.n_users)

@@ -1,7 +1,8 @@
 """Events to bet on: outputs as cells of a histogram, and the cells that tell two datasets apart best.
 
-Everything here looks at the first half of a statistical audit's runs only.  Any hashable output is counted; numbers that seldom repeat are
-binned at the quantiles of these runs, so that every number, seen before or not, has a cell.  Tuples are looked at whole and by coordinate.
+Everything here looks at the first half of a statistical audit's runs only.  Any hashable output is counted; numbers
+that seldom repeat are binned at the quantiles of these runs, so that every number, seen before or not, has a cell.
+Tuples are looked at whole and by coordinate.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def read_output(value: Any) -> Output:
         hash(value)
     except TypeError:
         raise TypeError(
-            f"the audit counts outputs, so they must be numbers, texts or other hashable values, not {type(value).__name__}; pass output=, "
+            f"the audit counts outputs, so they must be numbers, texts or other hashable values, not "
+            f"{type(value).__name__}; pass output=, "
             "a function that turns an output into one"
         ) from None
     hashable: Output = value
@@ -71,7 +73,11 @@ class View:
         if self.coordinate is None:
             whole: Output = output
             return whole
-        return output[self.coordinate] if isinstance(output, tuple) and self.coordinate < len(output) else ("no such coordinate", output)
+        return (
+            output[self.coordinate]
+            if isinstance(output, tuple) and self.coordinate < len(output)
+            else ("no such coordinate", output)
+        )
 
     def cell(self, output: Any) -> int:
         value = self.part(output)
@@ -92,10 +98,12 @@ class View:
         return out
 
     def orders(self, here: NDArray[np.int64], there: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], float]]:
-        """Orders of the cells whose beginnings are events worth trying, each with its weight: numbers from either end, falling ratios.
+        """Orders of the cells whose beginnings are events worth trying, each with its weight: numbers from either end,
+        falling ratios.
 
-        By Neyman and Pearson the best events collect the outcomes of largest ratio; half a count keeps the ratios finite.  Sorted by
-        ratios that were estimated, the same runs flatter the result, so it counts for less where numbers have an order of their own.
+        By Neyman and Pearson the best events collect the outcomes of largest ratio; half a count keeps the ratios
+        finite.  Sorted by ratios that were estimated, the same runs flatter the result, so it counts for less where
+        numbers have an order of their own.
         """
         ordered = self._in_order()
         if len(ordered) > 1:
@@ -107,7 +115,10 @@ class View:
         """Cells of numbers, smallest first; an atom stands before the bin that begins with it."""
         first = len(self.atoms)
         keys: list[Any] = [(value, 0, place) for value, place in self.atoms.items() if _is_number(value)]
-        keys += [(-math.inf if i == 0 else self.edges[i - 1], 1, first + i) for i in range(len(self.edges) + 1 if self.edges else 0)]
+        keys += [
+            (-math.inf if i == 0 else self.edges[i - 1], 1, first + i)
+            for i in range(len(self.edges) + 1 if self.edges else 0)
+        ]
         return np.array([place for _, _, place in sorted(keys)], dtype=np.int64)
 
     def groups(self) -> list[frozenset[int]]:
@@ -139,7 +150,13 @@ def _interval(low: str | None, high: str | None) -> str:
 
 
 def _short(value: Any) -> str:
-    text = f"{float(value):.6g}" if isinstance(value, (float, Fraction)) else value if isinstance(value, str) else repr(value)
+    text = (
+        f"{float(value):.6g}"
+        if isinstance(value, (float, Fraction))
+        else value
+        if isinstance(value, str)
+        else repr(value)
+    )
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -160,9 +177,15 @@ def _views(pooled: Counter[Output]) -> list[View]:
 def _view(name: str, coordinate: int | None, values: Counter[Output]) -> View:
     total = sum(values.values())
     few = len(values) <= _ATOMS
-    heavy = [value for value, count in values.most_common(_ATOMS) if few or count * (8 if _is_number(value) else _ATOMS) >= total]
+    heavy = [
+        value
+        for value, count in values.most_common(_ATOMS)
+        if few or count * (8 if _is_number(value) else _ATOMS) >= total
+    ]
     atoms = {value: i for i, value in enumerate(heavy)}
-    rest: list[Any] = sorted(value for value, count in values.items() if value not in atoms and _is_number(value) for _ in range(count))
+    rest: list[Any] = sorted(
+        value for value, count in values.items() if value not in atoms and _is_number(value) for _ in range(count)
+    )
     edges = tuple(sorted({rest[i * len(rest) // _BINS] for i in range(1, _BINS)})) if rest else ()
     return View(name, coordinate, atoms, edges)
 
@@ -172,7 +195,8 @@ def _view(name: str, coordinate: int | None, values: Counter[Output]) -> View:
 
 @dataclass(frozen=True)
 class Choice:
-    """An event (some cells of a view) and the pair, in order, that it tells apart; ``bound`` is what the choosing runs would prove."""
+    """An event (some cells of a view) and the pair, in order, that it tells apart; ``bound`` is what the choosing runs
+    would prove."""
 
     bound: float
     pair: tuple[int, int]
@@ -184,8 +208,14 @@ class Choice:
         names = self.view.labels(self.cells)
         others = self.view.labels(frozenset(range(self.view.size)) - self.cells)
         if len(names) > 4 and len(others) < len(names):
-            return f"{self.view.name} is none of: {'; '.join(others[:4])}{f'; {len(others) - 4} more' if len(others) > 4 else ''}"
-        return f"{self.view.name} is {'; '.join(names[:4])}{f'; or one of {len(names) - 4} more' if len(names) > 4 else ''}"
+            return (
+                f"{self.view.name} is none of: "
+                f"{'; '.join(others[:4])}{f'; {len(others) - 4} more' if len(others) > 4 else ''}"
+            )
+        return (
+            f"{self.view.name} is "
+            f"{'; '.join(names[:4])}{f'; or one of {len(names) - 4} more' if len(names) > 4 else ''}"
+        )
 
 
 def choose(seen: Sequence[Counter[Output]], pairs: Sequence[tuple[int, int]], bounds: Bounds) -> Choice:

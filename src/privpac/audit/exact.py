@@ -58,7 +58,9 @@ class Universe:
         return len(self.datasets)
 
 
-def user_universe(records: Iterable[T], max_records: int, *, min_records: int = 0, ordered: bool = False) -> tuple[tuple[T, ...], ...]:
+def user_universe(
+    records: Iterable[T], max_records: int, *, min_records: int = 0, ordered: bool = False
+) -> tuple[tuple[T, ...], ...]:
     """All users that hold ``min_records`` to ``max_records`` of the given records, as multisets (or in every order).
 
     >>> user_universe("ab", 2)
@@ -86,16 +88,18 @@ def _choices(kinds: tuple[T, ...], least: int, most: int, ordered: bool) -> Iter
 def neighbouring(universe: Iterable[Dataset], relation: Neighbours | str) -> Iterator[tuple[Dataset, Dataset]]:
     """All neighbouring pairs, each once.
 
-    ``add-remove``: one dataset is the other without one user.  ``replace``: same number of users, one of them replaced by
-    any other, whatever the number of their records; in a universe that is not ``ordered`` (any plain iterable) the users
-    left over may stand in other places.
+    ``add-remove``: one dataset is the other without one user.  ``replace``: same number of users, one of them replaced
+    by any other, whatever the number of their records; in a universe that is not ``ordered`` (any plain iterable) the
+    users left over may stand in other places.
     """
     rule = one_of(Neighbours, relation, "neighbours")
     ordered = isinstance(universe, Universe) and universe.ordered
     listed = {_read(data): None for data in universe}
     if rule is Neighbours.ADD_REMOVE:
         for data in listed:
-            yield from ((data, less) for less in dict.fromkeys(rest for _, rest in _without_one(data)) if less in listed)
+            yield from (
+                (data, less) for less in dict.fromkeys(rest for _, rest in _without_one(data)) if less in listed
+            )
         return
     groups: dict[Hashable, dict[Dataset, None]] = {}
     for data in listed:
@@ -129,8 +133,8 @@ def _read(data: Any) -> Dataset:
 class ExactAudit:
     """What was decided: ``holds`` over all ``pairs`` (ordered), and the pair that comes closest to breaking it.
 
-    ``epsilon_found`` is the least epsilon that would hold on this universe at ``delta``, rounded up (``inf`` if there is
-    none); ``worst`` attains it up to one part in a million.
+    ``epsilon_found`` is the least epsilon that would hold on this universe at ``delta``, rounded up (``inf`` if there
+    is none); ``worst`` attains it up to one part in a million.
     """
 
     holds: bool
@@ -172,13 +176,15 @@ def audit_exact(
 ) -> ExactAudit:
     """Decide (epsilon, delta)-DP over every neighbouring pair of a universe, in both orders.
 
-    ``law_of`` is a function from datasets to laws, or an object with ``.law`` (a learner or mechanism); what is left out
-    of ``neighbours``, ``epsilon`` and ``delta`` is then taken from its ``guarantee``.  ``build`` turns a tuple of users
-    into what the law reads (a ``UserData``, an array of scores).
+    ``law_of`` is a function from datasets to laws, or an object with ``.law`` (a learner or mechanism); what is left
+    out of ``neighbours``, ``epsilon`` and ``delta`` is then taken from its ``guarantee``.  ``build`` turns a tuple of
+    users into what the law reads (a ``UserData``, an array of scores).
     """
     promised: Any = getattr(law_of, "guarantee", None)
     if promised is None and (neighbours is None or epsilon is None):
-        raise ParameterError("say what to audit: neighbours= and epsilon= (only an object with a guarantee may leave them out)")
+        raise ParameterError(
+            "say what to audit: neighbours= and epsilon= (only an object with a guarantee may leave them out)"
+        )
     rule = one_of(Neighbours, promised.neighbours if neighbours is None else neighbours, "neighbours")
     e = rational(promised.epsilon if epsilon is None else epsilon, "epsilon", minimum=0)
     d = rational(delta if delta is not None else promised.delta if epsilon is None else 0, "delta", minimum=0, below=1)
@@ -188,7 +194,9 @@ def audit_exact(
         found.compare(x, y, law(x), law(y))
         found.compare(y, x, law(y), law(x))
     if found.pair is None:
-        raise ParameterError(f"the universe has no two neighbours under {rule.value}, so there is nothing to audit; add datasets")
+        raise ParameterError(
+            f"the universe has no two neighbours under {rule.value}, so there is nothing to audit; add datasets"
+        )
     top = found.epsilon if isinstance(found.epsilon, float) else round_up(found.epsilon)
     top = min(top, e) if found.holds else top
     return ExactAudit(found.holds, e, d, rule, found.pairs, top, found.pair)

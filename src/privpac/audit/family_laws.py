@@ -1,12 +1,13 @@
 """The certificates of families of distributions, as claims to refute.
 
-*Histograms.*  Masses between two halves and all cells alike; where people may differ, some hold one record or records of one kind only, and
-the others draw as many as declared from the law.  Counts and noise are drawn many times at once.
+*Histograms.*  Masses between two halves and all cells alike; where people may differ, some hold one record or records
+of one kind only, and the others draw as many as declared from the law.  Counts and noise are drawn many times at once.
 
-*Coarse-to-fine means.*  The mean anywhere within the radius, a share of users with four times the declared records; the first step's exact
-law, the noise of the second drawn.
+*Coarse-to-fine means.*  The mean anywhere within the radius, a share of users with four times the declared records; the
+first step's exact law, the noise of the second drawn.
 
-*Selection from a cover, among candidates.*  The exact law of the output on drawn data sets: masses between cover members, means anywhere.
+*Selection from a cover, among candidates.*  The exact law of the output on drawn data sets: masses between cover
+members, means anywhere.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def histogram_claim(target: CountedTarget, name: str, found: Certificate, record
         alone = round(point[1] * n) if averaged else 0  # people who hold records of one kind only
         for size in sizes:
             masses = _masses(size, point[0])
-            sums = rng.multinomial(alone, masses, size=RUNS) * weight + rng.multinomial((n - alone) * m, masses, size=RUNS) * (weight // m)
+            sums = rng.multinomial(alone, masses, size=RUNS) * weight + rng.multinomial(
+                (n - alone) * m, masses, size=RUNS
+            ) * (weight // m)
             kept = np.maximum(sums + noise_of_sums(rng, rate, sums.shape), 0).astype(float)
             total = kept.sum(axis=1, keepdims=True)
             column = np.where(total > 0, kept / np.maximum(total, 1), 1 / size)
@@ -114,7 +117,9 @@ def _selected(ready: Callable[[Point], Ready], target: Any, m: int) -> Callable[
     return failure
 
 
-def _claim(target: Any, name: str, n: int, m: int, ready: Callable[[Point], Ready], starts: tuple[Point, ...], about: Any) -> Claim | str:
+def _claim(
+    target: Any, name: str, n: int, m: int, ready: Callable[[Point], Ready], starts: tuple[Point, ...], about: Any
+) -> Claim | str:
     if 4 * n * m * int(getattr(target, "d", 1)) > MOST_RECORDS:
         return f"{4 * n * m:,} records (4 times the certified users) are too many to draw {SETS} times"
     try:
@@ -158,7 +163,13 @@ def candidates_claim(target: SelectionTarget, name: str, found: Certificate, rec
     m, alpha = records_per_user, target.alpha
     if target.candidates is not None:
         return _claim(
-            target, name, found.n_users, m, lambda point: selected_ready(target, m, target.epsilon), ((0.0,),), lambda point: "the first"
+            target,
+            name,
+            found.n_users,
+            m,
+            lambda point: selected_ready(target, m, target.epsilon),
+            ((0.0,),),
+            lambda point: "the first",
         )
     if not 2 <= target.k <= 64:
         return f"{target.k:,} candidates are too many to compare on every data set"
@@ -173,4 +184,12 @@ def candidates_claim(target: SelectionTarget, name: str, found: Certificate, rec
         given = replace(target, candidates=weights, domains=(("x", Integers(0, size - 1)),))
         return selected_ready(given, m, target.epsilon)
 
-    return _claim(target, name, found.n_users, m, ready, ((0.0,), (0.5,)), lambda point: f"candidates {(1 + point[0]):.3g} alpha apart")
+    return _claim(
+        target,
+        name,
+        found.n_users,
+        m,
+        ready,
+        ((0.0,), (0.5,)),
+        lambda point: f"candidates {(1 + point[0]):.3g} alpha apart",
+    )

@@ -1,14 +1,16 @@
 """Laws of people on a few values, as hard as an assumption allows: what the attacks on certificates start from.
 
-A few values of x carry all the mass: one *critical* value, just heavy enough that the many rules which are wrong there are too bad by a
-hair; a *far* value with nearly all the rest; and perhaps two *light* values, which only make luck.  Labels are wrong as often as the
-assumption allows, or less.  So a class falls into few groups of rules that predict alike, and a user is a row of counts:
+A few values of x carry all the mass: one *critical* value, just heavy enough that the many rules which are wrong there
+are too bad by a hair; a *far* value with nearly all the rest; and perhaps two *light* values, which only make luck.
+Labels are wrong as often as the assumption allows, or less.  So a class falls into few groups of rules that predict
+alike, and a user is a row of counts:
 
-=========  ========================================================================================================================
-``cuts``   cut-offs that say 1 from the cut on; most cuts lie between the critical and the far value
-``points`` single values; most of them are no value of the law, and say 0 everywhere.  Leaves of any tree are the same
-``stumps`` cut-offs of several columns in both directions, all columns in one order: as ``cuts``, more often
-=========  ========================================================================================================================
+=========
+========================================================================================================================
+``cuts``   cut-offs that say 1 from the cut on; most cuts lie between the critical and the far value ``points`` single
+values; most of them are no value of the law, and say 0 everywhere.  Leaves of any tree are the same ``stumps`` cut-offs
+of several columns in both directions, all columns in one order: as ``cuts``, more often =========
+========================================================================================================================
 """
 
 from __future__ import annotations
@@ -53,13 +55,15 @@ def shape_of(concept: ConceptClass) -> tuple[str, tuple[int, ...]]:
     if isinstance(concept, TreeNodes):
         return ("cuts" if isinstance(concept.tree, PathTree) else "points"), ()
     raise ParameterError(
-        "laws are made for cut-offs that say 1 from the cut on, such as Thresholds(Integers(0, 100)), for points, stumps and nodes of trees"
+        "laws are made for cut-offs that say 1 from the cut on, such as Thresholds(Integers(0, 100)), for points, "
+        "stumps and nodes of trees"
     )
 
 
 @dataclass(frozen=True)
 class Law:
-    """Values of x in order with their masses, how often each has the label 1, and the shape of the class (see the module)."""
+    """Values of x in order with their masses, how often each has the label 1, and the shape of the class (see the
+    module)."""
 
     mass: tuple[float, ...]
     ones: tuple[float, ...]
@@ -81,7 +85,8 @@ class Law:
         return np.concatenate([above, 1 - above[1:k]]) if self.shape == "stumps" else above
 
     def copies(self, size: int) -> Floats:
-        """Rules in each group of a class of this size: the values are 0, 1, ... and the last of all, where most cuts lie before that one.
+        """Rules in each group of a class of this size: the values are 0, 1, ... and the last of all, where most cuts
+        lie before that one.
 
         Those of stumps are 0, 1, ... and the last in every column, so both constants are there twice for each.
         """
@@ -124,12 +129,14 @@ class Law:
 
 
 def law_at(point: Point, alpha: float, noise: float, shape: str = "cuts", columns: tuple[int, ...] = ()) -> Law:
-    """The law of a point: noise at the critical, the far and the light values, mass of the two light ones, and of the critical one."""
+    """The law of a point: noise at the critical, the far and the light values, mass of the two light ones, and of the
+    critical one."""
     critical, far, light, left, right, heavier = point
     top = min(noise, (1 - alpha * OVER / 0.9) / 2)
     at_critical, at_far, at_light = critical * top, far * noise, light * top
     wanted = min(alpha * OVER * (1 + heavier), 0.95 * (1 - 2 * at_critical))
-    # The light value on the right is on the way to the many cuts; the one on the left costs the cut before the best one.
+    # The light value on the right is on the way to the many cuts; the one on the left costs the cut before the best
+    # one.
     room = 0.97 - wanted / (1 - 2 * at_critical)
     between = min(right * wanted / 2 / (1 - 2 * at_light), room) if right else 0.0
     mass = (wanted - (0.0 if shape == "points" else between * (1 - 2 * at_light))) / (1 - 2 * at_critical)

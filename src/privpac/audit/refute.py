@@ -1,16 +1,17 @@
 """Is a promise of accuracy true?  A search for a law of people on which it is not.
 
-A certificate says: with ``n_users`` users **or more**, on every law that its assumption allows, the promise fails with probability at most
-``beta``.  One law and one number of users on which it fails more often refutes it.  :func:`refute` looks for them: from a few laws known
-to be hard it climbs, one coordinate after the other, towards laws that fail more often, with the certified number of users and with
-1.02, 1.1, 1.5 and 4 times as many.  Where the failure probability is computed exactly, a value above ``beta`` is a refutation; where it
-is the mean of exact laws over drawn data sets, five standard errors are left on the safe side, and where runs are counted a confidence
-bound.
+A certificate says: with ``n_users`` users **or more**, on every law that its assumption allows, the promise fails with
+probability at most ``beta``.  One law and one number of users on which it fails more often refutes it.  :func:`refute`
+looks for them: from a few laws known to be hard it climbs, one coordinate after the other, towards laws that fail more
+often, with the certified number of users and with 1.02, 1.1, 1.5 and 4 times as many.  Where the failure probability is
+computed exactly, a value above ``beta`` is a refutation; where it is the mean of exact laws over drawn data sets, five
+standard errors are left on the safe side, and where runs are counted a confidence bound.
 
 A :class:`Claim` is all that a certificate needs to be put to the test; those of plans come from
 :func:`privpac.audit.claims.plan_claims`.
 
->>> coin = Claim("no more heads than tails", 9, 0.4, ((0.5,),), lambda law, n: Failure(law[0] ** 9), lambda law: f"heads with {law[0]:.2f}")
+>>> coin = Claim("no more heads than tails", 9, 0.4, ((0.5,),), lambda law, n: Failure(law[0] ** 9),
+...     lambda law: f"heads with {law[0]:.2f}")
 >>> refute(coin).refuted, refute(coin).worst.law
 (True, 'heads with 1.00')
 """
@@ -72,10 +73,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Claim:
-    """A promise, and how to put it to the test: ``failure(law, n)`` with ``n`` users, on laws near ``starts`` or wherever the climb leads.
+    """A promise, and how to put it to the test: ``failure(law, n)`` with ``n`` users, on laws near ``starts`` or
+    wherever the climb leads.
 
-    Every point of the unit cube must stand for a law that the assumption allows, and the learner must be the one that the certificate
-    speaks of, with its parameters for ``n`` users.
+    Every point of the unit cube must stand for a law that the assumption allows, and the learner must be the one that
+    the certificate speaks of, with its parameters for ``n`` users.
     """
 
     name: str
@@ -119,7 +121,8 @@ class Refutation:
 
     def to_dict(self) -> dict[str, Any]:
         found = [
-            {"n_users": a.n_users, "failure": a.failure.probability, "standard_error": a.failure.error, "law": a.law} for a in self.attacks
+            {"n_users": a.n_users, "failure": a.failure.probability, "standard_error": a.failure.error, "law": a.law}
+            for a in self.attacks
         ]
         return {
             "claim": self.claim.name,
@@ -138,7 +141,8 @@ class Refutation:
 def refute(claim: Claim, *, multiples: Iterable[Rational] = MULTIPLES, steps: int = 24) -> Refutation:
     """Look for a law on which the claim is false; deterministic.
 
-    ``steps``: laws tried beyond the starts, for each number of users.  What is not refuted is not proved: the proof is the certificate's.
+    ``steps``: laws tried beyond the starts, for each number of users.  What is not refuted is not proved: the proof is
+    the certificate's.
     """
     budget = positive_int(steps, "steps", minimum=0)
     numbers = sorted({math.ceil(claim.n_users * rational(multiple, "multiples", minimum=1)) for multiple in multiples})

@@ -24,7 +24,8 @@ _ROUNDED = 1 - Fraction(1, 1 << 19)
 
 @dataclass(frozen=True)
 class Outcome:
-    """One outcome, or a few alike, with its probability on each dataset of the worst pair (measured shares if statistical)."""
+    """One outcome, or a few alike, with its probability on each dataset of the worst pair (measured shares if
+    statistical)."""
 
     label: str
     first: float
@@ -36,7 +37,8 @@ class Audit:
     """The result of ``pp.audit``: true if nothing speaks against the claim.
 
     ``result`` holds the details: an :class:`ExactAudit`, which is a decision over every pair of its universe, or a
-    :class:`StatisticalAudit`, which is evidence.  ``claimed`` is False when no epsilon was claimed and only a bound was asked for.
+    :class:`StatisticalAudit`, which is evidence.  ``claimed`` is False when no epsilon was claimed and only a bound was
+    asked for.
     """
 
     subject: str
@@ -101,7 +103,9 @@ class Audit:
 
     def found(self) -> str:
         """The bound in one sentence."""
-        bound = "no finite epsilon holds" if self.epsilon_lower == inf else f"epsilon is at least {self.epsilon_lower:.4g}"
+        bound = (
+            "no finite epsilon holds" if self.epsilon_lower == inf else f"epsilon is at least {self.epsilon_lower:.4g}"
+        )
         if isinstance(self.result, StatisticalAudit):
             return f"{bound}, with confidence {float(self.confidence):.9g}"
         return f"{bound}, and no more is needed on these datasets" if self.epsilon_lower < inf else bound
@@ -109,31 +113,50 @@ class Audit:
     def notes(self) -> tuple[str, ...]:
         """What follows, what does not, and what to do."""
         if self.claimed and not self.holds:
-            sure = "" if self.method == "exact" else f" (a false alarm with probability at most {float(1 - self.confidence):.3g})"
-            return (f"The two datasets shown are neighbours, and their outputs differ by more than the claim allows{sure}.",)
+            sure = (
+                ""
+                if self.method == "exact"
+                else f" (a false alarm with probability at most {float(1 - self.confidence):.3g})"
+            )
+            return (
+                f"The two datasets shown are neighbours, and their outputs differ by more than the claim allows{sure}.",
+            )
         if isinstance(self.result, ExactAudit):
             return ("Decided exactly for every pair of these datasets; nothing is said about larger ones.",)
         out = ["Runs can refute a claim, never prove it: another pair, another event or more runs might."]
         if self.claimed and self.result.epsilon is not None and self.result.epsilon >= Fraction(self.result.detectable):
             out.append(
-                f"{self.result.trials} measured runs cannot show more than {self.result.detectable:.3g}: give more runs to test this claim."
+                f"{self.result.trials} measured runs cannot show more than {self.result.detectable:.3g}: give more "
+                "runs to test this claim."
             )
         return tuple(out)
 
     def rows(self) -> tuple[tuple[str, str], ...]:
         """Name and value of everything but the datasets."""
-        claim = "none" if self.epsilon is None else f"({float(self.epsilon):g}, {float(self.delta):g})-DP, {self.neighbours.value}"
+        claim = (
+            "none"
+            if self.epsilon is None
+            else f"({float(self.epsilon):g}, {float(self.delta):g})-DP, {self.neighbours.value}"
+        )
         out = [("audited", self.subject), ("claim", claim), ("found", self.found()), ("verdict", self.verdict)]
         if self.epsilon is None:
             out[1:2] = [("at delta", f"{float(self.delta):g}, {self.neighbours.value}")]
-        out += [("method", "exact decision" if self.method == "exact" else "statistical: membership games, Clopper-Pearson bounds")]
+        out += [
+            (
+                "method",
+                "exact decision" if self.method == "exact" else "statistical: membership games, Clopper-Pearson bounds",
+            )
+        ]
         out += [("datasets", self.universe), ("neighbouring pairs", f"{self.pairs:,}, in both orders")]
         if isinstance(self.result, StatisticalAudit):
             each = self.result.trials
             out += [
                 ("runs on each dataset", f"{each:,} to choose, {each:,} to measure the chosen pair"),
                 ("event", self.result.event),
-                ("happened", f"{self.result.hits[0]:,} times on the first dataset, {self.result.hits[1]:,} times on the second"),
+                (
+                    "happened",
+                    f"{self.result.hits[0]:,} times on the first dataset, {self.result.hits[1]:,} times on the second",
+                ),
             ]
         return tuple(out)
 
@@ -181,7 +204,13 @@ class Audit:
         }
         if isinstance(self.result, StatisticalAudit):
             r = self.result
-            out |= {"runs": r.runs, "event": r.event, "hits": list(r.hits), "trials": r.trials, "detectable": r.detectable}
+            out |= {
+                "runs": r.runs,
+                "event": r.event,
+                "hits": list(r.hits),
+                "trials": r.trials,
+                "detectable": r.detectable,
+            }
         return out
 
 

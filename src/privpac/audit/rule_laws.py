@@ -1,14 +1,16 @@
 """The certificates of a plan for cut-offs, points and stumps, as claims to refute.
 
-*Laws* are those of :mod:`privpac.audit.few_values`: the class falls into few groups of rules, and a user is a row of counts.
+*Laws* are those of :mod:`privpac.audit.few_values`: the class falls into few groups of rules, and a user is a row of
+counts.
 
-*Failure.*  The output's law depends on sums over users of small integers.  Where a single group is good enough, the probability that a
-bad group is released is at least its probability against the good one alone; that needs the law of one sum of independent integers, a
-convolution power, taken by the fast Fourier transform: nothing is drawn.  Elsewhere data sets are drawn from a fixed seed and the exact
-law of the output is averaged over them.
+*Failure.*  The output's law depends on sums over users of small integers.  Where a single group is good enough, the
+probability that a bad group is released is at least its probability against the good one alone; that needs the law of
+one sum of independent integers, a convolution power, taken by the fast Fourier transform: nothing is drawn.  Elsewhere
+data sets are drawn from a fixed seed and the exact law of the output is averaged over them.
 
-*Learners.*  One entry of :data:`VOTES` for each: what a user adds to which sums, and the law of the output given the sums.  Tests hold them
-against the learners' own laws.  Learners whose law needs all users at once are in :mod:`privpac.audit.drawn_rules`.
+*Learners.*  One entry of :data:`VOTES` for each: what a user adds to which sums, and the law of the output given the
+sums.  Tests hold them against the learners' own laws.  Learners whose law needs all users at once are in
+:mod:`privpac.audit.drawn_rules`.
 """
 
 from __future__ import annotations
@@ -52,8 +54,9 @@ _LENGTH, _DRAWN = 1 << 22, 1 << 19
 class Votes:
     """What users add up to, and the law of the output.
 
-    ``cast(mistakes, records)``: integers of every user (rows), from the mistakes of all groups; ``law(totals, copies)``: probabilities of
-    the groups, rows by rows.  ``rate``: the weight of group g is its copies times ``exp(-rate total_g)`` and nothing else, if not ``None``.
+    ``cast(mistakes, records)``: integers of every user (rows), from the mistakes of all groups; ``law(totals,
+    copies)``: probabilities of the groups, rows by rows.  ``rate``: the weight of group g is its copies times
+    ``exp(-rate total_g)`` and nothing else, if not ``None``.
     """
 
     cast: Callable[[Ints, int], Ints]
@@ -203,12 +206,19 @@ class Trial:
             return _drawn_users(law, m, votes, copies, bad, n)
         counts, chances = listed
         cast = votes.cast(law.mistakes(counts), m)
-        exact = _convolved(cast, chances, votes.rate, copies, bad, n) if votes.rate is not None and (~bad).sum() == 1 else None
+        exact = (
+            _convolved(cast, chances, votes.rate, copies, bad, n)
+            if votes.rate is not None and (~bad).sum() == 1
+            else None
+        )
         return exact or _drawn_types(cast, chances, votes, copies, bad, n)
 
 
-def _convolved(cast: Ints, chances: Floats, rate: float, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure | None:
-    """Exactly: the only good group against the worst bad one.  More bad groups only raise the probability of a bad one."""
+def _convolved(
+    cast: Ints, chances: Floats, rate: float, copies: Floats, bad: NDArray[np.bool_], n: int
+) -> Failure | None:
+    """Exactly: the only good group against the worst bad one.  More bad groups only raise the probability of a bad
+    one."""
     good = int(np.flatnonzero(~bad)[0])
     found = None
     for group in np.flatnonzero(bad):
@@ -268,7 +278,8 @@ def rule_claim(target: Target, name: str, found: Certificate, records_per_user: 
 def rule_claims(target: Target, records_per_user: int, *, rows: tuple[str, ...] | None = None) -> list[Claim]:
     """The certified rows of a plan for rules that select, each with the learner that its certificate names.
 
-    Rows without a number are left out, and those that depend on an estimate; :func:`privpac.audit.claims.plan_claims` has all.
+    Rows without a number are left out, and those that depend on an estimate; :func:`privpac.audit.claims.plan_claims`
+    has all.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers

@@ -1,16 +1,17 @@
 """Differential privacy put to the test: how large must epsilon be, going by what a mechanism did?
 
-A membership game.  A mechanism runs on two neighbouring datasets; whoever sees the output bets on one event E.  If the mechanism is
-``(epsilon, delta)``-DP then ``Pr[M(x) in E] <= e**epsilon Pr[M(x') in E] + delta`` for every E, so ``epsilon >= ln((p - delta) / q)`` for
-every p below the one probability and q above the other.
+A membership game.  A mechanism runs on two neighbouring datasets; whoever sees the output bets on one event E.  If the
+mechanism is ``(epsilon, delta)``-DP then ``Pr[M(x) in E] <= e**epsilon Pr[M(x') in E] + delta`` for every E, so
+``epsilon >= ln((p - delta) / q)`` for every p below the one probability and q above the other.
 
-*The bound holds with the stated confidence.*  The pair, its order and the event are chosen on the first half of the runs and then fixed;
-fresh runs measure only them.  Given the choice both counts are binomial, Clopper and Pearson's p and q are each wrong with probability
-at most ``(1 - confidence) / 2``, so the bound exceeds the true epsilon with probability at most ``1 - confidence``, however many pairs
-and events were looked at.  Runs must be independent: a mechanism that remembers earlier runs is outside this argument.
+*The bound holds with the stated confidence.*  The pair, its order and the event are chosen on the first half of the
+runs and then fixed; fresh runs measure only them.  Given the choice both counts are binomial, Clopper and Pearson's p
+and q are each wrong with probability at most ``(1 - confidence) / 2``, so the bound exceeds the true epsilon with
+probability at most ``1 - confidence``, however many pairs and events were looked at.  Runs must be independent: a
+mechanism that remembers earlier runs is outside this argument.
 
-*What it cannot show.*  A bound below the claim is no proof of the claim: another pair, another event or more runs might break it.
-``detectable`` is the largest bound that so many runs could ever give.
+*What it cannot show.*  A bound below the claim is no proof of the claim: another pair, another event or more runs might
+break it. ``detectable`` is the largest bound that so many runs could ever give.
 
 >>> leak = audit_statistical(sum, [((0, 1), (0, 0))], neighbours="replace", epsilon=1, runs=1000)
 >>> leak.verdict, leak.epsilon_lower > 4
@@ -36,7 +37,16 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.rng import Rng, secret_rng
 
-__all__ = ["CONSISTENT", "MAX_RUNS", "VIOLATES", "StatisticalAudit", "audit_statistical", "clopper_pearson", "detectable", "takes_rng"]
+__all__ = [
+    "CONSISTENT",
+    "MAX_RUNS",
+    "VIOLATES",
+    "StatisticalAudit",
+    "audit_statistical",
+    "clopper_pearson",
+    "detectable",
+    "takes_rng",
+]
 
 CONSISTENT, VIOLATES = "consistent with the claim", "violates the claim"
 MAX_RUNS = 20_000_000
@@ -51,9 +61,9 @@ Floats = NDArray[np.float64]
 class StatisticalAudit:
     """What the measuring half of the runs showed.
 
-    With probability at least ``confidence`` the mechanism needs an epsilon of at least ``epsilon_lower`` at ``delta``.  ``worst`` is the
-    pair measured, in this order; ``hits`` of ``trials`` runs on each of its datasets fell into ``event``; ``cells`` are the measured
-    counts of all outcomes.  ``epsilon`` is the claim, None if there was none.
+    With probability at least ``confidence`` the mechanism needs an epsilon of at least ``epsilon_lower`` at ``delta``.
+    ``worst`` is the pair measured, in this order; ``hits`` of ``trials`` runs on each of its datasets fell into
+    ``event``; ``cells`` are the measured counts of all outcomes.  ``epsilon`` is the claim, None if there was none.
     """
 
     epsilon_lower: float
@@ -88,10 +98,13 @@ class StatisticalAudit:
         said = "is consistent with" if self.holds else "violates"
         claim = "" if self.epsilon is None else f" This {said} the claim of epsilon {float(self.epsilon):g}."
         return (
-            f"Epsilon is at least {self.epsilon_lower:.4g} at delta {float(self.delta):g} under {self.neighbours.value}, with confidence "
+            f"Epsilon is at least {self.epsilon_lower:.4g} at delta {float(self.delta):g} under "
+            f"{self.neighbours.value}, with confidence "
             f"{float(self.confidence):.9g}.{claim}\n"
-            f"Measured: {self.event}; {self.hits[0]} of {self.trials} runs on {x!r}, {self.hits[1]} of {self.trials} on {y!r}.\n"
-            f"Chosen on other runs among {self.pairs} pairs in both orders; so many runs cannot show more than {self.detectable:.4g}."
+            f"Measured: {self.event}; {self.hits[0]} of {self.trials} runs on {x!r}, {self.hits[1]} of {self.trials} "
+            f"on {y!r}.\n"
+            f"Chosen on other runs among {self.pairs} pairs in both orders; so many runs cannot show more than "
+            f"{self.detectable:.4g}."
         )
 
 
@@ -122,7 +135,8 @@ def _bounds(hits: Any, others: Any, trials: int, tail: float, delta: float) -> F
 
 
 def detectable(trials: int, confidence: Rational, delta: Rational = 0) -> float:
-    """The largest bound that ``trials`` measured runs on each dataset can give: one always answers yes, the other never.
+    """The largest bound that ``trials`` measured runs on each dataset can give: one always answers yes, the other
+    never.
 
     >>> round(detectable(5000, "0.999"), 2)
     6.49
@@ -215,12 +229,13 @@ def audit_statistical(
 ) -> StatisticalAudit:
     """A lower bound on the epsilon of any function of a dataset, from running it.
 
-    ``mechanism(dataset)``, or ``mechanism(dataset, rng=...)`` if it has a parameter of that name, returns a number, a text or another
-    hashable value (``output`` turns anything else into one).  ``pairs`` are neighbouring datasets, made up or public: they are run and
-    shown.  Half of the ``runs`` on each dataset choose, as many fresh ones measure the chosen pair.
+    ``mechanism(dataset)``, or ``mechanism(dataset, rng=...)`` if it has a parameter of that name, returns a number, a
+    text or another hashable value (``output`` turns anything else into one).  ``pairs`` are neighbouring datasets, made
+    up or public: they are run and shown.  Half of the ``runs`` on each dataset choose, as many fresh ones measure the
+    chosen pair.
 
-    **Guarantees.** The bound exceeds the true epsilon with probability at most ``1 - confidence``, so "violates the claim" is a false
-    alarm with at most that probability.  Nothing follows from "consistent with the claim".
+    **Guarantees.** The bound exceeds the true epsilon with probability at most ``1 - confidence``, so "violates the
+    claim" is a false alarm with at most that probability.  Nothing follows from "consistent with the claim".
     """
     relation = one_of(Neighbours, neighbours, "neighbours")
     claim = None if epsilon is None else rational(epsilon, "epsilon", minimum=0)
@@ -230,7 +245,8 @@ def audit_statistical(
     listed, numbered = _number(pairs)
     if half * (len(listed) + 2) > MAX_RUNS:
         raise TooLargeError(
-            f"{len(listed)} datasets with {half} runs each are more than {MAX_RUNS:,} runs; give fewer datasets, such as the one pair "
+            f"{len(listed)} datasets with {half} runs each are more than {MAX_RUNS:,} runs; give fewer datasets, such "
+            "as the one pair "
             "that you suspect, or fewer runs"
         )
     run = _runner(mechanism, output, rng)
@@ -243,9 +259,23 @@ def audit_statistical(
     hits = int(here[members].sum()), int(there[members].sum())
     found = float(_bounds([hits[0]], [hits[1]], half, tail, float(d))[0])
     shown = [(chosen.view.labels(group)[0], sorted(group)) for group in chosen.view.groups()]
-    cells = tuple((name, int(here[group].sum()), int(there[group].sum())) for name, group in shown if (here + there)[group].any())
+    cells = tuple(
+        (name, int(here[group].sum()), int(there[group].sum())) for name, group in shown if (here + there)[group].any()
+    )
     return StatisticalAudit(
-        found, sure, claim, d, relation, len(numbered), runs, (x, y), chosen.words, hits, half, detectable(half, sure, d), cells
+        found,
+        sure,
+        claim,
+        d,
+        relation,
+        len(numbered),
+        runs,
+        (x, y),
+        chosen.words,
+        hits,
+        half,
+        detectable(half, sure, d),
+        cells,
     )
 
 
@@ -256,4 +286,7 @@ def _repeat(run: Callable[[Any], Output], data: Any, times: int) -> Iterator[Out
 def _refuse_failures(seen: Sequence[Counter[Output]]) -> None:
     first = next((value for outputs in seen for value in outputs), None)
     if isinstance(first, _Raised) and all(isinstance(value, _Raised) for outputs in seen for value in outputs):
-        raise ParameterError(f"the mechanism failed in every run ({first}: {first.message}); see that it runs on one of the datasets first")
+        raise ParameterError(
+            f"the mechanism failed in every run ({first}: {first.message}); see that it runs on one of the datasets "
+            "first"
+        )

@@ -1,12 +1,14 @@
 """The certificates of a plan for trees, as claims to refute.
 
-*Tree learner.*  All mass lies on three points: the target's own node ``v``, perhaps one of its ancestors ``u``, both labelled 1, and a
-point below ``v``, labelled 0, with the rest.  A user who saw ``v`` names it, one who saw ``u`` only names that, everybody else the root.
-``v`` and ``u`` together weigh just above ``alpha``, so nodes deeper than ``v`` are bad, those above ``u`` too, and those from ``u`` on only
-if ``v`` weighs that much alone.  Some users may hold four times the declared records, as the assumption allows.  With two points a data set
-is the number of users who saw ``v``, and the mean of the exact law over it is a sum; with three, data sets are drawn.
+*Tree learner.*  All mass lies on three points: the target's own node ``v``, perhaps one of its ancestors ``u``, both
+labelled 1, and a point below ``v``, labelled 0, with the rest.  A user who saw ``v`` names it, one who saw ``u`` only
+names that, everybody else the root. ``v`` and ``u`` together weigh just above ``alpha``, so nodes deeper than ``v`` are
+bad, those above ``u`` too, and those from ``u`` on only if ``v`` weighs that much alone.  Some users may hold four
+times the declared records, as the assumption allows.  With two points a data set is the number of users who saw ``v``,
+and the mean of the exact law over it is a sum; with three, data sets are drawn.
 
-*Selection from all rules* is realizable selection: the laws of cut-offs on a path, and of points at the leaves of any other tree.
+*Selection from all rules* is realizable selection: the laws of cut-offs on a path, and of points at the leaves of any
+other tree.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ STARTS: tuple[Point, ...] = ((0.0, 0.0, 0.0, 0.5), (0.0, 0.0, 0.5, 1.0), (0.0, 0
 
 
 def node_at(tree: VC1Tree, depth: int) -> Node:
-    """A node of that depth, its ancestors those of lesser depths; ``LookupError`` where none can be named without data."""
+    """A node of that depth, its ancestors those of lesser depths; ``LookupError`` where none can be named without
+    data."""
     if depth == 0:
         return tree.root
     if is_path(tree) or lists_levels(tree):
@@ -83,26 +86,35 @@ class _Tree:
 
     def about(self, point: Point) -> str:
         told, above, depth, upper = self.shares(point)
-        return f"{told:.3g} of the parts name a node of depth {depth}, {above:.3g} its ancestor of depth {upper}, the others the root"
+        return (
+            f"{told:.3g} of the parts name a node of depth {depth}, {above:.3g} its ancestor of depth {upper}, the "
+            "others the root"
+        )
 
     def failure(self, point: Point, n: int) -> Failure:
         told, above, depth, upper = self.shares(point)
         parts = n // self.learner.users_per_part
-        alone = above == 0 or float(self.target.alpha) * OVER * (1 + point[0]) * (1 - 0.9 * point[1]) > float(self.target.alpha)
+        alone = above == 0 or float(self.target.alpha) * OVER * (1 + point[0]) * (1 - 0.9 * point[1]) > float(
+            self.target.alpha
+        )
         choice, good = self.learner.choice(self.target.tree, parts), (depth if alone else upper, depth)
         if above == 0:
             # What is left out on both sides weighs less than 2e-7, and counts as success.
             first, last = int(binom.ppf(1e-7, parts, told)), int(binom.isf(1e-7, parts, told))
             weights = binom.pmf(np.arange(first, last + 1), parts, told)
-            return Failure(float(weights @ [missed(choice, good, depth, upper, (k, 0, parts - k)) for k in range(first, last + 1)]))
+            return Failure(
+                float(weights @ [missed(choice, good, depth, upper, (k, 0, parts - k)) for k in range(first, last + 1)])
+            )
         drawn = fixed_draws(n).multinomial(parts, [told, above, 1 - told - above], size=SETS).tolist()
         return mean_failure(np.array([missed(choice, good, depth, upper, (a, b, c)) for a, b, c in drawn]))
 
 
 def missed(choice: NodeChoice, good: tuple[int, int], depth: int, upper: int, named: tuple[int, int, int]) -> float:
-    """The chance of any node but those from one depth to another above the target, when so many name it, its ancestor and the root.
+    """The chance of any node but those from one depth to another above the target, when so many name it, its ancestor
+    and the root.
 
-    The law of :class:`~privpac.learners.tree_law.NodeChoice` in double precision: depths that count alike are one block.
+    The law of :class:`~privpac.learners.tree_law.NodeChoice` in double precision: depths that count alike are one
+    block.
     """
     told, above, rest = named
     height = choice.tree.height
@@ -121,7 +133,11 @@ def missed(choice: NodeChoice, good: tuple[int, int], depth: int, upper: int, na
     for (low, high), chance in zip(blocks, chances.tolist()):
         if good[0] <= low <= good[1] and chance > 1e-15:
             votes = told + above * (low <= upper)
-            right += chance * sum(_named(choice, z, votes) for z in range(low, high)) / (high - low) if not is_path(choice.tree) else chance
+            right += (
+                chance * sum(_named(choice, z, votes) for z in range(low, high)) / (high - low)
+                if not is_path(choice.tree)
+                else chance
+            )
     return max(0.0, 1 - right)
 
 

@@ -1,12 +1,13 @@
 """The certificates of agreement and of medians, as claims to refute.
 
-*Agreement.*  Every user names one item with probability 0.9 (or more), independently; all the others name one rival, or nothing.  The
-certificate gives the plurality a third of ``beta``, and a third is what it is held to.  Central selection: the exact law, summed over the
-votes.  Shuffled counts in one piece: a sum over votes and noise, ties counted in favour.  Local reports and chunks: runs with the
-protocol's own decoding.  The agreement of users' own rules, the other two thirds, takes millions of records per user: not tried.
+*Agreement.*  Every user names one item with probability 0.9 (or more), independently; all the others name one rival, or
+nothing.  The certificate gives the plurality a third of ``beta``, and a third is what it is held to.  Central
+selection: the exact law, summed over the votes.  Shuffled counts in one piece: a sum over votes and noise, ties counted
+in favour.  Local reports and chunks: runs with the protocol's own decoding.  The agreement of users' own rules, the
+other two thirds, takes millions of records per user: not tried.
 
-*Medians.*  Any numbers are allowed: shares at both ends of the domain, all others at its middle, so that next to nothing between is close
-enough.  The exact law without hidden walks, runs with them.
+*Medians.*  Any numbers are allowed: shares at both ends of the domain, all others at its middle, so that next to
+nothing between is close enough.  The exact law without hidden walks, runs with them.
 """
 
 from __future__ import annotations
@@ -49,19 +50,25 @@ def agreement_claim(target: AgreementTarget, name: str, found: Certificate, reco
     """The plurality of one model, held to its third of beta."""
     assert found.n_users is not None
     if "9 in 10" not in name:
-        return "agreement itself takes millions of records per user; its plurality is tried in the row for 9 in 10 users"
+        return (
+            "agreement itself takes millions of records per user; its plurality is tried in the row for 9 in 10 users"
+        )
     if 4 * found.n_users > MOST_USERS:
         return f"{4 * found.n_users:,} reports (4 times the certified users) are too many to draw {RUNS} times"
     failure = {Model.CENTRAL: _central, Model.LOCAL: _local, Model.SHUFFLE: _shuffle}[target.model](target, found)
 
     def about(point: Point) -> str:
-        return f"{SHARE + (1 - SHARE) * point[1]:.3g} name one item, the others {'a rival' if point[0] >= 0.5 else 'nothing'}"
+        return (
+            f"{SHARE + (1 - SHARE) * point[1]:.3g} name one item, the others "
+            f"{'a rival' if point[0] >= 0.5 else 'nothing'}"
+        )
 
     return Claim(f"{name}, third of beta", found.n_users, float(target.beta) / 3, STARTS, failure, about)
 
 
 def _votes(point: Point, n: int) -> tuple[list[tuple[int, float]], bool]:
-    """Numbers of right votes with their chances, and whether the others name a rival; what is left out counts as success."""
+    """Numbers of right votes with their chances, and whether the others name a rival; what is left out counts as
+    success."""
     share = SHARE + (1 - SHARE) * point[1]
     return [(c, p) for c in range(n + 1) if (p := float(binom.pmf(c, n, share))) > 1e-12], point[0] >= 0.5
 
@@ -101,7 +108,9 @@ def _shuffle(target: AgreementTarget, found: Certificate) -> Callable[[Point, in
         noise = np.arange(int(nbinom.isf(1e-14, r, 1 - p)) + 2)
         chance, right = nbinom.pmf(noise, r, 1 - p), 0.0
         for c, likely in votes:
-            below = nbinom.cdf(c - (n - c if rival else 0) + noise, r, 1 - p) * nbinom.cdf(c + noise, r, 1 - p) ** (chosen.size - 2)
+            below = nbinom.cdf(c - (n - c if rival else 0) + noise, r, 1 - p) * nbinom.cdf(c + noise, r, 1 - p) ** (
+                chosen.size - 2
+            )
             right += likely * float(chance @ np.where(c + noise > edge, below, 0.0))
         return Failure(max(0.0, sum(likely for _, likely in votes) - right - 1e-12))
 
@@ -135,7 +144,10 @@ class _Median:
         return [0] * low + [self.target.top // 2] * (n - low - high) + [self.target.top] * high
 
     def about(self, point: Point) -> str:
-        return f"{point[0] / 2:.3g} of the numbers at the lower end, {point[1] / 2:.3g} at the upper, the others in the middle"
+        return (
+            f"{point[0] / 2:.3g} of the numbers at the lower end, {point[1] / 2:.3g} at the upper, the others in the "
+            "middle"
+        )
 
     def failure(self, point: Point, n: int) -> Failure:
         numbers, chooser = self.numbers(point, n), median_point(self.target, self.levels, n, self.target.epsilon)

@@ -1,9 +1,9 @@
 """Users that the pure agnostic learners need: item level, user level with thresholds, and the threshold search.
 
-Every bound is the least ``n`` (doubling, then bisection) at which an explicit condition holds; parts of ``beta`` are named in each
-docstring.  ``slack = ln(|H|/b) / (lambda n)`` is what the exponential mechanism loses, ``a`` the uniform deviation
-(:func:`privpac.bounds.deviation.agnostic_radius`).  Users hold ``records_per_user`` records each, all from one law; nothing is assumed
-about the labels.  Privacy never depends on any of this.
+Every bound is the least ``n`` (doubling, then bisection) at which an explicit condition holds; parts of ``beta`` are
+named in each docstring.  ``slack = ln(|H|/b) / (lambda n)`` is what the exponential mechanism loses, ``a`` the uniform
+deviation (:func:`privpac.bounds.deviation.agnostic_radius`).  Users hold ``records_per_user`` records each, all from
+one law; nothing is assumed about the labels.  Privacy never depends on any of this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ from fractions import Fraction
 from typing import Any
 
 from privpac.bounds.binomial import cross, psi, robust_gap
-from privpac.bounds.certificate import SLACK, Certificate, least, log_size_of, numbers_up_to, open_unit, positive, relation
+from privpac.bounds.certificate import (
+    SLACK,
+    Certificate,
+    least,
+    log_size_of,
+    numbers_up_to,
+    open_unit,
+    positive,
+    relation,
+)
 from privpac.bounds.deviation import agnostic_radius, relative_deviation
 from privpac.bounds.estimate import ESTIMATORS, Estimate, estimate_plan
 from privpac.errors import ParameterError, TooLargeError
@@ -64,8 +73,9 @@ def plan_item_surrogate(
     """Selection over a representation: ``omega(2 a + rho + dev + slack) <= alpha``, each part at ``beta/5``.
 
     The representation has log size ``log_size`` and accuracy ``rho = representation_alpha`` at failure ``beta/5``;
-    ``dev = (l + sqrt(l**2 + 8 l rho n)) / (2n)``, ``l = ln(5/beta)``, is the empirical excess of its disagreement.  ``score="union"``
-    has sensitivity 1, ``"sum"`` 2.  ``log_class_size`` sharpens ``a`` when the class (not the representation) is finite and small.
+    ``dev = (l + sqrt(l**2 + 8 l rho n)) / (2n)``, ``l = ln(5/beta)``, is the empirical excess of its disagreement.
+    ``score="union"`` has sensitivity 1, ``"sum"`` 2.  ``log_class_size`` sharpens ``a`` when the class (not the
+    representation) is finite and small.
     """
     if score not in ("union", "sum"):
         raise ParameterError(f"score must be 'union' or 'sum', got {score!r}")
@@ -79,7 +89,9 @@ def plan_item_surrogate(
         share = 2 * _radius(n, 1, d, 1, b, log_c) + rho + deviation + (log_h + ell) / (lam * n)
         return _fits(relative_deviation(share, n_users=n, dimension=d, log_size=log_h, failure=b), target)
 
-    return Certificate.upper(least(holds), f"surrogate selection ({score}), item level", _ITEM, representation_alpha=rho)
+    return Certificate.upper(
+        least(holds), f"surrogate selection ({score}), item level", _ITEM, representation_alpha=rho
+    )
 
 
 # User level
@@ -100,15 +112,17 @@ def plan_user_agnostic(
     noise: tuple[Rational, Rational] | None = None,
     truncate: bool = False,
 ) -> Certificate:
-    """Count users with more than ``t`` mistakes, ``t`` from a private estimate of the least error: ``2 a + slack <= robust gap``.
+    """Count users with more than ``t`` mistakes, ``t`` from a private estimate of the least error: ``2 a + slack <=
+    robust gap``.
 
-    Three parts of ``beta/3`` (deviation over the ``m`` possible thresholds, selection at ``(1 - share) epsilon``, estimate at ``share
-    epsilon``); the accuracy ``2**-j`` of the estimate is scanned over ``estimates``; j = 0 means no estimate (two parts of ``beta/2``,
-    all of ``epsilon``).  ``noise = (value, radius)`` is public knowledge of the least error: no estimate either.  ``truncate=True`` also
-    tries to read fewer records (``numbers_up_to``), which helps where the estimate costs more than it brings.
+    Three parts of ``beta/3`` (deviation over the ``m`` possible thresholds, selection at ``(1 - share) epsilon``,
+    estimate at ``share epsilon``); the accuracy ``2**-j`` of the estimate is scanned over ``estimates``; j = 0 means no
+    estimate (two parts of ``beta/2``, all of ``epsilon``).  ``noise = (value, radius)`` is public knowledge of the
+    least error: no estimate either.  ``truncate=True`` also tries to read fewer records (``numbers_up_to``), which
+    helps where the estimate costs more than it brings.
 
-    Every condition falls with ``n`` (the deviation, the slack and the noise of the estimate do; the gaps and the table of thresholds do
-    not follow ``n``), so the number holds for every larger number of users.
+    Every condition falls with ``n`` (the deviation, the slack and the noise of the estimate do; the gaps and the table
+    of thresholds do not follow ``n``), so the number holds for every larger number of users.
     """
     m = _records(records_per_user)
     task = _Task.read(log_size, dimension, alpha, beta, epsilon, neighbours, share, estimator, estimates)
@@ -137,7 +151,9 @@ def _user_plan(task: _Task, m: int, known: tuple[Fraction, Fraction] | None, bea
         def holds(n: int) -> bool:
             a = _radius(n, m, task.dimension, m, b, task.log_h)
             # The estimate first: the gap of the threshold that follows it is dear.
-            return plan.succeeds(n, a, task.share * task.epsilon, b) and direct(n, a, 1 - task.share, b, plan.robust_gap)
+            return plan.succeeds(n, a, task.share * task.epsilon, b) and direct(
+                n, a, 1 - task.share, b, plan.robust_gap
+            )
 
         return holds
 
@@ -159,10 +175,11 @@ def plan_threshold_search(
 ) -> Certificate:
     """The threshold search with private medians over a domain of log size ``log_domain``: five parts of ``beta/5``.
 
-    ``T`` rounds, the least with ``theta**T <= alpha/2``; budget ``e/(4T)`` for each median and ``3e/(4T)`` for each branch.  Branches need
-    ``2 a + ln(3T/b)/(lambda_branch n) <= robust gap`` at ``alpha/2``; medians, at every level and by Chernoff in KL form, a ``y`` with
-    ``n KL(y || psi_p) >= Lam`` and ``n KL(y + x || psi_q) >= Lam``, ``Lam = 2 ln|X| + ln(2T/b)``, ``x`` the slack of the median at ``b/T``.
-    In every configuration seen so far direct selection certifies fewer users.
+    ``T`` rounds, the least with ``theta**T <= alpha/2``; budget ``e/(4T)`` for each median and ``3e/(4T)`` for each
+    branch.  Branches need ``2 a + ln(3T/b)/(lambda_branch n) <= robust gap`` at ``alpha/2``; medians, at every level
+    and by Chernoff in KL form, a ``y`` with ``n KL(y || psi_p) >= Lam`` and ``n KL(y + x || psi_q) >= Lam``, ``Lam = 2
+    ln|X| + ln(2T/b)``, ``x`` the slack of the median at ``b/T``. In every configuration seen so far direct selection
+    certifies fewer users.
     """
     m, log_x = _records(records_per_user), log_size_of(log_domain, "log_domain")
     log_h = log_x + math.log1p(math.exp(-log_x))
@@ -273,7 +290,8 @@ def _scan(
     details: dict[str, int],
     beat: int | None = None,
 ) -> Certificate:
-    """The best accuracy ``2**-j`` of the estimate; j = 0 is no estimate (the whole unit interval, or what is publicly known).
+    """The best accuracy ``2**-j`` of the estimate; j = 0 is no estimate (the whole unit interval, or what is publicly
+    known).
 
     ``beat``: only fewer users than that are of interest.
     """
@@ -310,7 +328,9 @@ def _scan(
 
 
 def _radius(n: int, m: int, dimension: int, tv: int, b: float, log_size: float | None) -> float:
-    return agnostic_radius(n_users=n, records_per_user=m, dimension=dimension, thresholds=tv, failure=b, log_size=log_size)
+    return agnostic_radius(
+        n_users=n, records_per_user=m, dimension=dimension, thresholds=tv, failure=b, log_size=log_size
+    )
 
 
 def _fits(value: float, target: float) -> bool:
@@ -320,7 +340,9 @@ def _fits(value: float, target: float) -> bool:
 def _records(records_per_user: int) -> int:
     m = positive_int(records_per_user, "records_per_user")
     if m > _MAX_RECORDS:
-        raise TooLargeError(f"these plans are computed for at most {_MAX_RECORDS} records per user, got {m}; declare max_records")
+        raise TooLargeError(
+            f"these plans are computed for at most {_MAX_RECORDS} records per user, got {m}; declare max_records"
+        )
     return m
 
 
@@ -332,4 +354,6 @@ def _rate(epsilon: Rational, neighbours: Neighbours | str) -> float:
 def _known(noise: tuple[Rational, Rational]) -> tuple[Fraction, Fraction]:
     if not isinstance(noise, tuple) or len(noise) != 2:
         raise TypeError(f"noise must be a pair (value, radius), got {type(noise).__name__}")
-    return rational(noise[0], "noise value", minimum=0, maximum=1), rational(noise[1], "noise radius", minimum=0, maximum=1)
+    return rational(noise[0], "noise value", minimum=0, maximum=1), rational(
+        noise[1], "noise radius", minimum=0, maximum=1
+    )

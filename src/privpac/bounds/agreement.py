@@ -1,19 +1,23 @@
-"""Learning by agreement: records per user for a stable item, users for a private plurality, and what no protocol can avoid.
+"""Learning by agreement: records per user for a stable item, users for a private plurality, and what no protocol can
+avoid.
 
-**Stability.**  A learner whose item equals a fixed ``h_r`` except with probability ``beta/30`` over seed and user is 0.9-stable for all but
-a third of ``beta`` of the seeds (Markov).  :func:`records_representation` (Algorithm 3), :func:`records_list` (Algorithm 1) and
-:func:`records_queries` (Algorithm 5) turn that into a number of records; most of it is ``(30/beta)**2``, the price of one seed.
+**Stability.**  A learner whose item equals a fixed ``h_r`` except with probability ``beta/30`` over seed and user is
+0.9-stable for all but a third of ``beta`` of the seeds (Markov).  :func:`records_representation` (Algorithm 3),
+:func:`records_list` (Algorithm 1) and :func:`records_queries` (Algorithm 5) turn that into a number of records; most of
+it is ``(30/beta)**2``, the price of one seed.
 
-**Plurality.**  With every user naming the stable item independently with probability ``share`` (0.9), the selectors fail with
-probability ``beta/3`` at the numbers of users below.  The relation and ``epsilon`` enter through the selector's own public numbers.
+**Plurality.**  With every user naming the stable item independently with probability ``share`` (0.9), the selectors
+fail with probability ``beta/3`` at the numbers of users below.  The relation and ``epsilon`` enter through the
+selector's own public numbers.
 
-**No agreement.**  If no two people name the same item, nothing must be released but with probability ``clear``.  The selectors of
-``privpac`` abstain below an edge that is public (:func:`silent_votes`, :func:`local_edge`, :func:`shuffle_edge`), and with ``clear`` (or
-``named``) the numbers of users hold for these; without it for selectors that always answer.
+**No agreement.**  If no two people name the same item, nothing must be released but with probability ``clear``.  The
+selectors of ``privpac`` abstain below an edge that is public (:func:`silent_votes`, :func:`local_edge`,
+:func:`shuffle_edge`), and with ``clear`` (or ``named``) the numbers of users hold for these; without it for selectors
+that always answer.
 
-**Lower bounds.**  ``p0(n) = e**(-n eps) (1 - beta) - delta (1 - e**(-n eps))/(e**eps - 1)`` is the chance that a learner run on fixed
-reference data answers as it would on any ``n`` users.  If it is positive, ``ceil(ln 4/p0)`` runs form a representation (Algorithm 6), and
-``N`` tasks with disjoint answers force ``N p0 <= 1``.
+**Lower bounds.**  ``p0(n) = e**(-n eps) (1 - beta) - delta (1 - e**(-n eps))/(e**eps - 1)`` is the chance that a
+learner run on fixed reference data answers as it would on any ``n`` users.  If it is positive, ``ceil(ln 4/p0)`` runs
+form a representation (Algorithm 6), and ``N`` tasks with disjoint answers force ``N p0 <= 1``.
 """
 
 from __future__ import annotations
@@ -70,7 +74,8 @@ def records_representation(size: int, *, alpha: Rational, beta: Rational) -> tup
 
 
 def records_list(size: int, *, eta: Rational, beta: Rational) -> tuple[float, int]:
-    """``gamma`` and the number of sub-samples of Algorithm 1 for a list learner of list size ``size`` and stability ``eta``."""
+    """``gamma`` and the number of sub-samples of Algorithm 1 for a list learner of list size ``size`` and stability
+    ``eta``."""
     lists, tau = positive_int(size, "size"), float(rational(eta, "eta", above=0, maximum=1)) / 2
     budget = open_unit(beta, "beta") / 30
     gamma = math.log(6 * lists / (0.9 * tau * budget)) / (0.9 * tau)
@@ -88,7 +93,8 @@ def records_queries(queries: int, grid: int, *, beta: Rational, width: Rational 
 
 
 def silent_votes(base: Rational, universe: int, clear: Rational) -> int:
-    """The least ``T`` with ``base**T >= U base (1 - clear)/clear``: votes of no answer among ``U`` items named at most once.
+    """The least ``T`` with ``base**T >= U base (1 - clear)/clear``: votes of no answer among ``U`` items named at most
+    once.
 
     >>> silent_votes(2, 1024, "1/20")
     16
@@ -100,11 +106,12 @@ def silent_votes(base: Rational, universe: int, clear: Rational) -> int:
 
 
 def local_edge(keep: Rational, reports: ArrayLike, places: int, chunks: int, clear: Rational) -> NDArray[np.float64]:
-    """What the sum of a value's signs among so many reports of a chunk must exceed, with ``places`` values in all chunks together.
+    """What the sum of a value's signs among so many reports of a chunk must exceed, with ``places`` values in all
+    chunks together.
 
-    Signs of people who name another value are fair.  One chunk: one person may name the value.  Several: half of the people may, and
-    which of them report this chunk is chance; a sum of ``reports`` signs is beyond its mean by ``sqrt(2 n ln(places/clear))`` with
-    probability at most ``clear/places`` (Hoeffding, also for draws without replacement).
+    Signs of people who name another value are fair.  One chunk: one person may name the value.  Several: half of the
+    people may, and which of them report this chunk is chance; a sum of ``reports`` signs is beyond its mean by ``sqrt(2
+    n ln(places/clear))`` with probability at most ``clear/places`` (Hoeffding, also for draws without replacement).
     """
     n = np.asarray(reports, dtype=np.float64)
     spread = np.sqrt(2 * n * math.log(places / float(rational(clear, "clear", above=0, below=1))))
@@ -114,8 +121,9 @@ def local_edge(keep: Rational, reports: ArrayLike, places: int, chunks: int, cle
 def shuffle_edge(r: float, p: float, buckets: int, clear: float, *, speak: int, chunks: int = 1) -> int:
     """The least count that a bucket exceeds with probability at most ``clear/buckets``, ``NB(r, p)`` noise included.
 
-    One chunk: one person may name the item.  Several: half of those who ``speak`` may, and each reports this chunk with probability
-    ``1/chunks``.  A cap on messages and dishonest clients who add no noise only lower the counts.  ``r = 0``: no noise.
+    One chunk: one person may name the item.  Several: half of those who ``speak`` may, and each reports this chunk with
+    probability ``1/chunks``.  A cap on messages and dishonest clients who add no noise only lower the counts.  ``r =
+    0``: no noise.
 
     >>> shuffle_edge(45.1, 0.449, 1025, 0.05, speak=500)
     76
@@ -139,19 +147,23 @@ def shuffle_edge(r: float, p: float, buckets: int, clear: float, *, speak: int, 
     return found
 
 
-# Users for a plurality.  With ``clear`` (or ``named`` above 1) it is the learner as it runs, and the number holds for every larger one;
-# without, the published formulas.
+# Users for a plurality.  With ``clear`` (or ``named`` above 1) it is the learner as it runs, and the number holds for
+# every larger one; without, the published formulas.
 
 
 def _failure(beta: Rational) -> float:
     return open_unit(beta, "beta") / 3
 
 
-def _first(fails: Callable[[NDArray[np.int64]], NDArray[np.float64]], limit: float, step: int = 256, *, lasts: bool = False) -> int | None:
-    """The least ``n`` whose failure is small enough; failures are not quite monotone (parity), so every ``n`` is looked at.
+def _first(
+    fails: Callable[[NDArray[np.int64]], NDArray[np.float64]], limit: float, step: int = 256, *, lasts: bool = False
+) -> int | None:
+    """The least ``n`` whose failure is small enough; failures are not quite monotone (parity), so every ``n`` is looked
+    at.
 
-    ``lasts``: it must stay so.  A majority of ``n + 2`` fails no more often than one of ``n`` (two more votes move the line by one, and
-    each is right more often than not), so what lapses does so among the next few; ``n/4`` more are looked at, 16 at least.
+    ``lasts``: it must stay so.  A majority of ``n + 2`` fails no more often than one of ``n`` (two more votes move the
+    line by one, and each is right more often than not), so what lapses does so among the next few; ``n/4`` more are
+    looked at, 16 at least.
     """
     start, found, until = 1, None, 0
     while start < _MOST:
@@ -168,8 +180,8 @@ def _first(fails: Callable[[NDArray[np.int64]], NDArray[np.float64]], limit: flo
 
 
 def users_histogram(K: int, *, beta: Rational, share: Rational = _SHARE, named: int = 1) -> Certificate:
-    """:class:`~privpac.mechanisms.votes.StableHistogram` with noise on ``-K..K``: ``Pr[2 Bin(n, share) - n < 2 K + 1] <= beta/3``,
-    and as seldom fewer than ``2 K + named`` votes.
+    """:class:`~privpac.mechanisms.votes.StableHistogram` with noise on ``-K..K``: ``Pr[2 Bin(n, share) - n < 2 K + 1]
+    <= beta/3``, and as seldom fewer than ``2 K + named`` votes.
 
     >>> users_histogram(14, beta="0.1").n_users
     45
@@ -183,7 +195,8 @@ def users_histogram(K: int, *, beta: Rational, share: Rational = _SHARE, named: 
 def users_plurality(
     base: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE, clear: Rational | None = None
 ) -> Certificate:
-    """:class:`~privpac.mechanisms.votes.PureSelection`: ``E min(1, (U - 1 + B**(n-c) + B**T)/B**c) <= beta/3``, ``c ~ Bin(n, share)``.
+    """:class:`~privpac.mechanisms.votes.PureSelection`: ``E min(1, (U - 1 + B**(n-c) + B**T)/B**c) <= beta/3``, ``c ~
+    Bin(n, share)``.
 
     ``B**T`` is the weight of no answer, there with ``clear`` only.
     """
@@ -205,13 +218,21 @@ def users_plurality(
     return Certificate.upper(n, "pure plurality", f"a share of {p:g} names one item", universe=size)
 
 
-def users_local(keep: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE, clear: Rational | None = None) -> Certificate:
-    """:class:`HadamardSelection`, keep probability ``keep``: every estimate within ``c sqrt(2 n ln(12 U/beta))`` and a clear majority.
+def users_local(
+    keep: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE, clear: Rational | None = None
+) -> Certificate:
+    """:class:`HadamardSelection`, keep probability ``keep``: every estimate within ``c sqrt(2 n ln(12 U/beta))`` and a
+    clear majority.
 
-    The two tails are ``beta/6`` each; the votes' tail is Hoeffding's.  With ``clear`` the sum of the right item's signs is beyond the edge.
+    The two tails are ``beta/6`` each; the votes' tail is Hoeffding's.  With ``clear`` the sum of the right item's signs
+    is beyond the edge.
     """
     p, size = rational(keep, "keep", above=Fraction(1, 2), below=1), positive_int(universe, "universe")
-    c, b, q = 1 / float(2 * p - 1), open_unit(beta, "beta"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
+    c, b, q = (
+        1 / float(2 * p - 1),
+        open_unit(beta, "beta"),
+        float(rational(share, "share", above=Fraction(1, 2), maximum=1)),
+    )
     log = math.log(12 / b) + math.log(size)
 
     def fails(n: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -228,8 +249,8 @@ def users_local(keep: Rational, universe: int, *, beta: Rational, share: Rationa
 def users_shuffle(
     r: Rational, p: Rational, universe: int, *, beta: Rational, share: Rational = _SHARE, clear: Rational | None = None
 ) -> Certificate:
-    """:class:`ShuffleSelection`, noise ``NB(r, p)`` in each of ``universe`` buckets:
-    ``E min(1, Pr[Y - Y' >= 2c - n] + U Pr[Y - Y' >= c]) <= beta/3``; with ``clear`` the chance of ``c + Y <= edge`` is added."""
+    """:class:`ShuffleSelection`, noise ``NB(r, p)`` in each of ``universe`` buckets: ``E min(1, Pr[Y - Y' >= 2c - n] +
+    U Pr[Y - Y' >= c]) <= beta/3``; with ``clear`` the chance of ``c + Y <= edge`` is added."""
     size, s = positive_int(universe, "universe"), float(rational(share, "share", above=Fraction(1, 2), maximum=1))
     shape, odds = positive(r, "r"), open_unit(p, "p")
     tail = _difference_tail(shape, odds)
@@ -252,7 +273,8 @@ def users_shuffle(
 
 
 def _difference_tail(r: float, p: float) -> NDArray[np.float64]:
-    """``Pr[Y - Y' >= k]`` for ``k = -N..N``, ``Y, Y' ~ NB(r, p)`` independent; the mass beyond ``N`` is added to every entry."""
+    """``Pr[Y - Y' >= k]`` for ``k = -N..N``, ``Y, Y' ~ NB(r, p)`` independent; the mass beyond ``N`` is added to every
+    entry."""
     last = int(nbinom.isf(_TAIL, r, 1 - p)) + 1
     if last > 1 << 15:
         raise TooLargeError("the noise spreads over more than 2**15 counts; raise epsilon or delta")
@@ -284,8 +306,11 @@ def _least(allowed: Callable[[float], bool], numbers: tuple[float, float, float]
     return least(holds, start=0)
 
 
-def lower_agreement_representation(dimension: Rational, *, epsilon: Rational, delta: Rational = 0, beta: Rational = "1/4") -> Certificate:
-    """Users below which a learner would make too small a representation: ``log2 ceil(ln 4/p0(n)) >= dimension`` is necessary.
+def lower_agreement_representation(
+    dimension: Rational, *, epsilon: Rational, delta: Rational = 0, beta: Rational = "1/4"
+) -> Certificate:
+    """Users below which a learner would make too small a representation: ``log2 ceil(ln 4/p0(n)) >= dimension`` is
+    necessary.
 
     ``dimension`` is the class's probabilistic representation dimension in bits at the accuracy wanted and failure 1/4.
 
@@ -297,8 +322,11 @@ def lower_agreement_representation(dimension: Rational, *, epsilon: Rational, de
     return Certificate.lower(n, "representation", f"a class that needs {bits:g} bits to represent")
 
 
-def lower_agreement_packing(tasks: int, *, epsilon: Rational, delta: Rational = 0, beta: Rational = "1/4") -> Certificate:
-    """Users below which ``tasks`` targets with disjoint good answers cannot all be learned: ``tasks * p0(n) <= 1`` is necessary."""
+def lower_agreement_packing(
+    tasks: int, *, epsilon: Rational, delta: Rational = 0, beta: Rational = "1/4"
+) -> Certificate:
+    """Users below which ``tasks`` targets with disjoint good answers cannot all be learned: ``tasks * p0(n) <= 1`` is
+    necessary."""
     count = positive_int(tasks, "tasks")
     if count.bit_length() > 1000:
         raise ParameterError("tasks must be below 2**1000")

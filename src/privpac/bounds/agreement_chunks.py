@@ -1,16 +1,17 @@
 """Users for a plurality of items that are told in chunks: every user reports one chunk of the item, uniformly chosen.
 
-With ``B`` chunks ``n_k ~ Bin(n, 1/B)`` users report chunk ``k``; given that number each of them names the right value with
-probability ``share``, independently, so a chunk fails as a plurality of ``n_k`` users over ``2**width`` values does, and
-``B E[failure(n_k)]`` bounds the failure of all.  One chunk is the case of :mod:`privpac.bounds.agreement`.
+With ``B`` chunks ``n_k ~ Bin(n, 1/B)`` users report chunk ``k``; given that number each of them names the right value
+with probability ``share``, independently, so a chunk fails as a plurality of ``n_k`` users over ``2**width`` values
+does, and ``B E[failure(n_k)]`` bounds the failure of all.  One chunk is the case of :mod:`privpac.bounds.agreement`.
 
-*Who names something else.*  With ``c`` right votes the other ``n_k - c`` do most harm on one value: noise differences ``Y - Y'`` are
-symmetric and most likely near 0, so ``Pr[Y - Y' >= c - v]`` grows ever faster with the votes ``v`` of a rival up to ``v = c``.  Beyond that
-(``3 c <= n_k``: two rivals as strong as the right value) the bound is 1 anyway.  Having nothing to say is one more rival, which must
-beat all chunks together and so at least one of them, or two chunks are lost to a majority and the bound is 1 again.
+*Who names something else.*  With ``c`` right votes the other ``n_k - c`` do most harm on one value: noise differences
+``Y - Y'`` are symmetric and most likely near 0, so ``Pr[Y - Y' >= c - v]`` grows ever faster with the votes ``v`` of a
+rival up to ``v = c``.  Beyond that (``3 c <= n_k``: two rivals as strong as the right value) the bound is 1 anyway.
+Having nothing to say is one more rival, which must beat all chunks together and so at least one of them, or two chunks
+are lost to a majority and the bound is 1 again.
 
-*No agreement.*  With ``clear`` a value is told only if it is beyond what half of the people could name (:func:`local_edge`,
-:func:`shuffle_edge`).
+*No agreement.*  With ``clear`` a value is told only if it is beyond what half of the people could name
+(:func:`local_edge`, :func:`shuffle_edge`).
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ Array = NDArray[np.float64]
 def users_local_chunks(
     keep: Rational, bits: int, width: int, *, beta: Rational, share: Rational = _SHARE, clear: Rational | None = None
 ) -> Certificate:
-    """:class:`ChunkedHadamard`, keep probability ``keep``: every chunk's estimates within ``c sqrt(2 n_k ln(12 B 2**w/beta))`` and a
-    clear majority.
+    """:class:`ChunkedHadamard`, keep probability ``keep``: every chunk's estimates within ``c sqrt(2 n_k ln(12 B
+    2**w/beta))`` and a clear majority.
 
-    Estimates and votes fail with probability ``beta/6`` each, over all chunks.  With ``clear`` the right values' estimates (``B`` of them)
-    have half of the estimates' share, which makes them sharper; their sums must be beyond the edge.
+    Estimates and votes fail with probability ``beta/6`` each, over all chunks.  With ``clear`` the right values'
+    estimates (``B`` of them) have half of the estimates' share, which makes them sharper; their sums must be beyond the
+    edge.
 
     >>> users_local_chunks("0.7310585784725845", 64, 16, beta="0.1").n_users
     4658
@@ -63,15 +65,24 @@ def users_local_chunks(
         return np.asarray(binom.cdf(least_votes - 1, n, q))
 
     n = _least(fails, chunks, b / 6)
-    return Certificate.upper(n, "local plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width)
+    return Certificate.upper(
+        n, "local plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width
+    )
 
 
 def users_shuffle_chunks(
-    r: Rational, p: Rational, bits: int, width: int, *, beta: Rational, share: Rational = _SHARE, clear: Rational | None = None
+    r: Rational,
+    p: Rational,
+    bits: int,
+    width: int,
+    *,
+    beta: Rational,
+    share: Rational = _SHARE,
+    clear: Rational | None = None,
 ) -> Certificate:
-    """:class:`ShuffleSelection` with chunks, noise ``NB(r, p)`` in each of ``B 2**width`` buckets and the one of no answer:
-    ``B E min(1, Pr[Y - Y' >= 2 c - n_k] + (2**w + 1) Pr[Y - Y' >= c]) <= beta/3``; with ``clear`` the chance of ``c + Y <= edge`` is
-    added, in every chunk."""
+    """:class:`ShuffleSelection` with chunks, noise ``NB(r, p)`` in each of ``B 2**width`` buckets and the one of no
+    answer: ``B E min(1, Pr[Y - Y' >= 2 c - n_k] + (2**w + 1) Pr[Y - Y' >= c]) <= beta/3``; with ``clear`` the chance of
+    ``c + Y <= edge`` is added, in every chunk."""
     b, q = open_unit(beta, "beta"), _read_share(share)
     chunks = -(-positive_int(bits, "bits") // positive_int(width, "width", maximum=16))
     shape, odds = positive(r, "r"), open_unit(p, "p")
@@ -101,9 +112,13 @@ def users_shuffle_chunks(
 
     # Tails are known down to their last entry only: a smaller failure is never reached.
     if chunks * others * float(tail[-1]) > b / 3:
-        return Certificate.upper(None, "shuffled plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width)
+        return Certificate.upper(
+            None, "shuffled plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width
+        )
     n = _least(fails, chunks, b / 3, hidden)
-    return Certificate.upper(n, "shuffled plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width)
+    return Certificate.upper(
+        n, "shuffled plurality in chunks", f"a share of {q:g} names one item", chunks=chunks, width=width
+    )
 
 
 def _read_share(share: Rational) -> float:
@@ -111,9 +126,13 @@ def _read_share(share: Rational) -> float:
 
 
 def _least(
-    fails: Callable[[NDArray[np.int64]], Array], chunks: int, limit: float, hidden: Callable[[int], float] = lambda n: 0.0
+    fails: Callable[[NDArray[np.int64]], Array],
+    chunks: int,
+    limit: float,
+    hidden: Callable[[int], float] = lambda n: 0.0,
 ) -> int | None:
-    """The least ``n`` (by bisection) with ``chunks (E[fails(n_k)] + hidden(n)) <= limit``; users per chunk far from the mean fail.
+    """The least ``n`` (by bisection) with ``chunks (E[fails(n_k)] + hidden(n)) <= limit``; users per chunk far from the
+    mean fail.
 
     Whole edges and parity make steps: it must also hold for the 16 numbers after it.
     """

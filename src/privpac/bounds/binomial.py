@@ -1,9 +1,9 @@
 """Binomial tails, and the thresholds that tell two error rates apart best.
 
-A user with ``m`` records counts against a rule when it makes more than ``t`` mistakes there, so a rule of error rate ``p`` loses the
-vote of a random user with probability ``psi(m, p, t) = Pr[Bin(m, p) > t]``.  :func:`cross` is the ``t`` that separates two known rates
-best (the gap is then the total variation distance of the two binomials, exactly); :func:`robust_t` is the ``t`` that separates
-``eta`` from ``eta + alpha`` best when ``eta`` is only known to a radius.
+A user with ``m`` records counts against a rule when it makes more than ``t`` mistakes there, so a rule of error rate
+``p`` loses the vote of a random user with probability ``psi(m, p, t) = Pr[Bin(m, p) > t]``.  :func:`cross` is the ``t``
+that separates two known rates best (the gap is then the total variation distance of the two binomials, exactly);
+:func:`robust_t` is the ``t`` that separates ``eta`` from ``eta + alpha`` best when ``eta`` is only known to a radius.
 
 Privacy holds for *any* table ``t(m)`` of public or released numbers; only accuracy depends on the choice made here.
 """
@@ -39,7 +39,8 @@ _TIE = 1e-9
 
 
 def psi(m: int, p: Rational, t: int) -> float:
-    """``Pr[Bin(m, p) > t]`` in double precision (relative error about 1e-12), by the regularised incomplete beta function.
+    """``Pr[Bin(m, p) > t]`` in double precision (relative error about 1e-12), by the regularised incomplete beta
+    function.
 
     ``t < 0`` gives 1, ``t >= m`` gives 0.  Use :func:`psi_exact` where a decision hangs on the last bit.
 
@@ -112,7 +113,11 @@ def _crossing_share(p: Fraction, q: Fraction) -> float:
 def _log_ratio(x: Fraction, y: Fraction) -> float:
     """``ln(x / y)`` to full relative accuracy, also where the two are close or tiny."""
     ratio = (x - y) / y
-    return math.log1p(float(ratio)) if ratio < 1 else math.log(x.numerator * y.denominator) - math.log(x.denominator * y.numerator)
+    return (
+        math.log1p(float(ratio))
+        if ratio < 1
+        else math.log(x.numerator * y.denominator) - math.log(x.denominator * y.numerator)
+    )
 
 
 def _at_most_tie(m: int, k: int, p: Fraction, q: Fraction) -> bool:
@@ -132,8 +137,8 @@ def _at_most_tie(m: int, k: int, p: Fraction, q: Fraction) -> bool:
 def cross(m: int, p: Rational, q: Rational) -> int:
     """The largest ``k`` with ``q**k (1-q)**(m-k) <= p**k (1-p)**(m-k)``, for ``0 <= p < q <= 1``; 0 when ``m`` is 0.
 
-    The likelihood ratio grows with ``k``, so ``psi(m, q, t) - psi(m, p, t)`` at this ``t`` is the total variation distance of the two
-    binomials: no threshold separates them better.  Exact, ties included.
+    The likelihood ratio grows with ``k``, so ``psi(m, q, t) - psi(m, p, t)`` at this ``t`` is the total variation
+    distance of the two binomials: no threshold separates them better.  Exact, ties included.
 
     >>> cross(40, "3/8", "13/20")
     20
@@ -162,7 +167,8 @@ def gap(m: int, p: Rational, q: Rational) -> float:
 
 
 def _gap_at(m: int, t: int, low: float, high: float) -> float:
-    """``psi(m, high, t) - psi(m, low, t)`` for ``0 <= t < m``, taken between the smaller tails so that nothing cancels."""
+    """``psi(m, high, t) - psi(m, low, t)`` for ``0 <= t < m``, taken between the smaller tails so that nothing
+    cancels."""
     a, b = t + 1.0, float(m - t)
     below = float(betainc(a, b, low))
     return float(betaincc(a, b, low) - betaincc(a, b, high)) if below > 0.5 else float(betainc(a, b, high)) - below
@@ -175,9 +181,10 @@ def _gap_at(m: int, t: int, low: float, high: float) -> float:
 def _robust(m: int, eta_hat: Fraction, alpha_e: Fraction, alpha: Fraction) -> tuple[int, float]:
     """The best threshold and its gap, in O(log m) tails.
 
-    With ``f`` and ``g`` the gaps at the two ends of the interval, as functions of t: each rises up to its ``cross`` and falls after it, so
-    their minimum does as well, and ``g/f`` grows with t (binomials have a monotone likelihood ratio).  The best t is therefore where
-    g overtakes f, moved into the range between the two peaks; what ties with it to the left is found by bisection.
+    With ``f`` and ``g`` the gaps at the two ends of the interval, as functions of t: each rises up to its ``cross`` and
+    falls after it, so their minimum does as well, and ``g/f`` grows with t (binomials have a monotone likelihood
+    ratio).  The best t is therefore where g overtakes f, moved into the range between the two peaks; what ties with it
+    to the left is found by bisection.
     """
     hi = max(Fraction(0), min(1 - alpha, eta_hat + alpha_e))
     lo = min(max(Fraction(0), eta_hat - alpha_e), hi)
@@ -204,7 +211,8 @@ def _robust(m: int, eta_hat: Fraction, alpha_e: Fraction, alpha: Fraction) -> tu
 
 
 def _first_true(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least integer in ``low..high`` at which a condition that stays true once true holds; ``high`` if nowhere below it."""
+    """The least integer in ``low..high`` at which a condition that stays true once true holds; ``high`` if nowhere
+    below it."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
@@ -212,12 +220,13 @@ def _first_true(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def robust_t(m: int, eta_hat: Rational, alpha_e: Rational, alpha: Rational) -> int:
-    """The threshold that separates error ``eta`` from ``eta + alpha`` best, for the worst ``eta`` within ``alpha_e`` of ``eta_hat``.
+    """The threshold that separates error ``eta`` from ``eta + alpha`` best, for the worst ``eta`` within ``alpha_e`` of
+    ``eta_hat``.
 
-    With ``G_t(eta) = psi(m, min(1, eta + alpha), t) - psi(m, eta, t)`` it maximises ``min(G_t(lo), G_t(hi))`` over ``t`` in 0..m-1, where
-    ``[lo, hi]`` is the interval clipped to ``[0, 1 - alpha]``.  ``G_t`` is log-concave in ``eta`` (it integrates a log-concave density
-    over a sliding window; Prekopa), so its minimum over an interval is at an end point.  Values within relative 1e-9 of the
-    maximum are ties and the smallest ``t`` wins; ``m <= 1`` gives 0.
+    With ``G_t(eta) = psi(m, min(1, eta + alpha), t) - psi(m, eta, t)`` it maximises ``min(G_t(lo), G_t(hi))`` over
+    ``t`` in 0..m-1, where ``[lo, hi]`` is the interval clipped to ``[0, 1 - alpha]``.  ``G_t`` is log-concave in
+    ``eta`` (it integrates a log-concave density over a sliding window; Prekopa), so its minimum over an interval is at
+    an end point.  Values within relative 1e-9 of the maximum are ties and the smallest ``t`` wins; ``m <= 1`` gives 0.
 
     >>> robust_t(12, "1/4", "1/4", "1/20")
     2
@@ -230,7 +239,9 @@ def robust_gap(m: int, eta_hat: Rational, alpha_e: Rational, alpha: Rational) ->
     return _robust(*_robust_arguments(m, eta_hat, alpha_e, alpha))[1]
 
 
-def _robust_arguments(m: int, eta_hat: Rational, alpha_e: Rational, alpha: Rational) -> tuple[int, Fraction, Fraction, Fraction]:
+def _robust_arguments(
+    m: int, eta_hat: Rational, alpha_e: Rational, alpha: Rational
+) -> tuple[int, Fraction, Fraction, Fraction]:
     return (
         _records(m),
         rational(eta_hat, "eta_hat", minimum=0, maximum=1),
@@ -242,7 +253,9 @@ def _robust_arguments(m: int, eta_hat: Rational, alpha_e: Rational, alpha: Ratio
 def _records(m: int) -> int:
     size = positive_int(m, "m", minimum=0)
     if size > MAX_RECORDS:
-        raise TooLargeError(f"thresholds are computed for at most {MAX_RECORDS} records per user, got {size}; declare max_records")
+        raise TooLargeError(
+            f"thresholds are computed for at most {MAX_RECORDS} records per user, got {size}; declare max_records"
+        )
     return size
 
 

@@ -1,9 +1,10 @@
 """What a bound says: a number of users, and what it rests on.
 
-Every function of this room is a pure function of public numbers and returns a :class:`Certificate`: an *upper* bound ("with this
-many users the promised accuracy holds") or a *lower* bound ("with fewer users no algorithm of this kind can keep it").  Numbers are
-computed in double precision from sums of positive terms and then moved outward by :data:`SLACK`, which is far above the rounding
-error: an upper bound may be one user too large, a lower bound one user too small, never the other way round.
+Every function of this room is a pure function of public numbers and returns a :class:`Certificate`: an *upper* bound
+("with this many users the promised accuracy holds") or a *lower* bound ("with fewer users no algorithm of this kind can
+keep it").  Numbers are computed in double precision from sums of positive terms and then moved outward by
+:data:`SLACK`, which is far above the rounding error: an upper bound may be one user too large, a lower bound one user
+too small, never the other way round.
 """
 
 from __future__ import annotations
@@ -27,20 +28,22 @@ LIMIT = 1 << 60
 """Numbers of users beyond this are reported as "not certified"."""
 
 MOST_READ = 1024
-"""Records of a user that are ever planned to be read where fewer may certify more: each number takes proofs of its own."""
+"""Records of a user that are ever planned to be read where fewer may certify more: each number takes proofs of its
+own."""
 
 
 @dataclass(frozen=True)
 class Certificate:
     """A bound on the number of users.
 
-    ``n_users`` is ``None`` when no number of users is certified by this method.  ``details`` holds the public numbers that were
-    chosen on the way (a clip, a truncation, a tilt) and is read with ``certificate["tau"]``.  ``settings`` are the parameters of the
-    *learner* that an upper bound speaks of, beside the class, epsilon and the relation: with any other, nothing is promised.  Read
-    them as ``certificate.parameters``, a dict of keyword arguments.
+    ``n_users`` is ``None`` when no number of users is certified by this method.  ``details`` holds the public numbers
+    that were chosen on the way (a clip, a truncation, a tilt) and is read with ``certificate["tau"]``.  ``settings``
+    are the parameters of the *learner* that an upper bound speaks of, beside the class, epsilon and the relation: with
+    any other, nothing is promised.  Read them as ``certificate.parameters``, a dict of keyword arguments.
 
-    An upper bound holds for its number of users **and every larger one**, with these same parameters; where a parameter follows
-    the number of users (``public_n_users``), also with the true number, or any from ``n_users`` up to it, put in its place.
+    An upper bound holds for its number of users **and every larger one**, with these same parameters; where a parameter
+    follows the number of users (``public_n_users``), also with the true number, or any from ``n_users`` up to it, put
+    in its place.
 
     >>> c = Certificate.upper(17, "demonstration", "nothing", tau=3).run_with(max_records=4)
     >>> c.n_users, c["tau"], c.parameters, str(c)
@@ -83,13 +86,16 @@ class Certificate:
     def __str__(self) -> str:
         verb = "suffice" if self.kind == "upper" else "are needed"
         count = f"{self.n_users} users {verb}" if self.certified else "not certified for any number of users"
-        notes = ", ".join(f"{name} = {value}" for name, value in self.details if isinstance(value, (int, float, str, Fraction)))
+        notes = ", ".join(
+            f"{name} = {value}" for name, value in self.details if isinstance(value, (int, float, str, Fraction))
+        )
         return f"{self.method}: {count} (assuming {self.assumption}{'; ' + notes if notes else ''})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; rationals as text."""
         details, parameters = (
-            {name: str(value) if isinstance(value, Fraction) else value for name, value in pairs} for pairs in (self.details, self.settings)
+            {name: str(value) if isinstance(value, Fraction) else value for name, value in pairs}
+            for pairs in (self.details, self.settings)
         )
         said = {"n_users": self.n_users, "kind": self.kind, "method": self.method, "assumption": self.assumption}
         return {**said, "details": details, "parameters": parameters}
@@ -141,22 +147,27 @@ def relation(value: Any) -> Neighbours:
 def numbers_up_to(limit: int) -> list[int]:
     """1, 2, 3, ... in steps that grow: at most four leading bits, the largest first.
 
-    Candidates for a public number that may be chosen lower than allowed (records read).  What is allowed more never has fewer of
-    them, so that the best over them never gets worse.
+    Candidates for a public number that may be chosen lower than allowed (records read).  What is allowed more never has
+    fewer of them, so that the best over them never gets worse.
 
     >>> numbers_up_to(40)[:12]
     [40, 36, 32, 30, 28, 26, 24, 22, 20, 18, 16, 15]
     """
     return [
-        k << shift for shift in reversed(range(limit.bit_length())) for k in range(15, 0 if shift == 0 else 7, -1) if k << shift <= limit
+        k << shift
+        for shift in reversed(range(limit.bit_length()))
+        for k in range(15, 0 if shift == 0 else 7, -1)
+        if k << shift <= limit
     ]
 
 
-def fewest(records: int, certify: Callable[[int], Certificate], at_least: Callable[[int], float], within: int | None = None) -> Certificate:
+def fewest(
+    records: int, certify: Callable[[int], Certificate], at_least: Callable[[int], float], within: int | None = None
+) -> Certificate:
     """The number of records to read, at most those given (and :data:`MOST_READ`), that certifies the fewest users.
 
-    ``at_least(records)`` is a number of users below which nothing is certified, to save proofs; ``within``: a number of users of which only
-    is asked whether they are enough.  The choice is a parameter: ``max_records``.
+    ``at_least(records)`` is a number of users below which nothing is certified, to save proofs; ``within``: a number of
+    users of which only is asked whether they are enough.  The choice is a parameter: ``max_records``.
     """
     found: Certificate | None = None
     for size in numbers_up_to(min(records, MOST_READ)):
@@ -173,7 +184,8 @@ def fewest(records: int, certify: Callable[[int], Certificate], at_least: Callab
 
 
 def users_for(log_ratio: float, rate: float) -> int | None:
-    """The least integer ``n`` with ``n * rate >= log_ratio``, rounded up safely; ``None`` if ``rate`` is not positive."""
+    """The least integer ``n`` with ``n * rate >= log_ratio``, rounded up safely; ``None`` if ``rate`` is not
+    positive."""
     if not rate > 0:
         return None
     n = log_ratio / rate * (1 + SLACK)

@@ -1,24 +1,28 @@
 """Users that noisy counts need: the certificates of histograms, by counting records or by averaging people.
 
-``n`` users with ``m`` records each from one law, ``d`` columns; each column's counts ``C`` (they sum to ``N = n m``) get discrete Laplace
-noise ``Z`` of rate ``eta = epsilon/(d f m)``, are cut off at 0 and normalised; ``f = 1`` under add-remove, 2 under replace.
+``n`` users with ``m`` records each from one law, ``d`` columns; each column's counts ``C`` (they sum to ``N = n m``)
+get discrete Laplace noise ``Z`` of rate ``eta = epsilon/(d f m)``, are cut off at 0 and normalised; ``f = 1`` under
+add-remove, 2 under replace.
 
-*Noise.* Cutting off at 0 moves no count away from ``C >= 0``, and for non-negative vectors ``x``, ``y`` the normalised ones are within
-``|x - y|_1/|y|_1`` in total variation (``|x/|x| - y/|y||_1 <= (|x - y|_1 + ||x| - |y||)/|y|``).  So noise costs at most ``S/N``, with
-``S`` the sum of ``|Z|`` over all cells of all columns, whose law is known: ``|Z|`` is 0 with probability ``(1 - r)/(1 + r)``, ``r =
-e**-eta``, else one more than a geometric number, so ``S = J + NB(J, 1 - r)`` with ``J`` binomial.
+*Noise.* Cutting off at 0 moves no count away from ``C >= 0``, and for non-negative vectors ``x``, ``y`` the normalised
+ones are within ``|x - y|_1/|y|_1`` in total variation (``|x/|x| - y/|y||_1 <= (|x - y|_1 + ||x| - |y||)/|y|``).  So
+noise costs at most ``S/N``, with ``S`` the sum of ``|Z|`` over all cells of all columns, whose law is known: ``|Z|`` is
+0 with probability ``(1 - r)/(1 + r)``, ``r = e**-eta``, else one more than a geometric number, so ``S = J + NB(J, 1 -
+r)`` with ``J`` binomial.
 
-*Luck.* The distance of ``C/N`` from the truth exceeds ``t`` with probability at most ``(2**k - 2) e**(-2 N t**2)`` (a union over sets),
-and also has mean at most ``sqrt((k - 1)/N)/2`` and moves by at most ``1/N`` with one record (McDiarmid).  The better of the two is used.
+*Luck.* The distance of ``C/N`` from the truth exceeds ``t`` with probability at most ``(2**k - 2) e**(-2 N t**2)`` (a
+union over sets), and also has mean at most ``sqrt((k - 1)/N)/2`` and moves by at most ``1/N`` with one record
+(McDiarmid).  The better of the two is used.
 
-Total variation adds up over independent columns.  With ``beta`` split between luck and noise the error is ``a/sqrt(n) + b/n``: the least
-``n`` is a formula, and the best of 15 splits is taken.
+Total variation adds up over independent columns.  With ``beta`` split between luck and noise the error is ``a/sqrt(n) +
+b/n``: the least ``n`` is a formula, and the best of 15 splits is taken.
 
-*Averages.*  Every person adds the vector of their own shares, in steps of ``1/L``.  Persons are independent, each with a distribution of
-their own, of which their records are drawn; the mean of these is wanted.  The vectors are independent with that mean, in the simplex: both
-bounds on luck hold with ``N = n``, for any numbers of records (a set's share of one person is between 0 and 1, the variance of a share at
-most ``p (1 - p)``, one person moves the distance by at most ``1/n``).  Rounding moves each share of a person by less than ``1/L``, so the
-mean by less than ``k/(2 L)`` in total variation.
+*Averages.*  Every person adds the vector of their own shares, in steps of ``1/L``.  Persons are independent, each with
+a distribution of their own, of which their records are drawn; the mean of these is wanted.  The vectors are independent
+with that mean, in the simplex: both bounds on luck hold with ``N = n``, for any numbers of records (a set's share of
+one person is between 0 and 1, the variance of a share at most ``p (1 - p)``, one person moves the distance by at most
+``1/n``).  Rounding moves each share of a person by less than ``1/L``, so the mean by less than ``k/(2 L)`` in total
+variation.
 """
 
 from __future__ import annotations
@@ -88,7 +92,10 @@ def certify_averages(
     eta = positive(epsilon, "epsilon") / (d * steps * (1 if relation(neighbours) is Neighbours.ADD_REMOVE else 2))
     left = target - sum(k for k in counts if k > 1) / (2 * steps)
     n = _users(counts, eta, steps, 1, left, failure) if left > 0 else None
-    assumption = "people drawn independently, alike or not, each with at least one record; the mean of their own distributions is learned"
+    assumption = (
+        "people drawn independently, alike or not, each with at least one record; the mean of their own distributions "
+        "is learned"
+    )
     assumption += ", column by column" if d > 1 else ""
     return Certificate.upper(n, "noisy averages", assumption, levels=steps).run_with(levels=steps)
 
@@ -116,19 +123,23 @@ def _users(counts: Sequence[int], eta: float, weight: int, records: int, target:
 
 
 def _luck(counts: Sequence[int], failure: float) -> float:
-    """``sqrt(N)`` times what the sum over columns of the empirical distances exceeds with probability at most ``failure``."""
+    """``sqrt(N)`` times what the sum over columns of the empirical distances exceeds with probability at most
+    ``failure``."""
     several = [k for k in counts if k > 1]
     if not several:
         return 0.0
     d = len(several)
     # ln(2**k - 2), for any k.
-    unions = sum(math.sqrt((k * math.log(2) + math.log1p(-(2.0 ** (1 - k))) + math.log(d / failure)) / 2) for k in several)
+    unions = sum(
+        math.sqrt((k * math.log(2) + math.log1p(-(2.0 ** (1 - k))) + math.log(d / failure)) / 2) for k in several
+    )
     return min(unions, sum(math.sqrt(k - 1) / 2 for k in several) + d * math.sqrt(math.log(1 / failure) / 2))
 
 
 @lru_cache(maxsize=1024)
 def noise_quantile(cells: int, eta: float, failure: float) -> int:
-    """The least ``x`` with ``Pr[S > x] <= failure``, ``S`` the sum of ``cells`` absolute values of discrete Laplace noise of rate ``eta``.
+    """The least ``x`` with ``Pr[S > x] <= failure``, ``S`` the sum of ``cells`` absolute values of discrete Laplace
+    noise of rate ``eta``.
 
     Doubtful cases are rounded up.
 

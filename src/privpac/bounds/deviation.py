@@ -1,6 +1,7 @@
 """Uniform deviation bounds with explicit constants, shared by the agnostic certificates.
 
-``lnPi(d, N) = ln sum_{i<=d} C(N, i)`` is Sauer's bound on the number of labellings of ``N`` points by a class of VC dimension ``d``.
+``lnPi(d, N) = ln sum_{i<=d} C(N, i)`` is Sauer's bound on the number of labellings of ``N`` points by a class of VC
+dimension ``d``.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ def agnostic_radius(
 ) -> float:
     """How far any user error of the class is from its mean, with probability ``1 - failure``.
 
-    The smaller of ``sqrt(ln(2 tv |C|/b) / (2n))`` (finite class, Hoeffding) and
-    ``sqrt(2 (ln(2 tv) + lnPi(d, n m))/n) + sqrt(ln(1/b)/(2n))`` (symmetrisation, Massart, McDiarmid); ``tv = thresholds`` is the number of
-    thresholds among which one is chosen from the data (1 when it is fixed).
+    The smaller of ``sqrt(ln(2 tv |C|/b) / (2n))`` (finite class, Hoeffding) and ``sqrt(2 (ln(2 tv) + lnPi(d, n m))/n) +
+    sqrt(ln(1/b)/(2n))`` (symmetrisation, Massart, McDiarmid); ``tv = thresholds`` is the number of thresholds among
+    which one is chosen from the data (1 when it is fixed).
     """
     n, tv = n_users, thresholds
     growth = log_growth(dimension, n * records_per_user)
@@ -49,9 +50,11 @@ def agnostic_radius(
 
 
 def relative_deviation(share: float, *, n_users: int, dimension: int, log_size: float, failure: float) -> float:
-    """``omega(d)``: a set of empirical mass ``d`` has true mass at most ``d + xi**2/2 + xi sqrt(d + xi**2/4)``, uniformly.
+    """``omega(d)``: a set of empirical mass ``d`` has true mass at most ``d + xi**2/2 + xi sqrt(d + xi**2/4)``,
+    uniformly.
 
-    ``xi**2 = 4 (ln 4 + lnPi(d, 2n) + ln|H| + ln(1/b)) / n``, from ``Pr[exists: (P - P_n)/sqrt P > xi] <= 4 Pi(2n) exp(-xi**2 n/4)``.
+    ``xi**2 = 4 (ln 4 + lnPi(d, 2n) + ln|H| + ln(1/b)) / n``, from ``Pr[exists: (P - P_n)/sqrt P > xi] <= 4 Pi(2n)
+    exp(-xi**2 n/4)``.
     """
     if share < 0:
         raise ParameterError(f"share must be at least 0, got {share}")

@@ -1,11 +1,12 @@
 """What a private estimate of the least error of a class costs and brings.
 
-Both estimators compare ``eta`` with grid values through counts of users: a comparison of width ``w`` at ``p`` separates ``Bin(m, p)`` from
-``Bin(m, p + w)``, whose total variation distance ``g`` must exceed noise and deviation.
+Both estimators compare ``eta`` with grid values through counts of users: a comparison of width ``w`` at ``p`` separates
+``Bin(m, p)`` from ``Bin(m, p + w)``, whose total variation distance ``g`` must exceed noise and deviation.
 
 * *bisect*: ``T`` comparisons, each with ``epsilon/T``; ``w = alpha_e``, ``T = log2(1/alpha_e)``; succeeds when
   ``n (g/2 - a) >= (T/epsilon) ln(T/(2 b))``.
-* *oneshot*: one selection among ``J = ceil(1/w)`` cells, ``w = 2 alpha_e/3``; succeeds when ``n (g - 2a) >= (2/epsilon) ln(J/b)``.
+* *oneshot*: one selection among ``J = ceil(1/w)`` cells, ``w = 2 alpha_e/3``; succeeds when ``n (g - 2a) >= (2/epsilon)
+  ln(J/b)``.
 
 All users hold the same number of records, so one user moves every comparison by at most 1 under both relations.
 """
@@ -33,7 +34,8 @@ _DROP = 1e-10
 
 @dataclass(frozen=True)
 class Estimate:
-    """Accuracy ``2**-j``: ``compare_gap`` is the worst comparison, ``robust_gap`` the worst gap of the threshold chosen afterwards."""
+    """Accuracy ``2**-j``: ``compare_gap`` is the worst comparison, ``robust_gap`` the worst gap of the threshold chosen
+    afterwards."""
 
     estimator: str
     m: int
@@ -53,7 +55,8 @@ class Estimate:
         return max(0.0, _worst_robust_gap(self.m, _cells(self.estimator, self.j), self.alpha))
 
     def succeeds(self, n_users: int, radius: float, epsilon: float, failure: float) -> bool:
-        """Whether the estimate is right with probability ``1 - failure``, given uniform deviations of at most ``radius``."""
+        """Whether the estimate is right with probability ``1 - failure``, given uniform deviations of at most
+        ``radius``."""
         if self.estimator == "bisect":
             rounds = self.cells.bit_length() - 1
             noise = rounds / epsilon * max(0.0, math.log(rounds / (2 * failure)))

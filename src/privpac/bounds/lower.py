@@ -1,11 +1,11 @@
 """Lower bounds: with fewer users, no private algorithm of any kind can be accurate.
 
-Stated for *replace* neighbours; an add-remove algorithm with ``epsilon`` is a replace algorithm with ``2 epsilon``, and that is what is
-used when ``neighbours="add-remove"``.  ``success`` is the probability of success demanded on every task (default 2/3, ``1 - beta`` to
-compare with an upper bound).  Certified, and often far from tight.
+Stated for *replace* neighbours; an add-remove algorithm with ``epsilon`` is a replace algorithm with ``2 epsilon``, and
+that is what is used when ``neighbours="add-remove"``.  ``success`` is the probability of success demanded on every task
+(default 2/3, ``1 - beta`` to compare with an upper bound).  Certified, and often far from tight.
 
-``Lo(n, g) = min{E[a e**(-epsilon h)] : 0 <= a <= 1, E a = success}`` with ``h ~ Bin(n, g)``, reached by filling ``a`` from the largest
-``h`` down.  It falls with ``n``; each bound is the least ``n`` at which the necessary condition holds.
+``Lo(n, g) = min{E[a e**(-epsilon h)] : 0 <= a <= 1, E a = success}`` with ``h ~ Bin(n, g)``, reached by filling ``a``
+from the largest ``h`` down.  It falls with ``n``; each bound is the least ``n`` at which the necessary condition holds.
 """
 
 from __future__ import annotations
@@ -47,31 +47,44 @@ _LIMIT = 1 << 50
 
 
 def lower_packing(
-    tasks: int, gamma: Rational, *, epsilon: Rational, success: Rational = "2/3", neighbours: Neighbours | str = Neighbours.REPLACE
+    tasks: int,
+    gamma: Rational,
+    *,
+    epsilon: Rational,
+    success: Rational = "2/3",
+    neighbours: Neighbours | str = Neighbours.REPLACE,
 ) -> Certificate:
-    """``tasks`` laws with disjoint answers, any two at distance at most ``gamma`` for one user: ``s + (W - 1) Lo(n, gamma) <= 1``.
+    """``tasks`` laws with disjoint answers, any two at distance at most ``gamma`` for one user: ``s + (W - 1) Lo(n,
+    gamma) <= 1``.
 
-    Couple user by user: at most ``Bin(n, gamma)`` users differ, so each wrong answer keeps probability ``Lo``, and the answers are
-    disjoint.  ``gamma = 1`` gives ``n >= ln((W-1) s/(1-s)) / epsilon``; fewer than two tasks, or ``gamma = 0`` with two tasks told
-    apart, decide nothing or everything (``n_users`` 0, or ``None``: impossible for any number of users).
+    Couple user by user: at most ``Bin(n, gamma)`` users differ, so each wrong answer keeps probability ``Lo``, and the
+    answers are disjoint.  ``gamma = 1`` gives ``n >= ln((W-1) s/(1-s)) / epsilon``; fewer than two tasks, or ``gamma =
+    0`` with two tasks told apart, decide nothing or everything (``n_users`` 0, or ``None``: impossible for any number
+    of users).
     """
     count, g = positive_int(tasks, "tasks"), float(rational(gamma, "gamma", minimum=0, maximum=1))
     s = _success(success)
     n = _packing(_log_share(count, s), g, _epsilon(epsilon, neighbours), s)
-    return Certificate.lower(n, "packing", f"{count} tasks with disjoint answers, one user tells two apart by at most {g:.6g}")
+    return Certificate.lower(
+        n, "packing", f"{count} tasks with disjoint answers, one user tells two apart by at most {g:.6g}"
+    )
 
 
 def lower_fano(tasks: int, divergence: Rational, *, records_per_user: int, success: Rational = "2/3") -> Certificate:
-    """Without privacy: ``n >= (s ln W - ln 2) / (m kl)`` for ``W`` tasks at pairwise divergence at most ``kl`` per record."""
+    """Without privacy: ``n >= (s ln W - ln 2) / (m kl)`` for ``W`` tasks at pairwise divergence at most ``kl`` per
+    record."""
     count, kl, m = positive_int(tasks, "tasks"), positive(divergence, "divergence"), _records(records_per_user)
     n = _fano(math.log(count), m * kl, _success(success))
     return Certificate.lower(n, "Fano", f"{count} tasks at divergence at most {kl:.6g} per record")
 
 
 def lower_two_points(divergence: Rational, *, records_per_user: int, success: Rational = "2/3") -> Certificate:
-    """Without privacy: ``n >= max(2 v**2, -ln(1 - v**2)) / (m kl)``, ``v = 2 s - 1``, for two tasks at divergence ``kl`` per record."""
+    """Without privacy: ``n >= max(2 v**2, -ln(1 - v**2)) / (m kl)``, ``v = 2 s - 1``, for two tasks at divergence
+    ``kl`` per record."""
     kl, m = positive(divergence, "divergence"), _records(records_per_user)
-    return Certificate.lower(_two_points(m * kl, _success(success)), "two points", f"two tasks at divergence {kl:.6g} per record")
+    return Certificate.lower(
+        _two_points(m * kl, _success(success)), "two points", f"two tasks at divergence {kl:.6g} per record"
+    )
 
 
 def gilbert_varshamov(length: int, distance: int) -> int:
@@ -96,7 +109,8 @@ def lower_agnostic_vc(
     success: Rational = "2/3",
     neighbours: Neighbours | str = Neighbours.REPLACE,
 ) -> Certificate:
-    """Agnostic learning, VC dimension ``d``: labels of ``d`` shattered points tilted by ``a > 2 alpha d / dmin`` along a code."""
+    """Agnostic learning, VC dimension ``d``: labels of ``d`` shattered points tilted by ``a > 2 alpha d / dmin`` along
+    a code."""
     d, target = _code_length(dimension, "dimension"), open_unit(alpha, "alpha")
     m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
 
@@ -119,7 +133,8 @@ def lower_discrete(
     success: Rational = "2/3",
     neighbours: Neighbours | str = Neighbours.REPLACE,
 ) -> Certificate:
-    """Learning a law on ``k`` categories in total variation: ``floor(k/2)`` pairs tilted along a code, or two laws at bias ``2 alpha``."""
+    """Learning a law on ``k`` categories in total variation: ``floor(k/2)`` pairs tilted along a code, or two laws at
+    bias ``2 alpha``."""
     k, target = positive_int(categories, "categories", minimum=2, maximum=2 * _MAX_CODE), open_unit(alpha, "alpha")
     m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
     pairs = k // 2
@@ -145,8 +160,12 @@ def lower_gauss_mean(
     success: Rational = "2/3",
     neighbours: Neighbours | str = Neighbours.REPLACE,
 ) -> Certificate:
-    """Learning N(mu, I) in ``d`` dimensions to total variation ``alpha < 1/2``: means ``a u`` along a code, exact distance for one user."""
-    d, target = _code_length(dimension, "dimension"), float(rational(alpha, "alpha", minimum="1e-9", maximum="0.499999"))
+    """Learning N(mu, I) in ``d`` dimensions to total variation ``alpha < 1/2``: means ``a u`` along a code, exact
+    distance for one user."""
+    d, target = (
+        _code_length(dimension, "dimension"),
+        float(rational(alpha, "alpha", minimum="1e-9", maximum="0.499999")),
+    )
     m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
 
     def families() -> Iterator[tuple[int, float, float]]:
@@ -168,17 +187,19 @@ def lower_littlestone(
     neighbours: Neighbours | str = Neighbours.REPLACE,
     masses: Iterable[Rational] | None = None,
 ) -> Certificate:
-    """Realizable learning of a class of Littlestone dimension ``ldim``, proper or not: ``Lo(n, 1-(1-p)**m) <= V(d, floor(alpha d/p)) /
-    2**d``.
+    """Realizable learning of a class of Littlestone dimension ``ldim``, proper or not: ``Lo(n, 1-(1-p)**m) <= V(d,
+    floor(alpha d/p)) / 2**d``.
 
-    Mass ``1 - p`` sits on the root of a mistake tree and ``p`` on the ``d = ldim - 1`` points of a path; a fixed rule is accurate for at
-    most ``V(d, floor(alpha d/p))`` of the ``2**d`` paths, and all of them look like the data set on the root alone.  ``p = 1`` uses the
-    whole tree (``d = ldim``, one user tells everything).  The largest bound over ``masses`` (default: 1 and ``alpha`` times 1.5, 2, 3,
-    4, 8, 16).
+    Mass ``1 - p`` sits on the root of a mistake tree and ``p`` on the ``d = ldim - 1`` points of a path; a fixed rule
+    is accurate for at most ``V(d, floor(alpha d/p))`` of the ``2**d`` paths, and all of them look like the data set on
+    the root alone.  ``p = 1`` uses the whole tree (``d = ldim``, one user tells everything).  The largest bound over
+    ``masses`` (default: 1 and ``alpha`` times 1.5, 2, 3, 4, 8, 16).
     """
     tree, target = positive_int(ldim, "ldim", minimum=0, maximum=_MAX_CODE), rational(alpha, "alpha", above=0, below=1)
     m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
-    given = [Fraction(1), *(target * Fraction(c) for c in ("3/2", "2", "3", "4", "8", "16"))] if masses is None else masses
+    given = (
+        [Fraction(1), *(target * Fraction(c) for c in ("3/2", "2", "3", "4", "8", "16"))] if masses is None else masses
+    )
     found, chosen = 0, Fraction(1)
     for p in (rational(value, "masses", above=0) for value in given):
         depth = tree if p == 1 else tree - 1
@@ -193,7 +214,9 @@ def lower_littlestone(
         n = _packing(log_share, g, eps, s)
         if n is not None and n > found:
             found, chosen = n, p
-    return Certificate.lower(found, "Littlestone dimension", f"a class of Littlestone dimension {tree}", mass=chosen, records_per_user=m)
+    return Certificate.lower(
+        found, "Littlestone dimension", f"a class of Littlestone dimension {tree}", mass=chosen, records_per_user=m
+    )
 
 
 # The necessary conditions
@@ -202,7 +225,8 @@ def lower_littlestone(
 def log_least_wrong(n: int, g: float, epsilon: float, success: float) -> float:
     """``ln Lo(n, g)``, rounded down.
 
-    With ``k`` the level at which ``success`` is used up, ``Lo = e**(-epsilon k) (success - Pr[h > k] + E[e**(-epsilon (h - k)); h > k])``.
+    With ``k`` the level at which ``success`` is used up, ``Lo = e**(-epsilon k) (success - Pr[h > k] + E[e**(-epsilon
+    (h - k)); h > k])``.
     """
     if g >= 1:
         return math.log(success) - epsilon * n
@@ -226,7 +250,11 @@ def _above(k: int, n: int, g: float) -> float:
 
 def _packing(log_share: float, g: float, epsilon: float, success: float) -> int | None:
     """The least ``n`` with ``ln Lo(n, g) <= log_share``; ``None`` if no ``n`` reaches it."""
-    return _least_from_zero(lambda n: log_least_wrong(n, g, epsilon, success) <= log_share + SLACK) if g > 0 or log_share >= 0 else None
+    return (
+        _least_from_zero(lambda n: log_least_wrong(n, g, epsilon, success) <= log_share + SLACK)
+        if g > 0 or log_share >= 0
+        else None
+    )
 
 
 def _log_share(tasks: int, success: float) -> float:
@@ -243,7 +271,8 @@ def _two_points(divergence: float, success: float) -> int:
 
 
 def tilted(bias: float, m: int) -> tuple[float, float]:
-    """Distance of two tilted laws for one user of ``m`` records, and their divergence: ``kl = a ln((1+a)/(1-a))`` per record."""
+    """Distance of two tilted laws for one user of ``m`` records, and their divergence: ``kl = a ln((1+a)/(1-a))`` per
+    record."""
     kl = 2 * bias * math.atanh(bias) * m
     return min(1.0, math.sqrt(kl / 2), math.sqrt(-math.expm1(-kl))), kl
 
@@ -300,5 +329,8 @@ def _records(records_per_user: int) -> int:
 def _code_length(value: int, name: str) -> int:
     length = positive_int(value, name)
     if length > _MAX_CODE:
-        raise TooLargeError(f"codes are tried up to length {_MAX_CODE}, got {name} = {length}; the bound for a smaller one holds as well")
+        raise TooLargeError(
+            f"codes are tried up to length {_MAX_CODE}, got {name} = {length}; the bound for a smaller one holds as "
+            "well"
+        )
     return length

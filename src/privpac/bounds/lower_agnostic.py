@@ -1,16 +1,17 @@
 """Lower bounds for pure private learners from representations, private testing and plain statistics.
 
-``Rep(al, b) = ln 2 ((1 - H2((1-b) al + b/2)) LDim - 1)`` bounds from below the log size of every ``(al, b)`` representation of a class of
-Littlestone dimension LDim, for ``al < 1/2``: the index of the best rule (or its complement) answers one-way augmented index along a
-mistake tree (Fano).  A pure learner *is* a representation: ``K = ceil(e**(epsilon n) ln(1/b) / success)`` of its outputs on one fixed data
-set contain an accurate rule for each concept, except with probability ``b``.  So ``K >= e**Rep``, that is
+``Rep(al, b) = ln 2 ((1 - H2((1-b) al + b/2)) LDim - 1)`` bounds from below the log size of every ``(al, b)``
+representation of a class of Littlestone dimension LDim, for ``al < 1/2``: the index of the best rule (or its
+complement) answers one-way augmented index along a mistake tree (Fano).  A pure learner *is* a representation: ``K =
+ceil(e**(epsilon n) ln(1/b) / success)`` of its outputs on one fixed data set contain an accurate rule for each concept,
+except with probability ``b``.  So ``K >= e**Rep``, that is
 
     e**(epsilon n) ln(1/b) / success > ceil(e**Rep) - 1.
 
 The number of outputs is a whole number: where ``Rep <= 0`` nothing follows, however close ``b`` is to 1.
 
-:func:`lower_testing` and :func:`lower_statistics` need a point that the class can label both ways; strictly they hold for every
-accuracy above ``alpha``.
+:func:`lower_testing` and :func:`lower_statistics` need a point that the class can label both ways; strictly they hold
+for every accuracy above ``alpha``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ __all__ = ["lower_representation", "lower_sparse", "lower_statistics", "lower_te
 _LIMIT = 1 << 50
 
 
-def lower_representation(*, ldim: int, alpha: Rational, beta: Rational, epsilon: Rational, grid: int = 1000) -> Certificate:
+def lower_representation(
+    *, ldim: int, alpha: Rational, beta: Rational, epsilon: Rational, grid: int = 1000
+) -> Certificate:
     """Any number of records per user, both relations: the fixed data set is ``n`` users away from any other.
 
     The best ``b`` on a grid of step ``1/grid``.  0 when the class is too small for the argument (or ``alpha >= 1/2``).
@@ -54,10 +57,10 @@ def lower_sparse(
 ) -> Certificate:
     """Few informative users: mass ``1 - v`` sits on a point where all concepts agree.
 
-    ``K ~ Bin(n, 1 - (1-v)**m)`` users hold anything else; with probability 3/4 no more than the 3/4-quantile of ``K``, so the learner still
-    succeeds with probability ``3/4 - beta`` there, and that quantile must reach the bound for ``Rep(alpha/v, b)``.  ``v`` runs over 3,
-    4, 8 times ``alpha`` (smaller factors leave ``alpha/v >= 1/2``, for which two rules represent every class).  ``beta < 3/4``; ``ldim``
-    is that of the concepts that agree on the heavy point.
+    ``K ~ Bin(n, 1 - (1-v)**m)`` users hold anything else; with probability 3/4 no more than the 3/4-quantile of ``K``,
+    so the learner still succeeds with probability ``3/4 - beta`` there, and that quantile must reach the bound for
+    ``Rep(alpha/v, b)``.  ``v`` runs over 3, 4, 8 times ``alpha`` (smaller factors leave ``alpha/v >= 1/2``, for which
+    two rules represent every class).  ``beta < 3/4``; ``ldim`` is that of the concepts that agree on the heavy point.
     """
     tree, target = positive_int(ldim, "ldim", minimum=0), open_unit(alpha, "alpha")
     success = 0.75 - float(rational(beta, "beta", above=0, below="3/4"))
@@ -75,15 +78,24 @@ def lower_sparse(
         n = _quantile_reaches(needed, touched)
         if n > found:
             found, share = n, v
-    return Certificate.lower(found, "few informative users", f"a class of Littlestone dimension {tree}, pure privacy", share=share)
+    return Certificate.lower(
+        found, "few informative users", f"a class of Littlestone dimension {tree}, pure privacy", share=share
+    )
 
 
 def lower_testing(
-    *, alpha: Rational, beta: Rational, epsilon: Rational, records_per_user: int, neighbours: Neighbours | str = Neighbours.ADD_REMOVE
+    *,
+    alpha: Rational,
+    beta: Rational,
+    epsilon: Rational,
+    records_per_user: int,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
 ) -> Certificate:
-    """Telling two labels of one point apart: ``e**(-epsilon k) (1 - beta - Pr[Bin(n, TV) > k]) <= beta`` for every ``k``.
+    """Telling two labels of one point apart: ``e**(-epsilon k) (1 - beta - Pr[Bin(n, TV) > k]) <= beta`` for every
+    ``k``.
 
-    ``TV`` is the distance for one user between label bias ``alpha`` one way and the other; couple the two data sets user by user.
+    ``TV`` is the distance for one user between label bias ``alpha`` one way and the other; couple the two data sets
+    user by user.
     """
     target, b = rational(alpha, "alpha", above=0, below=1), open_unit(beta, "beta")
     m, eps = _records(records_per_user, 1 << 20), _epsilon(epsilon) * _doubled(neighbours)
@@ -91,7 +103,9 @@ def lower_testing(
     # Beyond this k the left side is below beta whatever n is.
     top = math.ceil(max(0.0, math.log((1 - b) / b)) / eps)
     if top > 1 << 20:
-        raise ParameterError(f"epsilon = {epsilon} is too small for this bound; use at least {math.log(1 / b) / (1 << 20):.2g}")
+        raise ParameterError(
+            f"epsilon = {epsilon} is too small for this bound; use at least {math.log(1 / b) / (1 << 20):.2g}"
+        )
     k = np.arange(top + 1, dtype=float)
     discount = np.exp(-eps * k)
 
@@ -100,17 +114,25 @@ def lower_testing(
         return bool((discount * (1 - b - beyond) <= b * (1 + SLACK) + SLACK * discount).all())
 
     return Certificate.lower(
-        least(possible, start=0, limit=_LIMIT), "private testing", "a point that the class can label both ways", records_per_user=m
+        least(possible, start=0, limit=_LIMIT),
+        "private testing",
+        "a point that the class can label both ways",
+        records_per_user=m,
     )
 
 
 def lower_statistics(*, alpha: Rational, beta: Rational, records_per_user: int, dimension: int = 1) -> Certificate:
-    """Without privacy: ``n m`` records are at least the smallest odd ``N`` whose majority at bias ``alpha/2`` errs with probability <=
-    ``beta``.
+    """Without privacy: ``n m`` records are at least the smallest odd ``N`` whose majority at bias ``alpha/2`` errs with
+    probability <= ``beta``.
 
-    For VC dimension ``d`` also ``n m >= d/(320 alpha**2)`` when ``alpha, beta < 1/64`` (Anthony and Bartlett, Theorem 5.2; quoted).
+    For VC dimension ``d`` also ``n m >= d/(320 alpha**2)`` when ``alpha, beta < 1/64`` (Anthony and Bartlett, Theorem
+    5.2; quoted).
     """
-    target, b, m = float(rational(alpha, "alpha", minimum="1e-9", below=1)), open_unit(beta, "beta"), _records(records_per_user)
+    target, b, m = (
+        float(rational(alpha, "alpha", minimum="1e-9", below=1)),
+        open_unit(beta, "beta"),
+        _records(records_per_user),
+    )
     d = positive_int(dimension, "dimension")
 
     def sure(half: int) -> bool:
@@ -121,11 +143,14 @@ def lower_statistics(*, alpha: Rational, beta: Rational, records_per_user: int, 
     records = 0 if half is None or b >= 0.5 else 2 * half + 1
     if target < 1 / 64 and b < 1 / 64:
         records = max(records, math.ceil(d / (320 * target**2) * (1 - SLACK)))
-    return Certificate.lower(-(-records // m), "statistics", "a point that the class can label both ways", records_per_user=m)
+    return Certificate.lower(
+        -(-records // m), "statistics", "a point that the class can label both ways", records_per_user=m
+    )
 
 
 def _outputs_needed(ldim: int, alpha: float, success: float, grid: int) -> float:
-    """The largest ``ln(ceil(e**Rep) - 1) - ln(ln(1/b)/success)`` over the grid of ``b``; minus infinity when ``Rep`` is never positive."""
+    """The largest ``ln(ceil(e**Rep) - 1) - ln(ln(1/b)/success)`` over the grid of ``b``; minus infinity when ``Rep`` is
+    never positive."""
     if alpha >= 0.5 or ldim == 0:
         return -math.inf
     b = np.arange(1, grid) / grid

@@ -1,13 +1,13 @@
 """Users below which no private selection among ``k`` candidate distributions can be right for all of them.
 
-Candidates pairwise just over ``alpha`` apart leave one right answer each, so the packing and Fano bounds of :mod:`privpac.bounds.lower`
-apply to any method that names one of the candidates.
+Candidates pairwise just over ``alpha`` apart leave one right answer each, so the packing and Fano bounds of
+:mod:`privpac.bounds.lower` apply to any method that names one of the candidates.
 
-* *Spikes*: a share ``alpha`` of the records names the candidate, the rest is the same for all.  Two users' records differ with probability
-  at most ``1 - (1 - alpha)**m``.
-* *Tilts*: ``N`` pairs of values, each tilted by a bias ``a`` one way or the other along a binary code of ``k`` words at distance
-  ``dmin`` or more; distances are at least ``a dmin/N``, the divergence per record at most ``a ln((1 + a)/(1 - a))``.  Two candidates
-  need no code.
+* *Spikes*: a share ``alpha`` of the records names the candidate, the rest is the same for all.  Two users' records
+  differ with probability at most ``1 - (1 - alpha)**m``.
+* *Tilts*: ``N`` pairs of values, each tilted by a bias ``a`` one way or the other along a binary code of ``k`` words at
+  distance ``dmin`` or more; distances are at least ``a dmin/N``, the divergence per record at most ``a ln((1 + a)/(1 -
+  a))``.  Two candidates need no code.
 """
 
 from __future__ import annotations
@@ -52,11 +52,14 @@ def lower_selection(
         if bias < 1:
             users.append(lower_fano(k, tilted(bias, 1)[1], records_per_user=m, success=success).n_users)
             users.append(lower_packing(k, tilted(bias, m)[0], **private).n_users)  # type: ignore[arg-type]
-    return Certificate.lower(max(n for n in users if n is not None), "selection", f"the worst {k} candidates", records_per_user=m)
+    return Certificate.lower(
+        max(n for n in users if n is not None), "selection", f"the worst {k} candidates", records_per_user=m
+    )
 
 
 def _stretch(k: int) -> float:
-    """``N/dmin`` of a code of ``k`` words, of the length that is twice what counting needs; infinite where none is tried."""
+    """``N/dmin`` of a code of ``k`` words, of the length that is twice what counting needs; infinite where none is
+    tried."""
     length = 2 * math.ceil(math.log2(k))
     if length > _MAX_CODE:
         return math.inf

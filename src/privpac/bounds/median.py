@@ -1,11 +1,15 @@
 """How many values private medians and interior points need, and what given parameters certify.
 
-* Order statistics (:func:`certify_rank`): the rank law over ``0..d`` misses its ranks with probability at most ``d r**-(opt + 1)``.
-* The choosing step (:func:`choosing_votes`): one candidate with ``hi`` votes is missed with probability ``1/(1 + w(hi))``.
-* The exponential mechanism (:func:`interior_point_exponential`): ``n = 2 ceil(2 ln(D/beta)/epsilon) - 1`` values in ``0..D``.
+* Order statistics (:func:`certify_rank`): the rank law over ``0..d`` misses its ranks with probability at most ``d
+  r**-(opt + 1)``.
+* The choosing step (:func:`choosing_votes`): one candidate with ``hi`` votes is missed with probability ``1/(1 +
+  w(hi))``.
+* The exponential mechanism (:func:`interior_point_exponential`): ``n = 2 ceil(2 ln(D/beta)/epsilon) - 1`` values in
+  ``0..D``.
 * Hidden walks: :func:`walk_failure` evaluates the utility theorem for given integers and bases (conditions (a)-(e) of
-  :mod:`privpac.mechanisms.interior_plan`, which plans them); :func:`interior_point_closed_form` is the closed form
-  ``n = (2k+2) T = O(k**2 log k ln(k/(delta beta))/epsilon)`` with ``k`` = :func:`reductions_to_constant`, at most ``log*`` of the domain.
+  :mod:`privpac.mechanisms.interior_plan`, which plans them); :func:`interior_point_closed_form` is the closed form ``n
+  = (2k+2) T = O(k**2 log k ln(k/(delta beta))/epsilon)`` with ``k`` = :func:`reductions_to_constant`, at most ``log*``
+  of the domain.
 * Random pairs: :func:`pairs_failure` does the same for that engine.
 
 Everything is a pure function of public numbers; privacy never rests on it.
@@ -55,7 +59,8 @@ def log_star(bits: int) -> int:
 
 
 def reductions_to_constant(bits: int) -> int:
-    """``k(b)``: reductions until the innermost domain of values of ``bits`` bits is ``0..3``; at most ``log_star(bits)``."""
+    """``k(b)``: reductions until the innermost domain of values of ``bits`` bits is ``0..3``; at most
+    ``log_star(bits)``."""
     domain, k = positive_int(bits, "bits"), 1
     while domain > 3:
         domain, k = domain.bit_length(), k + 1
@@ -66,7 +71,8 @@ def reductions_to_constant(bits: int) -> int:
 
 
 def certify_rank(epsilon: Any, beta: Any, *, d: int, hi: int = 1) -> Certificate:
-    """Values that suffice for the rank law over ``0..d`` to stay between ranks ``hi`` and ``K + 1``, with the least such ``K``.
+    """Values that suffice for the rank law over ``0..d`` to stay between ranks ``hi`` and ``K + 1``, with the least
+    such ``K``.
 
     >>> certify_rank(1, "0.05", d=2**16 - 1)["K"]
     56
@@ -81,7 +87,8 @@ def certify_rank(epsilon: Any, beta: Any, *, d: int, hi: int = 1) -> Certificate
 
 
 def choosing_votes(epsilon: Any, delta: Any, beta: Any) -> tuple[int, float]:
-    """The least number of votes on a single candidate at which the choosing law (replace) names it but for ``beta``, and its failure.
+    """The least number of votes on a single candidate at which the choosing law (replace) names it but for ``beta``,
+    and its failure.
 
     >>> choosing_votes(0.5, 1e-6, 0.01)[0]
     69
@@ -101,7 +108,9 @@ def choosing_votes(epsilon: Any, delta: Any, beta: Any) -> tuple[int, float]:
 # Interior points
 
 
-def interior_point_exponential(epsilon: Any, beta: Any, *, top: int | None = None, bits: int | None = None) -> Certificate:
+def interior_point_exponential(
+    epsilon: Any, beta: Any, *, top: int | None = None, bits: int | None = None
+) -> Certificate:
     """Values that suffice for the exponential mechanism over ``0..top``, or over values of ``bits`` bits.
 
     >>> interior_point_exponential(1, "0.05", bits=64).n_users
@@ -116,17 +125,25 @@ def interior_point_exponential(epsilon: Any, beta: Any, *, top: int | None = Non
     return Certificate.upper(n, "exponential mechanism", _ANY)
 
 
-def interior_point_closed_form(epsilon: Any, delta: Any, beta: Any, *, bits: int, reductions: int | None = None) -> Certificate:
+def interior_point_closed_form(
+    epsilon: Any, delta: Any, beta: Any, *, bits: int, reductions: int | None = None
+) -> Certificate:
     """The closed form for ``k`` reductions (by default until the domain is constant): ``(2k + 2) T`` values suffice.
 
-    ``J = 2 + ceil(log2(k+1))``, ``T = 4 + ceil(2 (J+1)(3k+1) ln(max(n, 10k/delta, D)(2k+1)/beta)/epsilon)``, ``n`` on both sides; the
-    planner of the mechanism needs 6 to 9 times fewer values.
+    ``J = 2 + ceil(log2(k+1))``, ``T = 4 + ceil(2 (J+1)(3k+1) ln(max(n, 10k/delta, D)(2k+1)/beta)/epsilon)``, ``n`` on
+    both sides; the planner of the mechanism needs 6 to 9 times fewer values.
     """
     e, d, b = positive(epsilon, "epsilon"), open_unit(delta, "delta"), open_unit(beta, "beta")
     domain = positive_int(bits, "bits")
-    k = reductions_to_constant(domain) if reductions is None else positive_int(reductions, "reductions", maximum=1 << 20)
+    k = (
+        reductions_to_constant(domain)
+        if reductions is None
+        else positive_int(reductions, "reductions", maximum=1 << 20)
+    )
     if e > 3 * k + 1:
-        raise ParameterError(f"epsilon must be at most 3k + 1 = {3 * k + 1} for {k} reductions; use a smaller one, it also holds")
+        raise ParameterError(
+            f"epsilon must be at most 3k + 1 = {3 * k + 1} for {k} reductions; use a smaller one, it also holds"
+        )
     for _ in range(k - 1):
         domain = domain.bit_length()
     J = 2 + k.bit_length()  # ceil(log2(k+1)) is the number of bits of k
@@ -159,7 +176,8 @@ class WalkNumbers(Protocol):
 
 
 def walk_failure(levels: Sequence[WalkNumbers], rz: Fraction, size: int, *, bits: int, top: int | None = None) -> float:
-    """The failure probability that the utility theorem certifies for these levels (outermost first); 1 where a condition fails."""
+    """The failure probability that the utility theorem certifies for these levels (outermost first); 1 where a
+    condition fails."""
     domain, m, total = bits, size, 0.0
     for level in levels:
         c = (level.B + 1) // 2
@@ -188,7 +206,8 @@ class PairNumbers(Protocol):
 
 
 def pairs_failure(levels: Sequence[PairNumbers], rz: Fraction, size: int, *, bits: int) -> float:
-    """The failure probability certified for random pairs, with the best number of votes ``q`` that ``A`` allows at each level."""
+    """The failure probability certified for random pairs, with the best number of votes ``q`` that ``A`` allows at each
+    level."""
     domain, m, total = bits, size, 0.0
     for i, level in enumerate(levels):
         c, n = (level.B + 1) // 2, m

@@ -1,12 +1,14 @@
-"""Users from which on the regret learner's *own* clip is certified: it follows the number of users, so that a certificate may lapse.
+"""Users from which on the regret learner's *own* clip is certified: it follows the number of users, so that a
+certificate may lapse.
 
-The learner's clip grows with the number ``n`` of users until it is the number of records (the per-user mean).  A certificate for a
-fixed clip holds for its number of users and all larger ones, but a larger clip is a weaker vote: what is certified with 451 users
-may be false with 461, where the clip has taken its next step.  A number in a plan must hold for **every** larger number of people
-(:func:`certify_own_clip`); an inverse plan asks about one number only (:func:`certify_clip_at`).
+The learner's clip grows with the number ``n`` of users until it is the number of records (the per-user mean).  A
+certificate for a fixed clip holds for its number of users and all larger ones, but a larger clip is a weaker vote: what
+is certified with 451 users may be false with 461, where the clip has taken its next step.  A number in a plan must hold
+for **every** larger number of people (:func:`certify_own_clip`); an inverse plan asks about one number only
+(:func:`certify_clip_at`).
 
-The clip also grows with the budget, so the same happens there, and :func:`plan_own_clip` asks for **every larger budget** too: more of
-either never certifies more users.  Records beyond what helps are not read.
+The clip also grows with the budget, so the same happens there, and :func:`plan_own_clip` asks for **every larger
+budget** too: more of either never certifies more users.  Records beyond what helps are not read.
 """
 
 from __future__ import annotations
@@ -27,13 +29,15 @@ Clip = Callable[[int], int]
 
 
 class Certify(Protocol):
-    """The certificate of a fixed clip, for its number of users and all larger ones; the search may end at ``enough`` users."""
+    """The certificate of a fixed clip, for its number of users and all larger ones; the search may end at ``enough``
+    users."""
 
     def __call__(self, tau: int, enough: int | None = None) -> Certificate: ...
 
 
 class ClipRules(Protocol):
-    """A learner's clip as a public function of its rate, records per user and users, and the certificates of fixed clips."""
+    """A learner's clip as a public function of its rate, records per user and users, and the certificates of fixed
+    clips."""
 
     def clip(self, rate: Fraction, records: int, n: int) -> int:
         """The clip in use: exact, as the learner's is."""
@@ -46,17 +50,20 @@ class ClipRules(Protocol):
 
     @property
     def exponent(self) -> float:
-        """``ln(|H|/beta)/alpha``: nothing below ``exponent tau/(rate m)`` users is ever certified, as a vote is worth ``alpha m/tau``."""
+        """``ln(|H|/beta)/alpha``: nothing below ``exponent tau/(rate m)`` users is ever certified, as a vote is worth
+        ``alpha m/tau``."""
 
 
 def certify_own_clip(clip: Clip, certify: Certify, *, start: int = 1, spread: int = 0) -> Certificate:
     """The least number of users, at least ``start``, from which on the learner's own clip is certified, and stays so.
 
-    With ``n`` users the own clip is certified if ``certify(clip(n)).n_users <= n``.  Each clip is in use on a range ``first..last`` and
-    fails on ``first..min(last, certified - 1)`` of it; the last failing number, found from the largest clip down, ends the search.
+    With ``n`` users the own clip is certified if ``certify(clip(n)).n_users <= n``.  Each clip is in use on a range
+    ``first..last`` and fails on ``first..min(last, certified - 1)`` of it; the last failing number, found from the
+    largest clip down, ends the search.
 
-    ``spread``: the clip follows some number within ``n - spread .. n + spread`` instead of ``n`` (a noisy count, except with a probability
-    that ``certify`` must leave room for); then every clip of that range must be certified with ``n`` users.
+    ``spread``: the clip follows some number within ``n - spread .. n + spread`` instead of ``n`` (a noisy count, except
+    with a probability that ``certify`` must leave room for); then every clip of that range must be certified with ``n``
+    users.
 
     >>> needed = {1: 10, 2: 25}  # users for the clips 1 and 2; the latter is in use from 21 on
     >>> def certify(tau, enough=None):
@@ -94,11 +101,11 @@ def plan_own_clip(
 ) -> Certificate:
     """The records to read, at most those given, with which the own clip is certified for the fewest users.
 
-    The number holds for every larger number of users and every rate from ``rate`` to ``largest_rate``.  ``within`` asks about exactly
-    so many users at exactly ``rate``: at most that many are certified if they are enough.
+    The number holds for every larger number of users and every rate from ``rate`` to ``largest_rate``.  ``within`` asks
+    about exactly so many users at exactly ``rate``: at most that many are certified if they are enough.
 
-    Candidates for the records read are the same for everyone (:func:`~privpac.bounds.certificate.numbers_up_to`), so that who holds more
-    needs no more users.  The certificate's parameters are ``max_records`` and ``public_n_users``.
+    Candidates for the records read are the same for everyone (:func:`~privpac.bounds.certificate.numbers_up_to`), so
+    that who holds more needs no more users.  The certificate's parameters are ``max_records`` and ``public_n_users``.
     """
     best: Certificate | None = None
     theta = rational(rate, "rate", above=0)
@@ -136,10 +143,12 @@ class _Own:
         return self.rules.certify(float(self.rate), self.records, tau, enough)
 
     def for_larger_rates(self, largest: float) -> int:
-        """Users that are enough at every rate from this one up, whose clips are larger: the next clip at the least rate it is used with.
+        """Users that are enough at every rate from this one up, whose clips are larger: the next clip at the least rate
+        it is used with.
 
-        With ``n`` users a clip is first in use at a rate ``c(n)`` that falls no faster than ``1/n``, and the proven exponent of a vote
-        grows less than in proportion to the rate, so ``n`` times the exponent at ``c(n)`` grows: what holds for ``n`` holds for more.
+        With ``n`` users a clip is first in use at a rate ``c(n)`` that falls no faster than ``1/n``, and the proven
+        exponent of a vote grows less than in proportion to the rate, so ``n`` times the exponent at ``c(n)`` grows:
+        what holds for ``n`` holds for more.
         """
         n = 1
         for tau in range(self.clip(1), self.records + 1):

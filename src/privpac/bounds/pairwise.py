@@ -1,11 +1,13 @@
-"""Users that clipped pairwise selection needs: every pair of rules is compared, each user moves a comparison by at most ``tau``.
+"""Users that clipped pairwise selection needs: every pair of rules is compared, each user moves a comparison by at most
+``tau``.
 
-**Certificate C2.**  One record's comparison lies in a sub-interval of [-1, 1] of width ``width`` containing 0 (2 for agnostic learning,
-1 for Scheffé comparisons of distributions), every user has ``m`` records, some candidate has score at most ``a0`` and the output shall
-have score below ``a1``; ``gam = a1 - a0``, ``sig = width sqrt(m) / 2``, ``Q`` the normal upper tail.  Clipping costs at most
-``B+ = sig sqrt(2 pi) Q((tau - a1 m)/sig)`` (``a1 m - tau + sig sqrt(pi/2)`` for clips below the mean ``a1 m``) and
-``B- = sig sqrt(2 pi) Q((tau + a0 m)/sig)`` per user, so the margin is ``Gam = gam m - B+ - B-`` (``B = 0`` when ``tau >= m``: nothing is
-cut off).  With ``lam = epsilon / rho``, failure is at most ``beta`` if ``Gam > 0`` and
+**Certificate C2.**  One record's comparison lies in a sub-interval of [-1, 1] of width ``width`` containing 0 (2 for
+agnostic learning, 1 for Scheffé comparisons of distributions), every user has ``m`` records, some candidate has score
+at most ``a0`` and the output shall have score below ``a1``; ``gam = a1 - a0``, ``sig = width sqrt(m) / 2``, ``Q`` the
+normal upper tail.  Clipping costs at most ``B+ = sig sqrt(2 pi) Q((tau - a1 m)/sig)`` (``a1 m - tau + sig sqrt(pi/2)``
+for clips below the mean ``a1 m``) and ``B- = sig sqrt(2 pi) Q((tau + a0 m)/sig)`` per user, so the margin is ``Gam =
+gam m - B+ - B-`` (``B = 0`` when ``tau >= m``: nothing is cut off).  With ``lam = epsilon / rho``, failure is at most
+``beta`` if ``Gam > 0`` and
 
 * *split*: ``n Gam >= b sqrt n + c``, ``b = 2 width sqrt(m ln(4|H|/beta)/2)``, ``c = ln(2|H|/beta)/lam``; or
 * *chernoff*: ``n >= ln(|H|**2/beta) / (th Gam - th**2 m width**2 / 2)``, ``th = min(lam, Gam/(m width**2))``.
@@ -49,14 +51,17 @@ def plan_pairwise(
 ) -> Certificate:
     """The clip and the bound (*split* before *chernoff*) that certify the fewest users; the first minimum wins.
 
-    Clips are the multiples of ``clip_step`` up to ``records_per_user``: 1 for agnostic learning, 1/4 for Scheffé comparisons.  Agnostic
-    use: ``alpha0 = 0`` and ``alpha1`` = the target excess, less the accuracy of a representation if one is used.  ``n_users`` is
-    ``None`` when clipping eats the margin at every clip, which for ``tau = m`` never happens.
+    Clips are the multiples of ``clip_step`` up to ``records_per_user``: 1 for agnostic learning, 1/4 for Scheffé
+    comparisons.  Agnostic use: ``alpha0 = 0`` and ``alpha1`` = the target excess, less the accuracy of a representation
+    if one is used.  ``n_users`` is ``None`` when clipping eats the margin at every clip, which for ``tau = m`` never
+    happens.
     """
     m = positive_int(records_per_user, "records_per_user")
     step = rational(clip_step, "clip_step", above=0, maximum=m)
     if m / step > _MAX_CLIPS:
-        raise TooLargeError(f"the plan scans at most {_MAX_CLIPS} clips, got {math.floor(m / step)}; use a larger clip_step")
+        raise TooLargeError(
+            f"the plan scans at most {_MAX_CLIPS} clips, got {math.floor(m / step)}; use a larger clip_step"
+        )
     return _best(_Multiples(step, math.floor(m / step)), log_size, epsilon, alpha1, beta, m, alpha0, width, neighbours)
 
 
@@ -88,10 +93,11 @@ def pairwise_closed_form(
     width: Rational = 2,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
 ) -> Certificate:
-    """``tau = ceil(a1 m + (width sqrt m / 2) sqrt(2 max(0, ln(2.51 width/(gam sqrt m)))))`` leaves half of the margin; then
+    """``tau = ceil(a1 m + (width sqrt m / 2) sqrt(2 max(0, ln(2.51 width/(gam sqrt m)))))`` leaves half of the margin;
+    then
 
-    ``n >= max{16 tau ln(2|H|/beta)/(epsilon gam m), 32 width**2 ln(4|H|/beta)/(gam**2 m)}`` under replace, 8 instead of 16 under
-    add-remove.
+    ``n >= max{16 tau ln(2|H|/beta)/(epsilon gam m), 32 width**2 ln(4|H|/beta)/(gam**2 m)}`` under replace, 8 instead of
+    16 under add-remove.
     """
     m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
     log_h, eps, a0, a1, w, b = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
@@ -103,7 +109,11 @@ def pairwise_closed_form(
         32 * w * w * (math.log(4 / b) + log_h) / (margin**2 * m),
     )
     return Certificate.upper(
-        users_for(needed, 1.0), "pairwise selection, closed form", _ASSUMES.format(alpha0=alpha0), tau=tau, records_per_user=m
+        users_for(needed, 1.0),
+        "pairwise selection, closed form",
+        _ASSUMES.format(alpha0=alpha0),
+        tau=tau,
+        records_per_user=m,
     )
 
 
@@ -148,7 +158,15 @@ def _best(
 
 
 def least_users(
-    clips: Sequence[Fraction], margin: Array, rate: Array, m: int, w: float, log_h: float, beta: float, method: str, assumption: str
+    clips: Sequence[Fraction],
+    margin: Array,
+    rate: Array,
+    m: int,
+    w: float,
+    log_h: float,
+    beta: float,
+    method: str,
+    assumption: str,
 ) -> Certificate:
     """The clip and the bound with the fewest users, given the margin and the rate ``epsilon / rho`` of every clip."""
     users = np.stack([_split(margin, rate, m, w, log_h, beta), _chernoff(margin, rate, m, w, log_h, beta)], axis=1)
@@ -158,18 +176,21 @@ def least_users(
     tau = chosen.numerator if chosen.denominator == 1 else chosen
     bound = ("split", "chernoff")[int(column)]
     # The clip follows the records per user and not n; both conditions stay true for more users.
-    return Certificate.upper(int(found) if found < LIMIT else None, method, assumption, tau=tau, bound=bound, records_per_user=m).run_with(
-        tau=tau, records_per_user=m
-    )
+    return Certificate.upper(
+        int(found) if found < LIMIT else None, method, assumption, tau=tau, bound=bound, records_per_user=m
+    ).run_with(tau=tau, records_per_user=m)
 
 
 def _cut_off(tau: Array, m: int, a0: float, a1: float, w: float) -> Array:
     """``B+ + B-``: sub-Gaussian bounds on what clipping takes from the mean of one user's sum.
 
-    ``B+`` is the integral of ``Pr[S > s]`` beyond ``tau``; below the mean ``a1 m`` the tail bound says nothing, so 1 is integrated there.
+    ``B+`` is the integral of ``Pr[S > s]`` beyond ``tau``; below the mean ``a1 m`` the tail bound says nothing, so 1 is
+    integrated there.
     """
     sigma, short = w * math.sqrt(m) / 2, np.maximum(0.0, a1 * m - tau)
-    return np.asarray(short + sigma * math.sqrt(2 * math.pi) * (ndtr((a1 * m - tau - short) / sigma) + ndtr(-(tau + a0 * m) / sigma)))
+    return np.asarray(
+        short + sigma * math.sqrt(2 * math.pi) * (ndtr((a1 * m - tau - short) / sigma) + ndtr(-(tau + a0 * m) / sigma))
+    )
 
 
 def _split(margin: Array, lam: Array, m: int, w: float, log_h: float, beta: float) -> Array:
@@ -195,5 +216,7 @@ def read_target(
     w = float(rational(width, "width", above=0, maximum=2))
     a0, a1 = float(rational(alpha0, "alpha0", minimum=0)), float(rational(alpha1, "alpha1", above=0, maximum=1))
     if a1 - a0 < 1e-9:
-        raise InfeasibleError(f"alpha1 must exceed alpha0 = {alpha0}, got {alpha1}; ask for less accuracy or use a finer cover")
+        raise InfeasibleError(
+            f"alpha1 must exceed alpha0 = {alpha0}, got {alpha1}; ask for less accuracy or use a finer cover"
+        )
     return log_size_of(log_size), positive(epsilon, "epsilon"), a0, a1, w, open_unit(beta, "beta")

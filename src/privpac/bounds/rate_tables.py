@@ -1,8 +1,9 @@
 """The papers' tables of rates, with numbers: how many users each result asks for, at public numbers of your choice.
 
-A cell holds the rate as printed (up to logarithms, mistakes corrected) and, where this library has explicit constants for it, a
-:class:`Certificate` computed at the given numbers; otherwise it says "order only".  Upper bounds are certified by our versions of
-the algorithms, so they may be far below the printed constants; lower bounds are certified and often far from tight.
+A cell holds the rate as printed (up to logarithms, mistakes corrected) and, where this library has explicit constants
+for it, a :class:`Certificate` computed at the given numbers; otherwise it says "order only".  Upper bounds are
+certified by our versions of the algorithms, so they may be far below the printed constants; lower bounds are certified
+and often far from tight.
 
 >>> found = table("000-1", epsilon=1, alpha="0.1", size=2**16, records_per_user=4)
 >>> found.columns
@@ -40,7 +41,8 @@ _MOST_BITS = 512
 
 
 def _agnostic_below(x: Numbers, m: int) -> Compute:
-    """For classes of Littlestone dimension ``ldim``, such as cut-offs: the four bounds of the planner, the largest of them."""
+    """For classes of Littlestone dimension ``ldim``, such as cut-offs: the four bounds of the planner, the largest of
+    them."""
     hard: dict[str, Any] = {"alpha": x.alpha, "beta": x.beta, "epsilon": x.epsilon}
     return largest(
         lambda: lower_agnostic.lower_representation(ldim=x.ldim, **hard),
@@ -62,7 +64,15 @@ def _agnostic_table(x: Numbers) -> Built:
 
     before = "RepD/(αε) + RepD/α²  or  RepD/(αε) + VC/(α²ε)"
     rows = [
-        ("any class, item level", "RepD/(αε) + VC/α²", _agnostic_below(x, 1), before, "RepD/(αε) + VC/α²", "Theorem 3.4", item),
+        (
+            "any class, item level",
+            "RepD/(αε) + VC/α²",
+            _agnostic_below(x, 1),
+            before,
+            "RepD/(αε) + VC/α²",
+            "Theorem 3.4",
+            item,
+        ),
         (
             "any class, user level",
             "RepD/(min(1,mα) ε) + VC/(√m αε) + VC/(mα²)",
@@ -87,8 +97,10 @@ def _agnostic_table(x: Numbers) -> Built:
         for name, low, bound, old, new, source, compute in rows
     ]
     notes = [
-        "User level is for m <= 1/alpha². RepD: representation dimension; its constants here are for a finite class of `size` rules "
-        "(thresholds: |X| = size), lower bounds for classes of Littlestone dimension floor(log2 size), such as thresholds."
+        "User level is for m <= 1/alpha². RepD: representation dimension; its constants here are for a finite class of "
+        "`size` rules "
+        "(thresholds: |X| = size), lower bounds for classes of Littlestone dimension floor(log2 size), such as "
+        "thresholds."
     ]
     return "Agnostic learning, pure DP: users", ("lower bound", "before", "the paper"), made, notes
 
@@ -106,7 +118,8 @@ def _mean_grid(d: int, radius: float, c: float) -> float:
 
 
 def _covers(x: Numbers) -> dict[str, float]:
-    """``ln |cover|`` at radius ``alpha/10``; entries of a covariance between I and K I on a grid of spacing ``2c/d``, by box count."""
+    """``ln |cover|`` at radius ``alpha/10``; entries of a covariance between I and K I on a grid of spacing ``2c/d``,
+    by box count."""
     c, d, top = float(x.alpha) / 10, x.d, float(x.spread)
     entries = d * math.log((top - 1) * d / (2 * c) + 2) + d * (d - 1) / 2 * math.log(top * d / c + 2)
     return {
@@ -131,9 +144,17 @@ def _pure_table(x: Numbers) -> Built:
     hard |= {"records_per_user": x.m, "neighbours": x.neighbours}
 
     def row(
-        name: str, item: str, rate: str, theorem: str, compute: Callable[[int], Certificate], low: RateCell, old: RateCell = NOTHING
+        name: str,
+        item: str,
+        rate: str,
+        theorem: str,
+        compute: Callable[[int], Certificate],
+        low: RateCell,
+        old: RateCell = NOTHING,
     ) -> RateRow:
-        return RateRow(name, (cell_of(item, "", lambda: compute(1)), old, cell_of(rate, theorem, lambda: compute(x.m)), low))
+        return RateRow(
+            name, (cell_of(item, "", lambda: compute(1)), old, cell_of(rate, theorem, lambda: compute(x.m)), low)
+        )
 
     def pac(m: int) -> Certificate:
         return realizable.plan_realizable(log_size=x.log_size, records_per_user=m, **x.goal)
@@ -178,16 +199,29 @@ def _pure_table(x: Numbers) -> Built:
                 ("discrete distribution", "k", "Theorem 43", "discrete", lambda: lower.lower_discrete(x.k, **hard)),
                 ("product distribution", "kd", "Theorem 44", "product", lambda: lower.lower_discrete(x.k, **hard)),
                 ("Gaussian, known covariance", "d", "Theorem 45", "mean", lambda: lower.lower_gauss_mean(x.d, **hard)),
-                ("Gaussian, bounded covariance", "d²", "Theorem 46", "covariance", lambda: lower.lower_gauss_mean(x.d, **hard)),
+                (
+                    "Gaussian, bounded covariance",
+                    "d²",
+                    "Theorem 46",
+                    "covariance",
+                    lambda: lower.lower_gauss_mean(x.d, **hard),
+                ),
             )
         ),
     ]
     notes = [
-        "d of PAC learning is the representation dimension: numbers are for a finite class of `size` rules, lower bounds for classes of "
-        "Littlestone dimension floor(log2 size) and the VC dimension given. Distributions: a public cover of radius alpha/10.",
+        "d of PAC learning is the representation dimension: numbers are for a finite class of `size` rules, lower "
+        "bounds for classes of "
+        "Littlestone dimension floor(log2 size) and the VC dimension given. Distributions: a public cover of radius "
+        "alpha/10.",
         "Of the lower bounds kd and d² only a part has constants (one attribute; the mean): order only beyond that.",
     ]
-    return "Pure DP: users", ("item level (m = 1)", "user level before", "user level, the paper", "lower bound"), made, notes
+    return (
+        "Pure DP: users",
+        ("item level (m = 1)", "user level before", "user level, the paper", "lower bound"),
+        made,
+        notes,
+    )
 
 
 # Seed 002, Table 2: approximate DP
@@ -209,7 +243,9 @@ def _approximate_table(x: Numbers) -> Built:
         return lambda: transform.user_complexity(needed, **told)  # type: ignore[arg-type]
 
     def pac(epsilon: float) -> Certificate:
-        return realizable.realizable_closed_form(log_size=x.log_size, records_per_user=1, **(x.goal | {"epsilon": epsilon}))
+        return realizable.realizable_closed_form(
+            log_size=x.log_size, records_per_user=1, **(x.goal | {"epsilon": epsilon})
+        )
 
     def of(cover: str) -> Callable[[float], Certificate]:
         return lambda epsilon: _selection(x, covers[cover], 1, epsilon)
@@ -243,8 +279,10 @@ def _approximate_table(x: Numbers) -> Built:
         ),
     ]
     notes = [
-        "L: Littlestone dimension. Numbers are for the transformation of a pure item-level selection (finite class of `size` rules, or a "
-        "cover of radius alpha/10) under replace, not of the approximate item-level learner: what the theorem certifies literally, not "
+        "L: Littlestone dimension. Numbers are for the transformation of a pure item-level selection (finite class of "
+        "`size` rules, or a "
+        "cover of radius alpha/10) under replace, not of the approximate item-level learner: what the theorem "
+        "certifies literally, not "
         "what this library needs.",
         "delta is much smaller than epsilon; logarithms of 1/delta are left out.",
     ]
@@ -278,7 +316,9 @@ def _agreement_table(x: Numbers) -> Built:
         return agreement.users_histogram(width, beta=x.beta, named=2)
 
     def below(delta: Fraction) -> Compute:
-        return lambda: agreement.lower_agreement_representation(bits, epsilon=x.epsilon, delta=delta, beta=min(x.beta, Fraction(1, 4)))
+        return lambda: agreement.lower_agreement_representation(
+            bits, epsilon=x.epsilon, delta=delta, beta=min(x.beta, Fraction(1, 4))
+        )
 
     lowest = cell_of("PRDim/ε", "Lemma 4", below(Fraction(0)))
     records = f"{agreement.records_representation(x.size, alpha=x.alpha, beta=x.beta)[1]:,}"
@@ -314,10 +354,16 @@ def _agreement_table(x: Numbers) -> Built:
         ),
     ]
     notes = [
-        "Numbers are for a representation of `size` hypotheses; lower bounds are for classes of PRDim floor(log2 size) bits, and hold "
+        "Numbers are for a representation of `size` hypotheses; lower bounds are for classes of PRDim floor(log2 size) "
+        "bits, and hold "
         "for any number of records per user. Accuracy enters through the records only.",
     ]
-    return "User-level learning by agreement: users", ("users", "records per user", "lower bound", "item level"), made, notes
+    return (
+        "User-level learning by agreement: users",
+        ("users", "records per user", "lower bound", "item level"),
+        made,
+        notes,
+    )
 
 
 TABLES: dict[str, Callable[[Numbers], Built]] = {
@@ -347,9 +393,10 @@ def table(
 ) -> RateTable:
     """A paper's table of rates at public numbers: ``000-1``, ``002-1``, ``002-2`` or ``004-1`` (paper, then its table).
 
-    ``size`` rules (or hypotheses of a representation) of VC dimension ``vc``; laws on ``categories`` values, ``dimension`` attributes or
-    coordinates; Gaussian means of norm at most ``radius`` and variances between 1 and ``spread``.  ``ladder`` is
-    ``mechanisms.certificate.smallest_K(dyadic_base(epsilon/3), delta/2)``, for the numbers of ``002-2``.
+    ``size`` rules (or hypotheses of a representation) of VC dimension ``vc``; laws on ``categories`` values,
+    ``dimension`` attributes or coordinates; Gaussian means of norm at most ``radius`` and variances between 1 and
+    ``spread``.  ``ladder`` is ``mechanisms.certificate.smallest_K(dyadic_base(epsilon/3), delta/2)``, for the numbers
+    of ``002-2``.
     """
     if not isinstance(name, str) or name not in TABLES:
         raise ParameterError(f"the tables are {', '.join(TABLES)}; got {name!r}")
@@ -373,6 +420,13 @@ def table(
     )
     title, columns, rows, notes = TABLES[name](x)
     numbers: list[tuple[str, Any]] = [("epsilon", x.epsilon), ("delta", x.delta), ("alpha", x.alpha), ("beta", x.beta)]
-    numbers += [("records_per_user", x.m), ("size", x.size), ("vc", x.vc), ("categories", x.k), ("dimension", x.d), ("radius", x.radius)]
+    numbers += [
+        ("records_per_user", x.m),
+        ("size", x.size),
+        ("vc", x.vc),
+        ("categories", x.k),
+        ("dimension", x.d),
+        ("radius", x.radius),
+    ]
     numbers += [("spread", x.spread), ("neighbours", x.neighbours.value)]
     return RateTable(name, title, columns, tuple(rows), tuple(numbers), tuple(notes))

@@ -70,7 +70,10 @@ class RateTable:
         raise ParameterError(f"no such cell: rows are {known}; columns are {', '.join(self.columns)}")
 
     def to_dict(self) -> dict[str, Any]:
-        rows = [{"problem": row.problem} | {name: cell.to_dict() for name, cell in zip(self.columns, row.cells)} for row in self.rows]
+        rows = [
+            {"problem": row.problem} | {name: cell.to_dict() for name, cell in zip(self.columns, row.cells)}
+            for row in self.rows
+        ]
         numbers = {name: str(value) if isinstance(value, Fraction) else value for name, value in self.numbers}
         return {"table": self.name, "title": self.title, "numbers": numbers, "rows": rows, "notes": list(self.notes)}
 
@@ -80,7 +83,8 @@ class RateTable:
         from rich.text import Text
 
         caption = ", ".join(
-            f"{name} {float(value):g}" if isinstance(value, Fraction) else f"{name} {value}" for name, value in self.numbers
+            f"{name} {float(value):g}" if isinstance(value, Fraction) else f"{name} {value}"
+            for name, value in self.numbers
         )
         out = Table(title=self.title, title_justify="left", caption=caption, caption_justify="left", show_lines=True)
         for name in ("", *self.columns):

@@ -1,14 +1,14 @@
 """Users that realizable selection needs: some rule is (nearly) perfect, and each user counts once.
 
-The learner scores a rule by the number of users on whose first ``records`` records it makes more than ``tolerance`` mistakes.
-**Certificate C1**: with ``p1 = Pr[Bin(records, alpha) > tolerance]``, ``p0 = Pr[Bin(records, alpha0) > tolerance]`` for a rule of error at
-most ``alpha0`` in H, and ``f(th) = 1 - p1 (1 - e**-th) + p0 (e**th - 1)``,
+The learner scores a rule by the number of users on whose first ``records`` records it makes more than ``tolerance``
+mistakes. **Certificate C1**: with ``p1 = Pr[Bin(records, alpha) > tolerance]``, ``p0 = Pr[Bin(records, alpha0) >
+tolerance]`` for a rule of error at most ``alpha0`` in H, and ``f(th) = 1 - p1 (1 - e**-th) + p0 (e**th - 1)``,
 
     Pr[error > alpha] <= |H| f(th)**n      for every 0 < th <= lambda,
 
-``lambda = epsilon`` under add-remove and ``epsilon / 2`` under replace; the best ``th`` is ``min(lambda, ln(p1/p0) / 2)``.  *Proof.*
-``Pr[h | data] <= exp(-th (s_h - s_*))``, users are independent, and a user counts against ``h`` but not against the good rule at least
-``p1 - p0`` more often than the other way round; union bound over H.
+``lambda = epsilon`` under add-remove and ``epsilon / 2`` under replace; the best ``th`` is ``min(lambda, ln(p1/p0) /
+2)``.  *Proof.* ``Pr[h | data] <= exp(-th (s_h - s_*))``, users are independent, and a user counts against ``h`` but not
+against the good rule at least ``p1 - p0`` more often than the other way round; union bound over H.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from privpac.guarantee import Neighbours, positive_int
 __all__ = ["certify_realizable", "plan_realizable", "realizable_closed_form"]
 
 _MAX_RECORDS = 1 << 16
-_ASSUMES = "users with at least the declared number of records, all from one law, and a rule of error at most {alpha0} in the class"
+_ASSUMES = (
+    "users with at least the declared number of records, all from one law, and a rule of error at most {alpha0} in the "
+    "class"
+)
 
 
 def plan_realizable(
@@ -43,16 +46,19 @@ def plan_realizable(
 ) -> Certificate:
     """The truncation ``max_records`` and ``tolerance`` that certify the fewest users.
 
-    ``alpha0 = 0`` for a proper finite class with a perfect rule; a representation of accuracy ``alpha0`` that succeeds with probability
-    ``1 - b`` adds ``b`` to ``beta``.  Scans records 1..min(records_per_user, max_records) (all of them if no cap is given, up to 65 536)
-    and tolerances 0..max_tolerance; the first minimum wins.  ``n_users`` is ``None`` only where every ``f >= 1`` in double precision.
+    ``alpha0 = 0`` for a proper finite class with a perfect rule; a representation of accuracy ``alpha0`` that succeeds
+    with probability ``1 - b`` adds ``b`` to ``beta``.  Scans records 1..min(records_per_user, max_records) (all of them
+    if no cap is given, up to 65 536) and tolerances 0..max_tolerance; the first minimum wins.  ``n_users`` is ``None``
+    only where every ``f >= 1`` in double precision.
     """
     m, lam, target, near, log_ratio = _read(log_size, epsilon, alpha, alpha0, beta, records_per_user, neighbours)
     limit = m if max_records is None else min(m, positive_int(max_records, "max_records"))
     if limit > _MAX_RECORDS:
         raise TooLargeError(f"the plan scans at most {_MAX_RECORDS} records per user, got {limit}; give max_records")
     sizes = np.arange(1, limit + 1, dtype=float)[:, None]
-    tolerances = np.arange(positive_int(max_tolerance, "max_tolerance", minimum=0, maximum=1000) + 1, dtype=float)[None, :]
+    tolerances = np.arange(positive_int(max_tolerance, "max_tolerance", minimum=0, maximum=1000) + 1, dtype=float)[
+        None, :
+    ]
     rates = _rate(sizes, tolerances, target, near, lam)
     with np.errstate(divide="ignore"):
         users = np.where(rates > 0, np.maximum(1, np.ceil(log_ratio / np.maximum(rates, 0) * (1 + SLACK))), np.inf)
@@ -71,7 +77,8 @@ def certify_realizable(
     alpha0: Rational = 0,
     tolerance: int = 0,
 ) -> Certificate:
-    """The certificate for a learner that reads exactly ``records_per_user`` records of each user and forgives ``tolerance`` mistakes."""
+    """The certificate for a learner that reads exactly ``records_per_user`` records of each user and forgives
+    ``tolerance`` mistakes."""
     m, lam, target, near, log_ratio = _read(log_size, epsilon, alpha, alpha0, beta, records_per_user, neighbours)
     forgiven = positive_int(tolerance, "tolerance", minimum=0)
     rate = float(_rate(np.array([[float(m)]]), np.array([[float(forgiven)]]), target, near, lam)[0, 0])
@@ -89,8 +96,9 @@ def realizable_closed_form(
 ) -> Certificate:
     """With ``alpha0 = alpha/100``, tolerance 0 and ``M = min(records_per_user, floor(1/alpha))`` records:
 
-    replace, epsilon <= 1: ``n >= 4.36 ln(|H|/beta) / (epsilon alpha M)``; add-remove: ``n >= 2.18 ln(|H|/beta) / (min(epsilon, 1/2)
-    alpha M)``. Never below :func:`plan_realizable`; ``InfeasibleError`` for replace with ``epsilon > 1``.
+    replace, epsilon <= 1: ``n >= 4.36 ln(|H|/beta) / (epsilon alpha M)``; add-remove: ``n >= 2.18 ln(|H|/beta) /
+    (min(epsilon, 1/2) alpha M)``. Never below :func:`plan_realizable`; ``InfeasibleError`` for replace with ``epsilon >
+    1``.
     """
     near = rational(alpha, "alpha", above=0, below=1) / 100
     m, lam, target, _, log_ratio = _read(log_size, epsilon, alpha, near, beta, records_per_user, neighbours)
@@ -98,7 +106,9 @@ def realizable_closed_form(
         raise InfeasibleError(f"the closed form needs epsilon <= 1 under replace, got {epsilon}; use plan_realizable")
     used = min(m, math.floor(1 / rational(alpha)))
     n = users_for(2.18 * log_ratio, min(lam, 0.5) * target * used)
-    return Certificate.upper(n, "realizable selection, closed form", _ASSUMES.format(alpha0=near), records_per_user=used, tolerance=0)
+    return Certificate.upper(
+        n, "realizable selection, closed form", _ASSUMES.format(alpha0=near), records_per_user=used, tolerance=0
+    )
 
 
 def _rate(m: np.ndarray, t: np.ndarray, alpha: float, alpha0: float, lam: float) -> np.ndarray:
@@ -114,16 +124,26 @@ def _rate(m: np.ndarray, t: np.ndarray, alpha: float, alpha0: float, lam: float)
 def _certificate(log_ratio: float, rate: float, records: int, tolerance: int, alpha0: Rational) -> Certificate:
     n = users_for(log_ratio, rate)
     # The learner's score does not follow n, and |H| f**n falls with it.
-    found = Certificate.upper(n, "realizable selection", _ASSUMES.format(alpha0=alpha0), records_per_user=records, tolerance=tolerance)
+    found = Certificate.upper(
+        n, "realizable selection", _ASSUMES.format(alpha0=alpha0), records_per_user=records, tolerance=tolerance
+    )
     return found.run_with(max_records=records, tolerance=tolerance)
 
 
 def _read(
-    log_size: Rational, epsilon: Rational, alpha: Rational, alpha0: Rational, beta: Rational, m: int, neighbours: Neighbours | str
+    log_size: Rational,
+    epsilon: Rational,
+    alpha: Rational,
+    alpha0: Rational,
+    beta: Rational,
+    m: int,
+    neighbours: Neighbours | str,
 ) -> tuple[int, float, float, float, float]:
     target, near = open_unit(alpha, "alpha"), float(rational(alpha0, "alpha0", minimum=0, below=1))
     if near >= target:
-        raise ParameterError(f"alpha0 must be below alpha = {alpha}, got {alpha0}; otherwise no rule need be better than the target")
+        raise ParameterError(
+            f"alpha0 must be below alpha = {alpha}, got {alpha0}; otherwise no rule need be better than the target"
+        )
     lam = positive(epsilon, "epsilon") / (1 if relation(neighbours) is Neighbours.ADD_REMOVE else 2)
     log_ratio = log_size_of(log_size) - math.log(open_unit(beta, "beta"))
     return positive_int(m, "records_per_user", maximum=1 << 50), lam, target, near, log_ratio

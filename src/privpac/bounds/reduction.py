@@ -1,25 +1,29 @@
 """Privacy of the realizable-to-agnostic transformation: three theorems and their closed-form inverses.
 
 A secret part T of the units is relabelled by a rule that does well on the rest W, and an inner algorithm that is
-``(eps_A, delta_A)``-DP on realizable data sees T alone.  Public numbers: ``q`` the share of T, ``a`` and ``b`` the cost of one
-disagreement on T and of one unit's mistakes on W (both times the rate of the law), ``G`` the most labellings of one unit's part of T
-that extend a labelling of the rest (2 where every unit has one record in T).  See seed 001, Lemmas 14-17 and 21, for weaker forms.
+``(eps_A, delta_A)``-DP on realizable data sees T alone.  Public numbers: ``q`` the share of T, ``a`` and ``b`` the cost
+of one disagreement on T and of one unit's mistakes on W (both times the rate of the law), ``G`` the most labellings of
+one unit's part of T that extend a labelling of the rest (2 where every unit has one record in T).  See seed 001, Lemmas
+14-17 and 21, for weaker forms.
 
-**Theorem A** (replace, T a uniform subset of fixed size).  With ``K = G**2 * e**(2a + eps_A)`` the composition is
-``(2b + max(0, ln(1 - q + q K) - ln(1 - q + q e**(2b))), q delta_A)``-DP.  *Proof.*  Let unit 1 differ and ``P = (1-q) beta + q alpha``,
-beta: 1 not in T.  (i) ``beta1 <= e**(2b) beta2``: every score and the normaliser move by at most b.  (ii) 1 in T: for a labelling c of the
-other units of T all extensions have scores in ``[m(c), m(c) + a]`` and there are 1..G of them, so their total weight lies in
-``e**(-m(c)) [e**-a, G]`` on both sides, the law of c moves by at most ``G**2 e**(2a)``, and given c the inner inputs are neighbours:
-``alpha1 <= K alpha2 + delta_A``.  (iii) Swapping 1 for a uniform unit outside T: ``alpha1 <= K e**(2b) beta2 + delta_A``.  Mixing (ii) and
-(iii) so that both coefficients are e**eps times those of P2 gives the formula when ``e**(2b) <= K``; otherwise (ii) alone gives 2b.
+**Theorem A** (replace, T a uniform subset of fixed size).  With ``K = G**2 * e**(2a + eps_A)`` the composition is ``(2b
++ max(0, ln(1 - q + q K) - ln(1 - q + q e**(2b))), q delta_A)``-DP.  *Proof.*  Let unit 1 differ and ``P = (1-q) beta +
+q alpha``, beta: 1 not in T.  (i) ``beta1 <= e**(2b) beta2``: every score and the normaliser move by at most b.  (ii) 1
+in T: for a labelling c of the other units of T all extensions have scores in ``[m(c), m(c) + a]`` and there are 1..G of
+them, so their total weight lies in ``e**(-m(c)) [e**-a, G]`` on both sides, the law of c moves by at most ``G**2
+e**(2a)``, and given c the inner inputs are neighbours: ``alpha1 <= K alpha2 + delta_A``.  (iii) Swapping 1 for a
+uniform unit outside T: ``alpha1 <= K e**(2b) beta2 + delta_A``.  Mixing (ii) and
+(iii) so that both coefficients are e**eps times those of P2 gives the formula when ``e**(2b) <= K``; otherwise (ii)
+      alone gives 2b.
 
-**Theorem B** (add-remove, every unit enters T independently with probability q; a, b, q must not depend on the number of units; the
-inner algorithm is add-remove and defined on no data).  With ``K' = G e**(a + eps_A)``:
-``(ln((1-q) e**b + q K'), q delta_A max(1, e**eps_out / K'))``-DP.
+**Theorem B** (add-remove, every unit enters T independently with probability q; a, b, q must not depend on the number
+of units; the inner algorithm is add-remove and defined on no data).  With ``K' = G e**(a + eps_A)``: ``(ln((1-q) e**b +
+q K'), q delta_A max(1, e**eps_out / K'))``-DP.
 
-**Theorem C** (replace).  A base that is ``(eps, delta)``-DP on m records, run on m uniform draws with replacement from N records, is
-``(m ln(1 + (e**eps - 1)/N), delta (e**eps' - 1)/(e**eps - 1))``-DP, and both are attained.  *Proof.*  The number of copies of the changed
-record is Bin(m, 1/N); its law tilted by ``e**(eps k)`` dominates it stochastically, so group privacy for k copies can be moved down.
+**Theorem C** (replace).  A base that is ``(eps, delta)``-DP on m records, run on m uniform draws with replacement from
+N records, is ``(m ln(1 + (e**eps - 1)/N), delta (e**eps' - 1)/(e**eps - 1))``-DP, and both are attained.  *Proof.*  The
+number of copies of the changed record is Bin(m, 1/N); its law tilted by ``e**(eps k)`` dominates it stochastically, so
+group privacy for k copies can be moved down.
 
 Everything is rounded outward: guarantees up, what may be spent down.
 """
@@ -70,7 +74,9 @@ def theorem_a(q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: R
     if _sign_of_log(g * g, log_k - 2 * y) <= 0:
         return 2 * y, rate * leak
     log_g = 2 * _log(g)
-    return up(lambda: as_arb(2 * y) + _log_mix(rate, log_g() + as_arb(log_k)) - _log_mix(rate, as_arb(2 * y))), rate * leak
+    return up(
+        lambda: as_arb(2 * y) + _log_mix(rate, log_g() + as_arb(log_k)) - _log_mix(rate, as_arb(2 * y))
+    ), rate * leak
 
 
 def theorem_b(q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: Rational = 0, G: int = 2) -> Spend:
@@ -105,10 +111,20 @@ def theorem_c(m: int, n: int, epsilon: Rational, delta: Rational = 0) -> Spend:
     smaller = up(lambda: draws * (as_arb(spent).expm1() / records).log1p())
     if leak == 0:
         return smaller, leak
-    return smaller, up(lambda: as_arb(leak) * (draws * (as_arb(spent).expm1() / records).log1p()).expm1() / as_arb(spent).expm1())
+    return smaller, up(
+        lambda: as_arb(leak) * (draws * (as_arb(spent).expm1() / records).log1p()).expm1() / as_arb(spent).expm1()
+    )
 
 
-def outer(neighbours: Neighbours | str, q: Rational, a: Rational, b: Rational, eps_A: Rational, delta_A: Rational = 0, G: int = 2) -> Spend:
+def outer(
+    neighbours: Neighbours | str,
+    q: Rational,
+    a: Rational,
+    b: Rational,
+    eps_A: Rational,
+    delta_A: Rational = 0,
+    G: int = 2,
+) -> Spend:
     """Theorem A under replace, Theorem B under add-remove."""
     theorem = theorem_a if one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE else theorem_b
     return theorem(q, a, b, eps_A, delta_A, G)
@@ -127,7 +143,8 @@ def solve_b(
 ) -> Fraction | None:
     """The largest ``b`` with ``eps_out <= epsilon``; ``None`` where not even ``b = 0`` is affordable.
 
-    Replace: ``b = eps/2`` if ``K <= e**eps``, else ``ln(E (1-q) / (1 - q + q (K - E))) / 2``.  Add-remove: ``ln((E - q K')/(1-q))``.
+    Replace: ``b = eps/2`` if ``K <= e**eps``, else ``ln(E (1-q) / (1 - q + q (K - E))) / 2``.  Add-remove: ``ln((E - q
+    K')/(1-q))``.
     """
     rate, x, _, spent, _, g = _read(q, a, 0, eps_A, 0, G)
     target = rational(epsilon, "epsilon", above=0, maximum=_LARGEST)
@@ -159,7 +176,8 @@ def inner_budget(
     G: int = 2,
     neighbours: Neighbours | str = Neighbours.REPLACE,
 ) -> Spend | None:
-    """The most an inner algorithm may spend, ``(eps_A, delta_A)``, for a target ``(epsilon, delta)``; ``None`` where that is nothing."""
+    """The most an inner algorithm may spend, ``(eps_A, delta_A)``, for a target ``(epsilon, delta)``; ``None`` where
+    that is nothing."""
     rate, x, y, _, _, g = _read(q, a, b, 0, 0, G)
     target = rational(epsilon, "epsilon", above=0, maximum=_LARGEST)
     relation = one_of(Neighbours, neighbours, "neighbours")
@@ -191,7 +209,11 @@ def inner_delta(
     """The largest ``delta_A`` with ``delta_out <= delta`` at this ``eps_A``; at most 1."""
     rate, x, y, spent, _, g = _read(q, a, b, eps_A, 0, G)
     target = rational(delta, "delta", minimum=0, maximum=1)
-    if one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE or target == 0 or _sign_of_log(g, x + spent - y) >= 0:
+    if (
+        one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE
+        or target == 0
+        or _sign_of_log(g, x + spent - y) >= 0
+    ):
         return min(target / rate, Fraction(1))
     low = _down(lambda: as_arb(target / rate) / (as_arb(rate) + as_arb(1 - rate) * exp_ball(y - x - spent) / g))
     return min(low, Fraction(1))
@@ -200,7 +222,8 @@ def inner_delta(
 def largest_rate(
     a: Rational, eps_A: Rational, epsilon: Rational, G: int = 2, neighbours: Neighbours | str = Neighbours.REPLACE
 ) -> Fraction:
-    """The supremum ``(E - 1)/(K - 1)``, at most 1, of the shares ``q`` that leave some ``b > 0``; itself not among them.  Rounded down."""
+    """The supremum ``(E - 1)/(K - 1)``, at most 1, of the shares ``q`` that leave some ``b > 0``; itself not among
+    them.  Rounded down."""
     _, x, _, spent, _, g = _read(1, a, 0, eps_A, 0, G)
     target = rational(epsilon, "epsilon", above=0, maximum=_LARGEST)
     replace = one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE
@@ -211,7 +234,8 @@ def largest_rate(
 
 
 def empirical_size(m: int, epsilon: Rational, eps_A: Rational) -> int:
-    """The least number of records from which ``m`` draws with replacement cost at most ``eps_A``: ``ceil((e**eps-1)/(e**(eps_A/m)-1))``.
+    """The least number of records from which ``m`` draws with replacement cost at most ``eps_A``:
+    ``ceil((e**eps-1)/(e**(eps_A/m)-1))``.
 
     >>> empirical_size(1000, "0.1", 1)
     106
@@ -235,7 +259,9 @@ def empirical_size(m: int, epsilon: Rational, eps_A: Rational) -> int:
 # Shared
 
 
-def _read(q: Any, a: Any, b: Any, eps_A: Any, delta_A: Any, G: Any) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction, int]:
+def _read(
+    q: Any, a: Any, b: Any, eps_A: Any, delta_A: Any, G: Any
+) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction, int]:
     costs = [rational(v, name, minimum=0, maximum=_LARGEST) for v, name in ((a, "a"), (b, "b"), (eps_A, "eps_A"))]
     rate = rational(q, "q", above=0, maximum=1)
     leak = rational(delta_A, "delta_A", minimum=0, maximum=1)

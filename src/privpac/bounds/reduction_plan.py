@@ -1,13 +1,14 @@
 """Public constants for the realizable-to-agnostic transformation, from public numbers.
 
-Relabelling adds the noise ``L/(b w) + 2 L/(a t)``, ``L = ln(labellings of t points / failure)``, to the error; what is promised about the
-error has more terms (``bounds.reduction_utility``).  Every share q of T and every cost ``a`` of two **fixed** grids is a candidate; ``b``
-follows in closed form (``bounds.reduction``) and does not depend on the number of units.  So the candidates of one privacy of the inner
-algorithm are the same for every number of units, those of a larger epsilon have a larger ``b`` each, and the least value of any
-objective that falls with t, w, a and b never rises with units or epsilon.
+Relabelling adds the noise ``L/(b w) + 2 L/(a t)``, ``L = ln(labellings of t points / failure)``, to the error; what is
+promised about the error has more terms (``bounds.reduction_utility``).  Every share q of T and every cost ``a`` of two
+**fixed** grids is a candidate; ``b`` follows in closed form (``bounds.reduction``) and does not depend on the number of
+units.  So the candidates of one privacy of the inner algorithm are the same for every number of units, those of a
+larger epsilon have a larger ``b`` each, and the least value of any objective that falls with t, w, a and b never rises
+with units or epsilon.
 
-The law needs integers ``A``, ``B`` and a dyadic rate ``eta``: the guarantee that is stored is recomputed from exactly these, never the
-one that was aimed at, and they stay within a share ``ROUNDED`` of the costs that were aimed at.
+The law needs integers ``A``, ``B`` and a dyadic rate ``eta``: the guarantee that is stored is recomputed from exactly
+these, never the one that was aimed at, and they stay within a share ``ROUNDED`` of the costs that were aimed at.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ LeastSplit = Callable[[Fraction], int]
 LogGrowth = Callable[[int], float]
 Floats = NDArray[np.float64]
 Objective = Callable[[NDArray[np.int64], NDArray[np.int64], Floats, Floats], Floats]
-"""``(t, w, a, b) -> value``: t and w one per row, a one per column, b and the values a matrix; never rises with any of them."""
+"""``(t, w, a, b) -> value``: t and w one per row, a one per column, b and the values a matrix; never rises with any of
+them."""
 
 SHARES: Floats = 2.0 ** (-np.arange(1, 36 * 12 + 1) / 12)
 COSTS: Floats = 2.0 ** (np.arange(-30 * 8, 10 * 8 + 1) / 8)
@@ -102,18 +104,22 @@ def plan_reduction(
 
     The number is public: declared, or that of the units itself under replace.
 
-    ``log_growth(t)``: logarithm of the number of labellings of t points.  ``least_split(eps_A)``: how many units the inner algorithm
-    needs; ``most_split``: how many it may get.  ``labellings``: ``G``.  ``levels``: a unit's loss on W lies in ``0..levels``.
-    ``InfeasibleError`` says which number of users would do, and which epsilon.
+    ``log_growth(t)``: logarithm of the number of labellings of t points.  ``least_split(eps_A)``: how many units the
+    inner algorithm needs; ``most_split``: how many it may get.  ``labellings``: ``G``.  ``levels``: a unit's loss on W
+    lies in ``0..levels``. ``InfeasibleError`` says which number of users would do, and which epsilon.
 
-    >>> plan = plan_reduction(n_users=10000, epsilon=1, log_growth=lambda t: math.log(t + 1), inner_epsilons=["1/2"], neighbours="replace")
+    >>> plan = plan_reduction(n_users=10000, epsilon=1, log_growth=lambda t: math.log(t + 1), inner_epsilons=["1/2"],
+    ...     neighbours="replace")
     >>> round(plan.noise, 3), plan.epsilon <= 1
     (0.072, True)
     """
     task = Candidates.read(epsilon, delta, failure, inner_delta, labellings, levels, neighbours, log_growth)
     n = positive_int(n_users, "n_users", minimum=2, maximum=_MAX_UNITS)
     most = None if most_split is None else positive_int(most_split, "most_split")
-    needs = [(e, _least(least_split, e)) for e in (rational(e, "inner_epsilons", minimum=0, maximum=1000) for e in inner_epsilons)]
+    needs = [
+        (e, _least(least_split, e))
+        for e in (rational(e, "inner_epsilons", minimum=0, maximum=1000) for e in inner_epsilons)
+    ]
     best: tuple[float, Fraction, int, float, float] | None = None
     for eps_a, t_min in needs:
         found = task.best(n, eps_a, task.noise if objective is None else objective(eps_a), t_min, most)
@@ -124,7 +130,9 @@ def plan_reduction(
     return task.settle(n, *best[1:])
 
 
-def integer_costs(a: float, b: float, A: int, B: int, levels: int, affordable: Callable[[Fraction, Fraction], bool]) -> Fraction:
+def integer_costs(
+    a: float, b: float, A: int, B: int, levels: int, affordable: Callable[[Fraction, Fraction], bool]
+) -> Fraction:
     """The largest dyadic ``eta`` of at most 53 bits with ``affordable(eta A, eta B levels)``."""
     guess = max(a / A, b / (B * levels))
     exponent = math.frexp(guess)[1] + 1 - _ETA_BITS
@@ -134,7 +142,9 @@ def integer_costs(a: float, b: float, A: int, B: int, levels: int, affordable: C
         eta = Fraction(middle) * Fraction(2) ** exponent
         low, high = (middle, high) if affordable(eta * A, eta * B * levels) else (low, middle)
     if low == 0:
-        raise InfeasibleError("no positive rate is affordable with these public numbers; ask for a larger epsilon or declare more users")
+        raise InfeasibleError(
+            "no positive rate is affordable with these public numbers; ask for a larger epsilon or declare more users"
+        )
     return Fraction(low) * Fraction(2) ** exponent
 
 
@@ -202,7 +212,9 @@ class Candidates:
     def _tables(self) -> dict[Fraction, Floats]:
         return {}
 
-    def rows(self, n: int, eps_a: Fraction, least: int = 1, most: int | None = None) -> tuple[NDArray[np.int64], Floats]:
+    def rows(
+        self, n: int, eps_a: Fraction, least: int = 1, most: int | None = None
+    ) -> tuple[NDArray[np.int64], Floats]:
         """Sizes of T to try for ``n`` units, and for each the affordable ``b`` of every cost."""
         if eps_a not in self._tables:
             self._tables[eps_a] = self.b(SHARES, eps_a)
@@ -241,9 +253,13 @@ class Candidates:
             return outer(self.neighbours, share, x, y, eps_a, self.inner_leak, self.g)
 
         # Both parts of the promise grow with the rate, delta only where e**b is above K'.
-        eta = integer_costs(a, b, A, B, self.levels, lambda x, y: spend(x, y)[0] <= self.target and spend(x, y)[1] <= self.leak)
+        eta = integer_costs(
+            a, b, A, B, self.levels, lambda x, y: spend(x, y)[0] <= self.target and spend(x, y)[1] <= self.leak
+        )
         spent, lost = spend(eta * A, eta * B * self.levels)
-        found = self.noise(np.array([t]), np.array([n - t]), np.array([float(eta * A)]), np.array([[float(eta * B * self.levels)]]))
+        found = self.noise(
+            np.array([t]), np.array([n - t]), np.array([float(eta * A)]), np.array([[float(eta * B * self.levels)]])
+        )
         shape = (eps_a, self.inner_leak, self.g, self.neighbours)
         return ReductionPlan(n, t, A, B, self.levels, eta, *shape, spent, lost, float(found[0, 0]))
 
@@ -271,7 +287,9 @@ def _infeasible(n: int, needs: list[tuple[Fraction, int]], task: Candidates) -> 
     def works(units: int) -> bool:
         delta_fits = [t for _, t in needs if inner_leak == 0 or inner_leak * t <= leak * units]
         return any(
-            t < units and (inner_leak == 0 or t in delta_fits) and task.least_epsilon(t / units, float(e)) < float(target) * (1 - 1e-9)
+            t < units
+            and (inner_leak == 0 or t in delta_fits)
+            and task.least_epsilon(t / units, float(e)) < float(target) * (1 - 1e-9)
             for e, t in needs
         )
 
@@ -284,5 +302,6 @@ def _infeasible(n: int, needs: list[tuple[Fraction, int]], task: Candidates) -> 
     smallest = min((task.least_epsilon(t / n, float(e)) for e, t in needs if t < n), default=math.inf)
     epsilon = f"; with {n} users epsilon must be above {smallest:.4g}" if smallest < math.inf else ""
     return InfeasibleError(
-        f"epsilon = {float(target):.4g} is out of reach with {n} users for this inner algorithm: at least {high} users are needed{epsilon}"
+        f"epsilon = {float(target):.4g} is out of reach with {n} users for this inner algorithm: at least {high} users "
+        f"are needed{epsilon}"
     )

@@ -1,9 +1,10 @@
 """Users that clipped-regret selection needs, whatever the labels do; the split of its budget; its bias; its planner.
 
-The learner (the default one) scores a rule by ``floor(levels * min(r, tau) / tau)`` per user, ``r`` the user's mistakes above the
-user's own best rule, and selects with per-user privacy ``theta`` (``lambda * levels``): ``epsilon`` under add-remove, ``epsilon / 2`` under
-replace, after the share of a noisy count where one is taken (:func:`regret_split`).  Certificates take the clip ``tau`` in use as an
-integer.  With bounded label noise see :mod:`privpac.bounds.regret_noise`.
+The learner (the default one) scores a rule by ``floor(levels * min(r, tau) / tau)`` per user, ``r`` the user's mistakes
+above the user's own best rule, and selects with per-user privacy ``theta`` (``lambda * levels``): ``epsilon`` under
+add-remove, ``epsilon / 2`` under replace, after the share of a noisy count where one is taken (:func:`regret_split`).
+Certificates take the clip ``tau`` in use as an integer.  With bounded label noise see
+:mod:`privpac.bounds.regret_noise`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ _COUNT_SHARE = Fraction(1, 16)
 
 @dataclass(frozen=True)
 class RegretSplit:
-    """``count_epsilon`` for a noisy number of users, ``selection_epsilon`` for the rule, and ``theta = lambda * levels``."""
+    """``count_epsilon`` for a noisy number of users, ``selection_epsilon`` for the rule, and ``theta = lambda *
+    levels``."""
 
     count_epsilon: Fraction
     selection_epsilon: Fraction
@@ -53,9 +55,11 @@ class RegretSplit:
 
 
 def regret_split(epsilon: Rational, neighbours: Neighbours | str, public_n_users: int | None = None) -> RegretSplit:
-    """How the budget is divided: 1/16 buys a count under add-remove when no number of users is declared, and nothing otherwise.
+    """How the budget is divided: 1/16 buys a count under add-remove when no number of users is declared, and nothing
+    otherwise.
 
-    Under replace the number of users is public.  A declared 0 is a declaration (the clip then ignores the number of users).
+    Under replace the number of users is public.  A declared 0 is a declaration (the clip then ignores the number of
+    users).
 
     >>> regret_split(1, "add-remove").theta, regret_split(1, "add-remove", 500).theta, regret_split(1, "replace").theta
     (Fraction(15, 16), Fraction(1, 1), Fraction(1, 2))
@@ -81,9 +85,9 @@ def amplification(records_per_user: int, tau: int) -> Fraction:
 def regret_bias_bound(*, records_per_user: int, tau: int, best_error: Rational, own_error: Rational = 0) -> Fraction:
     """Excess error of the rule that the clipped score prefers with infinitely many users, for users of any kind.
 
-    With ``o = own_error`` the mean over users of their own least error rate and ``A`` the amplification (for unequal users: the largest
-    one), ``r/m <= min(r, tau)/tau <= A r/m`` gives ``err - o <= A (best_error - o)``, that is an excess of at most
-    ``(A - 1)(best_error - o)``; 0 for the mean.
+    With ``o = own_error`` the mean over users of their own least error rate and ``A`` the amplification (for unequal
+    users: the largest one), ``r/m <= min(r, tau)/tau <= A r/m`` gives ``err - o <= A (best_error - o)``, that is an
+    excess of at most ``(A - 1)(best_error - o)``; 0 for the mean.
 
     >>> regret_bias_bound(records_per_user=16, tau=4, best_error="1/10", own_error="1/20")
     Fraction(3, 20)
@@ -92,7 +96,9 @@ def regret_bias_bound(*, records_per_user: int, tau: int, best_error: Rational, 
     least_error = rational(best_error, "best_error", minimum=0, maximum=1)
     own = rational(own_error, "own_error", minimum=0, maximum=1)
     if own > least_error:
-        raise ParameterError(f"own_error = {own} exceeds best_error = {least_error}; nobody's own best rule is worse than a shared one")
+        raise ParameterError(
+            f"own_error = {own} exceeds best_error = {least_error}; nobody's own best rule is worse than a shared one"
+        )
     return min((loudness - 1) * (least_error - own), 1 - least_error)
 
 
@@ -113,21 +119,26 @@ def certify_regret_agnostic(
 ) -> Certificate:
     """Users for excess error at most ``alpha`` with probability ``1 - beta``, with no assumption on the labels.
 
-    **Assumption**: all users have ``records_per_user`` records from one law.  ``log_class_size=None`` means thresholds (own luck by the
-    Dvoretzky-Kiefer-Wolfowitz inequality, K = 4); a number means any finite class of that log size for the own minimum (union bound).
+    **Assumption**: all users have ``records_per_user`` records from one law.  ``log_class_size=None`` means thresholds
+    (own luck by the Dvoretzky-Kiefer-Wolfowitz inequality, K = 4); a number means any finite class of that log size for
+    the own minimum (union bound).
 
-    With ``c = tau/sqrt m`` and ``s = excess * sqrt m``, the mean of a user's vote is at least ``gamma(s)``, its second moment at most ``v``
-    and its negative part at most ``u``, hence ``E exp(-theta' X) <= 1 - w`` with
-    ``w = min_s max{theta' gamma - (e**theta' - 1 - theta') v, (1 - e**-theta') gamma - (e**theta' + e**-theta' - 2) u}``.
-    The minimum runs over cells of ratio 1.01 in ``s`` (each quantity at its worse end), ``theta'`` up to ``theta``;
-    rounding to ``levels`` steps costs ``exp(theta'/levels)`` when ``tau`` does not divide them.  ``n_users`` is ``None`` when ``w <=
-    0``, as for ``tau = ceil(sqrt m)``, whose coin bias is real.  ``enough``: the search for
+    With ``c = tau/sqrt m`` and ``s = excess * sqrt m``, the mean of a user's vote is at least ``gamma(s)``, its second
+    moment at most ``v`` and its negative part at most ``u``, hence ``E exp(-theta' X) <= 1 - w`` with ``w = min_s
+    max{theta' gamma - (e**theta' - 1 - theta') v, (1 - e**-theta') gamma - (e**theta' + e**-theta' - 2) u}``. The
+    minimum runs over cells of ratio 1.01 in ``s`` (each quantity at its worse end), ``theta'`` up to ``theta``;
+    rounding to ``levels`` steps costs ``exp(theta'/levels)`` when ``tau`` does not divide them.  ``n_users`` is
+    ``None`` when ``w <= 0``, as for ``tau = ceil(sqrt m)``, whose coin bias is real.  ``enough``: the search for
     ``theta'`` ends once so many users are certified.
     """
     m, clip = positive_int(records_per_user, "records_per_user", maximum=1 << 50), positive_int(tau, "tau")
     if clip > m:
         raise ParameterError(f"tau must be at most records_per_user = {m}, got {clip}; larger clips cut nothing off")
-    rate, excess, steps = _theta(theta), open_unit(rational(alpha, "alpha", minimum=ALPHA_BOTTOM), "alpha"), positive_int(levels, "levels")
+    rate, excess, steps = (
+        _theta(theta),
+        open_unit(rational(alpha, "alpha", minimum=ALPHA_BOTTOM), "alpha"),
+        positive_int(levels, "levels"),
+    )
     log_ratio = log_size_of(log_size) - math.log(open_unit(beta, "beta"))
     log_k = math.log(4) if log_class_size is None else log_size_of(log_class_size, "log_class_size")
     luck = 2 * math.sqrt(2 / math.pi) if log_class_size is None else math.sqrt(2 * log_k)
@@ -135,7 +146,10 @@ def certify_regret_agnostic(
 
     def speeds(tilts: Array) -> Array:
         t = tilts[:, None]
-        w = np.maximum(t * gamma - (np.expm1(t) - t) * v, -np.expm1(-t) * gamma - (2 * np.cosh(t) - 2) * u).min(axis=1) - SLACK
+        w = (
+            np.maximum(t * gamma - (np.expm1(t) - t) * v, -np.expm1(-t) * gamma - (2 * np.cosh(t) - 2) * u).min(axis=1)
+            - SLACK
+        )
         usable = (w > 0) & (w < 1)
         return np.where(usable, -np.log1p(-np.where(usable, w, 0.0)) - (tilts / steps if steps % clip else 0.0), 0.0)
 
@@ -152,7 +166,8 @@ def certify_regret_agnostic(
 
 
 def _moments(m: int, tau: int, alpha: float, log_k: float, luck: float) -> tuple[Array, Array, Array]:
-    """``gamma``, ``v``, ``u`` on cells of ratio 1.01 from ``alpha sqrt m`` to ``sqrt m``, each at the end that makes the bound larger."""
+    """``gamma``, ``v``, ``u`` on cells of ratio 1.01 from ``alpha sqrt m`` to ``sqrt m``, each at the end that makes
+    the bound larger."""
     root = math.sqrt(m)
     c, start = tau / root, alpha * root
     count = max(1, math.ceil(math.log(root / start) / math.log(1.01)))
@@ -177,17 +192,23 @@ def _overshoot(y: Array, log_k: float) -> Array:
 def regret_agnostic_corollary(
     *, records_per_user: int, theta: Rational, alpha: Rational, beta: Rational, log_size: Rational
 ) -> Certificate:
-    """Thresholds, any labels, in closed form: ``n >= ln(|H|/beta) max{8.9/(theta alpha sqrt m), 3.6 + 3.6/(alpha**2 m)}``.
+    """Thresholds, any labels, in closed form: ``n >= ln(|H|/beta) max{8.9/(theta alpha sqrt m), 3.6 + 3.6/(alpha**2
+    m)}``.
 
-    For ``tau = ceil(4 sqrt m) <= m``, ``theta <= 1`` and ``.004 <= alpha sqrt m <= 1``; outside, ``InfeasibleError``.  Never below
-    :func:`certify_regret_agnostic` at the same clip, and it needs no scan.
+    For ``tau = ceil(4 sqrt m) <= m``, ``theta <= 1`` and ``.004 <= alpha sqrt m <= 1``; outside, ``InfeasibleError``.
+    Never below :func:`certify_regret_agnostic` at the same clip, and it needs no scan.
     """
-    m, rate, excess = positive_int(records_per_user, "records_per_user", maximum=1 << 50), _theta(theta), open_unit(alpha, "alpha")
+    m, rate, excess = (
+        positive_int(records_per_user, "records_per_user", maximum=1 << 50),
+        _theta(theta),
+        open_unit(alpha, "alpha"),
+    )
     log_ratio = log_size_of(log_size) - math.log(open_unit(beta, "beta"))
     tau, scale = _ceil_root(16 * m), excess * math.sqrt(m)
     if tau > m or rate > 1 or not 0.004 <= scale <= 1:
         raise InfeasibleError(
-            f"the closed form holds for ceil(4 sqrt m) <= m, theta <= 1 and .004 <= alpha sqrt m <= 1; here m = {m}, theta = {theta}, "
+            f"the closed form holds for ceil(4 sqrt m) <= m, theta <= 1 and .004 <= alpha sqrt m <= 1; here m = {m}, "
+            f"theta = {theta}, "
             f"alpha sqrt m = {scale:.4g}; use certify_regret_agnostic"
         )
     n = users_for(log_ratio * max(8.9 / (rate * scale), 3.6 + 3.6 / scale**2), 1.0)
@@ -204,18 +225,21 @@ def regret_agnostic_corollary(
 
 
 def clip_candidates(records_per_user: int) -> tuple[int, ...]:
-    """Clips worth trying: powers of two, ``ceil(c sqrt m)`` for c in {1/2, 1, 3/2, 2, 5/2, 3, 7/2, 4, 6}, and ``m`` (the mean)."""
+    """Clips worth trying: powers of two, ``ceil(c sqrt m)`` for c in {1/2, 1, 3/2, 2, 5/2, 3, 7/2, 4, 6}, and ``m``
+    (the mean)."""
     m = positive_int(records_per_user, "records_per_user")
     roots = {max(1, math.isqrt(max(0, c * c * m - 1) // 4) + 1) for c in (1, 2, 3, 4, 5, 6, 7, 8, 12)}
     return tuple(sorted(k for k in {1 << e for e in range(m.bit_length())} | roots | {m} if k <= m))
 
 
-def plan_clip(records_per_user: int, certify: Callable[[int, int], Certificate], *, truncate: bool = True) -> Certificate:
+def plan_clip(
+    records_per_user: int, certify: Callable[[int, int], Certificate], *, truncate: bool = True
+) -> Certificate:
     """The clip, and the public truncation ``m' <= m``, that certify the fewest users.
 
-    ``certify(records, tau)`` is one of the certificates with everything else fixed.  With ``truncate`` the powers of two below ``m`` are
-    tried for ``m'`` as well, each with the clips ``sqrt m'``, ``2 sqrt m'`` and ``m'``: reading fewer records than a user holds is
-    private and sometimes certifies more.
+    ``certify(records, tau)`` is one of the certificates with everything else fixed.  With ``truncate`` the powers of
+    two below ``m`` are tried for ``m'`` as well, each with the clips ``sqrt m'``, ``2 sqrt m'`` and ``m'``: reading
+    fewer records than a user holds is private and sometimes certifies more.
     """
     m = positive_int(records_per_user, "records_per_user")
     tried = [certify(m, tau) for tau in clip_candidates(m)]

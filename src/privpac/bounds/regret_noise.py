@@ -1,15 +1,18 @@
 """Users that clipped-regret selection needs for thresholds when label noise is bounded.
 
-The learner scores a rule ``h`` by ``X = (min(r(h), tau) - min(r(h*), tau)) / tau`` per user, ``r`` the user's mistakes above the user's own
-best rule, and ``Pr[output h] <= f**n`` with ``f >= E exp(-theta' X)`` for any ``0 < theta' <= theta``, so ``n >= ln(|H|/beta) / -ln f``.
+The learner scores a rule ``h`` by ``X = (min(r(h), tau) - min(r(h*), tau)) / tau`` per user, ``r`` the user's mistakes
+above the user's own best rule, and ``Pr[output h] <= f**n`` with ``f >= E exp(-theta' X)`` for any ``0 < theta' <=
+theta``, so ``n >= ln(|H|/beta) / -ln f``.
 
-**Assumption of both certificates**: all users draw ``records_per_user`` records from one law, each label is wrong with probability at
-most ``noise < 1/2`` at every x, independently given x, and ``noise`` is declared.  (If the noise also differs between users while the
-x law is shared, call with ``alpha * (1 - 2 noise)`` for ``alpha``.)  The clip ``tau`` must be the one in use for that many records.
+**Assumption of both certificates**: all users draw ``records_per_user`` records from one law, each label is wrong with
+probability at most ``noise < 1/2`` at every x, independently given x, and ``noise`` is declared.  (If the noise also
+differs between users while the x law is shared, call with ``alpha * (1 - 2 noise)`` for ``alpha``.)  The clip ``tau``
+must be the one in use for that many records.
 
-Notation of the code: ``q = noise / (1 - noise)``, ``t = theta' / tau``; for a rule with excess error in ``[a1, a2]`` the difference of
-mistakes to the best rule is bounded by a walk ``W`` with up-probability ``p+ = a1 + p-`` and down-probability
-``p- = min(noise a2 / (1 - 2 noise), (1 - a1) / 2)``; ``E(u) = E exp(-t min(W, u))`` and ``D = min(1, a2 / (1 - 2 noise))``.
+Notation of the code: ``q = noise / (1 - noise)``, ``t = theta' / tau``; for a rule with excess error in ``[a1, a2]``
+the difference of mistakes to the best rule is bounded by a walk ``W`` with up-probability ``p+ = a1 + p-`` and
+down-probability ``p- = min(noise a2 / (1 - 2 noise), (1 - a1) / 2)``; ``E(u) = E exp(-t min(W, u))`` and ``D = min(1,
+a2 / (1 - 2 noise))``.
 """
 
 from __future__ import annotations
@@ -45,10 +48,11 @@ TILTS = 64
 
 
 def best_tilt(rates: Callable[[Array], Array], theta: float, enough: float = math.inf) -> tuple[float, float]:
-    """The largest rate over ``0 < theta' <= theta`` and where it is; every ``theta'`` proves its rate, so this is a matter of search.
+    """The largest rate over ``0 < theta' <= theta`` and where it is; every ``theta'`` proves its rate, so this is a
+    matter of search.
 
-    Halves of ``theta``, until one has the rate ``enough``; then equal steps, and ever finer ones around the best.  Equal steps alone move
-    with ``theta`` and would certify more users for a larger budget.
+    Halves of ``theta``, until one has the rate ``enough``; then equal steps, and ever finer ones around the best.
+    Equal steps alone move with ``theta`` and would certify more users for a larger budget.
     """
     halves = theta * 2.0 ** -np.arange(12.0)
     for tilt in halves[:3] if enough < math.inf else ():
@@ -80,7 +84,8 @@ def needed(log_ratio: float, users: int | None) -> float:
 def cells(alpha: float, noise: float) -> tuple[Array, Array]:
     """``[alpha 2**(k/8), alpha 2**((k+1)/8)]`` up to ``1 - 2 noise``, the largest excess under noise everywhere.
 
-    A larger excess (less noise than declared) has a walk that dominates the last cell's.  If ``alpha`` is beyond the top, one cell.
+    A larger excess (less noise than declared) has a walk that dominates the last cell's.  If ``alpha`` is beyond the
+    top, one cell.
     """
     top = 1 - 2 * noise
     if alpha >= top:
@@ -114,11 +119,14 @@ def _back(law: Walks, tilt: Array) -> Array:
     return np.stack([np.exp(np.minimum(down + t * depth, 600.0)).sum(axis=1) for t in tilt], axis=1)
 
 
-def _factor(law: Walks, back: Array, records: int, tau: int, reach: int, spread: Array, q: float, theta: Array) -> Array:
+def _factor(
+    law: Walks, back: Array, records: int, tau: int, reach: int, spread: Array, q: float, theta: Array
+) -> Array:
     """``f``, rows by tilts, for ``reach = tau`` (or ``tau`` less the records between best rule and comparison rule).
 
     f = (1-q) sum_{0<=j<reach} q**j E(reach-j) + q**reach E(0)
-        + exp(-theta') sum_{1<=j<=tau} (e**(t j) - e**(t (j-1))) q**j Pr[Bin(records, spread) > tau + j] + q**(tau+1) (E(0) - exp(-theta'))
+        + exp(-theta') sum_{1<=j<=tau} (e**(t j) - e**(t (j-1))) q**j Pr[Bin(records, spread) > tau + j] + q**(tau+1)
+          (E(0) - exp(-theta'))
     """
     tilt = theta / tau
     mass = np.exp(law.up)
@@ -126,18 +134,25 @@ def _factor(law: Walks, back: Array, records: int, tau: int, reach: int, spread:
     if reach <= 0:
         first = at_zero
     else:
-        # The first line is E exp(-t min(W, U)) with Pr[U = reach - j] = (1-q) q**j, Pr[U = 0] = q**reach: one weight per W >= 0.
+        # The first line is E exp(-t min(W, U)) with Pr[U = reach - j] = (1-q) q**j, Pr[U = 0] = q**reach: one weight
+        # per W >= 0.
         u = np.arange(reach + 1)
         falling = np.exp(-np.outer(u, tilt))
         survival = np.concatenate([[1.0], 1 - q ** (reach - u[1:] + 1.0)])[:, None]
         law_u = np.concatenate([[q**reach], (1 - q) * q ** (reach - u[1:].astype(float))])[:, None]
-        weight = survival * falling + np.concatenate([np.zeros((1, len(tilt))), np.cumsum(law_u * falling, axis=0)[:-1]])
+        weight = survival * falling + np.concatenate(
+            [np.zeros((1, len(tilt))), np.cumsum(law_u * falling, axis=0)[:-1]]
+        )
         width = min(reach, mass.shape[1] - 1)
         first = mass[:, :width] @ weight[:width] + mass[:, width:].sum(axis=1)[:, None] * weight[width] + back
     if q == 0:
         return np.asarray(first)
     j = np.arange(1, min(tau, records - tau - 1) + 1)
-    beyond = betainc(tau + j + 1.0, (records - tau - j).astype(float), spread[:, None]) if len(j) else np.zeros((len(spread), 0))
+    beyond = (
+        betainc(tau + j + 1.0, (records - tau - j).astype(float), spread[:, None])
+        if len(j)
+        else np.zeros((len(spread), 0))
+    )
     inner = q ** j[:, None] * np.exp(np.outer(j, tilt) - theta) * -np.expm1(-tilt)
     return np.asarray(first + beyond @ inner + q ** (tau + 1) * (at_zero - np.exp(-theta)))
 
@@ -155,7 +170,9 @@ def regret_factors(m: int, tau: int, noise: float, alpha: float, grid: Array) ->
         return np.asarray(_unclipped(m, *_steps(a1, a2, noise), grid / tau).max(axis=0))
     law = _cell_walks(m, noise, alpha)
     return np.asarray(
-        _factor(law, _back(law, grid / tau), m, tau, tau, np.minimum(1, a2 / (1 - 2 * noise)), noise / (1 - noise), grid).max(axis=0)
+        _factor(
+            law, _back(law, grid / tau), m, tau, tau, np.minimum(1, a2 / (1 - 2 * noise)), noise / (1 - noise), grid
+        ).max(axis=0)
     )
 
 
@@ -174,26 +191,34 @@ def certify_regret_bounded_noise(
     levels: int,
     enough: int | None = None,
 ) -> Certificate:
-    """Users for excess error at most ``alpha`` with probability ``1 - beta``: thresholds, bounded label noise, any law of x.
+    """Users for excess error at most ``alpha`` with probability ``1 - beta``: thresholds, bounded label noise, any law
+    of x.
 
-    Moving away from the best cut, mistakes make a walk with up-steps more likely than down-steps; the user's own advantage is
-    the best gain on the far side, inside, or beyond; ``exp(-t min(a, u))`` is convex and falling, so full noise everywhere is the
-    worst case.  ``f`` is the largest over cells of excess error, minimised over ``theta'``.  When ``tau`` does not
-    divide ``levels``, rounding costs at most ``1/levels`` per user: ``f exp(theta'/levels)``.
+    Moving away from the best cut, mistakes make a walk with up-steps more likely than down-steps; the user's own
+    advantage is the best gain on the far side, inside, or beyond; ``exp(-t min(a, u))`` is convex and falling, so full
+    noise everywhere is the worst case.  ``f`` is the largest over cells of excess error, minimised over ``theta'``.
+    When ``tau`` does not divide ``levels``, rounding costs at most ``1/levels`` per user: ``f exp(theta'/levels)``.
 
-    ``theta`` is the privacy of the selection per user, ``lambda * levels`` (``regret_split``).  ``noise = 0`` is the realizable case;
-    ``tau = records_per_user`` is the per-user mean and always certifies.  ``n_users`` is ``None`` when ``f >= 1``.  ``enough``: the search
-    for ``theta'`` ends once so many users are certified.
+    ``theta`` is the privacy of the selection per user, ``lambda * levels`` (``regret_split``).  ``noise = 0`` is the
+    realizable case; ``tau = records_per_user`` is the per-user mean and always certifies.  ``n_users`` is ``None`` when
+    ``f >= 1``.  ``enough``: the search for ``theta'`` ends once so many users are certified.
     """
     m, t, noise_, alpha_, beta_, theta_, levels_ = _read(records_per_user, tau, noise, alpha, beta, theta, levels)
     log_ratio = log_size_of(log_size) - math.log(beta_)
 
     def rates(grid: Array) -> Array:
-        return np.asarray(-np.log(regret_factors(m, t, noise_, alpha_, grid) * (1 + SLACK)) - (grid / levels_ if levels_ % t else 0.0))
+        return np.asarray(
+            -np.log(regret_factors(m, t, noise_, alpha_, grid) * (1 + SLACK)) - (grid / levels_ if levels_ % t else 0.0)
+        )
 
     rate, tilt = best_tilt(rates, theta_, needed(log_ratio, enough))
     return Certificate.upper(
-        users_for(log_ratio, rate), "regret selection, bounded noise", _ASSUMES.format(noise=noise), tau=t, records_per_user=m, tilt=tilt
+        users_for(log_ratio, rate),
+        "regret selection, bounded noise",
+        _ASSUMES.format(noise=noise),
+        tau=t,
+        records_per_user=m,
+        tilt=tilt,
     )
 
 
@@ -212,17 +237,25 @@ def certify_regret_regular(
     kappa: Rational = 1,
     levels: int,
 ) -> Certificate:
-    """As :func:`certify_regret_bounded_noise`, without ``ln |H|``, when cuts and x-mass are spread alike; exponential law only.
+    """As :func:`certify_regret_bounded_noise`, without ``ln |H|``, when cuts and x-mass are spread alike; exponential
+    law only.
 
-    **Further assumption**: for any two cuts, the share of cuts between them and the x-mass between them differ by at most the declared
-    factor ``kappa``.  A bad cut is compared with the average of the ``|V|`` cuts within mass ``rho`` of the best one on its side
-    (Jensen), so only the number of cuts *at each distance* counts: ``n`` is the least with ``sum_k cuts_k f_k**n <= beta |V|``,
-    the best of ``rho = alpha/2, ..., alpha/32``.  ``n_users`` is ``None`` when some ``f_k >= 1`` for each ``rho``.
+    **Further assumption**: for any two cuts, the share of cuts between them and the x-mass between them differ by at
+    most the declared factor ``kappa``.  A bad cut is compared with the average of the ``|V|`` cuts within mass ``rho``
+    of the best one on its side (Jensen), so only the number of cuts *at each distance* counts: ``n`` is the least with
+    ``sum_k cuts_k f_k**n <= beta |V|``, the best of ``rho = alpha/2, ..., alpha/32``.  ``n_users`` is ``None`` when
+    some ``f_k >= 1`` for each ``rho``.
     """
     m, t, noise_, alpha_, beta_, theta_, levels_ = _read(records_per_user, tau, noise, alpha, beta, theta, levels)
     if m > MAX_RECORDS // 4:
-        raise TooLargeError(f"this certificate is computed for at most {MAX_RECORDS // 4} records per user, got {m}; declare max_records")
-    spread, rules = float(rational(kappa, "kappa", minimum=1, maximum=10**9)), positive_int(size, "size", maximum=1 << 1000)
+        raise TooLargeError(
+            f"this certificate is computed for at most {MAX_RECORDS // 4} records per user, got {m}; declare "
+            "max_records"
+        )
+    spread, rules = (
+        float(rational(kappa, "kappa", minimum=1, maximum=10**9)),
+        positive_int(size, "size", maximum=1 << 1000),
+    )
     a1, a2 = cells(alpha_, noise_)
     log_cuts = _log_cuts(a1, a2, rules, spread, noise_)
     rounding = theta_ / levels_ if levels_ % t else 0.0
@@ -231,12 +264,17 @@ def certify_regret_regular(
         near = max(1, math.floor(rational(rho) * rules / rational(kappa) * (1 - rational(SLACK))))
         return _users_for_sum(log_cuts, np.log(factors * (1 + SLACK)) + rounding, math.log(beta_) + math.log(near))
 
-    # With no record between the two cuts the factor is a lower bound of f_k, hence its n of the final n: most promising rho first.
+    # With no record between the two cuts the factor is a lower bound of f_k, hence its n of the final n: most promising
+    # rho first.
     shares = [alpha_ / share for share in (2, 4, 8, 16, 32)]
     promise = {rho: users(rho, _regular_factor(m, 0, t, noise_, alpha_, theta_, rho)) for rho in shares}
     found: tuple[int, float] | None = None
     for at_least, rho in sorted((n, rho) for rho, n in promise.items() if n is not None):
-        n = users(rho, _regular_factors(m, t, noise_, alpha_, theta_, rho)) if found is None or at_least < found[0] else None
+        n = (
+            users(rho, _regular_factors(m, t, noise_, alpha_, theta_, rho))
+            if found is None or at_least < found[0]
+            else None
+        )
         if n is not None and (found is None or n < found[0]):
             found = n, rho
     return Certificate.upper(
@@ -250,7 +288,8 @@ def certify_regret_regular(
 
 
 def _log_cuts(a1: Array, a2: Array, size: int, kappa: float, noise: float) -> Array:
-    """Cuts per cell, nearest first, ``size`` in all; those beyond the last cell (less noise than declared) count with the last."""
+    """Cuts per cell, nearest first, ``size`` in all; those beyond the last cell (less noise than declared) count with
+    the last."""
     scale = float(size) if size < 1 << 1000 else math.inf
     share = np.minimum(1.0, 2 * (kappa * (a2 - a1) / (1 - 2 * noise) + 1 / scale)) * (1 + SLACK)
     filled = np.minimum(1.0, np.cumsum(share))
@@ -270,7 +309,8 @@ def _users_for_sum(log_cuts: Array, log_f: Array, log_target: float) -> int | No
 
 @lru_cache(maxsize=256)
 def _regular_factors(m: int, tau: int, noise: float, alpha: float, theta: float, rho: float) -> Array:
-    """``f_k`` for every cell: average over the number ``i`` of own records between best and comparison cut of the worst factor so far."""
+    """``f_k`` for every cell: average over the number ``i`` of own records between best and comparison cut of the worst
+    factor so far."""
     cap = math.exp(theta)
     tails = binom.sf(np.arange(m + 1), m, rho)
     last = int(np.argmax(tails < 1e-12))
@@ -297,7 +337,8 @@ def _regular_factor(m: int, i: int, tau: int, noise: float, alpha: float, theta:
 
 
 def _regular_cells(alpha: float, noise: float, rho: float) -> tuple[Array, Array]:
-    """Excess over a comparison cut within mass ``rho`` of the best one, given that the record is not between the two."""
+    """Excess over a comparison cut within mass ``rho`` of the best one, given that the record is not between the
+    two."""
     a1, a2 = cells(alpha, noise)
     return np.maximum(0.0, a1 - rho), np.minimum(a2 / (1 - rho), 1 - 2 * noise)
 
@@ -310,15 +351,25 @@ def _regular_walks(records: int, noise: float, alpha: float, rho: float) -> Walk
 
 # Parameters
 
-_ASSUMES = "thresholds, users with the same law and equally many records, each label wrong with probability at most {noise} at every x"
+_ASSUMES = (
+    "thresholds, users with the same law and equally many records, each label wrong with probability at most {noise} "
+    "at every x"
+)
 
 
-def _read(m: Any, tau: Any, noise: Any, alpha: Any, beta: Any, theta: Any, levels: Any) -> tuple[int, int, float, float, float, float, int]:
+def _read(
+    m: Any, tau: Any, noise: Any, alpha: Any, beta: Any, theta: Any, levels: Any
+) -> tuple[int, int, float, float, float, float, int]:
     records, clip = positive_int(m, "records_per_user"), positive_int(tau, "tau")
     if records > MAX_RECORDS:
-        raise TooLargeError(f"this certificate is computed for at most {MAX_RECORDS} records per user, got {records}; declare max_records")
+        raise TooLargeError(
+            f"this certificate is computed for at most {MAX_RECORDS} records per user, got {records}; declare "
+            "max_records"
+        )
     if clip > records:
-        raise ParameterError(f"tau must be at most records_per_user = {records}, got {clip}; larger clips cut nothing off")
+        raise ParameterError(
+            f"tau must be at most records_per_user = {records}, got {clip}; larger clips cut nothing off"
+        )
     wrong = float(rational(noise, "noise", minimum=0, maximum=NOISE_TOP))
     rate = positive(theta, "theta")
     if rate > 100:

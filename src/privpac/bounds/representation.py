@@ -1,7 +1,7 @@
 """Sizes of probabilistic representations: how many rules stand in for a class, whatever the data.
 
-An ``(alpha, beta)`` representation is a random set H such that each concept has, with probability ``1 - beta``, a rule in H that
-disagrees with it on mass at most ``alpha``; its log size is what a selection over it costs.
+An ``(alpha, beta)`` representation is a random set H such that each concept has, with probability ``1 - beta``, a rule
+in H that disagrees with it on mass at most ``alpha``; its log size is what a selection over it costs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class PointsSize:
 
 
 def points_representation(alpha: Rational, beta: Rational) -> PointsSize:
-    """Hashed points: one copy fails with probability at most ``1/(B alpha)``, so ``k`` copies with at most its k-th power.
+    """Hashed points: one copy fails with probability at most ``1/(B alpha)``, so ``k`` copies with at most its k-th
+    power.
 
     The cheapest ``(k, B)`` with ``(1/(B alpha))**k <= beta``, decided exactly; independent of the domain.
 
@@ -39,7 +40,9 @@ def points_representation(alpha: Rational, beta: Rational) -> PointsSize:
     """
     accuracy, failure = rational(alpha, "alpha", above=0, below=1), rational(beta, "beta", above=0, below=1)
     if accuracy < Fraction(1, 10**12) or failure < Fraction(1, 10**100):
-        raise ParameterError("alpha must be at least 1e-12 and beta at least 1e-100 for a representation of usable size")
+        raise ParameterError(
+            "alpha must be at least 1e-12 and beta at least 1e-100 for a representation of usable size"
+        )
     # k B is smallest near k = ln(1/beta); past that B hardly falls.
     top = 2 + math.ceil(2 * -math.log(failure))
     options = [PointsSize(k, _buckets(accuracy, failure, k)) for k in range(1, top + 1)]
@@ -68,16 +71,22 @@ class BoostedSize:
 def boosting_size(alpha: Rational, beta: Rational, *, alpha0: Rational = "1/4", beta0: Rational = "1/4") -> BoostedSize:
     """From an ``(alpha0, beta0)`` representation to ``(alpha, beta)`` by unweighted majorities.
 
-    ``T`` is the least with ``(2 sqrt(alpha0 (1 - alpha0)))**T <= alpha`` (1 if ``alpha >= alpha0``) and ``k`` the least with
-    ``beta0**k <= beta / T``; both decided exactly.
+    ``T`` is the least with ``(2 sqrt(alpha0 (1 - alpha0)))**T <= alpha`` (1 if ``alpha >= alpha0``) and ``k`` the least
+    with ``beta0**k <= beta / T``; both decided exactly.
 
     >>> boosting_size("0.02", "0.01").rounds
     28
     """
     accuracy, failure = rational(alpha, "alpha", above=0, below=1), rational(beta, "beta", above=0, below=1)
     a0, b0 = rational(alpha0, "alpha0", above=0, below="1/2"), rational(beta0, "beta0", above=0, below=1)
-    if min(accuracy, failure) < Fraction(1, 10**100) or 4 * a0 * (1 - a0) > Fraction(9999, 10000) or b0 > Fraction(999, 1000):
-        raise ParameterError("alpha and beta must be at least 1e-100, alpha0 at most 0.495 and beta0 at most 0.999 to boost in practice")
+    if (
+        min(accuracy, failure) < Fraction(1, 10**100)
+        or 4 * a0 * (1 - a0) > Fraction(9999, 10000)
+        or b0 > Fraction(999, 1000)
+    ):
+        raise ParameterError(
+            "alpha and beta must be at least 1e-100, alpha0 at most 0.495 and beta0 at most 0.999 to boost in practice"
+        )
     shrink = 4 * a0 * (1 - a0)
     rounds = 1 if accuracy >= a0 else _least_power(shrink, accuracy**2)
     return BoostedSize(rounds, max(1, _least_power(b0, failure / rounds)))

@@ -1,17 +1,19 @@
-"""Users that selection among *known* candidate distributions needs: certificate C2 with what clipping takes computed, not bounded.
+"""Users that selection among *known* candidate distributions needs: certificate C2 with what clipping takes computed,
+not bounded.
 
-For candidates P, Q with ``p = P(W)``, ``W = {P > Q}``, a user with ``m`` records from a population D has the clipped comparison
-``clip(m p - X, -tau, tau)`` with ``X ~ Bin(m, D(W))``.  Its mean grows with ``mu = p - D(W)``, so over every D
+For candidates P, Q with ``p = P(W)``, ``W = {P > Q}``, a user with ``m`` records from a population D has the clipped
+comparison ``clip(m p - X, -tau, tau)`` with ``X ~ Bin(m, D(W))``.  Its mean grows with ``mu = p - D(W)``, so over every
+D
 
 * a comparison with ``mu >= a1`` has mean at least ``E clip(m p - Bin(m, p - a1))``, and none has ``p < a1``;
 * one with ``mu <= a0`` has mean at most ``E clip(m p - Bin(m, max(0, p - a0)))``.
 
-The least of the former less the largest of the latter, over the pairs' probabilities ``p``, is a margin; C2 goes from there to users
-(:mod:`privpac.bounds.pairwise`).  Nothing is assumed about D beyond C2, only the probabilities ``p`` must be right: where the comparison
-uses rounded ones, ``rounding`` says how far off they may be.
+The least of the former less the largest of the latter, over the pairs' probabilities ``p``, is a margin; C2 goes from
+there to users (:mod:`privpac.bounds.pairwise`).  Nothing is assumed about D beyond C2, only the probabilities ``p``
+must be right: where the comparison uses rounded ones, ``rounding`` says how far off they may be.
 
-The mean is exact: ``E clip(a - X, -tau, tau) = G(a + tau) - G(a - tau) - tau`` with ``G(u)`` the integral of ``Pr[X <= .]`` up to ``u``,
-which is linear between integers.
+The mean is exact: ``E clip(a - X, -tau, tau) = G(a + tau) - G(a - tau) - tau`` with ``G(u)`` the integral of ``Pr[X <=
+.]`` up to ``u``, which is linear between integers.
 """
 
 from __future__ import annotations
@@ -56,15 +58,18 @@ def plan_scheffe(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     clip_step: Rational = Fraction(1, 4),
 ) -> Certificate:
-    """The clip, among multiples of ``clip_step`` up to ``records_per_user``, and the bound that certify the fewest users.
+    """The clip, among multiples of ``clip_step`` up to ``records_per_user``, and the bound that certify the fewest
+    users.
 
-    ``probabilities`` are the values ``P(W)`` of all ordered pairs of candidates (repeated ones count once), each within ``rounding`` of the
-    truth; ``log_size`` is the logarithm of the number of candidates.  A public cap ``max_records`` shortens users' intervals, which
-    lowers the noise.  If no pair can have a comparison of ``alpha1`` every candidate is good enough, and one user is certified.
+    ``probabilities`` are the values ``P(W)`` of all ordered pairs of candidates (repeated ones count once), each within
+    ``rounding`` of the truth; ``log_size`` is the logarithm of the number of candidates.  A public cap ``max_records``
+    shortens users' intervals, which lowers the noise.  If no pair can have a comparison of ``alpha1`` every candidate
+    is good enough, and one user is certified.
 
     >>> from privpac.bounds.pairwise import plan_pairwise
     >>> given = {"log_size": 3, "epsilon": 1, "alpha1": "1/5", "beta": "1/20", "records_per_user": 16}
-    >>> plan_scheffe(probabilities=["9/10", "1/2"], **given).n_users, plan_pairwise(**given, width=1, clip_step="1/4").n_users
+    >>> plan_scheffe(probabilities=["9/10", "1/2"], **given).n_users, plan_pairwise(**given, width=1,
+    ...     clip_step="1/4").n_users
     (40, 51)
     """
     m = positive_int(records_per_user, "records_per_user", maximum=MAX_WORK)
@@ -73,7 +78,8 @@ def plan_scheffe(
     p = _probabilities(probabilities)
     if max(1, len(p)) * (m + count) > MAX_WORK:
         raise TooLargeError(
-            f"{len(p)} probabilities, {m} records and {count} clips are too many for exact means; use plan_pairwise or a larger clip_step"
+            f"{len(p)} probabilities, {m} records and {count} clips are too many for exact means; use plan_pairwise or "
+            "a larger clip_step"
         )
     clips = [step * k for k in range(1, count + 1)]
     return _best(clips, p, log_size, epsilon, alpha1, beta, m, alpha0, rounding, max_records, neighbours)
@@ -97,7 +103,9 @@ def certify_scheffe(
     m = positive_int(records_per_user, "records_per_user", maximum=MAX_WORK)
     p = _probabilities(probabilities)
     if max(1, len(p)) * m > MAX_WORK:
-        raise TooLargeError(f"{len(p)} probabilities and {m} records are too many for exact means; use certify_pairwise")
+        raise TooLargeError(
+            f"{len(p)} probabilities and {m} records are too many for exact means; use certify_pairwise"
+        )
     clips = [rational(tau, "tau", above=0)]
     return _best(clips, p, log_size, epsilon, alpha1, beta, m, alpha0, rounding, max_records, neighbours)
 
@@ -136,7 +144,10 @@ def _best(
     rate = eps / _range(p, tau, cap, relation(neighbours))
     # D(W) <= p + off - a1 for a comparison of a1 or more, D(W) >= p - off - a0 for one of at most a0.
     witnesses = p[p + off - a1 >= -_NEAR]
-    low = [_means(m, chance, min(1.0, max(0.0, chance + off - a1)), tau) for chance in (witnesses if len(witnesses) else p[-1:]).tolist()]
+    low = [
+        _means(m, chance, min(1.0, max(0.0, chance + off - a1)), tau)
+        for chance in (witnesses if len(witnesses) else p[-1:]).tolist()
+    ]
     high = [_means(m, chance, max(0.0, chance - off - a0), tau) for chance in p.tolist()]
     margin = np.minimum.reduce(low) - np.maximum.reduce(high) - SLACK * m
     found = least_users(clips, margin, rate, m, w, log_h, b, "hypothesis selection", _ASSUMES.format(alpha0=alpha0))
@@ -154,7 +165,8 @@ def _means(m: int, p: float, rate: float, tau: Array) -> Array:
 
 
 def _range(p: Array, tau: Array, cap: int | None, neighbours: Neighbours) -> Array:
-    """``rho`` for every clip: a user's comparison lies in ``[-min(tau, M (1 - p)), min(tau, M p)]``, with ``M`` the public cap."""
+    """``rho`` for every clip: a user's comparison lies in ``[-min(tau, M (1 - p)), min(tau, M p)]``, with ``M`` the
+    public cap."""
     if cap is None:
         return tau * (2 if neighbours is Neighbours.ADD_REMOVE else 4)
     high, low = np.minimum(tau, cap * p[:, None]), -np.minimum(tau, cap * (1 - p[:, None]))
@@ -172,5 +184,7 @@ def _probabilities(given: Any) -> Array:
         if not ((found >= 0) & (found <= 1)).all():
             raise ParameterError("probabilities must lie between 0 and 1")
     else:
-        found = np.array([float(rational(value, "a probability", minimum=0, maximum=1)) for value in values], dtype=np.float64)
+        found = np.array(
+            [float(rational(value, "a probability", minimum=0, maximum=1)) for value in values], dtype=np.float64
+        )
     return np.unique(found) if len(found) else np.zeros(1)

@@ -1,16 +1,18 @@
 """From item level to user level: what the literal transformation costs, and the tools around it.
 
-*Sample perfect generalisation* (``spg_pure``): two independent samples of N records give a pure item-level algorithm laws that are
-``(s, delta)``-close, except with probability ``beta``.  With ``v = N eps'**2 / 8`` and ``s >= 2v``,
-``E[d_s(A(x) || A(x'))] <= exp(v - (s - 2v)**2 / (8v))``, because ``ln f`` has bounded differences ``eps'``; Markov in both directions.
-*Local-deletion privacy* (``lddp_*``): the same for every pair of deletions of ``t`` users out of ``n``, by a union bound.
-*User complexity*: how many users the transformation then needs (Theorem 10; Theorem 11 with subsampling).
+*Sample perfect generalisation* (``spg_pure``): two independent samples of N records give a pure item-level algorithm
+laws that are ``(s, delta)``-close, except with probability ``beta``.  With ``v = N eps'**2 / 8`` and ``s >= 2v``,
+``E[d_s(A(x) || A(x'))] <= exp(v - (s - 2v)**2 / (8v))``, because ``ln f`` has bounded differences ``eps'``; Markov in
+both directions. *Local-deletion privacy* (``lddp_*``): the same for every pair of deletions of ``t`` users out of
+``n``, by a union bound. *User complexity*: how many users the transformation then needs (Theorem 10; Theorem 11 with
+subsampling).
 
-These numbers are certified for the **literal transformation**.  They are not what this library needs: at ordinary sizes the naive
-exponential mechanism needs far fewer users.
+These numbers are certified for the **literal transformation**.  They are not what this library needs: at ordinary sizes
+the naive exponential mechanism needs far fewer users.
 
-Small tools: group privacy, the triangle inequality, amplification by sampling and its inverse, and ``width_iid``, the spread
-that order statistics of independent users keep.  Values are doubles; guarantees in code are computed exactly elsewhere.
+Small tools: group privacy, the triangle inequality, amplification by sampling and its inverse, and ``width_iid``, the
+spread that order statistics of independent users keep.  Values are doubles; guarantees in code are computed exactly
+elsewhere.
 """
 
 from __future__ import annotations
@@ -80,7 +82,8 @@ def _chain(eps: float, k: int) -> float:
 
 
 def triangle(e1: Rational, d1: Rational, e2: Rational, d2: Rational) -> tuple[float, float]:
-    """P and R, when P is ``(e1, d1)``-close to Q and Q ``(e2, d2)``-close to R: ``(e1 + e2, max(d1 + e**e1 d2, d2 + e**e2 d1))``."""
+    """P and R, when P is ``(e1, d1)``-close to Q and Q ``(e2, d2)``-close to R: ``(e1 + e2, max(d1 + e**e1 d2, d2 +
+    e**e2 d1))``."""
     first, second = _loss(e1, "e1"), _loss(e2, "e2")
     p, q = _small(d1, "d1"), _small(d2, "d2")
     return first + second, max(p + math.exp(min(first, 700)) * q, q + math.exp(min(second, 700)) * p)
@@ -89,8 +92,8 @@ def triangle(e1: Rational, d1: Rational, e2: Rational, d2: Rational) -> tuple[fl
 def amplify(epsilon: Rational, delta: Rational, k: int, n: int) -> tuple[float, float]:
     """``(ln(1 + q (e**eps - 1)), q delta)`` for a secret sample of ``k`` out of ``n`` units, ``q = k / n``.
 
-    Fixed size without replacement goes with replace neighbours and a public n, Poisson sampling with add-remove.  The unit that is
-    sampled is the unit protected: sampling records amplifies item-level promises only.
+    Fixed size without replacement goes with replace neighbours and a public n, Poisson sampling with add-remove.  The
+    unit that is sampled is the unit protected: sampling records amplifies item-level promises only.
     """
     eps, d, q = _loss(epsilon, "epsilon"), _small(delta, "delta"), _rate(k, n)
     if eps > 30:  # the same number without a power that overflows
@@ -142,8 +145,11 @@ def _generalisation(e: float, n: int, tail: float) -> float:
     return min(v / 4 + math.sqrt(v * (tail + v / 8)), n * e)
 
 
-def lddp_approx(epsilon_item: Rational, delta_item: Rational, n: int, m: int, t: int, beta: Rational) -> tuple[float, float]:
-    """``(eps_S, delta_S)`` for an ``(eps', delta')`` item-level algorithm; often vacuous, then group privacy is returned."""
+def lddp_approx(
+    epsilon_item: Rational, delta_item: Rational, n: int, m: int, t: int, beta: Rational
+) -> tuple[float, float]:
+    """``(eps_S, delta_S)`` for an ``(eps', delta')`` item-level algorithm; often vacuous, then group privacy is
+    returned."""
     e, d = positive(epsilon_item, "epsilon_item"), open_unit(delta_item, "delta_item")
     users, records, deleted = _sizes(n, m, t)
     size = deleted * records
@@ -172,11 +178,12 @@ def user_complexity(
     beta: Rational = 0.05,
     subsample: bool = False,
 ) -> Certificate:
-    """Users that the *literal transformation* of a pure item-level algorithm needs; ``n1(eps')`` is how many records it needs.
+    """Users that the *literal transformation* of a pure item-level algorithm needs; ``n1(eps')`` is how many records it
+    needs.
 
     ``eps_R = eps_S = eps/3``, ``delta_R = delta/2``, ``t = 2 * ladder``, where ``ladder`` is
-    ``mechanisms.smallest_K(dyadic_base(eps_R), delta_R)``; the largest ``eps'`` with ``lddp_pure(eps') <= eps_S``; the least n with
-    ``(n - t) m >= n1(eps')``.  With ``subsample`` (Theorem 11) the base runs at epsilon on a sample and
+    ``mechanisms.smallest_K(dyadic_base(eps_R), delta_R)``; the largest ``eps'`` with ``lddp_pure(eps') <= eps_S``; the
+    least n with ``(n - t) m >= n1(eps')``.  With ``subsample`` (Theorem 11) the base runs at epsilon on a sample and
     ``subsample_size(epsilon, n1(epsilon), eps')`` records are needed.
     """
     eps, d = positive(epsilon, "epsilon"), open_unit(delta, "delta")
@@ -190,7 +197,9 @@ def user_complexity(
         low, high = 0.0, max(near, 1.0)
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            low, high = (middle, high) if middle > 0 and lddp_pure(middle, n, m, t, close, beta) <= near else (low, middle)
+            low, high = (
+                (middle, high) if middle > 0 and lddp_pure(middle, n, m, t, close, beta) <= near else (low, middle)
+            )
             if high - low <= 1e-13 * high:
                 break
         return low
@@ -207,26 +216,40 @@ def user_complexity(
     if found is not None:
         details |= {"item_epsilon": item_budget(found), "lower_bound": math.ceil(math.ceil(n1(eps)) / m)}
     which = "Theorem 11, subsampled" if subsample else "Theorem 10"
-    return Certificate.upper(found, f"literal transformation ({which})", "a pure item-level algorithm and independent users", **details)
+    return Certificate.upper(
+        found, f"literal transformation ({which})", "a pure item-level algorithm and independent users", **details
+    )
 
 
 # Widths
 
 
-def width_iid(n: int, m: int, t: int, K: int, H: int, beta: Rational, ps: Sequence[Rational] | None = None, *, C: int | None = None) -> int:
+def width_iid(
+    n: int,
+    m: int,
+    t: int,
+    K: int,
+    H: int,
+    beta: Rational,
+    ps: Sequence[Rational] | None = None,
+    *,
+    C: int | None = None,
+) -> int:
     """A width that ``W_K`` keeps with probability ``1 - beta`` for n independent users with m records and H rules.
 
-    The largest ``U_p - L_p`` over error rates p: ``U_p`` is the least U with ``Pr[Bin(n, Pr[Bin(m, p) > U]) >= t - K] <= beta / (2H)``, and
-    ``L_p`` its mirror image.  Without ``ps`` **every** rate in [0, 1] is covered (:func:`_widest`), and the promise is a theorem whatever
-    the rules' errors are; with ``ps`` only those rates are looked at, and between them the result may be too small.  ``C``:
-    contributions scaled from ``0..m`` to ``0..C``.
+    The largest ``U_p - L_p`` over error rates p: ``U_p`` is the least U with ``Pr[Bin(n, Pr[Bin(m, p) > U]) >= t - K]
+    <= beta / (2H)``, and ``L_p`` its mirror image.  Without ``ps`` **every** rate in [0, 1] is covered
+    (:func:`_widest`), and the promise is a theorem whatever the rules' errors are; with ``ps`` only those rates are
+    looked at, and between them the result may be too small.  ``C``: contributions scaled from ``0..m`` to ``0..C``.
 
     >>> width_iid(456, 10, 54, 36, 33, 0.05, [0.1, 0.2, 0.3, 0.4, 0.5]), width_iid(456, 10, 54, 36, 33, 0.05)
     (6, 7)
     """
     users, records = positive_int(n, "n"), positive_int(m, "m")
     if records > _MAX_RECORDS:
-        raise TooLargeError(f"widths are computed for at most {_MAX_RECORDS} records per user, got {records}; declare max_records")
+        raise TooLargeError(
+            f"widths are computed for at most {_MAX_RECORDS} records per user, got {records}; declare max_records"
+        )
     trim, ladder = positive_int(t, "t", minimum=1), positive_int(K, "K", minimum=0)
     if trim <= ladder:
         raise ParameterError(f"t must exceed K, got t = {trim}, K = {ladder}")
@@ -238,7 +261,10 @@ def width_iid(n: int, m: int, t: int, K: int, H: int, beta: Rational, ps: Sequen
         rates = [float(rational(p, "p", minimum=0, maximum=1)) for p in ps]
         if not rates:
             raise ParameterError("ps must hold at least one rate")
-        width = max(_reach(users, records, outliers, p, limit) - (records - _reach(users, records, outliers, 1 - p, limit)) for p in rates)
+        width = max(
+            _reach(users, records, outliers, p, limit) - (records - _reach(users, records, outliers, 1 - p, limit))
+            for p in rates
+        )
     scale = records if C is None else positive_int(C, "C")
     return width if scale == records else -(-width * scale // records) + 1
 
@@ -256,13 +282,16 @@ def _reach(n: int, m: int, outliers: int, p: float, limit: float) -> int:
 def _widest(n: int, m: int, outliers: int, limit: float) -> int:
     """The largest ``U_p - L_p`` over all p in [0, 1], at most a little above it.
 
-    Binomial tails grow with p, so ``U_p <= u`` exactly for the rates up to some ``c_u``, and ``L_p = m - U_(1-p)``.  The ``c_u`` cut [0, 1]
-    into cells; on the cell between two of them ``U_p`` is at most its value at the upper end and ``L_p`` at least its value at the lower
-    end.  Each ``c_u`` is moved down until its own tail, evaluated forward, is within the limit: then it is safe whatever the inverse was.
+    Binomial tails grow with p, so ``U_p <= u`` exactly for the rates up to some ``c_u``, and ``L_p = m - U_(1-p)``.
+    The ``c_u`` cut [0, 1] into cells; on the cell between two of them ``U_p`` is at most its value at the upper end and
+    ``L_p`` at least its value at the lower end.  Each ``c_u`` is moved down until its own tail, evaluated forward, is
+    within the limit: then it is safe whatever the inverse was.
     """
     if outliers > n:
         return 0
-    share = _below(float(outliers), float(n - outliers + 1), limit)  # of users beyond U that is rarely reached by so many
+    share = _below(
+        float(outliers), float(n - outliers + 1), limit
+    )  # of users beyond U that is rarely reached by so many
     listed = np.unique(np.linspace(0, m - 1, min(m, _CELLS)).astype(np.int64))
     ends = np.maximum.accumulate(_below(listed + 1.0, (m - listed).astype(float), share))
     above = np.append(listed, m)  # U on the cells that end at c_u, and on the last one, which ends at 1

@@ -1,9 +1,11 @@
-"""Plans for the private tree learner: the split of epsilon, the ranks and the least number of users that certify a target.
+"""Plans for the private tree learner: the split of epsilon, the ranks and the least number of users that certify a
+target.
 
-Minimises the number of users over ``epsilon1`` in steps of ``epsilon/20``, ``hi``, ``K = 2 OPT + hi - 1`` (a larger ``K`` with the
-same ``OPT`` certifies less) and, under replace, users per part, subject to a certificate of :mod:`privpac.bounds.trees` of at
-most ``beta``.  The search is coarse first (shares of ``beta`` for the two laws) and then moves by single steps; every plan it
-returns is certified, whether or not it is the smallest.  All from public numbers.
+Minimises the number of users over ``epsilon1`` in steps of ``epsilon/20``, ``hi``, ``K = 2 OPT + hi - 1`` (a larger
+``K`` with the same ``OPT`` certifies less) and, under replace, users per part, subject to a certificate of
+:mod:`privpac.bounds.trees` of at most ``beta``.  The search is coarse first (shares of ``beta`` for the two laws) and
+then moves by single steps; every plan it returns is certified, whether or not it is the smallest.  All from public
+numbers.
 """
 
 from __future__ import annotations
@@ -43,11 +45,13 @@ def plan_tree(
     source: str = "privpac",
     within: int | None = None,
 ) -> Certificate:
-    """Users that suffice on a tree of this height whose levels hold at most ``width`` nodes (``None``: open vocabulary).
+    """Users that suffice on a tree of this height whose levels hold at most ``width`` nodes (``None``: open
+    vocabulary).
 
-    ``same_law=False``: users draw from laws of their own (the error is that of their average), so one record of each is counted.
-    ``source="text"`` gives the published constants instead, for comparison.  ``within``: only whether so many users are enough is of
-    interest, which is found out sooner; the number is then one that is, if not the least, and ``None`` where more are needed.
+    ``same_law=False``: users draw from laws of their own (the error is that of their average), so one record of each is
+    counted. ``source="text"`` gives the published constants instead, for comparison.  ``within``: only whether so many
+    users are enough is of interest, which is found out sooner; the number is then one that is, if not the least, and
+    ``None`` where more are needed.
 
     >>> plan = plan_tree(height=1, width=None, epsilon=1, delta="1e-6", alpha="0.1", beta="0.05", neighbours="replace")
     >>> plan.n_users <= 838, plan["users_per_part"], plan["failure"] <= 0.05
@@ -64,7 +68,9 @@ def plan_tree(
     target = open_unit(beta, "beta")
     top = positive_int(height, "height", minimum=0)
     if top == 0:
-        return Certificate.upper(0, "tree learner", "a class with one rule", epsilon1=Fraction(0), epsilon2=Fraction(0), hi=1, K=0)
+        return Certificate.upper(
+            0, "tree learner", "a class with one rule", epsilon1=Fraction(0), epsilon2=Fraction(0), hi=1, K=0
+        )
     asked = (rational(epsilon, "epsilon", above=0), rational(delta, "delta", minimum=0, below=1))
     ask = _Ask(top, width, *asked, rational(alpha), target, m if same_law else 1, relation(neighbours), form)
     return _planned(ask) if within is None else _planned_within(ask, positive_int(within, "within"))
@@ -103,7 +109,9 @@ class _Ask:
 
 
 @lru_cache(maxsize=512)
-def _budget(height: int, width: int | None, epsilon1: Fraction, epsilon2: Fraction, delta: Fraction, add_remove: bool) -> TreeBudget:
+def _budget(
+    height: int, width: int | None, epsilon1: Fraction, epsilon2: Fraction, delta: Fraction, add_remove: bool
+) -> TreeBudget:
     return TreeBudget(height, width, epsilon1, epsilon2, delta, add_remove)
 
 
@@ -175,7 +183,12 @@ class _Search:
         moved = self.place is not None
         while moved and self.place is not None:
             share, hi, opt = self.place
-            near = [(s, h, o) for s in (share, share - 1, share + 1) for h in range(hi - 2, hi + 3) for o in range(opt - 2, opt + 3)]
+            near = [
+                (s, h, o)
+                for s in (share, share - 1, share + 1)
+                for h in range(hi - 2, hi + 3)
+                for o in range(opt - 2, opt + 3)
+            ]
             moved = sum(self.consider(place) for place in near) > 0
 
 
@@ -231,8 +244,11 @@ def _certificate(ask: _Ask, users_per_part: int, parts: int, place: Place) -> Ce
     return Certificate.upper(parts * users_per_part, "tree learner", ASSUMES, **spent, **chosen)
 
 
-def certified_alpha(budget: TreeBudget, *, parts: int, hi: int, K: int, records_per_part: int, beta: Rational) -> float | None:
-    """The least ``alpha`` that these parameters certify at ``beta`` (to a relative 1e-6, rounded up), or ``None`` for none below 1."""
+def certified_alpha(
+    budget: TreeBudget, *, parts: int, hi: int, K: int, records_per_part: int, beta: Rational
+) -> float | None:
+    """The least ``alpha`` that these parameters certify at ``beta`` (to a relative 1e-6, rounded up), or ``None`` for
+    none below 1."""
     target, records = open_unit(beta, "beta"), positive_int(records_per_part, "records_per_part", minimum=0)
 
     def holds(alpha: float) -> bool:

@@ -1,27 +1,29 @@
 """Users that the private tree learner needs for a class of VC dimension 1, and what given parameters certify.
 
-The learner reduces each of ``t`` parts (groups of users) to one node of a public tree, picks a depth by the rank law with public
-ranks ``hi <= K + 1`` and base ``r1``, and a node at that depth by votes with base ``r2``.  Labels are those of one concept, records are
-i.i.d., each part holds at least ``m0`` records; ``p = (1 - alpha)**m0``, ``d`` is the height, ``OPT = floor((K + 1 - hi)/2)`` and
-``fail(v)`` bounds the chance that ``v`` unanimous votes are not followed.  Then ``Pr[error > alpha]`` is at most
+The learner reduces each of ``t`` parts (groups of users) to one node of a public tree, picks a depth by the rank law
+with public ranks ``hi <= K + 1`` and base ``r1``, and a node at that depth by votes with base ``r2``.  Labels are those
+of one concept, records are i.i.d., each part holds at least ``m0`` records; ``p = (1 - alpha)**m0``, ``d`` is the
+height, ``OPT = floor((K + 1 - hi)/2)`` and ``fail(v)`` bounds the chance that ``v`` unanimous votes are not followed.
+Then ``Pr[error > alpha]`` is at most
 
 * *simple*: ``Pr[Bin(t, 1-p) <= K] + d r1**-(OPT+1) + fail(hi)``;
 * *tight*: ``E[min(1, d r1**(K - G - u(G)))] + max over v < hi of min(1, d r1**(v - hi - OPT)) fail(v) + fail(hi)`` with
   ``G ~ Bin(t, 1-p)``, ``u(G) = min(OPT, G - hi)``, the first term 1 where ``G < hi``; 1 if ``t < OPT + hi``.
 
-*Proof.*  Let ``j`` be the least depth such that at most ``alpha`` of the mass lies deeper on the concept's path.  A part misses the mass
-at ``j`` and below with probability at most ``p``; otherwise its node has depth ``>= j``, and every node of the path from ``j`` on has
-error at most ``alpha``.  ``G`` counts the parts that do not miss.  Depths ``z < j`` score at most ``K - G``, some depth ``>= j`` scores at
-least ``u(G)``.  At a depth ``>= j`` all votes fall on the path; with ``v < hi`` of them it scores at most ``v - hi``, so it is drawn
-rarely, and missed then with probability ``fail(v)``; else missed with probability at most ``fail(hi)``.  At most ``d`` depths are
-of either kind.
+*Proof.*  Let ``j`` be the least depth such that at most ``alpha`` of the mass lies deeper on the concept's path.  A
+part misses the mass at ``j`` and below with probability at most ``p``; otherwise its node has depth ``>= j``, and every
+node of the path from ``j`` on has error at most ``alpha``.  ``G`` counts the parts that do not miss.  Depths ``z < j``
+score at most ``K - G``, some depth ``>= j`` scores at least ``u(G)``.  At a depth ``>= j`` all votes fall on the path;
+with ``v < hi`` of them it scores at most ``v - hi``, so it is drawn rarely, and missed then with probability
+``fail(v)``; else missed with probability at most ``fail(hi)``.  At most ``d`` depths are of either kind.
 
-``fail``: 0 where every level is one node (then ``hi = 1`` and all of epsilon goes to the rank), ``1/(1 + w(v))`` for the choosing law
-(``delta > 0``, any width), ``(W-1)/(W-1 + r2**v)`` for the exponential mechanism over a level of at most ``W`` nodes (``delta = 0``).
+``fail``: 0 where every level is one node (then ``hi = 1`` and all of epsilon goes to the rank), ``1/(1 + w(v))`` for
+the choosing law (``delta > 0``, any width), ``(W-1)/(W-1 + r2**v)`` for the exponential mechanism over a level of at
+most ``W`` nodes (``delta = 0``).
 
-Under add-remove ``t`` parts fixed in advance are filled by independent assignment (:func:`spread_failure`): a part is bad with
-probability at most ``(1 - g/t)**n``, ``g = 1 - (1-alpha)**m``; the indicators are negatively associated, so the binomial tail of the
-simple form is replaced by the Chernoff bound ``exp(-t KL((t-K)/t || p))``.
+Under add-remove ``t`` parts fixed in advance are filled by independent assignment (:func:`spread_failure`): a part is
+bad with probability at most ``(1 - g/t)**n``, ``g = 1 - (1-alpha)**m``; the indicators are negatively associated, so
+the binomial tail of the simple form is replaced by the Chernoff bound ``exp(-t KL((t-K)/t || p))``.
 
 Utility only: floats, rounded outward.  Privacy never rests on anything here.
 """
@@ -67,7 +69,8 @@ def odds(x: float) -> float:
 class TreeBudget:
     """What one run spends on a public tree: rates of the two laws, and how sure each of them is.
 
-    ``width`` is the number of nodes of the widest level (``None``: open vocabulary); 1 means that naming a depth names the node.
+    ``width`` is the number of nodes of the widest level (``None``: open vocabulary); 1 means that naming a depth names
+    the node.
     """
 
     height: int
@@ -76,9 +79,11 @@ class TreeBudget:
     epsilon2: Rational = 0
     delta: Rational = 0
     add_remove: bool = False
-    """Votes move one way only (add-remove, one user per part), so they are weighed by all of ``epsilon2`` instead of half."""
+    """Votes move one way only (add-remove, one user per part), so they are weighed by all of ``epsilon2`` instead of
+    half."""
     window: float | None = None
-    """For a depth found in the window of ranks ``hi..K+1`` by other means than the rank law: its failure.  Simple form only."""
+    """For a depth found in the window of ranks ``hi..K+1`` by other means than the rank law: its failure.  Simple form
+    only."""
 
     def __post_init__(self) -> None:
         positive_int(self.height, "height", minimum=0)
@@ -90,9 +95,13 @@ class TreeBudget:
             return
         positive(self.epsilon2, "epsilon2")
         if delta == 0 and self.width is None:
-            raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6, or a tree whose levels are finite")
+            raise ParameterError(
+                "open vocabulary needs delta > 0; give a delta such as 1e-6, or a tree whose levels are finite"
+            )
         if delta > 0 and self.log_delta0 > log_expm1(self.rate2):
-            raise InfeasibleError("delta too large for epsilon: delta/(1 - delta) must be at most base - 1; use a smaller delta")
+            raise InfeasibleError(
+                "delta too large for epsilon: delta/(1 - delta) must be at most base - 1; use a smaller delta"
+            )
 
     @cached_property
     def rate1(self) -> float:
@@ -140,7 +149,9 @@ class TreeBudget:
 
     def steps(self, beta: float) -> int:
         """The least ``OPT`` with ``d r1**-(OPT+1) <= beta``."""
-        return max(0, math.ceil((self.log_height - math.log(beta)) / self.rate1 * (1 + SLACK)) - 1) if self.height else 0
+        return (
+            max(0, math.ceil((self.log_height - math.log(beta)) / self.rate1 * (1 + SLACK)) - 1) if self.height else 0
+        )
 
     @cached_property
     def _tables(self) -> dict[int, NDArray[np.float64]]:
@@ -164,7 +175,9 @@ class TreeBudget:
             assert self.width is not None
             return -np.logaddexp(0.0, self.rate2 * votes - math.log(self.width - 1))
         with np.errstate(divide="ignore"):
-            weight = self.log_delta0 + self.rate2 * votes + np.log(-np.expm1(-self.rate2 * votes)) - log_expm1(self.rate2)
+            weight = (
+                self.log_delta0 + self.rate2 * votes + np.log(-np.expm1(-self.rate2 * votes)) - log_expm1(self.rate2)
+            )
         return -np.logaddexp(0.0, weight)
 
     def missed_deep(self, hi: int, opt: int) -> float:
@@ -173,7 +186,8 @@ class TreeBudget:
         return float(np.exp(np.max(drawn + self._log_missed(hi))))
 
     def deep_steps(self, hi: int, beta: float) -> int:
-        """The least ``OPT`` with ``missed_deep(hi, OPT) <= beta``: each ``v`` with ``fail(v) > beta`` must be drawn rarely enough."""
+        """The least ``OPT`` with ``missed_deep(hi, OPT) <= beta``: each ``v`` with ``fail(v) > beta`` must be drawn
+        rarely enough."""
         missed, goal = self._log_missed(hi), math.log(beta)
         needed = np.arange(hi) - hi + (self.log_height + missed - goal) / self.rate1 * (1 + SLACK)
         return max(0, math.ceil(float(np.max(needed[missed > goal], initial=0.0))))
@@ -182,7 +196,9 @@ class TreeBudget:
 # Certificates
 
 
-def tree_failure(budget: TreeBudget, *, parts: int, hi: int, K: int, records_per_part: int, alpha: Rational) -> tuple[float, float]:
+def tree_failure(
+    budget: TreeBudget, *, parts: int, hi: int, K: int, records_per_part: int, alpha: Rational
+) -> tuple[float, float]:
     """The simple and the tight bound on ``Pr[error > alpha]``, each at most 1; either is a certificate.
 
     >>> budget = TreeBudget(8, 1, "0.6")
@@ -225,8 +241,11 @@ def tight_failure(budget: TreeBudget, t: int, hi: int, K: int, good: float) -> f
     return min(1.0, (_shallow(budget, t, hi, K, good) + budget.missed_deep(hi, opt) + budget.missed(hi)) * (1 + SLACK))
 
 
-def tight_within(budget: TreeBudget, t: int, hi: int, K: int, good: float, beta: float, deep: float, missed: float) -> bool:
-    """Whether :func:`tight_failure` is at most ``beta < 1``, dear terms last; ``deep`` and ``missed`` are the budget's for this place."""
+def tight_within(
+    budget: TreeBudget, t: int, hi: int, K: int, good: float, beta: float, deep: float, missed: float
+) -> bool:
+    """Whether :func:`tight_failure` is at most ``beta < 1``, dear terms last; ``deep`` and ``missed`` are the budget's
+    for this place."""
     opt = (K + 1 - hi) // 2
     if budget.height == 0:
         return True
@@ -258,7 +277,9 @@ def _shallow(budget: TreeBudget, t: int, hi: int, K: int, good: float) -> float:
     return at_most(flat - 1, t, good) + float(binom.pmf(G, t, good) @ terms) + rest
 
 
-def spread_failure(budget: TreeBudget, *, n_users: int, parts: int, hi: int, K: int, records_per_user: int, alpha: Rational) -> float:
+def spread_failure(
+    budget: TreeBudget, *, n_users: int, parts: int, hi: int, K: int, records_per_user: int, alpha: Rational
+) -> float:
     """The certificate for ``parts`` fixed in advance and users assigned to them independently (add-remove)."""
     n, t, (first, last) = positive_int(n_users, "n_users", minimum=0), positive_int(parts, "parts"), _ranks(hi, K)
     bad = (1 - good_share(alpha, positive_int(records_per_user, "records_per_user", minimum=0)) / t) ** n
@@ -279,15 +300,22 @@ def _kl(a: float, b: float) -> float:
 
 
 def text_tree(*, height: int, epsilon: Rational, delta: Rational, alpha: Rational, beta: Rational) -> Certificate:
-    """Single records by the constants of the published analysis (seed 003, Theorem 8), with ``epsilon/2``, ``delta/2``, ``beta/(t+2)``.
+    """Single records by the constants of the published analysis (seed 003, Theorem 8), with ``epsilon/2``, ``delta/2``,
+    ``beta/(t+2)``.
 
-    ``t/6 >= (16/epsilon) ln(4 t/(beta epsilon delta))`` votes, the exponential mechanism standing in for its median (which comes without a
-    constant), ``m0 = (48/alpha)(10 ln(48 e/alpha) + ln(5/beta))`` records in each of ``t`` parts.  For comparison only.
+    ``t/6 >= (16/epsilon) ln(4 t/(beta epsilon delta))`` votes, the exponential mechanism standing in for its median
+    (which comes without a constant), ``m0 = (48/alpha)(10 ln(48 e/alpha) + ln(5/beta))`` records in each of ``t``
+    parts.  For comparison only.
 
     >>> round(text_tree(height=8, epsilon=1, delta="1e-6", alpha="0.1", beta="0.05").n_users / 1e8, 1)
     2.9
     """
-    e, d, b, a = positive(epsilon, "epsilon") / 2, open_unit(delta, "delta") / 2, open_unit(beta, "beta"), open_unit(alpha, "alpha")
+    e, d, b, a = (
+        positive(epsilon, "epsilon") / 2,
+        open_unit(delta, "delta") / 2,
+        open_unit(beta, "beta"),
+        open_unit(alpha, "alpha"),
+    )
     top = positive_int(height, "height")
 
     def holds(t: int) -> bool:
@@ -303,7 +331,8 @@ def text_tree(*, height: int, epsilon: Rational, delta: Rational, alpha: Rationa
 
 
 def generic_tree(*, log_size: Rational, epsilon: Rational, alpha: Rational, beta: Rational) -> Certificate:
-    """Single records for the exponential mechanism over the whole class: ``|C| (1 - alpha (1 - e**(-epsilon/2)))**N <= beta``.
+    """Single records for the exponential mechanism over the whole class: ``|C| (1 - alpha (1 - e**(-epsilon/2)))**N <=
+    beta``.
 
     >>> generic_tree(log_size=64 * math.log(2), epsilon=1, alpha="0.1", beta="0.05").n_users
     1180
@@ -323,14 +352,15 @@ def lower_tree(
     records_per_user: int = 1,
     neighbours: Neighbours | str = Neighbours.REPLACE,
 ) -> Certificate:
-    """Users below which no private learner is accurate, for any class with two concepts that agree on one point and differ on another.
+    """Users below which no private learner is accurate, for any class with two concepts that agree on one point and
+    differ on another.
 
     ``n`` is impossible if for some ``k``:
     ``Pr[Bin(n, 1-(1-alpha)**m) > k] + e**(epsilon k) beta + delta (e**(epsilon k) - 1)/(e**epsilon - 1) < 1 - beta``.
 
-    *Proof.*  The point where they differ has mass just above ``alpha``, so the two tasks need different answers; but for probability
-    ``Pr[... > k]`` the samples differ in at most ``k`` users (group privacy).  An add-remove learner is a replace learner with
-    ``2 epsilon`` and ``(1 + e**epsilon) delta``.
+    *Proof.*  The point where they differ has mass just above ``alpha``, so the two tasks need different answers; but
+    for probability ``Pr[... > k]`` the samples differ in at most ``k`` users (group privacy).  An add-remove learner is
+    a replace learner with ``2 epsilon`` and ``(1 + e**epsilon) delta``.
 
     >>> lower_tree(epsilon=1, alpha="0.1", beta="0.05").n_users
     30
@@ -349,4 +379,6 @@ def lower_tree(
     def possible(n: int) -> bool:
         return bool((binom.sf(k, n, good) * (1 + SLACK) >= room).all())
 
-    return Certificate.lower(least(possible, start=0), "two concepts", "two rules that agree on one point and differ on another")
+    return Certificate.lower(
+        least(possible, start=0), "two concepts", "two rules that agree on one point and differ on another"
+    )

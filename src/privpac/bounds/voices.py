@@ -1,32 +1,34 @@
 """Users that two voices need: certificates that hold for every larger number of users too.
 
-The learner draws a pair (voice, rule): clip voice ``C`` with clip ``tau = own_clip(m)``, mean voice ``A = M + min(D, K) + B`` with
-``K + B <= 5 bits levels / theta`` (``learners.voices``).  With ``h*`` the best rule of the population and ``h`` a rule of excess error
-above ``alpha``, the probability of (voice, h) is at most ``exp(-theta' (its score - the score of any fixed pair) / levels)`` for every
-``0 < theta' <= theta``, and users are independent, so
+The learner draws a pair (voice, rule): clip voice ``C`` with clip ``tau = own_clip(m)``, mean voice ``A = M + min(D, K)
++ B`` with ``K + B <= 5 bits levels / theta`` (``learners.voices``).  With ``h*`` the best rule of the population and
+``h`` a rule of excess error above ``alpha``, the probability of (voice, h) is at most ``exp(-theta' (its score - the
+score of any fixed pair) / levels)`` for every ``0 < theta' <= theta``, and users are independent, so
 
     Pr[bad] <= B_C(n) + B_A(n),      each B(n) = min over terms of |H| exp(c + n ln f),  f < 1.
 
 Every term falls with ``n``, so do minima and sums: what is certified at ``n`` is certified at every larger number.
 
-**Terms.**  (K1) *own voice*, ``c = 0``: (clip, h) against (clip, h*) is clipped-regret selection with a fixed clip; (mean, h) against
-(mean, h*) is the per-user mean, since the offset cancels.  Users of one law, any labels: ``f_M = (cosh(t) - alpha sinh(t))**m`` with ``t =
-theta'/m`` (each step replaced by +-1 of the same mean, then the mean lowered to alpha: a convex falling function only grows); any users:
-the same with ``m = 1``.
+**Terms.**  (K1) *own voice*, ``c = 0``: (clip, h) against (clip, h*) is clipped-regret selection with a fixed clip;
+(mean, h) against (mean, h*) is the per-user mean, since the offset cancels.  Users of one law, any labels: ``f_M =
+(cosh(t) - alpha sinh(t))**m`` with ``t = theta'/m`` (each step replaced by +-1 of the same mean, then the mean lowered
+to alpha: a convex falling function only grows); any users: the same with ``m = 1``.
 
-(K2) *clip voice against (mean, h*)*, ``c = theta' (K + B) / levels``: since ``C >= M``, ``f = f_M`` (or the mean's ``f`` under
-bounded noise); or ``f = F(theta') + (e**theta' - 1) sqrt(2 (1 + ln k) / m) sqrt(F(2 theta'))``, ``F(t) = E exp(-t min(W,
-tau)/tau)``, ``W = 2 Bin(m, (1 + alpha)/2) - m``, ``k = 4`` for thresholds and ``|H|`` for a finite class: with ``b' = r(h*)``,
-``min(a + b', tau)/tau - b'/m >= min(a, tau)/tau - b'/m``, Cauchy-Schwarz, and ``E b'**2 <= 2 m (1 + ln k)``.
+(K2) *clip voice against (mean, h*)*, ``c = theta' (K + B) / levels``: since ``C >= M``, ``f = f_M`` (or the mean's
+``f`` under bounded noise); or ``f = F(theta') + (e**theta' - 1) sqrt(2 (1 + ln k) / m) sqrt(F(2 theta'))``, ``F(t) = E
+exp(-t min(W, tau)/tau)``, ``W = 2 Bin(m, (1 + alpha)/2) - m``, ``k = 4`` for thresholds and ``|H|`` for a finite class:
+with ``b' = r(h*)``, ``min(a + b', tau)/tau - b'/m >= min(a, tau)/tau - b'/m``, Cauchy-Schwarz, and ``E b'**2 <= 2 m (1
++ ln k)``.
 
-(K3) *mean voice against a mixture* (thresholds, label noise at most ``eta``): with ``A(h*)**(1 - l) C(h*)**l`` for the reference
-weight, ``c = -l theta' B / levels`` and ``f = f_mean Psi(q) + Psi(q e**s) - 1``, ``Psi(z) = 1 + sum_{j=1..tau} (e**(k j) - e**(k
-(j-1))) z**j``, ``k = l theta' (1/tau - 1/m)``, ``q = eta/(1 - eta)``, ``s = theta'/m``, ``q e**s < 1``: the bracket ``min(b',
-tau)/tau - b'/m`` is at most ``psi(b') = min(b', tau)(1/tau - 1/m)``, and ``b'`` is the larger of the best gains on the far side of
-h* (independent of ``a``, at least j with probability at most ``q**j``) and on h's side (given that the walk visits -j, ``E exp(-s
-a) <= exp(s j)``).
+(K3) *mean voice against a mixture* (thresholds, label noise at most ``eta``): with ``A(h*)**(1 - l) C(h*)**l`` for the
+reference weight, ``c = -l theta' B / levels`` and ``f = f_mean Psi(q) + Psi(q e**s) - 1``, ``Psi(z) = 1 +
+sum_{j=1..tau} (e**(k j) - e**(k (j-1))) z**j``, ``k = l theta' (1/tau - 1/m)``, ``q = eta/(1 - eta)``, ``s =
+theta'/m``, ``q e**s < 1``: the bracket ``min(b', tau)/tau - b'/m`` is at most ``psi(b') = min(b', tau)(1/tau - 1/m)``,
+and ``b'`` is the larger of the best gains on the far side of h* (independent of ``a``, at least j with probability at
+most ``q**j``) and on h's side (given that the walk visits -j, ``E exp(-s a) <= exp(s j)``).
 
-Rounding to ``levels`` steps costs ``theta' / levels`` in ``ln f`` where ``m`` (clip terms: ``tau``) does not divide them.
+Rounding to ``levels`` steps costs ``theta' / levels`` in ``ln f`` where ``m`` (clip terms: ``tau``) does not divide
+them.
 """
 
 from __future__ import annotations
@@ -152,27 +154,35 @@ def certify_voices_noise(
     levels: int,
     rounds: int = ROUNDS,
 ) -> Certificate:
-    """Users for excess error at most ``alpha`` with probability ``1 - beta``: thresholds, bounded label noise, any law of x.
+    """Users for excess error at most ``alpha`` with probability ``1 - beta``: thresholds, bounded label noise, any law
+    of x.
 
-    **Assumption**: all users draw ``records_per_user`` records from one law; each label is wrong with probability at most ``noise`` at
-    every x, independently given x.  ``size`` is the number of cuts.  Any larger number of users is certified too.  ``theta'`` takes 64
-    equal steps, refined ``rounds`` times around the best.
+    **Assumption**: all users draw ``records_per_user`` records from one law; each label is wrong with probability at
+    most ``noise`` at every x, independently given x.  ``size`` is the number of cuts.  Any larger number of users is
+    certified too.  ``theta'`` takes 64 equal steps, refined ``rounds`` times around the best.
 
     >>> given = dict(size=1025, theta=1, alpha=0.02, beta=0.1, levels=840)
     >>> [certify_voices_noise(records_per_user=m, noise=0, **given).n_users for m in (1, 4, 16, 64)]
     [726, 293, 131, 62]
     """
     rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels)
-    m, wrong = positive_int(records_per_user, "records_per_user"), float(rational(noise, "noise", minimum=0, maximum=NOISE_TOP))
+    m, wrong = (
+        positive_int(records_per_user, "records_per_user"),
+        float(rational(noise, "noise", minimum=0, maximum=NOISE_TOP)),
+    )
     if m > MAX_RECORDS:
-        raise TooLargeError(f"this certificate is computed for at most {MAX_RECORDS} records per user, got {m}; declare max_records")
+        raise TooLargeError(
+            f"this certificate is computed for at most {MAX_RECORDS} records per user, got {m}; declare max_records"
+        )
     tau, (both, always) = own_clip(m), _handicap(theta, size, steps)
 
     def mean(t: Array) -> Array:
         return np.log(regret_factors(m, m, wrong, excess, t) * (1 + SLACK)) + _rounding(t, steps, m)
 
     def clip(t: Array) -> tuple[Array, Array]:
-        return np.zeros_like(t), np.log(regret_factors(m, tau, wrong, excess, t) * (1 + SLACK)) + _rounding(t, steps, tau)
+        return np.zeros_like(t), np.log(regret_factors(m, tau, wrong, excess, t) * (1 + SLACK)) + _rounding(
+            t, steps, tau
+        )
 
     def mixed(share: float) -> Family:
         def terms(t: Array) -> tuple[Array, Array]:
@@ -190,7 +200,8 @@ def certify_voices_noise(
     return Certificate.upper(
         _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0)),
         "two voices, bounded noise",
-        f"thresholds, users with the same law and equally many records, each label wrong with probability at most {noise} at every x",
+        f"thresholds, users with the same law and equally many records, each label wrong with probability at most "
+        f"{noise} at every x",
         tau=tau,
         records_per_user=m,
     )
@@ -222,8 +233,9 @@ def certify_voices_any(
 ) -> Certificate:
     """Users for excess error at most ``alpha`` with probability ``1 - beta``, with no assumption on the labels.
 
-    **Assumption**: all users have ``records_per_user`` records from one law; with ``None``, nothing at all but that users are independent
-    (error is the mean over users of their own error rates).  ``thresholds=False``: a finite class of ``size`` rules.
+    **Assumption**: all users have ``records_per_user`` records from one law; with ``None``, nothing at all but that
+    users are independent (error is the mean over users of their own error rates).  ``thresholds=False``: a finite class
+    of ``size`` rules.
 
     >>> given = dict(size=1025, theta=1, alpha=0.05, beta=0.1, levels=840)
     >>> [certify_voices_any(records_per_user=m, **given).n_users for m in (4, 256, 1024, None)]
@@ -247,7 +259,11 @@ def certify_voices_any(
     if records_per_user is None or tau < m:
         known = [apart] if records_per_user is not None and m <= _MAX_LAW else []
         voices.append(_Terms([lambda t: (both * t, mean(t)), *known], grid))
-    who = "independent users of any kind" if records_per_user is None else "users with the same law and equally many records"
+    who = (
+        "independent users of any kind"
+        if records_per_user is None
+        else "users with the same law and equally many records"
+    )
     details: dict[str, Any] = {} if records_per_user is None else {"tau": tau, "records_per_user": m}
     found = _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0))
     return Certificate.upper(found, "two voices, any labels", who, **details)
@@ -269,14 +285,17 @@ def _apart(m: int, tau: int, alpha: float, log_k: float, grid: Array) -> Array:
 
 
 def voices_excess(*, n_users: int, size: int, theta: Rational, beta: Rational, levels: int) -> float:
-    """What the error *on the users present* exceeds the least one by, at most, with probability ``1 - beta`` over the draw: every data set.
+    """What the error *on the users present* exceeds the least one by, at most, with probability ``1 - beta`` over the
+    draw: every data set.
 
-    ``n_users``: those with records.  ``(ln(|H|/beta) + ln(1 + e**(5 bits))) / (theta n) + 1/levels``, since a rule of the clip voice
-    weighs at most ``e**(5 bits)`` times what it weighs in the mean voice (``C >= M``).
+    ``n_users``: those with records.  ``(ln(|H|/beta) + ln(1 + e**(5 bits))) / (theta n) + 1/levels``, since a rule of
+    the clip voice weighs at most ``e**(5 bits)`` times what it weighs in the mean voice (``C >= M``).
 
     >>> round(voices_excess(n_users=10_000, size=1025, theta=1, beta=0.1, levels=840), 4)
     0.0076
     """
     rate, _, failure, log_size, steps = _read(theta, "1/2", beta, size, levels)
     extra = 5 * max(1, (size - 1).bit_length())
-    return (log_size - math.log(failure) + extra + math.log1p(math.exp(-extra))) / (rate * positive_int(n_users, "n_users")) + 1 / steps
+    return (log_size - math.log(failure) + extra + math.log1p(math.exp(-extra))) / (
+        rate * positive_int(n_users, "n_users")
+    ) + 1 / steps

@@ -1,20 +1,23 @@
 """Private votes: what one noisy majority costs, what k adaptive ones cost, and how often they are wrong.
 
-``r`` voters answer 0 or 1; with ``k`` ones the released answer is 1 with probability ``1/(1 + e**(-gamma (2k - r)))``.  One changed voter
-moves ``k`` by at most 1, so one answer is
+``r`` voters answer 0 or 1; with ``k`` ones the released answer is 1 with probability ``1/(1 + e**(-gamma (2k - r)))``.
+One changed voter moves ``k`` by at most 1, so one answer is
 
-* ``eps_v``-DP with ``eps_v = ln((1 + e**(gamma r)) / (1 + e**(gamma (r - 2))))``, exactly (seed 001, Lemma 19): the ratio of
-  neighbouring answers grows with the smaller of the two votes, and is largest between ``k = 0`` and ``k = 1`` for the answer 0;
-* ``gamma**2/2``-zCDP: two Bernoulli laws whose logits differ by ``2 gamma`` form an exponential family whose log-partition function has
-  second derivative at most 1/4, so the Renyi divergence of order ``a`` is at most ``a (2 gamma)**2 / 8``.
+* ``eps_v``-DP with ``eps_v = ln((1 + e**(gamma r)) / (1 + e**(gamma (r - 2))))``, exactly (seed 001, Lemma 19): the
+  ratio of neighbouring answers grows with the smaller of the two votes, and is largest between ``k = 0`` and ``k = 1``
+  for the answer 0;
+* ``gamma**2/2``-zCDP: two Bernoulli laws whose logits differ by ``2 gamma`` form an exponential family whose
+  log-partition function has second derivative at most 1/4, so the Renyi divergence of order ``a`` is at most ``a (2
+  gamma)**2 / 8``.
 
-The transcript of any adaptive analyst after ``k`` answers is a randomised function of the relabelled part alone.  It costs the smaller
-of ``(k eps_v, 0)`` and the optimal conversion of ``k gamma**2/2``-zCDP at ``delta_A``; Theorems A and B of
-:mod:`privpac.bounds.reduction` are applied **once, to the whole transcript**.  Multiplying the cost of a single query by ``k`` is
-wrong: the amplification by the share ``q`` is paid for once per split, not once per query.
+The transcript of any adaptive analyst after ``k`` answers is a randomised function of the relabelled part alone.  It
+costs the smaller of ``(k eps_v, 0)`` and the optimal conversion of ``k gamma**2/2``-zCDP at ``delta_A``; Theorems A and
+B of :mod:`privpac.bounds.reduction` are applied **once, to the whole transcript**.  Multiplying the cost of a single
+query by ``k`` is wrong: the amplification by the share ``q`` is paid for once per split, not once per query.
 
-*Utility.*  If a share ``x`` of the votes is wrong on average over queries, the answer is wrong with probability at most ``env(x)``, the
-upper concave envelope of ``j/r -> 1/(1 + e**(-gamma (2j - r)))`` (Jensen).  Everything is rounded outward.
+*Utility.*  If a share ``x`` of the votes is wrong on average over queries, the answer is wrong with probability at most
+``env(x)``, the upper concave envelope of ``j/r -> 1/(1 + e**(-gamma (2j - r)))`` (Jensen).  Everything is rounded
+outward.
 """
 
 from __future__ import annotations
@@ -68,7 +71,8 @@ def vote_epsilon(gamma: Rational, voters: int) -> Fraction:
 
 
 def vote_gamma(epsilon: Rational, voters: int) -> Fraction:
-    """The largest ``gamma`` (a dyadic rational of 53 bits) with ``vote_epsilon(gamma) <= epsilon``: between half of it and all of it."""
+    """The largest ``gamma`` (a dyadic rational of 53 bits) with ``vote_epsilon(gamma) <= epsilon``: between half of it
+    and all of it."""
     target, r = rational(epsilon, "epsilon", above=0, maximum=10**6), _voters(voters)
     return _largest_below(lambda g: vote_epsilon(g, r) <= target, target / 2, target)
 
@@ -82,7 +86,8 @@ def vote_rho(gamma: Rational) -> Fraction:
 
 
 def transcript_epsilon(queries: int, gamma: Rational, voters: int, delta: Rational = 0) -> Fraction:
-    """``eps_A`` of ``queries`` adaptive answers at ``delta_A = delta``: the smaller of the pure sum and the zCDP conversion."""
+    """``eps_A`` of ``queries`` adaptive answers at ``delta_A = delta``: the smaller of the pure sum and the zCDP
+    conversion."""
     k, rate = positive_int(queries, "queries", maximum=MAX_QUERIES), _gamma(gamma)
     leak = rational(delta, "delta", minimum=0, below=1)
     pure = k * vote_epsilon(rate, voters)
@@ -91,7 +96,10 @@ def transcript_epsilon(queries: int, gamma: Rational, voters: int, delta: Ration
 
 def gamma_for_transcript(queries: int, epsilon: Rational, voters: int, delta: Rational = 0) -> Fraction:
     """The largest ``gamma`` (rounded down) with which ``queries`` answers cost at most ``epsilon`` at ``delta``."""
-    k, target = positive_int(queries, "queries", maximum=MAX_QUERIES), rational(epsilon, "epsilon", above=0, maximum=10**6)
+    k, target = (
+        positive_int(queries, "queries", maximum=MAX_QUERIES),
+        rational(epsilon, "epsilon", above=0, maximum=10**6),
+    )
     low = vote_gamma(target / k, voters)
     if rational(delta, "delta", minimum=0, below=1) == 0:
         return low
@@ -115,8 +123,8 @@ def service_spend(
 ) -> tuple[Fraction, Fraction]:
     """``(eps_out, delta_out)`` of a split, a relabelling and ``queries`` adaptive answers, with ``delta_out <= delta``.
 
-    ``delta_A`` is the largest one that keeps ``delta_out`` within ``delta`` for **every** ``eps_A`` (under replace ``delta/q``), so it does
-    not depend on the number of answers.
+    ``delta_A`` is the largest one that keeps ``delta_out`` within ``delta`` for **every** ``eps_A`` (under replace
+    ``delta/q``), so it does not depend on the number of answers.
     """
     inner = min(inner_delta(q, a, b, 0, delta, G, neighbours), Fraction(1, 2))
     pure = positive_int(queries, "queries", maximum=MAX_QUERIES) * vote_epsilon(gamma, voters)
@@ -137,7 +145,8 @@ def most_queries(
     delta: Rational = 0,
     G: int = 2,
 ) -> int:
-    """``k_max``: the most answers with ``eps_out <= epsilon`` and ``delta_out <= delta``; ``InfeasibleError`` if not even one fits."""
+    """``k_max``: the most answers with ``eps_out <= epsilon`` and ``delta_out <= delta``; ``InfeasibleError`` if not
+    even one fits."""
     target = rational(epsilon, "epsilon", above=0)
 
     def fits(k: int) -> bool:
@@ -145,7 +154,8 @@ def most_queries(
 
     if inner_budget(q, a, b, target, delta, G, neighbours) is None or not fits(1):
         raise InfeasibleError(
-            "not even one answer fits into this epsilon: the split and the relabelling alone cost too much; lower q, a, b or gamma"
+            "not even one answer fits into this epsilon: the split and the relabelling alone cost too much; lower q, "
+            "a, b or gamma"
         )
     high = 1
     while high < MAX_QUERIES and fits(2 * high):
@@ -157,14 +167,15 @@ def most_queries(
 
 
 def wrong_answer(mean_wrong: Rational, gamma: Rational, voters: int) -> Fraction:
-    """``env(mean_wrong)``, rounded up: how often an answer differs from what an average share ``1 - mean_wrong`` of the voters say."""
+    """``env(mean_wrong)``, rounded up: how often an answer differs from what an average share ``1 - mean_wrong`` of the
+    voters say."""
     x, rate, r = rational(mean_wrong, "mean_wrong", minimum=0, maximum=1), _gamma(gamma), _voters(voters)
 
     def answer(j: int) -> arb:
         return 1 / (1 + (-as_arb(rate * (2 * j - r))).exp())
 
-    # The sequence is convex up to r/2 and concave after: its envelope is one chord from 0, then the sequence itself.  So the
-    # envelope at x is the largest of the chords over x that start at 0 or just below x.
+    # The sequence is convex up to r/2 and concave after: its envelope is one chord from 0, then the sequence itself.
+    # So the envelope at x is the largest of the chords over x that start at 0 or just below x.
     place = x * r
     below = min(math.floor(place), r - 1)
 
@@ -180,7 +191,8 @@ def wrong_answer(mean_wrong: Rational, gamma: Rational, voters: int) -> Fraction
 
 
 def certified_voters(epsilon: Rational, alpha: Rational) -> int:
-    """``ceil(6 ln(4/alpha) / eps_v)``: with ``gamma = eps_v/2`` and a mean wrong share ``alpha/4`` answers err at most ``alpha`` often."""
+    """``ceil(6 ln(4/alpha) / eps_v)``: with ``gamma = eps_v/2`` and a mean wrong share ``alpha/4`` answers err at most
+    ``alpha`` often."""
     target, goal = rational(epsilon, "epsilon", above=0), rational(alpha, "alpha", above=0, below=1)
     return math.ceil(up(lambda: 6 * as_arb(4 / goal).log() / as_arb(target)))
 
@@ -195,20 +207,29 @@ def fewest_voters(epsilon: Rational, alpha: Rational, mean_wrong: Rational | Non
     share = goal / 4 if mean_wrong is None else rational(mean_wrong, "mean_wrong", minimum=0, maximum=1)
     if share >= goal:
         raise InfeasibleError("the voters themselves are wrong more often than alpha; mean_wrong must be below alpha")
-    # The certificate covers shares up to alpha/4; beyond it the scan may need more, and the envelope tends to 2 * share.
+    # The certificate covers shares up to alpha/4; beyond it the scan may need more, and the envelope tends to 2 *
+    # share.
     limit = 4 * certified_voters(epsilon, goal)
     for r in range(1, limit + 1):
         if wrong_answer(share, vote_gamma(epsilon, r), r) <= goal:
             return r
-    raise InfeasibleError("no number of voters reaches this alpha: the mean wrong share is too close to it; lower mean_wrong")
+    raise InfeasibleError(
+        "no number of voters reaches this alpha: the mean wrong share is too close to it; lower mean_wrong"
+    )
 
 
 def part_size(growth: Callable[[int], int], mean_wrong: Rational, beta: Rational, voters: int) -> int:
-    """Records per voter so that, off an event of probability ``beta``, every rule consistent with a part is ``mean_wrong``-close.
+    """Records per voter so that, off an event of probability ``beta``, every rule consistent with a part is
+    ``mean_wrong``-close.
 
-    ``n' >= 8/x`` and ``2 growth(2n')**2 2**(-x n'/2) <= beta/r``, whichever labelling of the class was chosen (double sampling).
+    ``n' >= 8/x`` and ``2 growth(2n')**2 2**(-x n'/2) <= beta/r``, whichever labelling of the class was chosen (double
+    sampling).
     """
-    x, failure, r = rational(mean_wrong, "mean_wrong", above=0, below=1), rational(beta, "beta", above=0, below=1), _voters(voters)
+    x, failure, r = (
+        rational(mean_wrong, "mean_wrong", above=0, below=1),
+        rational(beta, "beta", above=0, below=1),
+        _voters(voters),
+    )
 
     def enough(n: int) -> bool:
         # growth is an exact integer: 4 growth**4 (r/beta)**2 <= 2**(x n), compared in logarithms rounded up.

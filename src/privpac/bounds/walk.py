@@ -5,8 +5,8 @@ A user's mistakes of a rule, less those of the best rule, are such a walk.  Its 
 
     (k+1) p- r[k+1] = (m-k) p0 + (2m-k+1) p+ / r[k]
 
-with only positive terms up to ``k = m``, so each ratio is right to a few units in the last place; the other half is the same
-sequence read from the other end.  Logarithms are summed outward from the middle, so that nothing underflows.
+with only positive terms up to ``k = m``, so each ratio is right to a few units in the last place; the other half is the
+same sequence read from the other end.  Logarithms are summed outward from the middle, so that nothing underflows.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ _NONE = 1e-200
 """Stands for a probability 0 of a step back; its effect is far below the rounding error."""
 
 _NEVER_STILL = 1e-13
-"""Least probability of standing still.  It is taken from the step up, which only makes the walk smaller: the safe side."""
+"""Least probability of standing still.  It is taken from the step up, which only makes the walk smaller: the safe
+side."""
 
 
 @dataclass(frozen=True)
 class Walks:
-    """One law per row; ``up[:, w]`` is ``ln Pr[W = w]`` for w = 0, 1, ..., ``down[:, w-1]`` is ``ln Pr[W = -w]`` for w = 1, 2, ..."""
+    """One law per row; ``up[:, w]`` is ``ln Pr[W = w]`` for w = 0, 1, ..., ``down[:, w-1]`` is ``ln Pr[W = -w]`` for w
+    = 1, 2, ..."""
 
     up: Array
     down: Array

@@ -1,8 +1,8 @@
 """The command line: one command for every job, one clear line for every error.
 
 Exit codes: 0 released (or a public default), 2 bad input or parameters (nothing spent), 3 no release (a covered
-output), 4 budget exhausted; 1 if the machine or the program itself fails (what was spent stays spent).  No traceback and no local
-variable is ever shown: they may hold rows.
+output), 4 budget exhausted; 1 if the machine or the program itself fails (what was spent stays spent).  No traceback
+and no local variable is ever shown: they may hold rows.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Learn decision rules from people's data while protecting each person, not each row."""
 
@@ -92,7 +94,8 @@ def main() -> None:
 
 
 def _prepare_streams() -> None:
-    """No file of ours may come to sit where a closed stream was, and no letter that a stream cannot encode may stop the output."""
+    """No file of ours may come to sit where a closed stream was, and no letter that a stream cannot encode may stop the
+    output."""
     for handle in range(3):
         try:
             os.fstat(handle)

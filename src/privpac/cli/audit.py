@@ -1,7 +1,7 @@
 """``privpac audit``: is a privacy claim true?
 
-A learner is audited exactly over a small universe made from its declared domains; a function of one's own is run and audited
-statistically.  Audits print datasets, so no table is read here.  Exit code 5: the claim is violated.
+A learner is audited exactly over a small universe made from its declared domains; a function of one's own is run and
+audited statistically.  Audits print datasets, so no table is read here.  Exit code 5: the claim is violated.
 """
 
 from __future__ import annotations
@@ -35,20 +35,27 @@ VIOLATED = 5
 def audit(
     table: Annotated[str | None, typer.Argument(hidden=True)] = None,
     rule: Annotated[str | None, typer.Option("--rule", "-r", help=f"Audit a learner of: {', '.join(RULES)}.")] = None,
-    feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Keep it small. Repeat.")] = None,
-    epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="The claim; for a learner, the epsilon it runs with.")] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Keep it small. Repeat.")
+    ] = None,
+    epsilon: Annotated[
+        str | None, typer.Option("--epsilon", "-e", help="The claim; for a learner, the epsilon it runs with.")
+    ] = None,
     delta: Annotated[str | None, typer.Option("--delta", "-d", help="The claim's delta.")] = None,
     users: Annotated[int | None, typer.Option(help="Datasets of up to this many users (2).")] = None,
     records: Annotated[int | None, typer.Option(help="Users with up to this many records (1).")] = None,
     method: Annotated[str, typer.Option(help="The learner's method, as for learn.")] = "auto",
     neighbours: Annotated[str | None, typer.Option(help="add-remove (default for a learner) or replace.")] = None,
     callable_: Annotated[
-        str | None, typer.Option("--callable", help="Audit a function of your own, module:function; needs --neighbours.")
+        str | None,
+        typer.Option("--callable", help="Audit a function of your own, module:function; needs --neighbours."),
     ] = None,
     datasets: Annotated[
         str | None, typer.Option(help="Made-up datasets for --callable, as JSON: '[[0, 1], [0, 0]]', or @file.json.")
     ] = None,
-    statistical: Annotated[bool, typer.Option("--statistical", help="Run it many times instead of deciding exactly.")] = False,
+    statistical: Annotated[
+        bool, typer.Option("--statistical", help="Run it many times instead of deciding exactly.")
+    ] = False,
     runs: Annotated[int, typer.Option(help="Runs on each dataset, for a statistical audit.")] = 10_000,
     confidence: Annotated[str, typer.Option(help="Confidence of a statistical audit.")] = "0.999",
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
@@ -61,18 +68,31 @@ def audit(
     privpac audit --callable mine:noisy_sum --statistical --neighbours replace --epsilon 1 --datasets '[[0, 1], [0, 0]]'
     """
     if table is not None:
-        raise ParameterError("audit prints the datasets it tries, so it reads no table; it makes up its own from --feature and --users")
+        raise ParameterError(
+            "audit prints the datasets it tries, so it reads no table; it makes up its own from --feature and --users"
+        )
     if (rule is None) == (callable_ is None):
         raise ParameterError("say what to audit: --rule with --feature for a learner, or --callable module:function")
     check_targets({"--report": report}, {"--datasets": datasets[1:] if datasets and datasets.startswith("@") else None})
-    told: dict[str, Any] = {"users": users, "records": records, "neighbours": neighbours, "runs": runs, "confidence": confidence}
+    told: dict[str, Any] = {
+        "users": users,
+        "records": records,
+        "neighbours": neighbours,
+        "runs": runs,
+        "confidence": confidence,
+    }
     told |= {"epsilon": epsilon, "delta": delta, "method": "statistical" if statistical else "auto"}
     if callable_ is not None:
         subject: Any = _function(callable_)
-        told |= {"datasets": None if datasets is None else _datasets(datasets), "features": features_of(feature) if feature else None}
+        told |= {
+            "datasets": None if datasets is None else _datasets(datasets),
+            "features": features_of(feature) if feature else None,
+        }
     else:
         if epsilon is None or datasets is not None:
-            raise ParameterError("a learner is audited with --epsilon, on datasets made from --feature, --users and --records")
+            raise ParameterError(
+                "a learner is audited with --epsilon, on datasets made from --feature, --users and --records"
+            )
         subject = _learner(rule or "", feature, epsilon, method, neighbours, users)
         told |= {"epsilon": None}
     with working("auditing"):
@@ -82,11 +102,15 @@ def audit(
         raise typer.Exit(VIOLATED)
 
 
-def _learner(rule: str, feature: list[str] | None, epsilon: str, method: str, neighbours: str | None, users: int | None) -> Any:
+def _learner(
+    rule: str, feature: list[str] | None, epsilon: str, method: str, neighbours: str | None, users: int | None
+) -> Any:
     """The learner of ``privpac learn``; a public number of users lets its law be written down."""
     concept = rule_class(rule, features_of(feature or []))
     relation = Neighbours.ADD_REMOVE if neighbours is None else one_of(Neighbours, neighbours, "neighbours")
-    return learner_for(concept, epsilon=epsilon, method=method, neighbours=relation, public_n_users=2 if users is None else users)
+    return learner_for(
+        concept, epsilon=epsilon, method=method, neighbours=relation, public_n_users=2 if users is None else users
+    )
 
 
 def _function(text: str) -> Any:
@@ -99,7 +123,9 @@ def _function(text: str) -> Any:
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:
-        raise ParameterError(f"--callable {text[:80]!r} cannot be imported ({type(error).__name__}: {str(error)[:200]})") from None
+        raise ParameterError(
+            f"--callable {text[:80]!r} cannot be imported ({type(error).__name__}: {str(error)[:200]})"
+        ) from None
     finally:
         sys.path.remove(os.getcwd())
     return found

@@ -23,38 +23,61 @@ from privpac.planning.population import Population, generated_population, public
 __all__ = ["compare"]
 
 REFUSED = (
-    "compare shows errors and the best rule of the table itself, which no guarantee covers: say --public if this table is public already, "
+    "compare shows errors and the best rule of the table itself, which no guarantee covers: say --public if this table "
+    "is public already, "
     "or leave the table out and compare on --generated people"
 )
 
 
 @app.command()
 def compare(
-    epsilon: Annotated[list[str], typer.Option("--epsilon", "-e", help="Privacy loss per person, e.g. 1 or 0.5. Repeat.")],
-    table: Annotated[str | None, typer.Argument(help="A public .parquet or .csv file, or a glob of them.", show_default=False)] = None,
+    epsilon: Annotated[
+        list[str], typer.Option("--epsilon", "-e", help="Privacy loss per person, e.g. 1 or 0.5. Repeat.")
+    ],
+    table: Annotated[
+        str | None, typer.Argument(help="A public .parquet or .csv file, or a glob of them.", show_default=False)
+    ] = None,
     public: Annotated[bool, typer.Option("--public", help="The table is public: its errors may be shown.")] = False,
-    generated: Annotated[bool, typer.Option("--generated", help="People of the stated model instead of a table.")] = False,
+    generated: Annotated[
+        bool, typer.Option("--generated", help="People of the stated model instead of a table.")
+    ] = False,
     user: User = None,
     label: Annotated[str | None, typer.Option("--label", "-y", help="Column with the 0/1 label.")] = None,
-    feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")] = None,
-    rule: Annotated[str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}. Default: threshold.", show_default=False)] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")
+    ] = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}. Default: threshold.", show_default=False)
+    ] = None,
     method: Annotated[
         list[str] | None,
-        typer.Option("--method", help=f"{', '.join(STANDARD)} (all of these by default), {', '.join(CONTENDERS)}. Repeat."),
+        typer.Option(
+            "--method", help=f"{', '.join(STANDARD)} (all of these by default), {', '.join(CONTENDERS)}. Repeat."
+        ),
     ] = None,
-    n_users: Annotated[list[int] | None, typer.Option("--users", "-n", help="People in a data set; all of a table. Repeat.")] = None,
+    n_users: Annotated[
+        list[int] | None, typer.Option("--users", "-n", help="People in a data set; all of a table. Repeat.")
+    ] = None,
     draws: Annotated[int, typer.Option(help="Data sets drawn for each number of people.")] = 5,
     runs: Annotated[int, typer.Option(help="Runs on each data set of methods without an exact law.")] = 10,
-    delta: Annotated[str, typer.Option("--delta", "-d", help="For dp-sgd and trimmed: the promise may fail by this much.")] = "1e-6",
+    delta: Annotated[
+        str, typer.Option("--delta", "-d", help="For dp-sgd and trimmed: the promise may fail by this much.")
+    ] = "1e-6",
     cap: Annotated[int, typer.Option(help="Records per person under group privacy.")] = 4,
-    noise: Annotated[str | None, typer.Option(help="Generated people: chance that a label is wrong. Default 0.2.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Generated people: chance that a label is wrong. Default 0.2.")
+    ] = None,
     records_per_user: Annotated[
         int | None, typer.Option("--records-per-user", "-m", help="Generated people: records of each. Default 16.")
     ] = None,
     neighbours: NeighboursOption = "add-remove",
-    peers: Annotated[Path | None, typer.Option(help="A Python that has diffprivlib, such as .venv-peers/bin/python.")] = None,
+    peers: Annotated[
+        Path | None, typer.Option(help="A Python that has diffprivlib, such as .venv-peers/bin/python.")
+    ] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
-    label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
+    label_map: Annotated[
+        list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the drawn data sets and of the peers' noise.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report with a picture.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the picture alone, as .png or .svg.")] = None,
@@ -75,7 +98,9 @@ def compare(
     check_targets({"--report": report, "--plot": plot}, {"the table": table})
     if generated:
         if table is not None or public or user or label or feature or rule or label_map:
-            raise ParameterError("--generated people have one column x and a cut: leave out the table and what belongs to it")
+            raise ParameterError(
+                "--generated people have one column x and a cut: leave out the table and what belongs to it"
+            )
         people = generated_population(
             "0.2" if noise is None else noise, records_per_user=16 if records_per_user is None else records_per_user
         )
@@ -140,5 +165,7 @@ def _people(
     features = features_of(feature or [])
     concept = rule_class(rule or "threshold", features)
     with working("reading the table"):
-        data = UserData.read(table, user=user, features=features, label=label, on_invalid=on_invalid, label_map=label_map_of(label_map))
+        data = UserData.read(
+            table, user=user, features=features, label=label, on_invalid=on_invalid, label_map=label_map_of(label_map)
+        )
     return public_population(data, concept, name=Path(table).name)

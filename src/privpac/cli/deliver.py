@@ -1,9 +1,10 @@
 """Handing over what was paid for: neither a full disk nor a closed pipe may take it away.
 
-With a ledger the released JSON is on disk beside it, in a file of its own that only its owner may read, **before** anything is printed or
-any ``--out`` or ``--report`` is written; it is removed once all of that has worked, and otherwise named in the message.  Without a ledger
-nothing durable was spent: then such a file is written to the current folder, and only if something failed.  A process killed between
-spend and draw has released nothing, and one killed between draw and this file has shown nothing to anybody: the budget is gone.
+With a ledger the released JSON is on disk beside it, in a file of its own that only its owner may read, **before**
+anything is printed or any ``--out`` or ``--report`` is written; it is removed once all of that has worked, and
+otherwise named in the message.  Without a ledger nothing durable was spent: then such a file is written to the current
+folder, and only if something failed.  A process killed between spend and draw has released nothing, and one killed
+between draw and this file has shown nothing to anybody: the budget is gone.
 """
 
 from __future__ import annotations
@@ -39,19 +40,25 @@ def check_recovery(ledger: Path | None) -> None:
             pass
     except OSError as error:
         raise ParameterError(
-            f"no file can be made beside the ledger {str(ledger)!r} ({error.strerror}), where a paid result is kept until it is shown; "
+            f"no file can be made beside the ledger {str(ledger)!r} ({error.strerror}), where a paid result is kept "
+            "until it is shown; "
             "keep the ledger in a writable folder"
         ) from None
 
 
-def deliver(released: Released, what: str, text: str, writes: Writes, ledger: Path | None, *, note: bool = True) -> None:
-    """Write a result, show ``text`` (with a ``note`` of what was written), leave with the right code; whatever fails, nothing is lost."""
+def deliver(
+    released: Released, what: str, text: str, writes: Writes, ledger: Path | None, *, note: bool = True
+) -> None:
+    """Write a result, show ``text`` (with a ``note`` of what was written), leave with the right code; whatever fails,
+    nothing is lost."""
     spare = None if ledger is None else _keep(released, _beside(ledger), ledger.name)
     try:
         wanted = {name: path for name, (path, _) in writes.items() if path is not None}
         tried = {name: _tried(partial(writes[name][1], path), name) for name, path in wanted.items()}
         troubles = {name: trouble for name, trouble in tried.items() if trouble is not None}
-        written = "".join(f"\n{name} written to {path}" for name, path in wanted.items() if note and name not in troubles)
+        written = "".join(
+            f"\n{name} written to {path}" for name, path in wanted.items() if note and name not in troubles
+        )
         silent = _tried(partial(_show, text + written), "standard output")
     except BaseException:  # stopped by hand
         if spare is not None:
@@ -76,7 +83,10 @@ def _message(what: str, troubles: Mapping[str, str], silent: str | None, saved: 
         place = f"it is kept in {str(spare)!r}"
     else:
         place = "no file could be made to keep it in"
-    return f"the {what} was released and {shown}, but {'; '.join([*troubles.values(), *([silent] if silent else [])])}; {place}"
+    return (
+        f"the {what} was released and {shown}, but {'; '.join([*troubles.values(), *([silent] if silent else [])])}; "
+        f"{place}"
+    )
 
 
 def _tried(action: Callable[[], None], name: str) -> str | None:

@@ -27,16 +27,31 @@ __all__ = ["distribution", "select"]
 Table = Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")]
 Bins = Annotated[
     list[str] | None,
-    typer.Option("--bins", help="A number of equal bins, edges a,b,c or lo:hi:step; with several features name=... for each. Repeat."),
+    typer.Option(
+        "--bins",
+        help="A number of equal bins, edges a,b,c or lo:hi:step; with several features name=... for each. Repeat.",
+    ),
 ]
-RecordsPerUser = Annotated[int | None, typer.Option("--records-per-user", "-m", help="Records a person is publicly promised to have.")]
-Tau = Annotated[str | None, typer.Option("--tau", help="Clip of a person's contribution in records, instead of --records-per-user.")]
+RecordsPerUser = Annotated[
+    int | None, typer.Option("--records-per-user", "-m", help="Records a person is publicly promised to have.")
+]
+Tau = Annotated[
+    str | None, typer.Option("--tau", help="Clip of a person's contribution in records, instead of --records-per-user.")
+]
 MaxRecords = Annotated[int | None, typer.Option("--max-records", help="Public cap on the records read per person.")]
-PublicUsers = Annotated[int | None, typer.Option("--public-n-users", help="A publicly known lower bound on the number of people.")]
-Alpha = Annotated[str | None, typer.Option("--alpha", help="Total variation aimed at (selection: discrete, product, method cover).")]
-Beta = Annotated[str | None, typer.Option("--beta", help="The probability of failure allowed for, which sets a clip; with --alpha.")]
+PublicUsers = Annotated[
+    int | None, typer.Option("--public-n-users", help="A publicly known lower bound on the number of people.")
+]
+Alpha = Annotated[
+    str | None, typer.Option("--alpha", help="Total variation aimed at (selection: discrete, product, method cover).")
+]
+Beta = Annotated[
+    str | None, typer.Option("--beta", help="The probability of failure allowed for, which sets a clip; with --alpha.")
+]
 OnInvalid = Annotated[str, typer.Option("--on-invalid", help="raise, drop or clamp values outside their domain.")]
-Ledger = Annotated[Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")]
+Ledger = Annotated[
+    Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
+]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the released distribution as JSON.")]
 Report = Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report.")]
 _MAX_EDGES = 1 << 16
@@ -49,12 +64,19 @@ def select(
     feature: Features,
     candidate: Annotated[
         list[str],
-        typer.Option("--candidate", "-c", help="name=expon:scale=20 (a scipy.stats family) or name=file.json. Repeat for each."),
+        typer.Option(
+            "--candidate", "-c", help="name=expon:scale=20 (a scipy.stats family) or name=file.json. Repeat for each."
+        ),
     ],
     epsilon: Epsilon,
     candidates_are: Annotated[
         str,
-        typer.Option(help="public (fixed before, or from public data) or dp-released (private results); anything else voids the promise."),
+        typer.Option(
+            help=(
+                "public (fixed before, or from public data) or dp-released (private results); anything else voids the "
+                "promise."
+            )
+        ),
     ],
     user: User = None,
     candidates_epsilon: Annotated[
@@ -66,7 +88,9 @@ def select(
     max_records: MaxRecords = None,
     alpha: Alpha = None,
     beta: Beta = None,
-    opt: Annotated[str | None, typer.Option(help="How far the closest candidate may be from the people's law (0).")] = None,
+    opt: Annotated[
+        str | None, typer.Option(help="How far the closest candidate may be from the people's law (0).")
+    ] = None,
     neighbours: NeighboursOption = "add-remove",
     public_n_users: PublicUsers = None,
     on_invalid: OnInvalid = "raise",
@@ -77,17 +101,30 @@ def select(
 ) -> None:
     """Select the candidate distribution closest to the people's records.
 
-    privpac select calls.csv -u caller -f wait=0:600 -c short=expon:scale=20 -c long=gamma:a=2,scale=60 -e 1 -m 8 --candidates-are public
+    privpac select calls.csv -u caller -f wait=0:600 -c short=expon:scale=20 -c long=gamma:a=2,scale=60 -e 1 -m 8
+    --candidates-are public
     """
-    # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is anything spent.
+    # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
+    # anything spent.
     features = features_of(feature)
-    options: dict[str, Any] = {"epsilon": epsilon, "neighbours": neighbours, "candidates_are": candidates_are, "tau": tau}
-    options |= {"candidates_epsilon": candidates_epsilon, "records_per_user": records_per_user, "bins": _bins(bins, features)}
+    options: dict[str, Any] = {
+        "epsilon": epsilon,
+        "neighbours": neighbours,
+        "candidates_are": candidates_are,
+        "tau": tau,
+    }
+    options |= {
+        "candidates_epsilon": candidates_epsilon,
+        "records_per_user": records_per_user,
+        "bins": _bins(bins, features),
+    }
     options |= {"max_records": max_records, "public_n_users": public_n_users, "alpha": alpha, "beta": beta, "opt": opt}
     candidates = _candidates(candidate, features)
     selector = selector_for(candidates, unit=Unit.USER if user else Unit.ITEM, **options)
     selector.check_domains(features)
-    sources = {f"--candidate {text.partition('=')[0]}": text.partition("=")[2] for text in candidate if text.endswith(".json")}
+    sources = {
+        f"--candidate {text.partition('=')[0]}": text.partition("=")[2] for text in candidate if text.endswith(".json")
+    }
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, **sources})
     shown = None
     if report is not None:
@@ -110,7 +147,9 @@ def distribution(
     epsilon: Epsilon,
     user: User = None,
     family: Annotated[str, typer.Option("--family", help=f"{', '.join(FAMILIES)}.")] = "histogram",
-    method: Annotated[str, typer.Option(help="auto; histogram: average or counts; gaussian: coarse-to-fine or cover.")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="auto; histogram: average or counts; gaussian: coarse-to-fine or cover.")
+    ] = "auto",
     max_records: MaxRecords = None,
     records_per_user: RecordsPerUser = None,
     tau: Tau = None,
@@ -119,8 +158,12 @@ def distribution(
     alpha: Alpha = None,
     beta: Beta = None,
     radius: Annotated[str | None, typer.Option(help="Public bound on the mean's distance from 0 (gaussian).")] = None,
-    variance: Annotated[str | None, typer.Option(help="The known variance, or the smallest possible one (gaussian).")] = None,
-    max_variance: Annotated[str | None, typer.Option(help="The largest possible variance, if it is unknown (gaussian).")] = None,
+    variance: Annotated[
+        str | None, typer.Option(help="The known variance, or the smallest possible one (gaussian).")
+    ] = None,
+    max_variance: Annotated[
+        str | None, typer.Option(help="The largest possible variance, if it is unknown (gaussian).")
+    ] = None,
     neighbours: NeighboursOption = "add-remove",
     public_n_users: PublicUsers = None,
     on_invalid: OnInvalid = "raise",
@@ -131,14 +174,27 @@ def distribution(
 ) -> None:
     """Learn the distribution of one or several columns.
 
-    A histogram averages people, each of whom counts alike; with --max-records it counts records, up to so many of each person.
+    A histogram averages people, each of whom counts alike; with --max-records it counts records, up to so many of each
+    person.
 
     privpac distribution visits.parquet --user patient --feature hour=0:23 --epsilon 1
     """
     features = features_of(feature)
-    options: dict[str, Any] = {"epsilon": epsilon, "method": method, "neighbours": neighbours, "max_records": max_records, "tau": tau}
+    options: dict[str, Any] = {
+        "epsilon": epsilon,
+        "method": method,
+        "neighbours": neighbours,
+        "max_records": max_records,
+        "tau": tau,
+    }
     options |= {"records_per_user": records_per_user, "bins": _bins(bins, features), "alpha": alpha, "radius": radius}
-    options |= {"variance": variance, "max_variance": max_variance, "public_n_users": public_n_users, "beta": beta, "stages": stages}
+    options |= {
+        "variance": variance,
+        "max_variance": max_variance,
+        "public_n_users": public_n_users,
+        "beta": beta,
+        "stages": stages,
+    }
     learner = distribution_learner(family, unit=Unit.USER if user else Unit.ITEM, domains=features, **options)
     learner.check_domains(features)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
@@ -152,7 +208,12 @@ def distribution(
 
 
 def _finish(
-    released: Released, out: Path | None, report: Path | None, json: bool, candidates: dict[str, Any] | None, ledger: Path | None
+    released: Released,
+    out: Path | None,
+    report: Path | None,
+    json: bool,
+    candidates: dict[str, Any] | None,
+    ledger: Path | None,
 ) -> None:
     def write(path: Path) -> None:
         from privpac.report.distribution import write_distribution_report
@@ -175,7 +236,9 @@ def _bins(texts: list[str] | None, features: dict[str, Domain]) -> Any:
     named = {name: body for name, equals, body in (text.partition("=") for text in texts) if equals}
     if len(named) < len(texts):
         if len(texts) > 1:
-            raise ParameterError("several --bins must each name their feature: --bins age=0:100:10, and no feature twice")
+            raise ParameterError(
+                "several --bins must each name their feature: --bins age=0:100:10, and no feature twice"
+            )
         return _edges(texts[0])
     strange = [name for name in named if name not in features]
     if strange:
@@ -202,7 +265,9 @@ def _candidates(texts: list[str], features: dict[str, Domain]) -> dict[str, Any]
     for text in texts:
         name, equals, body = text.partition("=")
         if not name.strip() or not equals or not body.strip():
-            raise ParameterError(f"a candidate is written name=family:parameter=value or name=file.json, got {text[:60]!r}")
+            raise ParameterError(
+                f"a candidate is written name=family:parameter=value or name=file.json, got {text[:60]!r}"
+            )
         if name.strip() in found:
             raise ParameterError(f"two candidates are named {name.strip()[:40]!r}; give each a name of its own")
         found[name.strip()] = _file(body, next(iter(features))) if body.endswith(".json") else _family(body.strip())
@@ -217,7 +282,8 @@ def _family(text: str) -> Any:
     kind = getattr(stats, name, None) if name.isidentifier() else None
     if not isinstance(kind, (stats.rv_continuous, stats.rv_discrete)):
         raise ParameterError(
-            f"scipy.stats has no distribution named {name[:40]!r}; write name=expon:scale=20, or name=file.json for a file"
+            f"scipy.stats has no distribution named {name[:40]!r}; write name=expon:scale=20, or name=file.json for a "
+            "file"
         )
     known = [shape.strip() for shape in (kind.shapes or "").split(",") if shape.strip()]
     optional = ["loc", "scale"] if isinstance(kind, stats.rv_continuous) else ["loc"]
@@ -225,7 +291,9 @@ def _family(text: str) -> Any:
     for part in filter(None, body.split(",")):
         parameter, _, value = (word.strip() for word in part.partition("="))
         if parameter not in (*known, *optional) or parameter in given:
-            raise ParameterError(f"{name} takes each of {', '.join([*known, *optional])} once, as in scale=20, got {part[:40]!r}")
+            raise ParameterError(
+                f"{name} takes each of {', '.join([*known, *optional])} once, as in scale=20, got {part[:40]!r}"
+            )
         given[parameter] = float(rational(value, f"{parameter} of {name}", minimum=-_LARGEST, maximum=_LARGEST))
     missing = [shape for shape in known if shape not in given]
     if missing:
@@ -237,7 +305,8 @@ def _family(text: str) -> Any:
 
 
 def _file(path: str, feature: str) -> Any:
-    """A saved result, or ``{"edges": [...], "weights": [...]}``, ``{"values": [...], "weights": [...]}`` or a list of weights."""
+    """A saved result, or ``{"edges": [...], "weights": [...]}``, ``{"values": [...], "weights": [...]}`` or a list of
+    weights."""
     try:
         body = json_format.loads(Path(path).read_text(encoding="utf-8"), parse_float=str)  # decimals are read exactly
     except OSError as error:
@@ -255,7 +324,8 @@ def _file(path: str, feature: str) -> Any:
         raise ModelFileError(f"{path!r} is not a candidate: {error}") from None
     if found is None:
         raise ModelFileError(
-            f'{path!r} is not a candidate: write {{"edges": [...], "weights": [...]}}, a list of weights, or a saved result'
+            f'{path!r} is not a candidate: write {{"edges": [...], "weights": [...]}}, '
+            "a list of weights, or a saved result"
         )
     return found
 

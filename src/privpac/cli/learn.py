@@ -45,40 +45,65 @@ __all__ = ["learn"]
 
 @app.command()
 def learn(
-    table: Annotated[str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")],
+    table: Annotated[
+        str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")
+    ],
     label: Label,
     feature: Features,
     epsilon: Epsilon,
     user: User = None,
     rule: Annotated[
-        str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}; branch for --tree. Default: threshold.", show_default=False)
+        str | None,
+        typer.Option(
+            "--rule", "-r", help=f"{', '.join(RULES)}; branch for --tree. Default: threshold.", show_default=False
+        ),
     ] = None,
     tree: TreeText = None,
     delta: Delta = None,
-    setting: Annotated[str, typer.Option(help="agnostic (labels may be wrong) or realizable (some rule is right).")] = "agnostic",
+    setting: Annotated[
+        str, typer.Option(help="agnostic (labels may be wrong) or realizable (some rule is right).")
+    ] = "agnostic",
     method: Annotated[str, typer.Option(help=f"auto, {', '.join(METHODS)}.")] = "auto",
     neighbours: NeighboursOption = "add-remove",
-    max_records: Annotated[int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")] = None,
+    max_records: Annotated[
+        int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")
+    ] = None,
     public_n_users: Annotated[
         int | None,
-        typer.Option(help="A rough, publicly known number of people, for the choice of a method; saves `regret` 1/16 of epsilon."),
+        typer.Option(
+            help="A rough, publicly known number of people, for the choice of a method; saves `regret` 1/16 of epsilon."
+        ),
     ] = None,
     records_per_user: Annotated[
         int | None, typer.Option("--records-per-user", "-m", help="Records each person is publicly known to hold.")
     ] = None,
     users_are: Annotated[
-        str | None, typer.Option(help="Publicly known about the people: alike, differ (more than x explains), heavy. For method auto.")
+        str | None,
+        typer.Option(
+            help="Publicly known about the people: alike, differ (more than x explains), heavy. For method auto."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Any other parameter of the method: name=value, such as radius=1/16. Repeat.", show_default=False),
+        typer.Option(
+            "--set",
+            help="Any other parameter of the method: name=value, such as radius=1/16. Repeat.",
+            show_default=False,
+        ),
     ] = None,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
-    label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
+    label_map: Annotated[
+        list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")
+    ] = None,
     engine: Annotated[
-        str, typer.Option(help="auto, memory, stream (Parquet larger than memory, also a folder of it) or spark; trees need memory.")
+        str,
+        typer.Option(
+            help="auto, memory, stream (Parquet larger than memory, also a folder of it) or spark; trees need memory."
+        ),
     ] = "auto",
-    ledger: Annotated[Path | None, typer.Option(help="Budget ledger to spend from (made with: privpac ledger new).")] = None,
+    ledger: Annotated[
+        Path | None, typer.Option(help="Budget ledger to spend from (made with: privpac ledger new).")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")] = None,
     json: Json = False,
@@ -89,7 +114,8 @@ def learn(
 
     privpac learn answers.csv --user who --label inside --feature path --tree path:/ --epsilon 1 --delta 1e-6
     """
-    # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is anything spent.
+    # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
+    # anything spent.
     concept: ConceptClass | VC1Tree
     if wants_tree(rule, tree):
         concept = tree_of(tree or "", feature)
@@ -97,8 +123,18 @@ def learn(
     else:
         features = features_of(feature)
         concept = named_class(rule or "threshold", features, method)
-    options: dict[str, Any] = {"setting": setting, "method": method, "neighbours": neighbours, "max_records": max_records}
-    options |= {"public_n_users": public_n_users, "records_per_user": records_per_user, "delta": delta, "users": users_are}
+    options: dict[str, Any] = {
+        "setting": setting,
+        "method": method,
+        "neighbours": neighbours,
+        "max_records": max_records,
+    }
+    options |= {
+        "public_n_users": public_n_users,
+        "records_per_user": records_per_user,
+        "delta": delta,
+        "users": users_are,
+    }
     options = with_settings(options, read_settings(method, settings or []))
     learner = learner_for(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
     labels = label_map_of(label_map)
@@ -108,7 +144,9 @@ def learn(
     engine = choose_engine(table, engine)
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
-        data = read_users(table, engine=engine, user=user, features=features, label=label, on_invalid=on_invalid, label_map=labels)
+        data = read_users(
+            table, engine=engine, user=user, features=features, label=label, on_invalid=on_invalid, label_map=labels
+        )
     planned = None
     if report is not None:
         from privpac.report import plan_for_report

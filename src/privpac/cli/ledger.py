@@ -38,7 +38,9 @@ def new(
     json: Json = False,
 ) -> None:
     """Make a ledger with its budget."""
-    book = BudgetLedger.create(path, Guarantee(epsilon, delta, unit=unit, neighbours=neighbours), rule=rule, dataset=dataset)
+    book = BudgetLedger.create(
+        path, Guarantee(epsilon, delta, unit=unit, neighbours=neighbours), rule=rule, dataset=dataset
+    )
     typer.echo(book.export_json() if json else f"{path}: budget {book.budget.summary} for dataset {book.dataset}")
 
 
@@ -52,7 +54,14 @@ def show(path: Where, json: Json = False) -> None:
         return
     console = Console(highlight=False, markup=False)
     zcdp = book.rule is Rule.ZCDP
-    table = Table("no.", "epsilon", "delta", *(["rho"] if zcdp else []), Column("what", overflow="fold"), Column("when", no_wrap=True))
+    table = Table(
+        "no.",
+        "epsilon",
+        "delta",
+        *(["rho"] if zcdp else []),
+        Column("what", overflow="fold"),
+        Column("when", no_wrap=True),
+    )
     for entry in book.history():
         numbers = [entry.eps, entry.delta, *([entry.rho or 0] if zcdp else [])]
         table.add_row(str(entry.seq), *(shown(number) for number in numbers), entry.label, entry.at)
@@ -62,7 +71,10 @@ def show(path: Where, json: Json = False) -> None:
         console.print("nothing was spent yet")
     if sessions:
         answered = Table(
-            "spend", Column("prediction session", overflow="fold"), Column("answered", justify="right"), Column("limit", justify="right")
+            "spend",
+            Column("prediction session", overflow="fold"),
+            Column("answered", justify="right"),
+            Column("limit", justify="right"),
         )
         for session in sessions:
             answered.add_row(*(str(session[name]) for name in ("seq", "session_id", "answered", "queries")))
@@ -84,7 +96,9 @@ def _sessions(book: BudgetLedger) -> list[dict[str, int | str]]:
 @ledger.command()
 def verify(
     path: Where,
-    published: Annotated[str | None, typer.Option(help="A head that was published before: is this history its continuation?")] = None,
+    published: Annotated[
+        str | None, typer.Option(help="A head that was published before: is this history its continuation?")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Recompute the hash chain and all sums."""

@@ -46,24 +46,39 @@ Features = Annotated[
     typer.Option(
         "--feature",
         "-f",
-        help="name=lo:hi (whole numbers or dates), name=lo:hi:step (grid), name={a,b,c}, or name alone (any number). Repeat.",
+        help=(
+            "name=lo:hi (whole numbers or dates), name=lo:hi:step (grid), name={a,b,c}, or name alone (any number). "
+            "Repeat."
+        ),
     ),
 ]
-User = Annotated[str | None, typer.Option("--user", "-u", help="Column with the person's id. Without it single records are protected.")]
+User = Annotated[
+    str | None,
+    typer.Option("--user", "-u", help="Column with the person's id. Without it single records are protected."),
+]
 Label = Annotated[str, typer.Option("--label", "-y", help="Column with the 0/1 label.")]
 Epsilon = Annotated[str, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")]
-NeighboursOption = Annotated[str, typer.Option("--neighbours", help="add-remove (the number of people stays private) or replace.")]
+NeighboursOption = Annotated[
+    str, typer.Option("--neighbours", help="add-remove (the number of people stays private) or replace.")
+]
 Rule = Annotated[str, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}.")]
 Delta = Annotated[
     str | None,
-    typer.Option("--delta", "-d", help="For --tree: the promise may fail with this probability, e.g. 1e-6. An open vocabulary needs it."),
+    typer.Option(
+        "--delta",
+        "-d",
+        help="For --tree: the promise may fail with this probability, e.g. 1e-6. An open vocabulary needs it.",
+    ),
 ]
 TreeText = Annotated[
     str | None,
     typer.Option(
         "--tree",
         "-t",
-        help="A hierarchy: path:/ or path:/:16, prefix:1,3,4, chars:6, ip, ip6, points, thresholds:lo:hi, branch:lo:hi, taxonomy:file.csv.",
+        help=(
+            "A hierarchy: path:/ or path:/:16, prefix:1,3,4, chars:6, ip, ip6, points, thresholds:lo:hi, branch:lo:hi, "
+            "taxonomy:file.csv."
+        ),
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
@@ -97,7 +112,8 @@ def tree_of(text: str, features: list[str]) -> VC1Tree:
     names = [name for name, _, _ in named]
     if len(named) != len(own) or len(set(names)) != len(names):
         raise ParameterError(
-            f"this tree reads {'one column' if len(own) == 1 else f'{len(own)} columns'}: give as many --feature, each once"
+            f"this tree reads {'one column' if len(own) == 1 else f'{len(own)} columns'}: give as many --feature, each "
+            "once"
         )
     columns: dict[str, Domain] = {}
     for (name, domain, declared), fixed in zip(named, own):
@@ -128,12 +144,15 @@ def label_map_of(texts: list[str] | None) -> dict[str, int] | None:
 def open_ledger(path: Path) -> BudgetLedger:
     """An existing ledger; one is never made by the way."""
     if not path.exists():
-        raise ParameterError(f"there is no ledger {str(path)!r}; make one with: privpac ledger new {path} --epsilon 2 --dataset NAME")
+        raise ParameterError(
+            f"there is no ledger {str(path)!r}; make one with: privpac ledger new {path} --epsilon 2 --dataset NAME"
+        )
     return BudgetLedger.open(path)
 
 
 def check_targets(targets: Mapping[str, Path | None], sources: Mapping[str, str | Path | None]) -> None:
-    """Files to be written: their places exist, can be written to, and are neither each other nor a file that is read."""
+    """Files to be written: their places exist, can be written to, and are neither each other nor a file that is
+    read."""
     read = {name: _real(found) for name, path in sources.items() if path is not None for found in _matching(path)}
     seen: dict[str, str] = {}
     for name, path in targets.items():
@@ -149,7 +168,9 @@ def check_targets(targets: Mapping[str, Path | None], sources: Mapping[str, str 
             with tempfile.TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
-            raise ParameterError(f"{name} cannot be written to {str(path)!r}: {error.strerror}; choose a writable place") from None
+            raise ParameterError(
+                f"{name} cannot be written to {str(path)!r}: {error.strerror}; choose a writable place"
+            ) from None
 
 
 def _matching(path: str | Path) -> list[str]:

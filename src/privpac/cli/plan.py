@@ -12,7 +12,16 @@ from rich.console import Console
 
 from privpac.cli.app import app, working
 from privpac.cli.compare import _people
-from privpac.cli.options import TREE_RULES, Json, NeighboursOption, TreeText, User, check_targets, features_of, wants_tree
+from privpac.cli.options import (
+    TREE_RULES,
+    Json,
+    NeighboursOption,
+    TreeText,
+    User,
+    check_targets,
+    features_of,
+    wants_tree,
+)
 from privpac.concepts.named import RULES, rule_class
 from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
@@ -27,7 +36,8 @@ _SHAPES = {"k": "--values", "d": "--columns", "domain": "--domain"}
 _SHAPES |= {"radius": "--radius", "variance": "--variance", "max_variance": "--max-variance"}
 
 REFUSED = (
-    "a prediction from a table is a function of that table, which no guarantee covers: say --public if it is public already, "
+    "a prediction from a table is a function of that table, which no guarantee covers: say --public if it is public "
+    "already, "
     "or leave --population out and let a stated model stand in"
 )
 
@@ -37,48 +47,69 @@ def plan(
     rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(FAMILIES)}.")],
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")] = None,
     users: Annotated[
-        int | None, typer.Option("--users", "-n", help="With --epsilon: which alpha can be promised; with --alpha: which epsilon.")
+        int | None,
+        typer.Option("--users", "-n", help="With --epsilon: which alpha can be promised; with --alpha: which epsilon."),
     ] = None,
     domain: Annotated[str | None, typer.Option(help="Number of values of the one feature, e.g. 1441 or 2^64.")] = None,
-    feature: Annotated[list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")] = None,
+    feature: Annotated[
+        list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")
+    ] = None,
     records_per_user: Annotated[
         list[int] | None, typer.Option("--records-per-user", "-m", help="Records each person holds. Repeat.")
     ] = None,
-    alpha: Annotated[str | None, typer.Option(help="Excess error wanted (0.05); of a distribution: total variation (0.1).")] = None,
+    alpha: Annotated[
+        str | None, typer.Option(help="Excess error wanted (0.05); of a distribution: total variation (0.1).")
+    ] = None,
     beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = "0.05",
-    noise: Annotated[str | None, typer.Option(help="Each label is wrong with at most this probability (thresholds).")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Each label is wrong with at most this probability (thresholds).")
+    ] = None,
     neighbours: NeighboursOption = "",
     setting: Annotated[str | None, typer.Option(help="Only realizable or only agnostic methods.")] = None,
     every_method: Annotated[
         bool, typer.Option("--every-method", help="Also methods that have never needed fewer users than selection.")
     ] = False,
     delta: Annotated[
-        str | None, typer.Option("--delta", "-d", help="With --tree or --model: the promise may fail with this probability, e.g. 1e-6.")
+        str | None,
+        typer.Option(
+            "--delta", "-d", help="With --tree or --model: the promise may fail with this probability, e.g. 1e-6."
+        ),
     ] = None,
     tree: TreeText = None,
-    model: Annotated[str | None, typer.Option(help="Learning by agreement in this trust model: central, local or shuffle.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Learning by agreement in this trust model: central, local or shuffle.")
+    ] = None,
     values: Annotated[
-        int | None, typer.Option("--values", "--bins", "-k", help="Distributions: values of a column, bins, or candidates.")
+        int | None,
+        typer.Option("--values", "--bins", "-k", help="Distributions: values of a column, bins, or candidates."),
     ] = None,
     columns: Annotated[int | None, typer.Option(help="Distributions: number of columns.")] = None,
     radius: Annotated[str | None, typer.Option(help="gaussian: the mean is at most this far from 0.")] = None,
     variance: Annotated[str | None, typer.Option(help="gaussian: the variance, or the least one.")] = None,
-    max_variance: Annotated[str | None, typer.Option(help="gaussian: the largest variance, if it is not known.")] = None,
-    people: Annotated[str | None, typer.Option(help="What is known of the people: alike, differ or heavy. For predictions.")] = None,
+    max_variance: Annotated[
+        str | None, typer.Option(help="gaussian: the largest variance, if it is not known.")
+    ] = None,
+    people: Annotated[
+        str | None, typer.Option(help="What is known of the people: alike, differ or heavy. For predictions.")
+    ] = None,
     model_noise: Annotated[
         str | None, typer.Option(help="Label noise of the stated model of predictions; --noise, or 0.2, if not given.")
     ] = None,
-    population: Annotated[str | None, typer.Option(help="A public table as the model of predictions; needs --public.")] = None,
+    population: Annotated[
+        str | None, typer.Option(help="A public table as the model of predictions; needs --public.")
+    ] = None,
     public: Annotated[bool, typer.Option("--public", help="The table of --population is public.")] = False,
     user: User = None,
     label: Annotated[str | None, typer.Option("--label", "-y", help="--population: column with the 0/1 label.")] = None,
     predict: Annotated[
-        bool | None, typer.Option("--predict/--no-predict", help="Simulate the model; by default where that takes a moment.")
+        bool | None,
+        typer.Option("--predict/--no-predict", help="Simulate the model; by default where that takes a moment."),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page with curves.")] = None,
     json: Json = False,
 ) -> None:
-    """Certified numbers of users for each method, what no method can beat, a prediction and a recommendation; from public numbers only.
+    """Certified numbers of users for each method, what no method can beat, a prediction and a recommendation; from
+    public numbers only.
 
     privpac plan thresholds --domain 2^64 --records-per-user 16 --epsilon 1 --alpha 0.05
 
@@ -94,27 +125,46 @@ def plan(
     """
     check_targets({"--report": report}, {"--population": population})
     name = _singular(rule)
-    question: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "beta": beta, "n_users": users, "noise": noise, "setting": setting}
-    question |= {"records_per_user": records_per_user or None, "neighbours": neighbours or None, "model": model, "users": people}
+    question: dict[str, Any] = {
+        "epsilon": epsilon,
+        "alpha": alpha,
+        "beta": beta,
+        "n_users": users,
+        "noise": noise,
+        "setting": setting,
+    }
+    question |= {
+        "records_per_user": records_per_user or None,
+        "neighbours": neighbours or None,
+        "model": model,
+        "users": people,
+    }
     question |= {"model_noise": model_noise, "delta": delta or 0, "every_method": every_method}
     shape = {"k": values, "d": columns, "radius": radius, "variance": variance, "max_variance": max_variance}
     given: dict[str, Any] = {part: value for part, value in shape.items() if value is not None}
     if not population and (public or user or label):
-        raise ParameterError("--public, --user and --label describe the table of --population; name it, or leave them out")
+        raise ParameterError(
+            "--public, --user and --label describe the table of --population; name it, or leave them out"
+        )
     if name in FAMILIES:
         if feature or tree or population or noise:
             raise ParameterError(
-                f"a {name} is described by numbers such as --values: leave out --feature, --tree, --population and --noise"
+                f"a {name} is described by numbers such as --values: leave out --feature, --tree, --population and "
+                "--noise"
             )
         what: Any = name
         given |= {} if domain is None else {"domain": Integers(0, _size(domain) - 1)}
         _check_shape(name, given)
         question |= given
     elif given:
-        raise ParameterError(f"{_SHAPES[next(iter(given))]} describes a distribution such as histogram or gaussian, not a rule")
+        raise ParameterError(
+            f"{_SHAPES[next(iter(given))]} describes a distribution such as histogram or gaussian, not a rule"
+        )
     elif wants_tree(name if name in TREE_RULES or tree is not None else None, tree):
         if domain or feature or noise or model or population:
-            raise ParameterError("a tree brings its own domain: leave out --domain, --feature, --noise, --model and --population")
+            raise ParameterError(
+                "a tree brings its own domain: leave out --domain, --feature, --noise, --model and --population"
+            )
         what = parse_tree(tree or "")
     else:
         if delta is not None and model is None:
@@ -181,5 +231,7 @@ def _size(text: str) -> int:
     except (ValueError, ZeroDivisionError):
         size = 0
     if not 1 <= size <= 1 << 64 or (power and size == 1):
-        raise ParameterError(f"--domain takes a number of values from 1 to 2^64, such as 1441 or 2^64, got {text[:40]!r}") from None
+        raise ParameterError(
+            f"--domain takes a number of values from 1 to 2^64, such as 1441 or 2^64, got {text[:40]!r}"
+        ) from None
     return int(size)

@@ -23,7 +23,9 @@ __all__ = ["predict"]
 def predict(
     model: Annotated[Path, typer.Argument(help="A rule saved by: privpac learn --out model.json")],
     table: Annotated[str, typer.Argument(help="New records: a .parquet or .csv file, or a glob of them.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write predictions to .csv or .parquet instead of the terminal.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write predictions to .csv or .parquet instead of the terminal.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Predict 0 or 1 for each row of a table, in its order.

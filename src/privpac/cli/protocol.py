@@ -1,6 +1,7 @@
 """``privpac protocol``: a run over data that stay with the people, each role its own command.
 
-coordinator: ``new``; every person: ``client``; whoever collects: ``collect``; shuffler: ``shuffle``; analyzer: ``analyze``.
+coordinator: ``new``; every person: ``client``; whoever collects: ``collect``; shuffler: ``shuffle``; analyzer:
+``analyze``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ from privpac.released_write import write_durably
 
 __all__ = ["protocol"]
 
-protocol = typer.Typer(help="Learn from data that stay with the people: local, shuffled or central messages.", no_args_is_help=True)
+protocol = typer.Typer(
+    help="Learn from data that stay with the people: local, shuffled or central messages.", no_args_is_help=True
+)
 app.add_typer(protocol, name="protocol")
 
 ManifestFile = Annotated[Path, typer.Argument(help="The manifest's file, made with: privpac protocol new")]
@@ -50,18 +53,28 @@ def new(
     rule: Annotated[str, typer.Option("--rule", "-r", help=f"{', '.join(KINDS)}.")] = "threshold",
     label: Annotated[str, typer.Option("--label", "-y", help="Column with the 0/1 label.")] = "label",
     delta: Annotated[
-        str | None, typer.Option("--delta", "-d", help="For shuffle and central, e.g. 1e-6; central without it is pure.")
+        str | None,
+        typer.Option("--delta", "-d", help="For shuffle and central, e.g. 1e-6; central without it is pure."),
     ] = None,
-    n_min: Annotated[int | None, typer.Option(help="For shuffle: honest clients at least; with fewer nothing is released.")] = None,
-    n_max: Annotated[int | None, typer.Option(help="For shuffle: clients at most; ten times n-min if left out.")] = None,
+    n_min: Annotated[
+        int | None, typer.Option(help="For shuffle: honest clients at least; with fewer nothing is released.")
+    ] = None,
+    n_max: Annotated[
+        int | None, typer.Option(help="For shuffle: clients at most; ten times n-min if left out.")
+    ] = None,
     gamma: Annotated[
-        str | None, typer.Option(help="How sharply errors count in a race, e.g. 60 (the default). Larger needs more records.")
+        str | None,
+        typer.Option(help="How sharply errors count in a race, e.g. 60 (the default). Larger needs more records."),
     ] = None,
-    parameter: Annotated[list[str] | None, typer.Option("--set", help="Another public parameter of the rule: grid=20. Repeat.")] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option("--set", help="Another public parameter of the rule: grid=20. Repeat.")
+    ] = None,
     min_records: Annotated[int | None, typer.Option(help="Records below which a device has nothing to say.")] = None,
     max_records: Annotated[int | None, typer.Option(help="Records a device reads at most.")] = None,
     width: Annotated[int | None, typer.Option(help="Bits of a chunk of a long item.")] = None,
-    beta: Annotated[str, typer.Option(help="Where no two people agree, a rule is released with at most this probability.")] = "1/20",
+    beta: Annotated[
+        str, typer.Option(help="Where no two people agree, a rule is released with at most this probability.")
+    ] = "1/20",
     neighbours: NeighboursOption = "add-remove",
     json: Json = False,
 ) -> None:
@@ -79,9 +92,13 @@ def new(
         run = LocalProtocol(rule, domains, rational(epsilon, "epsilon"), width=width, **given)
     elif model == "shuffle":
         if delta is None or n_min is None:
-            raise ParameterError("--model shuffle needs --delta (1e-6) and --n-min, the honest clients expected at least")
+            raise ParameterError(
+                "--model shuffle needs --delta (1e-6) and --n-min, the honest clients expected at least"
+            )
         most = 10 * n_min if n_max is None else n_max
-        run = _shuffled(rule, domains, epsilon, {"delta": delta, "n_min": n_min, "n_max": most, "width": width, **given})
+        run = _shuffled(
+            rule, domains, epsilon, {"delta": delta, "n_min": n_min, "n_max": most, "width": width, **given}
+        )
     elif model == "central":
         _unused(model, {"--n-min": n_min, "--n-max": n_max, "--width": width})
         own: dict[str, Any] = {"delta": rational(delta or 0, "delta"), "neighbours": neighbours, **given}
@@ -90,7 +107,9 @@ def new(
         raise ParameterError(f"--model must be local, shuffle or central; got {model!r}")
     check_targets({"the manifest": out}, {})
     if out.exists():
-        raise ParameterError(f"{str(out)!r} exists; a manifest is never changed once people may have read it, so choose another name")
+        raise ParameterError(
+            f"{str(out)!r} exists; a manifest is never changed once people may have read it, so choose another name"
+        )
     _write(out, run.manifest.write())
     if json:
         typer.echo(run.manifest.write().decode())
@@ -107,7 +126,9 @@ def client(
     url: Annotated[str | None, typer.Option(help="Send them to a collector, e.g. http://127.0.0.1:8765")] = None,
     name: Annotated[str | None, typer.Option(help="The client's name at the collector.")] = None,
     token: Annotated[str | None, typer.Option(envvar="PRIVPAC_TOKEN", help="The name's token.")] = None,
-    store: Annotated[Path | None, typer.Option(help="Folder of the device's own: a message is drawn once and kept there.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Folder of the device's own: a message is drawn once and kept there.")
+    ] = None,
     max_epsilon: Annotated[str | None, typer.Option(help="Refuse a run that asks for more.")] = None,
     max_delta: Annotated[str | None, typer.Option(help="Refuse a run that asks for more.")] = None,
 ) -> None:
@@ -120,9 +141,12 @@ def client(
     if url is not None and (name is None or not NAME.fullmatch(name)):
         raise ParameterError("--url needs --name: 1 to 100 letters, digits and . _ - @, not starting with a dot")
     if url is not None and store is None:
-        raise ParameterError("--url needs --store: if sending fails, the same messages must be sent again, never new ones")
+        raise ParameterError(
+            "--url needs --store: if sending fails, the same messages must be sent again, never new ones"
+        )
     limits: list[Fraction | None] = [
-        None if text is None else rational(text, what, minimum=0) for text, what in ((max_epsilon, "max-epsilon"), (max_delta, "max-delta"))
+        None if text is None else rational(text, what, minimum=0)
+        for text, what in ((max_epsilon, "max-epsilon"), (max_delta, "max-delta"))
     ]
     device = Client(read_manifest(manifest), *limits)
     check_targets({"--out": out}, {"the manifest": manifest, "the records": records})
@@ -145,7 +169,9 @@ def client(
 def collect(
     manifest: ManifestFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the submissions, one file per client.")],
-    port: Annotated[int, typer.Option(help="Port on this machine's own address; 0 takes a free one.", min=0, max=65535)] = 8765,
+    port: Annotated[
+        int, typer.Option(help="Port on this machine's own address; 0 takes a free one.", min=0, max=65535)
+    ] = 8765,
     tokens: Annotated[Path | None, typer.Option(help="File with a line 'name token' for every client allowed.")] = None,
     until: Annotated[int | None, typer.Option(help="Stop after so many clients.", min=1)] = None,
 ) -> None:
@@ -194,7 +220,9 @@ def shuffle(
         with working("shuffling"):
             data = once(folder, run, make)
     except _TooFew:
-        raise fail(f"{mixer.clients} clients are fewer than n_min = {run.shuffle.n_min}; nothing was released", NOTHING) from None
+        raise fail(
+            f"{mixer.clients} clients are fewer than n_min = {run.shuffle.n_min}; nothing was released", NOTHING
+        ) from None
     _write(out, data)
     messages, clients = read_shuffled(run, data)
     typer.echo(f"{out}: {len(messages)} messages of {clients} clients; {mixer.dropped.total} dropped")
@@ -222,7 +250,11 @@ def analyze(
     released = result.released
     shown = f"{released}\n{result.received} messages, {result.dropped} dropped"
     if json:
-        body = {"received": result.received, "dropped": result.dropped, "released": json_format.loads(released.to_json())}
+        body = {
+            "received": result.received,
+            "dropped": result.dropped,
+            "released": json_format.loads(released.to_json()),
+        }
         shown = json_format.dumps(body, indent=1)
     deliver(released, "rule", shown, {"rule": (out, released.save)}, None, note=not json)
 
@@ -234,7 +266,9 @@ def _analysis(run: Manifest, source: Path) -> Analysis:
         try:
             messages, clients = read_shuffled(run, source.read_bytes())
         except OSError as error:
-            raise ParameterError(f"cannot read {str(source)!r}: {error.strerror}; it is made with: privpac protocol shuffle") from None
+            raise ParameterError(
+                f"cannot read {str(source)!r}: {error.strerror}; it is made with: privpac protocol shuffle"
+            ) from None
         return analyze_shuffled(run, messages, clients)
 
     def make() -> bytes:

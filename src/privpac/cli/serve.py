@@ -38,7 +38,9 @@ from privpac.planning.service import plan_service
 
 __all__ = ["serve"]
 
-serve = typer.Typer(help="Answer label queries privately: fit a session, run the service, manage keys.", no_args_is_help=True)
+serve = typer.Typer(
+    help="Answer label queries privately: fit a session, run the service, manage keys.", no_args_is_help=True
+)
 keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 app.add_typer(serve, name="serve")
 serve.add_typer(keys, name="keys")
@@ -48,11 +50,19 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 
 Session = Annotated[Path, typer.Argument(help="The session's file, made with: privpac serve fit")]
 Ledger = Annotated[
-    Path, typer.Option(help="Budget ledger that pays for the session and counts its answers (made with: privpac ledger new).")
+    Path,
+    typer.Option(
+        help="Budget ledger that pays for the session and counts its answers (made with: privpac ledger new)."
+    ),
 ]
 KeyFile = Annotated[
     Path | None,
-    typer.Option(help="File with the secret that encrypts the session; else PRIVPAC_SESSION_KEY (64 hexadecimal digits or a passphrase)."),
+    typer.Option(
+        help=(
+            "File with the secret that encrypts the session; else PRIVPAC_SESSION_KEY (64 hexadecimal digits or a "
+            "passphrase)."
+        )
+    ),
 ]
 Keys = Annotated[Path | None, typer.Option("--keys", help="File of API keys; SESSION.keys if left out.")]
 
@@ -74,40 +84,59 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to save the encrypted session.")],
     user: User = None,
     rule: Rule = "threshold",
-    delta: Annotated[str, typer.Option(help="Delta of all answers together; a positive one (1e-6) allows far more answers.")] = "0",
+    delta: Annotated[
+        str, typer.Option(help="Delta of all answers together; a positive one (1e-6) allows far more answers.")
+    ] = "0",
     key_file: KeyFile = None,
     neighbours: NeighboursOption = "add-remove",
     public_n_users: Annotated[
-        int | None, typer.Option(help=f"A rough, publicly known number of people, for planning; {_NOMINAL_USERS} if left out.")
+        int | None,
+        typer.Option(help=f"A rough, publicly known number of people, for planning; {_NOMINAL_USERS} if left out."),
     ] = None,
-    max_records: Annotated[int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")] = None,
-    epochs: Annotated[int, typer.Option(help="Independent splits, each for an equal part of the answers; 1 is usually best.")] = 1,
+    max_records: Annotated[
+        int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")
+    ] = None,
+    epochs: Annotated[
+        int, typer.Option(help="Independent splits, each for an equal part of the answers; 1 is usually best.")
+    ] = 1,
     on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
-    label_map: Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")] = None,
+    label_map: Annotated[
+        list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Spend a guarantee for a number of answers and learn a session that can give them.
 
-    privpac serve fit visits.parquet -u patient -y event -f glucose -e 1 --delta 1e-6 -k 100 --ledger b.db --key-file s.key -o s.ppm
+    privpac serve fit visits.parquet -u patient -y event -f glucose -e 1 --delta 1e-6 -k 100 --ledger b.db --key-file
+    s.key -o s.ppm
     """
     _need_extra("cryptography")
     from privpac.serve.session_file import new_secret, operator_secret, rule_name, save_session
 
-    # Parameters first, then places to write to, then the file; only then is the whole guarantee spent, and only then are data used.
+    # Parameters first, then places to write to, then the file; only then is the whole guarantee spent, and only then
+    # are data used.
     features = features_of(feature)
     concept = rule_class(rule, features)
     rule_name(concept)
     relation = one_of(Neighbours, neighbours, "neighbours")
     labels = label_map_of(label_map)
     unit = Unit.USER if user else Unit.ITEM
-    planning: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "queries": queries, "neighbours": relation, "unit": unit}
+    planning: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "queries": queries,
+        "neighbours": relation,
+        "unit": unit,
+    }
     planning |= {"max_records": max_records, "epochs": epochs}
     declared = public_n_users or (_NOMINAL_USERS if relation is Neighbours.ADD_REMOVE else None)
     with working("planning"):
         plan = None if declared is None else plan_service(concept, public_n_users=declared, **planning)
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--key-file": key_file})
     if out.exists():
-        raise ParameterError(f"{str(out)!r} exists already; a session is never replaced by the way, choose another name")
+        raise ParameterError(
+            f"{str(out)!r} exists already; a session is never replaced by the way, choose another name"
+        )
     book = open_ledger(ledger)
     check_recovery(ledger)
     made_key = key_file is not None and not key_file.exists()
@@ -138,9 +167,13 @@ def fit(
         return
     console = Console(highlight=False, soft_wrap=True, markup=False)
     console.print(
-        f"session of {rule} rules on {', '.join(features)}: {session.queries} answers, {guarantee.summary} for all of them together"
+        f"session of {rule} rules on {', '.join(features)}: {session.queries} answers, {guarantee.summary} for all of "
+        "them together"
     )
-    console.print(f"expected error beyond the best rule: about {plan.expected_error:.2g} (estimate for {declared or 'the'} people)")
+    console.print(
+        f"expected error beyond the best rule: about {plan.expected_error:.2g} (estimate for {declared or 'the'} "
+        "people)"
+    )
     if public_n_users is None and relation is Neighbours.ADD_REMOVE:
         console.print(f"planned for {_NOMINAL_USERS} people; declare --public-n-users for a better plan")
     if made_key:
@@ -174,14 +207,23 @@ def run(
         opened = load_session(session, operator_secret(key_file), book)
         left = opened.remaining()
     if not [key for key in KeyStore(store).all() if key.revoked is None]:
-        raise ParameterError(f"there are no API keys yet; make one with: privpac serve keys new {session} --name operator --operator")
+        raise ParameterError(
+            f"there are no API keys yet; make one with: privpac serve keys new {session} --name operator --operator"
+        )
     places = {"session": session, "ledger": ledger, "keys": store}
     found = {name: str(path.resolve()) for name, path in places.items()}
-    os.environ[CONFIGURATION] = Configuration(**found, key_file=None if key_file is None else str(key_file.resolve())).to_json()
+    os.environ[CONFIGURATION] = Configuration(
+        **found, key_file=None if key_file is None else str(key_file.resolve())
+    ).to_json()
     listener = _listen(host, port)
-    typer.echo(f"{left} of {opened.queries} answers left; console at http://{f'[{host}]' if ':' in host else host}:{port}/", err=True)
+    typer.echo(
+        f"{left} of {opened.queries} answers left; console at http://{f'[{host}]' if ':' in host else host}:{port}/",
+        err=True,
+    )
     if host not in _LOCAL:
-        typer.echo("keys travel in clear over HTTP: put a TLS proxy in front of any address but this machine's own", err=True)
+        typer.echo(
+            "keys travel in clear over HTTP: put a TLS proxy in front of any address but this machine's own", err=True
+        )
     config = uvicorn.Config(
         "privpac.serve.app:from_environment",
         factory=True,
@@ -214,7 +256,9 @@ def _listen(host: str, port: int) -> socket.socket:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # a connection is a descriptor
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         listener = socket.socket(family, kind, protocol)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -224,7 +268,9 @@ def _listen(host: str, port: int) -> socket.socket:
             listener.close()
             raise
     except OSError as error:
-        raise ParameterError(f"cannot listen on {host} port {port}: {error.strerror}; choose another --port or --host") from None
+        raise ParameterError(
+            f"cannot listen on {host} port {port}: {error.strerror}; choose another --port or --host"
+        ) from None
     listener.set_inheritable(True)
     return listener
 
@@ -242,7 +288,12 @@ def new(
     name: Annotated[str, typer.Option(help="Who will use the key.")],
     share: Annotated[
         int | None,
-        typer.Option(help="The most new answers this key may get (0: only what was asked before); no limit of its own if left out."),
+        typer.Option(
+            help=(
+                "The most new answers this key may get (0: only what was asked before); no limit of its own if left "
+                "out."
+            )
+        ),
     ] = None,
     operator: Annotated[bool, typer.Option("--operator", help="May also manage keys in the console.")] = False,
     keys_file: Keys = None,
@@ -253,7 +304,9 @@ def new(
 
     key, token = KeyStore(_keys_of(session, keys_file)).new(name, Role.OPERATOR if operator else Role.ANALYST, share)
     typer.echo(
-        json_format.dumps(key.public() | {"token": token}, indent=2) if json else f"{token}\n(key {key.id} of {key.name}; shown only now)"
+        json_format.dumps(key.public() | {"token": token}, indent=2)
+        if json
+        else f"{token}\n(key {key.id} of {key.name}; shown only now)"
     )
 
 
@@ -269,13 +322,20 @@ def list_keys(session: Session, keys_file: Keys = None, json: Json = False) -> N
     table = Table("id", "name", "role", "share", "made", "revoked")
     for key in found:
         table.add_row(
-            key.id, key.name, key.role, "no limit" if key.share is None else str(key.share), key.created[:10], (key.revoked or "")[:10]
+            key.id,
+            key.name,
+            key.role,
+            "no limit" if key.share is None else str(key.share),
+            key.created[:10],
+            (key.revoked or "")[:10],
         )
     Console(highlight=False, markup=False).print(table if found else "no keys yet")
 
 
 @keys.command()
-def revoke(session: Session, identity: Annotated[str, typer.Argument(help="The key's id.")], keys_file: Keys = None) -> None:
+def revoke(
+    session: Session, identity: Annotated[str, typer.Argument(help="The key's id.")], keys_file: Keys = None
+) -> None:
     """Stop a key from working, for good."""
     from privpac.serve.keys import KeyStore
 

@@ -1,8 +1,8 @@
 """What a concept class is.
 
-A class is a finite list of *rules* over public domains, numbered ``0..size-1``.  It knows how to fold users into a profile
-(one integer per rule, summed over users) for any per-user statistic of its mistakes.  Rules that predict alike stay and
-count in ``size``.  Nothing here draws randomness or knows about privacy parameters.
+A class is a finite list of *rules* over public domains, numbered ``0..size-1``.  It knows how to fold users into a
+profile (one integer per rule, summed over users) for any per-user statistic of its mistakes.  Rules that predict alike
+stay and count in ``size``.  Nothing here draws randomness or knows about privacy parameters.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ class Rule(ABC):
             encoded, valid = domain.encode(column, on_invalid="clamp")
             if not bool(np.all(valid)):
                 raise SchemaError(
-                    f"column {name!r}: {int(np.sum(~valid))} missing or unreadable values; prediction needs a value in every row"
+                    f"column {name!r}: {int(np.sum(~valid))} missing or unreadable values; prediction needs a value in "
+                    "every row"
                 )
             codes[name] = encoded
         return self.predict_codes(codes)
@@ -73,8 +74,11 @@ class Rule(ABC):
         return f"{self.label} {condition}" if condition in ("always", "never") else f"{self.label} when {condition}"
 
 
-def columns_of(X: Any, features: Mapping[str, Domain], reads: Sequence[str] | None = None) -> dict[str, tuple[Domain, Any]]:
-    """The columns to read (all of them unless ``reads`` names some) beside their domains; by name in a frame, by position in an array."""
+def columns_of(
+    X: Any, features: Mapping[str, Domain], reads: Sequence[str] | None = None
+) -> dict[str, tuple[Domain, Any]]:
+    """The columns to read (all of them unless ``reads`` names some) beside their domains; by name in a frame, by
+    position in an array."""
     wanted = tuple(features) if reads is None else reads
     if hasattr(X, "columns") or hasattr(X, "column_names") or isinstance(X, Mapping):
         names = list(X) if isinstance(X, Mapping) else list(X.columns if hasattr(X, "columns") else X.column_names)
@@ -86,7 +90,9 @@ def columns_of(X: Any, features: Mapping[str, Domain], reads: Sequence[str] | No
     if array.ndim == 1 and len(features) == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != len(features):
-        raise SchemaError(f"the rule reads {len(features)} columns {list(features)}; got an array of shape {array.shape}")
+        raise SchemaError(
+            f"the rule reads {len(features)} columns {list(features)}; got an array of shape {array.shape}"
+        )
     return {name: (domain, array[:, i]) for i, (name, domain) in enumerate(features.items()) if name in wanted}
 
 
@@ -154,7 +160,8 @@ class ConceptClass(ABC):
 
     @abstractmethod
     def declared(self) -> Mapping[str | None, Domain | None]:
-        """Column name -> domain as declared; the name None means "the only feature", a domain None "take the data's"."""
+        """Column name -> domain as declared; the name None means "the only feature", a domain None "take the
+        data's"."""
 
     def bind(self, users: Users) -> tuple[ConceptClass, Users]:
         """Encode the columns this class reads (schema errors here, before any spend).
@@ -174,7 +181,9 @@ class ConceptClass(ABC):
         filled = {name: domain for name in columns if (domain := bound.features[name]) is not None}
         without = [name for name in columns if name not in filled]
         if without:
-            raise ParameterError(f"columns {without} have no domain: declare one in UserData or in the class, such as Integers(0, 100)")
+            raise ParameterError(
+                f"columns {without} have no domain: declare one in UserData or in the class, such as Integers(0, 100)"
+            )
         return self.with_columns(filled), bound
 
     @abstractmethod
@@ -199,7 +208,8 @@ class ConceptClass(ABC):
 
     @abstractmethod
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
-        """The profile of bound users, all voices of the statistic in one pass; a kernel without Python loops over users."""
+        """The profile of bound users, all voices of the statistic in one pass; a kernel without Python loops over
+        users."""
 
     def kernel(self, statistic: Statistic) -> ClassKernel:
         return ClassKernel(self, statistic, tuple(name for name in self.declared() if name is not None))
@@ -216,7 +226,8 @@ class ConceptClass(ABC):
         return self.profile(users, Mean(1 << 20)).argmin()
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
-        """Distinct labellings of the given points as ``(labels, first id, number of rules)``; overridden where it is fast."""
+        """Distinct labellings of the given points as ``(labels, first id, number of rules)``; overridden where it is
+        fast."""
         seen: dict[bytes, list[Any]] = {}
         for hypothesis in range(self.size):
             labels = self.predictions(codes, hypothesis)

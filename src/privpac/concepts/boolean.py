@@ -1,10 +1,10 @@
 """Conjunctions and disjunctions of yes/no columns: "1 iff a and not b", "1 iff a or not b".
 
-A column has two values; its second one (code 1) is "yes".  Each column is absent, required or negated (``negations=False``:
-absent or required), so contradictions do not arise, and no two of these rules predict alike.  The constant that this
-leaves out, "never" for conjunctions and "always" for disjunctions, is there once, as id 0: ``3**d + 1`` or ``2**d + 1``
-rules.  A disjunction is the complement of the conjunction of the opposite literals, so both run on the kernel of
-``products``; a user's own minimum is over the whole class.
+A column has two values; its second one (code 1) is "yes".  Each column is absent, required or negated
+(``negations=False``: absent or required), so contradictions do not arise, and no two of these rules predict alike.  The
+constant that this leaves out, "never" for conjunctions and "always" for disjunctions, is there once, as id 0: ``3**d +
+1`` or ``2**d + 1`` rules.  A disjunction is the complement of the conjunction of the opposite literals, so both run on
+the kernel of ``products``; a user's own minimum is over the whole class.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def yes_no_columns(features: Any) -> Frozen[Domain | None]:
     for name, domain in columns.items():
         if domain is not None and domain.size != 2:
             raise ParameterError(
-                f"features[{name!r}] must have two values, such as Integers(0, 1) or Categories(['no', 'yes']); it has {domain.size}"
+                f"features[{name!r}] must have two values, such as Integers(0, 1) or Categories(['no', 'yes']); it has "
+                f"{domain.size}"
             )
     return columns
 
@@ -132,7 +133,11 @@ class _YesNoClass(ProductClass):
         if not isinstance(self.negations, bool):
             raise TypeError(f"negations must be True or False, got {type(self.negations).__name__}")
         what = f"{type(self).__name__} of {len(columns)} columns"
-        limited((3 if self.negations else 2) ** len(columns) + 1, what, "name fewer columns" + ", or negations=False" * self.negations)
+        limited(
+            (3 if self.negations else 2) ** len(columns) + 1,
+            what,
+            "name fewer columns" + ", or negations=False" * self.negations,
+        )
 
     @property
     def _values(self) -> tuple[int | None, ...]:

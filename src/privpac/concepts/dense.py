@@ -1,8 +1,9 @@
 """Classes enumerated rule by rule: what they share, and a kernel on a table of predictions.
 
-The kernel adds up rows of a 0/1 table (points by rules) over a user's distinct points, so the cost is one byte operation
-per (distinct point of a user, rule); nothing of size users times rules is stored.  Rules come in blocks that bound the
-table's memory: with several blocks the user's own least and most mistakes over the *whole* class are found in a first pass.
+The kernel adds up rows of a 0/1 table (points by rules) over a user's distinct points, so the cost is one byte
+operation per (distinct point of a user, rule); nothing of size users times rules is stored.  Rules come in blocks that
+bound the table's memory: with several blocks the user's own least and most mistakes over the *whole* class are found in
+a first pass.
 """
 
 from __future__ import annotations
@@ -90,7 +91,17 @@ class EnumeratedClass(ConceptClass):
 
 @jit
 def _block(
-    table: Any, groups: Any, offset: Any, cap: Any, levels: int, uses_minimum: bool, own: Any, mode: int, first: int, last: int, scores: Any
+    table: Any,
+    groups: Any,
+    offset: Any,
+    cap: Any,
+    levels: int,
+    uses_minimum: bool,
+    own: Any,
+    mode: int,
+    first: int,
+    last: int,
+    scores: Any,
 ) -> None:
     """One block of rules: widen ``own`` (0), add contributions given ``own`` (1), or both at once (2)."""
     starts, ends, places, weights, ones, sizes, times = groups
@@ -122,7 +133,9 @@ def _run(table: Bytes, groups: Groups, term: Terms, mode: int) -> Ints:
     lines, packed = np.ascontiguousarray(table), tuple(groups)
 
     def work(first: int, last: int, scores: Ints) -> None:
-        _block(lines, packed, term.offset, term.cap, term.levels, term.uses_minimum, term.own, mode, first, last, scores)
+        _block(
+            lines, packed, term.offset, term.cap, term.levels, term.uses_minimum, term.own, mode, first, last, scores
+        )
 
     return shared(groups, term, table.shape[1], work)
 

@@ -1,13 +1,15 @@
 """Dimensions of explicit finite classes: how rich a 0/1 matrix (rows = concepts, columns = points) is.
 
 * :func:`vc_dimension`: the most points that show all their labellings.
-* :func:`littlestone_dimension`: the depth of the deepest complete mistake tree, ``L(V) = max over x of 1 + min(L(V0), L(V1))``.
+* :func:`littlestone_dimension`: the depth of the deepest complete mistake tree, ``L(V) = max over x of 1 + min(L(V0),
+  L(V1))``.
 * :func:`threshold_dimension`: the longest ``c_1, x_1, ..., c_k, x_k`` with ``c_i(x_j) = 1`` iff ``j >= i``.
 
-``floor(log2 threshold_dimension) <= littlestone_dimension``, and ``vc_dimension <= littlestone_dimension <= floor(log2 #concepts)``.  All
-three are hard in general, so each takes ``max_states``; beyond it :class:`~privpac.errors.DimensionLimit` carries bounds that are
-valid whatever was left out.  (For a class of VC dimension 1 the threshold dimension relative to a concept ``f`` is the height of
-its tree, in linear time: ``VC1Tree.from_matrix(M, root=f).height``.)
+``floor(log2 threshold_dimension) <= littlestone_dimension``, and ``vc_dimension <= littlestone_dimension <= floor(log2
+#concepts)``.  All three are hard in general, so each takes ``max_states``; beyond it
+:class:`~privpac.errors.DimensionLimit` carries bounds that are valid whatever was left out.  (For a class of VC
+dimension 1 the threshold dimension relative to a concept ``f`` is the height of its tree, in linear time:
+``VC1Tree.from_matrix(M, root=f).height``.)
 
 Classes are public: nothing here sees data.
 """
@@ -83,7 +85,8 @@ def vc_dimension(matrix: Any, *, max_states: int = MAX_STATES) -> int:
 
 
 def _shatter(cells: list[int], points: list[int], size: int, work: _Work) -> None:
-    """Extend a shattered set whose patterns partition the rows into ``cells``; subsets of shattered sets are shattered."""
+    """Extend a shattered set whose patterns partition the rows into ``cells``; subsets of shattered sets are
+    shattered."""
     work.visit()
     work.lower = max(work.lower, size)
     room = min(cell.bit_count() for cell in cells).bit_length() - 1
@@ -150,7 +153,9 @@ def threshold_dimension(matrix: Any, *, max_states: int = MAX_STATES) -> int:
     rows, columns = _bitmasks(matrix)
     # Over the distinct columns a row has distinct points, and equal columns never both belong to one family.
     across = [sum(1 << x for x, column in enumerate(columns) if column >> i & 1) for i in range(len(rows))]
-    search = _Chains(across, columns, _Work(max_states, min(len([r for r in rows if r]), len([c for c in columns if c]))))
+    search = _Chains(
+        across, columns, _Work(max_states, min(len([r for r in rows if r]), len([c for c in columns if c])))
+    )
     start, work = ((1 << len(rows)) - 1, (1 << len(columns)) - 1), search.work
     work.lower = search.greedy(*start)
     while work.lower < work.upper and search.at_least(*start, work.lower + 1):
@@ -159,7 +164,8 @@ def threshold_dimension(matrix: Any, *, max_states: int = MAX_STATES) -> int:
 
 
 class _Chains:
-    """Decides whether rows ``V`` and points ``U`` hold a family of length ``d``, by a depth-first search without recursion.
+    """Decides whether rows ``V`` and points ``U`` hold a family of length ``d``, by a depth-first search without
+    recursion.
 
     After ``(c, x)`` the rest of a family lies in the rows that are 0 on ``x`` and the points where ``c`` is 1.
     """

@@ -31,7 +31,8 @@ _SMALL = FEW_PLACES = 1 << 15
 _WORDS = {4: np.int32, 8: np.int64}
 _STACK = 2 * 32 * (1 << _BITS)
 ROOM = _STACK + (1 << _BITS) + 1
-"""Work space of :func:`sort_span`: two ends for every bucket on each of at most 32 levels, and the counts of one level."""
+"""Work space of :func:`sort_span`: two ends for every bucket on each of at most 32 levels, and the counts of one
+level."""
 
 
 @jit
@@ -65,7 +66,8 @@ def _is_sorted(key: Any, a: int, b: int) -> bool:
 
 @jit
 def sort_span(key: Any, load: Any, a: int, b: int, key_room: Any, load_room: Any, stack: Any) -> None:
-    """Sort ``key[a:b]`` (uint64) with ``load`` alongside; the rooms hold ``b - a`` entries, ``stack`` holds ``ROOM``."""
+    """Sort ``key[a:b]`` (uint64) with ``load`` alongside; the rooms hold ``b - a`` entries, ``stack`` holds
+    ``ROOM``."""
     if b - a <= _RUN:
         for i in range(a + 1, b):
             _insert(key, load, a, i, key[i], load[i])
@@ -179,7 +181,8 @@ def sorted_events(at: Codes, load: Loads) -> tuple[Codes, Loads]:
 
 @jit
 def _totals(key: Any, change: Any, first: int, total: Any) -> int:
-    """Turn events at ``key[1:]`` into starts (0, then every place where the total moves) and totals; returns their number."""
+    """Turn events at ``key[1:]`` into starts (0, then every place where the total moves) and totals; returns their
+    number."""
     n = 0
     if len(change) == 0 or key[1] != 0:
         key[0], total[0] = 0, first
@@ -260,7 +263,9 @@ def sum_places(moved: Ints, first: int) -> tuple[Codes, Ints]:
     return place.astype(np.uint64), first + np.cumsum(moved[place])
 
 
-def sum_events(at: Codes, change: Loads, first: Sequence[int], places: int, *, spare: Codes | None = None) -> list[tuple[Codes, Ints]]:
+def sum_events(
+    at: Codes, change: Loads, first: Sequence[int], places: int, *, spare: Codes | None = None
+) -> list[tuple[Codes, Ints]]:
     """For each column of ``change`` a step function: increasing starts, the first one 0, and the total from each on.
 
     ``at[i] < places`` (at most 2**64), ``change`` has one row per event, ``first`` the total before all events, one per

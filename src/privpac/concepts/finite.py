@@ -77,7 +77,9 @@ class TableRule(Rule):
             return self.name
         names, domains = list(self.columns), list(self.columns.values())
         where = [i for i, bit in enumerate(self.bits) if bit == "1"]
-        shown = [self._value(i, domains) for i in where[:_SHOWN]] + ([f"… ({len(where)} values)"] if len(where) > _SHOWN else [])
+        shown = [self._value(i, domains) for i in where[:_SHOWN]] + (
+            [f"… ({len(where)} values)"] if len(where) > _SHOWN else []
+        )
         return f"{names[0] if len(names) == 1 else '(' + ', '.join(names) + ')'} in {{{', '.join(shown)}}}"
 
     @staticmethod
@@ -89,16 +91,25 @@ class TableRule(Rule):
         return parts[0] if len(parts) == 1 else "(" + ", ".join(reversed(parts)) + ")"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"columns": columns_to_list(self.columns), "bits": "b" + self.bits, "name": self.name, "label": self.label}
+        return {
+            "columns": columns_to_list(self.columns),
+            "bits": "b" + self.bits,
+            "name": self.name,
+            "label": self.label,
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(columns_from_list(values["columns"]), values["bits"].removeprefix("b"), values["name"], values["label"])
+        return cls(
+            columns_from_list(values["columns"]), values["bits"].removeprefix("b"), values["name"], values["label"]
+        )
 
 
 def _tabulate(functions: Sequence[Callable[..., Any]], domains: Sequence[Domain]) -> Bytes:
     if len(functions) * prod(domain.size for domain in domains) > 1 << 22:
-        raise TooLargeError("more than 2^22 evaluations of the given functions are needed; pass their table as a 0/1 array")
+        raise TooLargeError(
+            "more than 2^22 evaluations of the given functions are needed; pass their table as a 0/1 array"
+        )
     values = product(*([domain.value(code) for code in range(domain.size)] for domain in domains))
     return np.array([[bool(f(*value)) for f in functions] for value in values], dtype=np.uint8).T
 
@@ -123,10 +134,15 @@ class FiniteClass(EnumeratedClass):
     def __post_init__(self) -> None:
         if isinstance(self.domain, Mapping):
             if self.feature is not None:
-                raise ParameterError("feature names the only column; several columns are named by the mapping of domains")
+                raise ParameterError(
+                    "feature names the only column; several columns are named by the mapping of domains"
+                )
             object.__setattr__(self, "domain", Frozen(tuple(domains_of(named_domains(self.domain, "domain")).items())))
         elif self.domain is not None and not isinstance(self.domain, Domain):
-            raise TypeError(f"domain must be a Domain such as Integers(0, 100), or map names to domains, got {type(self.domain).__name__}")
+            raise TypeError(
+                f"domain must be a Domain such as Integers(0, 100), or map names to domains, got "
+                f"{type(self.domain).__name__}"
+            )
         object.__setattr__(self, "rules", self._read(self.rules))
         if self.names is not None:
             names = tuple(self.names)
@@ -140,19 +156,28 @@ class FiniteClass(EnumeratedClass):
         domains = [domain for domain in self.declared().values() if domain is not None]
         if isinstance(given, (list, tuple)) and given and all(callable(item) for item in given):
             if not domains:
-                raise ParameterError("functions need a domain to be tabulated on: FiniteClass(functions, Integers(0, 6))")
+                raise ParameterError(
+                    "functions need a domain to be tabulated on: FiniteClass(functions, Integers(0, 6))"
+                )
             limited(len(given), "the class", "use a smaller class")
             given = _tabulate(given, domains)
         array = np.asarray(given)
         if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
-            raise ParameterError(f"a class is a 0/1 array (rules by values) or a list of functions, got {array.dtype}, shape {array.shape}")
+            raise ParameterError(
+                f"a class is a 0/1 array (rules by values) or a list of functions, got {array.dtype}, shape "
+                f"{array.shape}"
+            )
         if not bool(((array == 0) | (array == 1)).all()):
             raise ParameterError("a class is a table of 0 and 1; other entries were found")
         limited(array.shape[0], "the class", "use a smaller class")
         if array.size > MAX_CELLS:
-            raise TooLargeError(f"the table has {array.size} entries, at most {MAX_CELLS} are allowed; use a coarser Grid")
+            raise TooLargeError(
+                f"the table has {array.size} entries, at most {MAX_CELLS} are allowed; use a coarser Grid"
+            )
         if domains and prod(domain.size for domain in domains) != array.shape[1]:
-            raise ParameterError(f"the table has {array.shape[1]} columns, the domain {prod(domain.size for domain in domains)} values")
+            raise ParameterError(
+                f"the table has {array.shape[1]} columns, the domain {prod(domain.size for domain in domains)} values"
+            )
         table = np.array(array, dtype=np.uint8, order="C")
         table.setflags(write=False)
         return table
@@ -217,7 +242,13 @@ class FiniteClass(EnumeratedClass):
         points = flat_codes(users.codes, self._columns)
         table = self._points
         return dense_fold(
-            points, users.labels, users.offsets, statistic, size=self.size, n_points=len(table), table=lambda a, b: table[:, a:b]
+            points,
+            users.labels,
+            users.offsets,
+            statistic,
+            size=self.size,
+            n_points=len(table),
+            table=lambda a, b: table[:, a:b],
         )
 
     def empty_profile(self) -> Profile:
@@ -227,8 +258,8 @@ class FiniteClass(EnumeratedClass):
 def table_vc_dimension(matrix: NDArray[np.uint8], max_states: int = 1 << 20) -> int:
     """The largest k such that some k columns of a 0/1 table show all ``2**k`` rows.
 
-    Shattered sets are grown column by column (a subset of a shattered set is shattered).  Rows and columns that repeat add
-    nothing; ``max_states`` bounds the sets looked at.
+    Shattered sets are grown column by column (a subset of a shattered set is shattered).  Rows and columns that repeat
+    add nothing; ``max_states`` bounds the sets looked at.
     """
     positive_int(max_states, "max_states")
     rows = np.unique(matrix, axis=0)

@@ -6,8 +6,8 @@ A rule that says 1 on a set of points makes, on a user's records,
 
 so all that matters of a user is ``ones`` (records with label 1), the number of records and the signed count of every
 distinct point.  Users who agree in all of these contribute the same to every rule: they are kept once, with a
-multiplicity.  On item-level data this leaves at most two users per point.  Merging compares the lists themselves; the hash
-only brings candidates together, so the result is exact.
+multiplicity.  On item-level data this leaves at most two users per point.  Merging compares the lists themselves; the
+hash only brings candidates together, so the result is exact.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Groups(NamedTuple):
 class Terms(NamedTuple):
     """What turns mistakes into contributions, one entry per distinct user (see the formula of ``statistics``).
 
-    ``cap`` has one row for every voice.  The kernels write each user's least and most mistakes over the class into ``own``.
+    ``cap`` has one row for every voice.  The kernels write each user's least and most mistakes over the class into
+    ``own``.
     """
 
     offset: Ints
@@ -56,7 +57,9 @@ class Terms(NamedTuple):
 def terms(groups: Groups, statistic: Statistic) -> Terms:
     """The statistic's public functions of the number of records, read off for every distinct user."""
     offset, cap = statistic.shape(groups.sizes)
-    return Terms(offset, cap, statistic.bound, statistic.uses_minimum, np.stack([groups.sizes, np.zeros_like(groups.sizes)]))
+    return Terms(
+        offset, cap, statistic.bound, statistic.uses_minimum, np.stack([groups.sizes, np.zeros_like(groups.sizes)])
+    )
 
 
 @jit
@@ -86,7 +89,9 @@ def _compress(key: Any, tag: Any, offsets: Any, starts: Any, places: Any, weight
 
 
 @jit
-def _merge(order: Any, hashes: Any, sizes: Any, starts: Any, places: Any, weights: Any, ones: Any, kept: Any, times: Any) -> int:
+def _merge(
+    order: Any, hashes: Any, sizes: Any, starts: Any, places: Any, weights: Any, ones: Any, kept: Any, times: Any
+) -> int:
     """Walk the users by hash; a user equal to the last one kept is counted there.  Returns the number kept."""
     n = 0
     for i in range(len(order)):
@@ -97,7 +102,12 @@ def _merge(order: Any, hashes: Any, sizes: Any, starts: Any, places: Any, weight
         if n > 0:
             v = kept[n - 1]
             length = starts[u + 1] - starts[u]
-            same = hashes[u] == hashes[v] and sizes[u] == sizes[v] and ones[u] == ones[v] and length == starts[v + 1] - starts[v]
+            same = (
+                hashes[u] == hashes[v]
+                and sizes[u] == sizes[v]
+                and ones[u] == ones[v]
+                and length == starts[v + 1] - starts[v]
+            )
             for k in range(length):
                 if not same:
                     break
@@ -123,12 +133,23 @@ def group(points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints) 
     sizes, kept, times = np.diff(offsets), np.empty(n_users, np.int64), np.empty(n_users, np.int64)
     n = _merge(np.argsort(hashes), hashes, sizes, starts, places, weights, ones, kept, times)
     kept = kept[:n]
-    return Groups(starts[kept], starts[kept + 1], places[:used].copy(), weights[:used].copy(), ones[kept], sizes[kept], times[:n].copy())
+    return Groups(
+        starts[kept],
+        starts[kept + 1],
+        places[:used].copy(),
+        weights[:used].copy(),
+        ones[kept],
+        sizes[kept],
+        times[:n].copy(),
+    )
 
 
 @jit
-def tally(row: Any, least: Any, m: int, offset: int, cap: Any, levels: int, times: int, values: Any, scores: Any) -> None:
-    """Add ``times`` times one user's contribution to every rule, given the user's mistakes ``row``: one cap and one row of scores a voice.
+def tally(
+    row: Any, least: Any, m: int, offset: int, cap: Any, levels: int, times: int, values: Any, scores: Any
+) -> None:
+    """Add ``times`` times one user's contribution to every rule, given the user's mistakes ``row``: one cap and one row
+    of scores a voice.
 
     The contribution lies in 0..levels: this bound is the sensitivity.  It is tabulated over 0..m, so that the loop over
     rules only looks it up.
@@ -143,7 +164,8 @@ def tally(row: Any, least: Any, m: int, offset: int, cap: Any, levels: int, time
 
 
 def shared(groups: Groups, term: Terms, size: int, work: Callable[[int, int, Ints], None]) -> Ints:
-    """The scores of ``size`` rules, one row a voice: ``work(first, last, scores)`` adds those of some distinct users, in all threads.
+    """The scores of ``size`` rules, one row a voice: ``work(first, last, scores)`` adds those of some distinct users,
+    in all threads.
 
     Every thread has scores of its own, so threads are few where classes are large.
     """

@@ -1,13 +1,14 @@
 """Linear separators with small integer weights: "1 iff 2*x - 3*y > 7".
 
-Column ``j`` is measured in public units of ``stride_j`` steps of its domain, the least of 1, 2, 5, 10, 20, ... that makes at
-most ``cuts`` units.  A rule is a vector of integer weights (cleared of common factors, once each) and an integer threshold ``t``,
+Column ``j`` is measured in public units of ``stride_j`` steps of its domain, the least of 1, 2, 5, 10, 20, ... that
+makes at most ``cuts`` units.  A rule is a vector of integer weights (cleared of common factors, once each) and an
+integer threshold ``t``,
 
     1  iff  sum_j  weight_j * code_j / stride_j  >  t,
 
-for every ``t`` that leaves neither side of the domain empty, plus "never" (id 0) and "always" (id 1) once.  Values are not
-rounded to units: with ``scale`` the least common multiple of the strides, the test is ``sum_j a_j code_j > scale * t`` in
-64-bit integers, where a public bound excludes overflow.
+for every ``t`` that leaves neither side of the domain empty, plus "never" (id 0) and "always" (id 1) once.  Values are
+not rounded to units: with ``scale`` the least common multiple of the strides, the test is ``sum_j a_j code_j > scale *
+t`` in 64-bit integers, where a public bound excludes overflow.
 
 Kernel.  For one weight vector the rules are thresholds on one integer, so a user's mistakes come from a histogram over
 thresholds and a suffix sum: O(records x vectors + size) per user.  The own minimum is over the whole class.
@@ -92,8 +93,14 @@ class Halfspace(Rule):
     label: str = "1"
 
     def __post_init__(self) -> None:
-        if len(self.weights) != len(self.columns) or len(self.strides) != len(self.columns) or any(s < 1 for s in self.strides):
-            raise ParameterError(f"a halfspace on {len(self.columns)} columns needs as many weights and positive strides")
+        if (
+            len(self.weights) != len(self.columns)
+            or len(self.strides) != len(self.columns)
+            or any(s < 1 for s in self.strides)
+        ):
+            raise ParameterError(
+                f"a halfspace on {len(self.columns)} columns needs as many weights and positive strides"
+            )
         if any(not isinstance(domain, (Integers, Grid, Dates)) for domain in self.columns.values()):
             raise ParameterError("a halfspace reads numbers in equal steps: Integers, Grid or Dates")
         scale = lcm(*self.strides)
@@ -121,7 +128,9 @@ class Halfspace(Rule):
         """The inequality in the user's units, cleared of fractions and common factors."""
         if not any(self.weights):
             return "always" if self.threshold < 0 else "never"
-        used = [(name, domain, w, s) for (name, domain), w, s in zip(self.columns.items(), self.weights, self.strides) if w]
+        used = [
+            (name, domain, w, s) for (name, domain), w, s in zip(self.columns.items(), self.weights, self.strides) if w
+        ]
         lines = [_line(domain) for _, domain, _, _ in used]
         slopes = [Fraction(w) / (s * step) for (_, _, w, s), (_, step) in zip(used, lines)]
         right = self.threshold + sum((slope * low for slope, (low, _) in zip(slopes, lines)), Fraction(0))
@@ -133,7 +142,9 @@ class Halfspace(Rule):
         names = [f"({name} - {domain.text(0)})" if isinstance(domain, Dates) else name for name, domain, _, _ in used]
         if len(whole) == 1 and whole[0] < 0:
             return f"{names[0]} < {_number(-right)}"
-        signed = [("- " if w < 0 else "+ ") + (name if abs(w) == 1 else f"{abs(w)}*{name}") for w, name in zip(whole, names)]
+        signed = [
+            ("- " if w < 0 else "+ ") + (name if abs(w) == 1 else f"{abs(w)}*{name}") for w, name in zip(whole, names)
+        ]
         left = " ".join(signed)
         return f"{left[2:] if left[0] == '+' else '-' + left[2:]} > {_number(right)}"
 
@@ -154,7 +165,8 @@ class Halfspace(Rule):
 
 
 class _Vectors(NamedTuple):
-    """Weight vectors: in units, in codes times ``scale``, their least threshold, and the first id of each (and the end)."""
+    """Weight vectors: in units, in codes times ``scale``, their least threshold, and the first id of each (and the
+    end)."""
 
     weights: tuple[tuple[int, ...], ...]
     factors: Ints
@@ -214,8 +226,9 @@ def _scores(
 class Halfspaces(EnumeratedClass):
     """Halfspaces over numeric columns with weights from a public list.
 
-    ``weights`` is a bound ``w`` (all of ``-w..w``) or the list of weights a column may have; ``cuts`` the number of units of
-    every column, or a mapping to numbers.  Ids: never, always, then vectors in lexicographic order, thresholds increasing.
+    ``weights`` is a bound ``w`` (all of ``-w..w``) or the list of weights a column may have; ``cuts`` the number of
+    units of every column, or a mapping to numbers.  Ids: never, always, then vectors in lexicographic order, thresholds
+    increasing.
 
     >>> from privpac.data import Integers
     >>> rules = Halfspaces({"x": Integers(0, 9), "y": Integers(0, 9)}, weights=[-3, 0, 2])
@@ -237,7 +250,9 @@ class Halfspaces(EnumeratedClass):
         object.__setattr__(self, "cuts", cuts)
         for name, domain in columns.items():
             if domain is not None and not isinstance(domain, (Integers, Grid, Dates)):
-                raise ParameterError(f"domains[{name!r}] must be numbers in equal steps: Integers, Grid or Dates, got {domain!r}")
+                raise ParameterError(
+                    f"domains[{name!r}] must be numbers in equal steps: Integers, Grid or Dates, got {domain!r}"
+                )
         assert isinstance(self.weights, tuple)
         vectors = len(self.weights) ** len(columns)
         limited(vectors, "the set of weight vectors", "choose fewer weights or fewer columns")
@@ -254,7 +269,9 @@ class Halfspaces(EnumeratedClass):
     @cached_property
     def strides(self) -> tuple[int, ...]:
         """Steps of each domain that make one unit."""
-        cuts: dict[str, Any] = dict(self.cuts) if isinstance(self.cuts, Mapping) else dict.fromkeys(self._columns, self.cuts)
+        cuts: dict[str, Any] = (
+            dict(self.cuts) if isinstance(self.cuts, Mapping) else dict.fromkeys(self._columns, self.cuts)
+        )
         return tuple(_stride(domain.size, cuts.get(name, DEFAULT_CUTS)) for name, domain in self._columns.items())
 
     @cached_property
@@ -266,7 +283,8 @@ class Halfspaces(EnumeratedClass):
         widest = max(abs(weight) for weight in self.weights)
         if 2 * widest * sum(unit * (top + 1) for unit, top in zip(units, highest)) + 4 * scale >= _SMALL:
             raise TooLargeError(
-                "these domains and weights overflow 64-bit arithmetic; declare a coarser Grid(lo, hi, step) or smaller weights"
+                "these domains and weights overflow 64-bit arithmetic; declare a coarser Grid(lo, hi, step) or smaller "
+                "weights"
             )
         vectors, factors, least, counts = [], [], [], []
         for vector in _directions(self.weights, len(self._columns)):
@@ -279,7 +297,9 @@ class Halfspaces(EnumeratedClass):
             least.append(first)
             counts.append(end - first)
         shaped = np.array(factors, dtype=np.int64).reshape(-1, len(self._columns))
-        return _Vectors(tuple(vectors), shaped, np.array(least, np.int64), 2 + np.cumsum([0, *counts], dtype=np.int64), scale)
+        return _Vectors(
+            tuple(vectors), shaped, np.array(least, np.int64), 2 + np.cumsum([0, *counts], dtype=np.int64), scale
+        )
 
     @property
     def size(self) -> int:
@@ -303,7 +323,9 @@ class Halfspaces(EnumeratedClass):
         if h < 2:
             return Halfspace(self._columns, (0,) * len(self._columns), self.strides, -h, label)
         v = int(np.searchsorted(vectors.begins, h, side="right")) - 1
-        return Halfspace(self._columns, vectors.weights[v], self.strides, int(vectors.least[v]) + h - int(vectors.begins[v]), label)
+        return Halfspace(
+            self._columns, vectors.weights[v], self.strides, int(vectors.least[v]) + h - int(vectors.begins[v]), label
+        )
 
     def table(self, codes: Mapping[str, NDArray[np.uint64]], first: int, last: int) -> NDArray[np.uint8]:
         vectors, ids = self._vectors, np.arange(first, last)
@@ -318,7 +340,9 @@ class Halfspaces(EnumeratedClass):
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
-        points, place = _distinct([users.codes[name] for name in self._columns], [domain.size for domain in self._columns.values()])
+        points, place = _distinct(
+            [users.codes[name] for name in self._columns], [domain.size for domain in self._columns.values()]
+        )
         groups = group(place, users.labels, users.offsets)
         vectors, packed, term = self._vectors, tuple(groups), terms(groups, statistic)
         fixed: tuple[Any, ...] = (*term, points, vectors.factors, vectors.least, vectors.begins, vectors.scale)

@@ -1,19 +1,19 @@
 """Hashed points: a small set of rules for "x = value" whose size does not depend on the number of values.
 
-``h(x) = ((a x + b) mod P) mod B`` puts every value into one of ``B`` buckets; the rules are "x is in bucket j of hash k" for
-all j and k.  Two values collide with probability at most ``1/B``, so ``k`` hash functions contain, except with probability
-``(1/(B alpha))**k``, a bucket that holds a given value and other values of mass at most ``alpha``.
+``h(x) = ((a x + b) mod P) mod B`` puts every value into one of ``B`` buckets; the rules are "x is in bucket j of hash
+k" for all j and k.  Two values collide with probability at most ``1/B``, so ``k`` hash functions contain, except with
+probability ``(1/(B alpha))**k``, a bucket that holds a given value and other values of mass at most ``alpha``.
 
-The partners of bucket j are the points in it, so a score takes one pass over the records.  With ``E0`` users who have more
-than t(m) positive records, ``U_j`` users with a record in bucket j, and per value u: ``e(u)`` the change of the count from the
-zero rule to "x = u", ``S(u)`` users whose only value in u's bucket is u,
+The partners of bucket j are the points in it, so a score takes one pass over the records.  With ``E0`` users who have
+more than t(m) positive records, ``U_j`` users with a record in bucket j, and per value u: ``e(u)`` the change of the
+count from the zero rule to "x = u", ``S(u)`` users whose only value in u's bucket is u,
 
     sum:    E0 + U_j + min( 0 if some value of the bucket is absent from the data;  e(u) - S(u) )
     union:  E0 - Z_j + U_j + min( 0 as above;  S1(u) - S(u) )
 
-``Z_j``: users in ``U_j`` counted in ``E0``; ``S1(u)``: users in ``S(u)`` with too many mistakes of "x = u".  Over more than
-``2**22`` values the zero rule joins the partners of every bucket (the same score unless the data hold every value of a
-bucket): a public choice either way.
+``Z_j``: users in ``U_j`` counted in ``E0``; ``S1(u)``: users in ``S(u)`` with too many mistakes of "x = u".  Over more
+than ``2**22`` values the zero rule joins the partners of every bucket (the same score unless the data hold every value
+of a bucket): a public choice either way.
 """
 
 from __future__ import annotations
@@ -88,7 +88,13 @@ class BucketRule(Rule):
     def to_dict(self) -> dict[str, Any]:
         numbers = {name: str(getattr(self, name)) for name in ("a", "b", "prime", "buckets")}
         bucket = None if self.bucket is None else str(self.bucket)
-        return {"feature": self.feature, "domain": self.domain.to_dict(), **numbers, "bucket": bucket, "label": self.label}
+        return {
+            "feature": self.feature,
+            "domain": self.domain.to_dict(),
+            **numbers,
+            "bucket": bucket,
+            "label": self.label,
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -123,9 +129,19 @@ def _distinct(key: Any, tag: Any, offsets: Any, tolerance: Any, starts: Any, val
 
 @jit
 def _tally(
-    starts: Any, place: Any, wrong: Any, heavy: Any, bucket: Any, stamp: Any, held: Any, union: bool, own: Any, touched: Any
+    starts: Any,
+    place: Any,
+    wrong: Any,
+    heavy: Any,
+    bucket: Any,
+    stamp: Any,
+    held: Any,
+    union: bool,
+    own: Any,
+    touched: Any,
 ) -> None:
-    """One hash function: ``touched[j]`` counts users in bucket j, ``own[u]`` those who hold no other value of u's bucket."""
+    """One hash function: ``touched[j]`` counts users in bucket j, ``own[u]`` those who hold no other value of u's
+    bucket."""
     for u in range(len(starts) - 1):
         for i in range(starts[u], starts[u + 1]):
             j = bucket[place[i]]
@@ -149,7 +165,8 @@ def _changes(starts: Any, place: Any, wrong: Any, heavy: Any, change: Any) -> No
 
 @dataclass(frozen=True)
 class _Counts:
-    """What disjoint groups of users add up: per value and hash the terms of the minimum, per hash and bucket ``U_j`` (less ``Z_j``)."""
+    """What disjoint groups of users add up: per value and hash the terms of the minimum, per hash and bucket ``U_j``
+    (less ``Z_j``)."""
 
     zero_rule: int
     values: NDArray[np.uint64]
@@ -192,7 +209,9 @@ class _Kernel:
         for k in range(terms.shape[1]):
             own = change.copy()
             stamp, held = np.zeros(buckets, np.int64), np.zeros(buckets, np.int64)
-            _tally(starts, place, wrong, heavy, self.hypotheses.bucket(k, values), stamp, held, union, own, out.touched[k])
+            _tally(
+                starts, place, wrong, heavy, self.hypotheses.bucket(k, values), stamp, held, union, own, out.touched[k]
+            )
             terms[:, k] = own
         return _Counts(int(heavy.sum()), values, terms, out.touched)
 
@@ -202,7 +221,8 @@ class _Kernel:
 
 @dataclass(frozen=True)
 class HashedPointSet(Hypotheses):
-    """All buckets of some public hash functions ``(a, b)``, by hash and then bucket; with ``zero`` the rule "never" comes last.
+    """All buckets of some public hash functions ``(a, b)``, by hash and then bucket; with ``zero`` the rule "never"
+    comes last.
 
     >>> from privpac.data import Integers
     >>> HashedPointSet(Integers(1, 5), hashes=((3, 3), (1, 9)), buckets=3, prime=11).members
@@ -235,7 +255,9 @@ class HashedPointSet(Hypotheses):
         if self.domain.size > KNOWN:
             return None
         every = np.arange(self.domain.size, dtype=np.uint64)
-        return np.stack([np.bincount(self.bucket(k, every), minlength=self.buckets) for k in range(len(self.hashes))]).astype(np.int64)
+        return np.stack(
+            [np.bincount(self.bucket(k, every), minlength=self.buckets) for k in range(len(self.hashes))]
+        ).astype(np.int64)
 
     @cached_property
     def members(self) -> tuple[tuple[int, int], ...]:
@@ -252,7 +274,8 @@ class HashedPointSet(Hypotheses):
         columns = dict(concept.declared())
         if list(columns.values()) != [self.domain]:
             raise ParameterError(
-                f"these hashed points are for one column over {self.domain.describe()}; draw them for the class's own domain"
+                f"these hashed points are for one column over {self.domain.describe()}; draw them for the class's own "
+                "domain"
             )
         return replace(self, feature=next(iter(columns)))
 

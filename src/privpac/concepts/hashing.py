@@ -1,7 +1,7 @@
 """``((a x + b) mod P) mod B`` for whole columns, exact for 64-bit codes and primes up to ``2**127 - 1``.
 
-``x`` is the code plus 1.  Any prime below ``2**31`` is done in one word; the Mersenne primes ``2**61 - 1``, ``2**89 - 1`` and
-``2**127 - 1`` in limbs of 32 bits, where reducing means adding the high part to the low part.
+``x`` is the code plus 1.  Any prime below ``2**31`` is done in one word; the Mersenne primes ``2**61 - 1``, ``2**89 -
+1`` and ``2**127 - 1`` in limbs of 32 bits, where reducing means adding the high part to the low part.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """A range of one column: "1 iff lowest <= x <= highest".
 
-A rule is a range of codes ``[l, r)`` with ``0 <= l < r <= N``, or empty: N(N+1)/2 + 1 rules.  Id 0 is the empty range, then
-come the ranges by ``l``, then by ``r``.
+A rule is a range of codes ``[l, r)`` with ``0 <= l < r <= N``, or empty: N(N+1)/2 + 1 rules.  Id 0 is the empty range,
+then come the ranges by ``l``, then by ``r``.
 
-Kernel.  Let a user hold distinct codes ``p_1 < ... < p_k`` with weights ``w = zeros - ones``.  The mistakes of ``[l, r)`` are
-``ones`` plus the weights inside, so they depend only on the gaps between codes in which ``l`` and ``r`` lie, and the user's own
-minimum (and its most mistakes) is a minimum- (maximum-) subarray sum.  As a function of (l, r) the contribution is constant on
-rectangles: its mixed differences are non-zero at k(k+1)/2 corners at most.  They are added up over users in one triangle, and two
-running sums turn the triangle into scores: O(sum of k**2 + N**2).
+Kernel.  Let a user hold distinct codes ``p_1 < ... < p_k`` with weights ``w = zeros - ones``.  The mistakes of ``[l,
+r)`` are ``ones`` plus the weights inside, so they depend only on the gaps between codes in which ``l`` and ``r`` lie,
+and the user's own minimum (and its most mistakes) is a minimum- (maximum-) subarray sum.  As a function of (l, r) the
+contribution is constant on rectangles: its mixed differences are non-zero at k(k+1)/2 corners at most.  They are added
+up over users in one triangle, and two running sums turn the triangle into scores: O(sum of k**2 + N**2).
 
-No fixed order of ids makes every rectangle of pairs a run of ids, so the scores are kept pair by pair and the domain must
-be small: ``MAX_POINTS`` values, a public limit.  Wider domains need a public ``Grid``.
+No fixed order of ids makes every rectangle of pairs a run of ids, so the scores are kept pair by pair and the domain
+must be small: ``MAX_POINTS`` values, a public limit.  Wider domains need a public ``Grid``.
 """
 
 from __future__ import annotations
@@ -78,11 +78,19 @@ class Interval(Rule):
         return f"{self.feature} >= {low}" if self.high == self.domain.size else f"{low} <= {self.feature} <= {high}"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"feature": self.feature, "domain": self.domain.to_dict(), "low": self.low, "high": self.high, "label": self.label}
+        return {
+            "feature": self.feature,
+            "domain": self.domain.to_dict(),
+            "low": self.low,
+            "high": self.high,
+            "label": self.label,
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(values["feature"], Domain.from_dict(values["domain"]), values["low"], values["high"], values["label"])
+        return cls(
+            values["feature"], Domain.from_dict(values["domain"]), values["low"], values["high"], values["label"]
+        )
 
 
 def range_predictions(codes: NDArray[np.uint64], low: int, high: int) -> NDArray[np.int8]:
@@ -106,7 +114,8 @@ def _corners(
     triangles: Any,
     empties: Any,
 ) -> None:
-    """Add every user's mixed differences in the rows ``l = part`` modulo ``parts``, one triangle a voice, and the empty range's scores."""
+    """Add every user's mixed differences in the rows ``l = part`` modulo ``parts``, one triangle a voice, and the empty
+    range's scores."""
     place, prefix = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1, dtype=np.int64)
     values = np.empty(longest + 1, dtype=np.int64)
     for u in range(len(offsets) - 1):
@@ -158,7 +167,8 @@ def _corners(
 
 @jit
 def _scores(triangle: Any, n: int, empty: int) -> None:
-    """Two running sums, in place: entry ``id`` becomes the score of that id (ids never run ahead of the entries read)."""
+    """Two running sums, in place: entry ``id`` becomes the score of that id (ids never run ahead of the entries
+    read)."""
     column = np.zeros(n + 1, dtype=np.int64)
     out, at = 1, 0
     for left in range(n + 1):
@@ -266,7 +276,10 @@ class Intervals(ConceptClass):
         parts = workers() if len(key) > 1 << 14 else 1
         # Threads own rows, so that one triangle serves them all; each of them sees the score of the empty range.
         empties = np.zeros((parts, statistic.voices), dtype=np.int64)
-        spread(lambda part, of: _corners(key, tag, offsets, part, of, *rest, empties[part]), [(p, parts) for p in range(parts)])
+        spread(
+            lambda part, of: _corners(key, tag, offsets, part, of, *rest, empties[part]),
+            [(p, parts) for p in range(parts)],
+        )
         steps = []
         for v, triangle in enumerate(triangles):
             _scores(triangle, n, int(empties[0, v]))

@@ -1,19 +1,22 @@
 """Labellings of some points by a class, scored by how well the class does elsewhere.
 
-The realizable-to-agnostic transformation gives a secret part T of the units new labels that some rule of the class would give.  With
-``D_T(h, f)`` the positions of T where a labelling h and a rule f differ and ``E_W(f)`` the summed losses of the other units, the score is
+The realizable-to-agnostic transformation gives a secret part T of the units new labels that some rule of the class
+would give.  With ``D_T(h, f)`` the positions of T where a labelling h and a rule f differ and ``E_W(f)`` the summed
+losses of the other units, the score is
 
     Q(h) = min over rules f of  A * D_T(h, f) + B * E_W(f)          (an integer)
 
-over the *distinct* labellings h of T.  Since Q sees a rule only through its labels on T and its loss on W, rules are grouped by
-their labels on T and only ``M(c) = min of E_W`` over a group is kept.  Three properties carry the privacy proof:
+over the *distinct* labellings h of T.  Since Q sees a rule only through its labels on T and its loss on W, rules are
+grouped by their labels on T and only ``M(c) = min of E_W`` over a group is kept.  Three properties carry the privacy
+proof:
 
-* every labelling that some rule gives is there **once**: a missing one breaks "each labelling of the rest extends", one listed twice
-  breaks "in at most two ways";
+* every labelling that some rule gives is there **once**: a missing one breaks "each labelling of the rest extends", one
+  listed twice breaks "in at most two ways";
 * the score of a labelling never reads a representative rule on W;
 * the original labels of T are never read (they are not even passed).
 
-One unit's loss lies in ``0..levels`` (:class:`Loss`): this bound enters the guarantee.  Nothing here is private by itself.
+One unit's loss lies in ``0..levels`` (:class:`Loss`): this bound enters the guarantee.  Nothing here is private by
+itself.
 """
 
 from __future__ import annotations
@@ -53,7 +56,10 @@ MAX_WORK = 10**9
 MAX_PAIRS = 1 << 30
 """Limits for enumerated classes: rules, rules times public units, pairs of labellings."""
 
-_INSTEAD = "use Thresholds, Points, Intervals, Stumps, a tree class, Rectangles with fewer cuts, or a FiniteClass of fewer rules"
+_INSTEAD = (
+    "use Thresholds, Points, Intervals, Stumps, a tree class, Rectangles with fewer cuts, or a FiniteClass of fewer "
+    "rules"
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,8 @@ class Loss(Statistic):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Labellings:
-    """The distinct labellings of T: ``scores[i]`` is Q of the i-th, ``labels(i)`` its bits in the order of T's records."""
+    """The distinct labellings of T: ``scores[i]`` is Q of the i-th, ``labels(i)`` its bits in the order of T's
+    records."""
 
     scores: Ints
     labels: Callable[[int], NDArray[np.uint8]]
@@ -90,7 +97,8 @@ def labellings(
 ) -> Labellings:
     """All labellings of the points ``codes`` by a bound class, scored with the units ``rest``.
 
-    ``offsets``: with several records per unit in T, where each unit's begin; ``D_T`` then counts units with any difference.
+    ``offsets``: with several records per unit in T, where each unit's begin; ``D_T`` then counts units with any
+    difference.
     """
     from privpac.concepts import labellings_dense, labellings_line
     from privpac.concepts.labellings_stumps import stump_labellings
@@ -114,9 +122,16 @@ def labellings(
 
 
 def part_labellings(
-    concept: ConceptClass | VC1Tree, part: UserData, rest: UserData, A: int, B: int, levels: int = 1, whole: bool = False
+    concept: ConceptClass | VC1Tree,
+    part: UserData,
+    rest: UserData,
+    A: int,
+    B: int,
+    levels: int = 1,
+    whole: bool = False,
 ) -> Labellings:
-    """The same for T as data (its labels are not read), by a class or a tree; ``whole``: several records per unit in T."""
+    """The same for T as data (its labels are not read), by a class or a tree; ``whole``: several records per unit in
+    T."""
     from privpac.concepts.trees.base import VC1Tree as Tree
 
     if isinstance(concept, Tree):
@@ -146,7 +161,10 @@ def check_labellings(
     """
     if not isinstance(concept, ConceptClass):
         if whole:
-            raise TooLargeError("relabelling all records of a unit by a tree is not offered; use users='hybrid' (one record of each in T)")
+            raise TooLargeError(
+                "relabelling all records of a unit by a tree is not offered; use users='hybrid' (one record of each in "
+                "T)"
+            )
         return
     fast = isinstance(concept, (Thresholds, Points, Intervals, Stumps))
     if fast and not whole:
@@ -159,12 +177,15 @@ def check_labellings(
         return
     if size > MAX_RULES or (units is not None and size * units > MAX_WORK):
         raise TooLargeError(
-            f"relabelling with {_shown(size)} rules is too much work (at most {MAX_RULES} rules, {MAX_WORK} rules times units); {_INSTEAD}"
+            f"relabelling with {_shown(size)} rules is too much work (at most {MAX_RULES} rules, {MAX_WORK} rules "
+            f"times units); {_INSTEAD}"
         )
     if size**2 > MAX_PAIRS:
         most = size if split_size is None else min(size, concept.growth(split_size))
         if most**2 > MAX_PAIRS:
-            raise TooLargeError(f"relabelling compares pairs of labellings, and {_shown(most)} of them are possible; {_INSTEAD}")
+            raise TooLargeError(
+                f"relabelling compares pairs of labellings, and {_shown(most)} of them are possible; {_INSTEAD}"
+            )
 
 
 def _shown(size: int) -> str:

@@ -1,7 +1,8 @@
 """Labellings by a class that is listed rule by rule.
 
-Rules are grouped by their packed bits on the distinct points of T, ``M`` is the least loss of a group, and the numbers of differing
-records between all pairs of labellings come from one product of matrices (exact in floating point: whole numbers of at most 24 or 53 bits).
+Rules are grouped by their packed bits on the distinct points of T, ``M`` is the least loss of a group, and the numbers
+of differing records between all pairs of labellings come from one product of matrices (exact in floating point: whole
+numbers of at most 24 or 53 bits).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def dense_labellings(concept: ConceptClass, codes: Codes, profile: Profile, A: i
     table, least = _grouped(concept, points, profile)
     # Points that no labelling tells apart (one cell of a grid) count together.
     kinds = np.ascontiguousarray(np.packbits(table, axis=0).T)
-    _, first_of, kind = np.unique(kinds.view(np.dtype((np.void, kinds.shape[1])))[:, 0], return_index=True, return_inverse=True)
+    _, first_of, kind = np.unique(
+        kinds.view(np.dtype((np.void, kinds.shape[1])))[:, 0], return_index=True, return_inverse=True
+    )
     records = np.bincount(kind, weights=times)
     # Exact in either type: whole numbers, at most the number of records.
     number = np.float32 if records.sum() < 1 << 22 else np.float64
@@ -60,7 +63,11 @@ def _distinct_points(codes: Codes) -> tuple[Ints, NDArray[np.float64], Codes]:
     """For every record its distinct point, how many records each has, and the points."""
     columns = np.stack(list(codes.values()), axis=1)
     distinct, place, times = np.unique(columns, axis=0, return_inverse=True, return_counts=True)
-    return place.reshape(-1), times.astype(np.float64), {name: np.ascontiguousarray(distinct[:, i]) for i, name in enumerate(codes)}
+    return (
+        place.reshape(-1),
+        times.astype(np.float64),
+        {name: np.ascontiguousarray(distinct[:, i]) for i, name in enumerate(codes)},
+    )
 
 
 def _grouped(concept: ConceptClass, points: Codes, profile: Profile) -> tuple[Bits, Ints]:

@@ -1,8 +1,9 @@
 """Labellings by ranges of one column.
 
-With gaps 0..u between the distinct values of T, the labelling (i, j), i < j, has 1 on the ranks i..j-1, and no 1 at all is one more.  Two
-ranges differ on ``|i - i'| + |j - j'|`` records when they meet and on ``length + length'`` when they do not: always on the smaller of
-the two.  The first is a separable distance transform of ``M`` with nothing below the diagonal; the second needs one number for all ranges.
+With gaps 0..u between the distinct values of T, the labelling (i, j), i < j, has 1 on the ranks i..j-1, and no 1 at all
+is one more.  Two ranges differ on ``|i - i'| + |j - j'|`` records when they meet and on ``length + length'`` when they
+do not: always on the smaller of the two.  The first is a separable distance transform of ``M`` with nothing below the
+diagonal; the second needs one number for all ranges.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ NONE = np.int64(1 << 62)
 
 @jit
 def _table_minima(scores: Any, gap: Any, n: int, out: Any) -> Any:
-    """From the loss of every range, the least one for every pair of gaps; returns the least one with both ends in one gap."""
+    """From the loss of every range, the least one for every pair of gaps; returns the least one with both ends in one
+    gap."""
     same = scores[0]
     at = 1
     for low in range(n):
@@ -45,7 +47,8 @@ def _table_minima(scores: Any, gap: Any, n: int, out: Any) -> Any:
 
 @jit
 def _walk(values: Any, weights: Any, held: Any, low: Any, high: Any) -> Any:
-    """Least and greatest running sum of ``weights`` over the cuts of every gap; returns the greatest rise inside one gap."""
+    """Least and greatest running sum of ``weights`` over the cuts of every gap; returns the greatest rise inside one
+    gap."""
     gap, total, rise, least = 0, 0, 0, 0
     low[0] = high[0] = 0
     for k in range(len(values)):
@@ -66,19 +69,28 @@ def _walk(values: Any, weights: Any, held: Any, low: Any, high: Any) -> Any:
 
 @jit
 def _transform(costs: Any, place: Any) -> None:
-    """``min over (i', j') of |place_i - place_i'| + |place_j - place_j'| + costs[i', j']``, in place, rows and then columns."""
+    """``min over (i', j') of |place_i - place_i'| + |place_j - place_j'| + costs[i', j']``, in place, rows and then
+    columns."""
     n = len(place)
     for i in range(n):
         for j in range(1, n):
-            costs[i, j] = min(costs[i, j], costs[i, j - 1] + place[j] - place[j - 1] if costs[i, j - 1] < NONE else NONE)
+            costs[i, j] = min(
+                costs[i, j], costs[i, j - 1] + place[j] - place[j - 1] if costs[i, j - 1] < NONE else NONE
+            )
         for j in range(n - 2, -1, -1):
-            costs[i, j] = min(costs[i, j], costs[i, j + 1] + place[j + 1] - place[j] if costs[i, j + 1] < NONE else NONE)
+            costs[i, j] = min(
+                costs[i, j], costs[i, j + 1] + place[j + 1] - place[j] if costs[i, j + 1] < NONE else NONE
+            )
     for i in range(1, n):
         for j in range(n):
-            costs[i, j] = min(costs[i, j], costs[i - 1, j] + place[i] - place[i - 1] if costs[i - 1, j] < NONE else NONE)
+            costs[i, j] = min(
+                costs[i, j], costs[i - 1, j] + place[i] - place[i - 1] if costs[i - 1, j] < NONE else NONE
+            )
     for i in range(n - 2, -1, -1):
         for j in range(n):
-            costs[i, j] = min(costs[i, j], costs[i + 1, j] + place[i + 1] - place[i] if costs[i + 1, j] < NONE else NONE)
+            costs[i, j] = min(
+                costs[i, j], costs[i + 1, j] + place[i + 1] - place[i] if costs[i + 1, j] < NONE else NONE
+            )
 
 
 def interval_labellings(
@@ -97,8 +109,11 @@ def interval_labellings(
     return _scored(points, least, int(same), A, B)
 
 
-def range_labellings(points: NDArray[np.uint64], values: NDArray[np.uint64], labels: NDArray[np.uint8], A: int, B: int) -> Labellings:
-    """The same for single records in W, on a domain of any size: the loss is the positives minus the rise of one running sum."""
+def range_labellings(
+    points: NDArray[np.uint64], values: NDArray[np.uint64], labels: NDArray[np.uint8], A: int, B: int
+) -> Labellings:
+    """The same for single records in W, on a domain of any size: the loss is the positives minus the rise of one
+    running sum."""
     held = np.unique(points)
     order = np.argsort(values, kind="stable")
     ordered, weights = values[order], 2 * labels[order].astype(np.int64) - 1
@@ -113,7 +128,8 @@ def range_labellings(points: NDArray[np.uint64], values: NDArray[np.uint64], lab
 
 
 def _scored(points: NDArray[np.uint64], least: Ints, same: int, A: int, B: int) -> Labellings:
-    """``least[i, j]``: the least loss of ranges with 1 on the ranks i..j-1 (``NONE`` unless i < j), ``same`` of those with none."""
+    """``least[i, j]``: the least loss of ranges with 1 on the ranks i..j-1 (``NONE`` unless i < j), ``same`` of those
+    with none."""
     held, rank, times = np.unique(points, return_inverse=True, return_counts=True)
     u = len(held)
     place = A * np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(times)])

@@ -1,11 +1,13 @@
-"""Labellings by cuts and by single values of one column; only order and equality of values matter, so domains of 2**64 cost nothing.
+"""Labellings by cuts and by single values of one column; only order and equality of values matter, so domains of 2**64
+cost nothing.
 
-*Cuts.*  With distinct values ``p_1 < ... < p_u`` in T, the labelling "the i smallest are on the low side" is given by the cuts of gap i,
-and ``M(i)`` is the least loss over that gap.  Two such labellings differ on the records between them, so Q is a one-dimensional distance
-transform.  With both directions a labelling of the other direction differs on all *other* records: ``t - |x| = min(t - x, t + x)``.
+*Cuts.*  With distinct values ``p_1 < ... < p_u`` in T, the labelling "the i smallest are on the low side" is given by
+the cuts of gap i, and ``M(i)`` is the least loss over that gap.  Two such labellings differ on the records between
+them, so Q is a one-dimensional distance transform.  With both directions a labelling of the other direction differs on
+all *other* records: ``t - |x| = min(t - x, t + x)``.
 
-*Single values.*  ``{x}`` and ``{y}`` differ on the records at x and at y; the two smallest ``A * records + B * M`` decide all scores.  No
-record is labelled 1 iff the class has the zero rule, or a value that T does not hold.
+*Single values.*  ``{x}`` and ``{y}`` differ on the records at x and at y; the two smallest ``A * records + B * M``
+decide all scores.  No record is labelled 1 iff the class has the zero rule, or a value that T does not hold.
 """
 
 from __future__ import annotations
@@ -48,13 +50,17 @@ def threshold_labellings(concept: Thresholds, codes: Codes, profile: Profile, A:
     points = codes[concept.feature or "x"]
     held, rank, times = np.unique(points, return_inverse=True, return_counts=True)
     place = A * np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(times)])  # A times the records below gap i
-    costs = [B * gap_minima(profile.steps[2 * d], profile.steps[2 * d + 1], held) for d in range(len(concept.directions))]
+    costs = [
+        B * gap_minima(profile.steps[2 * d], profile.steps[2 * d + 1], held) for d in range(len(concept.directions))
+    ]
     own = [distance_minimum(cost, place) for cost in costs]
     total = int(place[-1])
     if len(own) == 2:
         for d in (0, 1):
             other = costs[1 - d]
-            opposite = np.minimum(total - place + int((other + place).min()), total + place + int((other - place).min()))
+            opposite = np.minimum(
+                total - place + int((other + place).min()), total + place + int((other - place).min())
+            )
             own[d] = np.minimum(own[d], opposite)
         # Both directions give the two constants: the second direction keeps its inner gaps only.
         own[1] = own[1][1:-1]
@@ -78,7 +84,11 @@ def point_labellings(concept: Points, codes: Codes, profile: Profile, A: int, B:
         after = held[held < np.uint64(step.end)] + np.uint64(1)
         starts, scores = refined(step, np.union1d(held, after))
         outside = scores[~np.isin(starts, held)]
-        none = min(int(outside.min(initial=np.iinfo(np.int64).max)), *(int(s.scores[0]) for s in profile.steps[1:]), np.iinfo(np.int64).max)
+        none = min(
+            int(outside.min(initial=np.iinfo(np.int64).max)),
+            *(int(s.scores[0]) for s in profile.steps[1:]),
+            np.iinfo(np.int64).max,
+        )
         costs, mistakes = np.append(costs, B * none), np.append(mistakes, 0)
     far = costs + mistakes
     order = np.argsort(far, kind="stable")[:2]

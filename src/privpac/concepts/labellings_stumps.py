@@ -1,12 +1,12 @@
 """Labellings by cuts of one of several columns.
 
-For the cut i of column k and the cut j of column g let ``X(i, j)`` be the records of T that "above i" and "above j" label differently.
-Moving i past a record flips one label of h: X grows by 1 for the cuts j up to that record's rank in g and shrinks by 1 beyond.  A tree over
-j of (sum, least prefix sum) of differences takes that as one point change and has the minimum of ``+-A X + B M`` at its root, so a
-sweep costs O(t log t) for each pair of columns and directions.
+For the cut i of column k and the cut j of column g let ``X(i, j)`` be the records of T that "above i" and "above j"
+label differently. Moving i past a record flips one label of h: X grows by 1 for the cuts j up to that record's rank in
+g and shrinks by 1 beyond.  A tree over j of (sum, least prefix sum) of differences takes that as one point change and
+has the minimum of ``+-A X + B M`` at its root, so a sweep costs O(t log t) for each pair of columns and directions.
 
-Labellings of different columns may coincide (the two constants always do).  Each must be listed once: equal labellings have equal
-sums of per-record words, and those with equal sums are compared bit by bit.
+Labellings of different columns may coincide (the two constants always do).  Each must be listed once: equal labellings
+have equal sums of per-record words, and those with equal sums are compared bit by bit.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ def _update(sums: Any, least: Any, leaf: int, change: Any) -> None:
 
 @jit
 def _sweep(order: Any, ends: Any, rank: Any, values: Any, cost: Any, out: Any) -> None:
-    """``out[i] = min(out[i], min over j)`` while the cut of h passes the records ``order``, ``ends[i]`` of them before cut i.
+    """``out[i] = min(out[i], min over j)`` while the cut of h passes the records ``order``, ``ends[i]`` of them before
+    cut i.
 
-    ``values[j]`` belong to cut 0; passing a record adds ``cost`` for the cuts j up to its ``rank`` and subtracts it beyond.
+    ``values[j]`` belong to cut 0; passing a record adds ``cost`` for the cuts j up to its ``rank`` and subtracts it
+    beyond.
     """
     width = 1
     while width < len(values):
@@ -65,7 +67,9 @@ def _sweep(order: Any, ends: Any, rank: Any, values: Any, cost: Any, out: Any) -
         out[i] = min(out[i], base + least[1])
 
 
-def stump_labellings(concept: Stumps, codes: Mapping[str, NDArray[np.uint64]], profile: Profile, A: int, B: int) -> Labellings:
+def stump_labellings(
+    concept: Stumps, codes: Mapping[str, NDArray[np.uint64]], profile: Profile, A: int, B: int
+) -> Labellings:
     assert concept.columns is not None
     columns, directions = list(concept.columns), concept.directions
     size = len(codes[columns[0]])
@@ -84,7 +88,8 @@ def stump_labellings(concept: Stumps, codes: Mapping[str, NDArray[np.uint64]], p
         for g in range(len(columns)):
             for h in range(len(directions)):
                 for f in range(len(directions)):
-                    # Opposite directions agree exactly where equal ones differ: A (t - X) instead of A X; X(0, j) = records below j.
+                    # Opposite directions agree exactly where equal ones differ: A (t - X) instead of A X; X(0, j) =
+                    # records below j.
                     cost = A if h == f else -A
                     start = cost * below[g] + (0 if h == f else A * size) + costs[g][f]
                     _sweep(order, below[k], ranks[g], start, np.int64(cost), scores[k][h])
@@ -100,17 +105,23 @@ def stump_labellings(concept: Stumps, codes: Mapping[str, NDArray[np.uint64]], p
     return Labellings(listed, lambda i: bits(kept[i]))
 
 
-def _distinct(where: list[tuple[int, int, int]], ranks: list[Ints], below: list[Ints], directions: Any, size: int, bits: Any) -> Ints:
+def _distinct(
+    where: list[tuple[int, int, int]], ranks: list[Ints], below: list[Ints], directions: Any, size: int, bits: Any
+) -> Ints:
     """The first place of every labelling."""
     words = _mixed(np.arange(1, size + 1, dtype=np.uint64))
     total = words.sum(dtype=np.uint64)
     keys: list[NDArray[np.uint64]] = []
     for rank, ends in zip(ranks, below):
-        running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words[np.argsort(rank, kind="stable")], dtype=np.uint64)])[ends]
+        running = np.concatenate(
+            [np.zeros(1, np.uint64), np.cumsum(words[np.argsort(rank, kind="stable")], dtype=np.uint64)]
+        )[ends]
         keys += [total - running if direction == "above" else running for direction in directions]
     key = np.concatenate(keys)
     order = np.argsort(key, kind="stable")
-    group = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), (np.diff(key[order].view(np.int64)) != 0).astype(np.int64)]))
+    group = np.cumsum(
+        np.concatenate([np.zeros(1, dtype=np.int64), (np.diff(key[order].view(np.int64)) != 0).astype(np.int64)])
+    )
     keep = np.ones(len(key), dtype=bool)
     starts = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
     for a, b in zip(starts.tolist(), [*starts[1:].tolist(), len(key)]):

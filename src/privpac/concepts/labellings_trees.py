@@ -1,14 +1,15 @@
 """Labellings by the paths of a tree (classes of VC dimension 1).
 
-Relative to the base labels a rule flips the points on one path from the root, so two rules agree on T iff the deepest node of T on
-their paths is the same: the labellings are the distinct nodes of T and the root (no flip).  Trees that are not closed are taken with all
-their nodes.
+Relative to the base labels a rule flips the points on one path from the root, so two rules agree on T iff the deepest
+node of T on their paths is the same: the labellings are the distinct nodes of T and the root (no flip).  Trees that are
+not closed are taken with all their nodes.
 
-``M(c)`` is the least loss of the nodes whose deepest ancestor in T is c, and two labellings differ on the records of T along the way
-between c and c' in the tree of T's nodes: Q is a distance transform on that tree, once up and once down.
+``M(c)`` is the least loss of the nodes whose deepest ancestor in T is c, and two labellings differ on the records of T
+along the way between c and c' in the tree of T's nodes: Q is a distance transform on that tree, once up and once down.
 
-A unit's loss changes along a path only at the unit's own nodes: each of them is an event, and running sums over the preorder of all
-nodes add events up along paths.  A record that the tree does not know counts nowhere, and keeps its base label in T.
+A unit's loss changes along a path only at the unit's own nodes: each of them is an event, and running sums over the
+preorder of all nodes add events up along paths.  A record that the tree does not know counts nowhere, and keeps its
+base label in T.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def _losses(at: Any, flips: Any, offsets: Any, end: Any, levels: int) -> Any:
 
 @jit
 def _transform(loss: Any, times: Any, end: Any, A: int, B: int, least: Any, above: Any) -> None:
-    """In place: ``least[i]`` becomes Q for the root and the nodes i with ``times[i] > 0``; ``above[i]`` their nearest such ancestor."""
+    """In place: ``least[i]`` becomes Q for the root and the nodes i with ``times[i] > 0``; ``above[i]`` their nearest
+    such ancestor."""
     n = len(end)
     stack = np.empty(n, dtype=np.int64)
     top = 0
@@ -99,7 +101,8 @@ def _transform(loss: Any, times: Any, end: Any, A: int, B: int, least: Any, abov
 
 
 def tree_labellings(tree: VC1Tree, part: UserData, rest: UserData, A: int, B: int, levels: int) -> Labellings:
-    """Labellings of ``part`` (one record per unit, its labels are not read), scored with ``rest``; both from one bound data set."""
+    """Labellings of ``part`` (one record per unit, its labels are not read), scored with ``rest``; both from one bound
+    data set."""
     assert rest.labels is not None
     columns = {
         name: Column(np.concatenate([part.codes[name], rest.codes[name]]), domain, rest.vocabulary(name))

@@ -1,9 +1,10 @@
 """Least counts over cuts for many tolerances at once.
 
-``Exceeds(t)`` counts the users with more than ``t(m)`` mistakes; an estimate of the least error asks for the least count over all
-cuts under a dozen tables ``t``.  A user's mistakes move when the cut passes one of the user's values, and a move from ``a`` to ``b``
-changes the counts of exactly the tables with ``min(a, b) <= t(m) < max(a, b)``.  So one walk and one sort of the moves serve all
-tables together: moves along a walk are single steps unless values repeat, and each touches the tables of one level.
+``Exceeds(t)`` counts the users with more than ``t(m)`` mistakes; an estimate of the least error asks for the least
+count over all cuts under a dozen tables ``t``.  A user's mistakes move when the cut passes one of the user's values,
+and a move from ``a`` to ``b`` changes the counts of exactly the tables with ``min(a, b) <= t(m) < max(a, b)``.  So one
+walk and one sort of the moves serve all tables together: moves along a walk are single steps unless values repeat, and
+each touches the tables of one level.
 """
 
 from __future__ import annotations
@@ -45,9 +46,21 @@ class _Levels:
 
 @jit
 def _moves(
-    codes: Any, tag: Any, offsets: Any, kind: Any, first: int, last: int, sign: int, base: Any, start: Any, who: Any, move: Any, total: Any
+    codes: Any,
+    tag: Any,
+    offsets: Any,
+    kind: Any,
+    first: int,
+    last: int,
+    sign: int,
+    base: Any,
+    start: Any,
+    who: Any,
+    move: Any,
+    total: Any,
 ) -> None:
-    """Per record the move of its user's mistakes when the cut passes it (0 if no table minds); ``total``: counts at cut 0."""
+    """Per record the move of its user's mistakes when the cut passes it (0 if no table minds); ``total``: counts at cut
+    0."""
     for u in range(first, last):
         a, b = offsets[u], offsets[u + 1]
         if a == b:
@@ -93,7 +106,8 @@ def _sweep(key: Any, move: Any, base: Any, start: Any, who: Any, total: Any, lea
 def least_counts(
     pieces: Sequence[UserData], column: str, directions: Sequence[str], tables: Sequence[Callable[[int], int]]
 ) -> list[int] | None:
-    """For each table the least number, over all cuts, of users with more than ``table(m)`` mistakes; records in order within users.
+    """For each table the least number, over all cuts, of users with more than ``table(m)`` mistakes; records in order
+    within users.
 
     ``None`` if the numbers of records are too many or too large for the levels to be listed: ask table by table then.
     """
@@ -115,10 +129,14 @@ def _least(users: Sequence[UserData], column: str, sign: int, levels: _Levels) -
         codes, tag, kind = piece.codes[column], piece.labels, np.searchsorted(levels.sizes, piece.sizes)
         here = move[done : done + len(codes)]
 
-        def walk(first: int, last: int, piece: UserData = piece, tag: Any = tag, kind: Ints = kind, here: Ints = here) -> Ints:
+        def walk(
+            first: int, last: int, piece: UserData = piece, tag: Any = tag, kind: Ints = kind, here: Ints = here
+        ) -> Ints:
             counts = np.zeros(levels.tables, dtype=np.int64)
             codes = piece.codes[column]
-            _moves(codes, tag, piece.offsets, kind, first, last, sign, levels.base, levels.start, levels.who, here, counts)
+            _moves(
+                codes, tag, piece.offsets, kind, first, last, sign, levels.base, levels.start, levels.who, here, counts
+            )
             return counts
 
         total += sum(spread(walk, user_spans(piece.offsets)))

@@ -1,10 +1,11 @@
 """Kernels for rules on a line: a cut on one column.
 
-With a user's records sorted by code, the mistakes of "1 iff code >= u" are a step function of the cut ``u``: all records
-with label 0 are wrong at ``u = 0``, and passing a record's code adds 1 for label 1 and takes 1 away for label 0.  The
-opposite direction makes ``m - mistakes``.  One walk finds the user's own least and most mistakes, a second one writes an event
-wherever the user's contribution changes: O(m) per user after the sort, on any domain, and nothing but the events is kept.
-Statistics of two voices write both changes of an event in the same walk, and one sort of the events serves both.
+With a user's records sorted by code, the mistakes of "1 iff code >= u" are a step function of the cut ``u``: all
+records with label 0 are wrong at ``u = 0``, and passing a record's code adds 1 for label 1 and takes 1 away for label
+0.  The opposite direction makes ``m - mistakes``.  One walk finds the user's own least and most mistakes, a second one
+writes an event wherever the user's contribution changes: O(m) per user after the sort, on any domain, and nothing but
+the events is kept. Statistics of two voices write both changes of an event in the same walk, and one sort of the events
+serves both.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def change_type(levels: int) -> type[np.int16] | type[np.int32] | type[np.int64]
 
 
 @jit
-def _sort_users(key: Any, tag: Any, offsets: Any, first: int, last: int, key_room: Any, tag_room: Any, stack: Any) -> None:
+def _sort_users(
+    key: Any, tag: Any, offsets: Any, first: int, last: int, key_room: Any, tag_room: Any, stack: Any
+) -> None:
     for u in range(first, last):
         sort_span(key, tag, offsets[u], offsets[u + 1], key_room, tag_room, stack)
 
@@ -88,7 +91,8 @@ def _ends(at: Any, tag: Any, m: int, mistakes: Any, sign: int) -> Any:
 
 @jit
 def _emit(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, change: Any) -> Any:
-    """Per record the change of the contribution when the cut passes it (0 if none); returns the contribution at cut 0."""
+    """Per record the change of the contribution when the cut passes it (0 if none); returns the contribution at cut
+    0."""
     first = values[max(mistakes - free, 0)]
     value = first
     for i in range(m):
@@ -102,7 +106,9 @@ def _emit(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values
 
 
 @jit
-def _emit_two(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, other: Any, change: Any, second: Any) -> Any:
+def _emit_two(
+    at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, values: Any, other: Any, change: Any, second: Any
+) -> Any:
     """The same for two voices in one walk; returns both contributions at cut 0."""
     e = max(mistakes - free, 0)
     first, also = values[e], other[e]
@@ -137,7 +143,8 @@ def _tally(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, value
 
 @jit
 def _by_rank(codes: Any, labels: Any, a: int, m: int, at: Any, tag: Any, room: Any) -> bool:
-    """Sort up to ``_FEW`` records by counting, for each, those below it: no branch to guess.  False if a code has more than 58 bits.
+    """Sort up to ``_FEW`` records by counting, for each, those below it: no branch to guess.  False if a code has more
+    than 58 bits.
 
     Code, label and place make one word, so no two are equal.
     """
@@ -166,9 +173,20 @@ def _zeros(tag: Any, m: int) -> Any:
 
 @jit
 def _walk(
-    codes: Any, labels: Any, offsets: Any, start: int, stop: int, signs: Any, find: bool, emit: bool, shape: Any, out: Any, room: Any
+    codes: Any,
+    labels: Any,
+    offsets: Any,
+    start: int,
+    stop: int,
+    signs: Any,
+    find: bool,
+    emit: bool,
+    shape: Any,
+    out: Any,
+    room: Any,
 ) -> None:
-    """``find``: widen every user's least and most mistakes to those of these directions; ``emit``: then write the events, or tally them.
+    """``find``: widen every user's least and most mistakes to those of these directions; ``emit``: then write the
+    events, or tally them.
 
     Columns of changes, totals and tallies are the directions of one voice, then those of the other.
     """
@@ -208,7 +226,9 @@ def _walk(
                     if voices > 1:
                         total[d] += _tally(at, tag, m, mistakes, signs[c], free, values[1], moved[d])
                 elif voices > 1:
-                    first, also = _emit_two(at, tag, m, mistakes, signs[c], free, values[0], values[1], change[a:b, c], change[a:b, d])
+                    first, also = _emit_two(
+                        at, tag, m, mistakes, signs[c], free, values[0], values[1], change[a:b, c], change[a:b, d]
+                    )
                     total[c] += first
                     total[d] += also
                 else:
@@ -217,7 +237,8 @@ def _walk(
 
 @dataclass(frozen=True)
 class Line:
-    """Users seen through one column.  ``own``, least and most mistakes, is shared by the columns of a class, which widen it in turn."""
+    """Users seen through one column.  ``own``, least and most mistakes, is shared by the columns of a class, which
+    widen it in turn."""
 
     codes: Codes
     labels: Bytes
@@ -231,7 +252,9 @@ class Line:
     def _columns(self) -> int:
         return len(self.directions) * self.statistic.voices
 
-    def _run(self, key: Codes, change: NDArray[Any], places: int = 0, *, find: bool, emit: bool) -> tuple[list[int], Ints]:
+    def _run(
+        self, key: Codes, change: NDArray[Any], places: int = 0, *, find: bool, emit: bool
+    ) -> tuple[list[int], Ints]:
         """Totals at cut 0, and with ``places`` what every place moves the totals by, instead of events."""
         signs = np.array([SIGNS[direction] for direction in self.directions], dtype=np.int64)
         shape, columns = (self.own, self.statistic.uses_minimum, *self.shape, self.statistic.bound), self._columns
@@ -239,9 +262,28 @@ class Line:
         def run(start: int, stop: int) -> tuple[Ints, Ints]:
             n, voices = int(np.diff(self.offsets[start : stop + 1]).max()), self.statistic.voices
             words, small = np.empty((2, n), dtype=np.uint64), np.empty((2, n), dtype=np.uint8)
-            room = (words[0], small[0], words[1], small[1], np.empty(ROOM, dtype=np.int64), np.empty((voices, n + 1), dtype=np.int64))
+            room = (
+                words[0],
+                small[0],
+                words[1],
+                small[1],
+                np.empty(ROOM, dtype=np.int64),
+                np.empty((voices, n + 1), dtype=np.int64),
+            )
             total, moved = np.zeros(columns, dtype=np.int64), np.zeros((columns, places), dtype=np.int64)
-            _walk(self.codes, self.labels, self.offsets, start, stop, signs, find, emit, shape, (key, change, total, moved), room)
+            _walk(
+                self.codes,
+                self.labels,
+                self.offsets,
+                start,
+                stop,
+                signs,
+                find,
+                emit,
+                shape,
+                (key, change, total, moved),
+                room,
+            )
             return total, moved
 
         found = spread(run, user_spans(self.offsets))
@@ -254,12 +296,13 @@ class Line:
         self._run(np.empty(0, dtype=np.uint64), nothing, find=True, emit=False)
 
     def steps(self, base: int, size: int, whole: int, *, find: bool = False) -> list[Step]:
-        """Two steps (cut 0; cuts 1..size) for every voice and direction, with ids from ``base`` on, a voice ``whole`` ids after the other.
+        """Two steps (cut 0; cuts 1..size) for every voice and direction, with ids from ``base`` on, a voice ``whole``
+        ids after the other.
 
         ``find`` the least and most mistakes first.
 
-        Cut ``c + 1`` is where the code ``c`` is passed; keeping ``c`` itself as the start, in a step whose offset is one
-        higher, lets 2**64 codes and their 2**64 + 1 cuts fit in 64 bits.
+        Cut ``c + 1`` is where the code ``c`` is passed; keeping ``c`` itself as the start, in a step whose offset is
+        one higher, lets 2**64 codes and their 2**64 + 1 cuts fit in 64 bits.
         """
         few = size <= FEW_PLACES
         events = 0 if few else len(self.codes)
@@ -267,7 +310,9 @@ class Line:
         change = np.empty((events, self._columns), dtype=change_type(self.statistic.bound))
         first, moved = self._run(words[:-1], change, size if few else 0, find=find, emit=True)
         sums = (
-            [sum_places(moved[c], first[c]) for c in range(len(first))] if few else sum_events(words[:-1], change, first, size, spare=words)
+            [sum_places(moved[c], first[c]) for c in range(len(first))]
+            if few
+            else sum_events(words[:-1], change, first, size, spare=words)
         )
         out: list[Step] = []
         for c, (starts, scores) in enumerate(sums):

@@ -8,9 +8,10 @@ A list of at most ``length`` tests, each on a literal.  Many lists compute the s
 * with negations, the last run of equal labels has two tests or more, and a list of one test says 1 there
   (``if a then 1 else 0`` and ``if not a then 0 else 1`` are one function).
 
-Each step of this reduction keeps the function and does not lengthen the list, so every list of at most ``length`` tests is
-represented.  What is left are the layers of a nested canalizing function, which the function determines: the rules of a
-layer are exactly those literals that alone decide what the earlier layers leave open.  Hence no two rules predict alike.
+Each step of this reduction keeps the function and does not lengthen the list, so every list of at most ``length`` tests
+is represented.  What is left are the layers of a nested canalizing function, which the function determines: the rules
+of a layer are exactly those literals that alone decide what the earlier layers leave open.  Hence no two rules predict
+alike.
 
 The number of rules is a formula, checked against ``SIZE_LIMIT`` before anything is enumerated.
 """
@@ -212,9 +213,15 @@ class DecisionLists(EnumeratedClass):
         if not isinstance(self.negations, bool):
             raise TypeError(f"negations must be True or False, got {type(self.negations).__name__}")
         if len(columns) > _MOST_COLUMNS:
-            raise TooLargeError(f"DecisionLists reads at most {_MOST_COLUMNS} columns, got {len(columns)}; name fewer columns")
+            raise TooLargeError(
+                f"DecisionLists reads at most {_MOST_COLUMNS} columns, got {len(columns)}; name fewer columns"
+            )
         shown = min(self.length, len(columns))
-        limited(_number(len(columns), shown, self.negations), f"DecisionLists of {len(columns)} columns and length {shown}", self._advice)
+        limited(
+            _number(len(columns), shown, self.negations),
+            f"DecisionLists of {len(columns)} columns and length {shown}",
+            self._advice,
+        )
 
     @property
     def _advice(self) -> str:
@@ -232,8 +239,8 @@ class DecisionLists(EnumeratedClass):
     def vc_dimension(self) -> int:
         """``d + 1`` for lists over all ``d`` columns, where it is exact; else the lesser of that and ``log2(size)``.
 
-        A list is a linear separator (weights 2**-k), so no ``d + 2`` points are shattered.  Zero and the ``d`` unit points are:
-        test the columns whose unit point is labelled unlike zero.
+        A list is a linear separator (weights 2**-k), so no ``d + 2`` points are shattered.  Zero and the ``d`` unit
+        points are: test the columns whose unit point is labelled unlike zero.
         """
         return min(len(self.features) + 1, self.size.bit_length() - 1)
 

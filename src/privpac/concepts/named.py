@@ -28,7 +28,8 @@ def _single(build: Callable[[Domain, str], ConceptClass]) -> Callable[[Features]
     def of_one(features: Features) -> ConceptClass:
         if len(features) != 1:
             raise ParameterError(
-                f"this rule reads one column, got {len(features)}: {', '.join(features)}; use the rule 'stump' for several"
+                f"this rule reads one column, got {len(features)}: {', '.join(features)}; use the rule 'stump' for "
+                "several"
             )
         ((feature, domain),) = features.items()
         return build(domain, feature)

@@ -1,8 +1,8 @@
 """Parities of yes/no columns: "1 iff an odd number of the chosen columns say yes".
 
-The id is the set of chosen columns as a bit mask, the first column being bit 0; id 0 never says 1.  With the signed counts
-``w(x) = zeros - ones`` of a user's points, the mistakes of the set S are ``ones + (W(0) - W(S)) / 2``, where W is the
-Walsh-Hadamard transform of w: O(d 2**d) for all sets at once, whatever the number of records.
+The id is the set of chosen columns as a bit mask, the first column being bit 0; id 0 never says 1.  With the signed
+counts ``w(x) = zeros - ones`` of a user's points, the mistakes of the set S are ``ones + (W(0) - W(S)) / 2``, where W
+is the Walsh-Hadamard transform of w: O(d 2**d) for all sets at once, whatever the number of records.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ _BLOCK = 12
 def _two_valued(columns: Mapping[str, Domain | None]) -> None:
     wide = [name for name, domain in columns.items() if domain is not None and domain.size != 2]
     if wide:
-        raise ParameterError(f"columns {wide} must have two values, such as Integers(0, 1) or Categories(['no', 'yes'])")
+        raise ParameterError(
+            f"columns {wide} must have two values, such as Integers(0, 1) or Categories(['no', 'yes'])"
+        )
 
 
 def masks(codes: Codes, names: Iterable[str]) -> NDArray[np.uint64]:
@@ -83,7 +85,9 @@ class Parity(Rule):
     def predict_codes(self, codes: Codes) -> NDArray[np.int8]:
         read = self.reads if self.mask else ()
         first = codes[self.reads[0]]
-        return (sum((codes[name] for name in read), np.zeros(len(first), dtype=np.uint64)) & np.uint64(1)).astype(np.int8)
+        return (sum((codes[name] for name in read), np.zeros(len(first), dtype=np.uint64)) & np.uint64(1)).astype(
+            np.int8
+        )
 
     def condition(self) -> str:
         parts = [f"{name} = {self.columns[name].text(1)}" for name in self.reads]
@@ -126,7 +130,9 @@ def _walsh(row: Any) -> None:
 
 
 @jit
-def _add_users(groups: Any, offset: Any, cap: Any, levels: int, uses_minimum: bool, own: Any, first: int, last: int, scores: Any) -> None:
+def _add_users(
+    groups: Any, offset: Any, cap: Any, levels: int, uses_minimum: bool, own: Any, first: int, last: int, scores: Any
+) -> None:
     starts, ends, places, weights, ones, sizes, times = groups
     row = np.empty(scores.shape[1], dtype=np.int32)
     values = np.empty(0, dtype=np.int64)
@@ -150,7 +156,8 @@ def _add_users(groups: Any, offset: Any, cap: Any, levels: int, uses_minimum: bo
 class Parities(EnumeratedClass):
     """All 2**d parities of d yes/no columns (names, or names with domains of two values).
 
-    >>> print(Parities(["smoker", "drinks"]).with_columns({"smoker": Integers(0, 1), "drinks": Integers(0, 1)}).decode(3))
+    >>> print(Parities(["smoker", "drinks"]).with_columns({"smoker": Integers(0, 1), "drinks": Integers(0,
+    ...     1)}).decode(3))
     1 when an odd number of smoker = 1, drinks = 1
     """
 
@@ -161,7 +168,10 @@ class Parities(EnumeratedClass):
             return
         columns = named_domains(self.domains, "domains")
         if len(columns) > MAX_COLUMNS:
-            raise TooLargeError(f"parities of {len(columns)} columns are 2^{len(columns)} rules; at most {MAX_COLUMNS} columns are allowed")
+            raise TooLargeError(
+                f"parities of {len(columns)} columns are 2^{len(columns)} rules; at most {MAX_COLUMNS} columns are "
+                "allowed"
+            )
         _two_valued(columns)
         object.__setattr__(self, "domains", columns)
 
@@ -196,7 +206,9 @@ class Parities(EnumeratedClass):
         declared = dict.fromkeys(users.features) if self.domains is None else self.columns
         # A yes/no column that nobody declared is read as 0 and 1.
         known = {name: users.features.get(name) if domain is None else domain for name, domain in declared.items()}
-        return ConceptClass.bind(Parities({name: Integers(0, 1) if domain is None else domain for name, domain in known.items()}), users)
+        return ConceptClass.bind(
+            Parities({name: Integers(0, 1) if domain is None else domain for name, domain in known.items()}), users
+        )
 
     def with_columns(self, columns: Mapping[str, Domain]) -> Parities:
         return Parities(columns)

@@ -1,8 +1,8 @@
 """One value of one column: "1 iff x = value".
 
-Ids are codes 0..N-1; with ``zero=True`` the rule that never says 1 comes last.  A user's mistakes are ``ones`` (records with
-label 1) for every value the user does not hold, and ``ones + zeros(v) - ones(v)`` for a value v the user holds, so a user
-adds one number to all rules and a correction to at most m of them: O(m) after the sort, on any domain.
+Ids are codes 0..N-1; with ``zero=True`` the rule that never says 1 comes last.  A user's mistakes are ``ones`` (records
+with label 1) for every value the user does not hold, and ``ones + zeros(v) - ones(v)`` for a value v the user holds, so
+a user adds one number to all rules and a correction to at most m of them: O(m) after the sort, on any domain.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ class Point(Rule):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         code = values["code"]
-        return cls(values["feature"], Domain.from_dict(values["domain"]), None if code is None else int(code), values["label"])
+        return cls(
+            values["feature"], Domain.from_dict(values["domain"]), None if code is None else int(code), values["label"]
+        )
 
 
 def _holds_value(domain: Domain, code: int) -> bool:
@@ -93,7 +95,8 @@ def _events(
     change: Any,
     total: Any,
 ) -> None:
-    """Per distinct value of a user (at its last record) what it adds to the base, one column a voice; ``total`` sums the bases.
+    """Per distinct value of a user (at its last record) what it adds to the base, one column a voice; ``total`` sums
+    the bases.
 
     ``values`` is the number of values a user must hold so that no rule is left with the base.
     """
@@ -211,7 +214,8 @@ class Points(ConceptClass):
     # Folding
 
     def _steps(self, at: int, base: int, places: NDArray[np.uint64], totals: NDArray[np.int64]) -> list[Step]:
-        """``base`` for every rule from id ``at`` on, and at ``places[i]`` (the first one is 0) what ``totals`` grows by there."""
+        """``base`` for every rule from id ``at`` on, and at ``places[i]`` (the first one is 0) what ``totals`` grows by
+        there."""
         last = np.uint64(self._points - 1)
         apart = int(np.count_nonzero(np.diff(places) != 1)) + int(places[-1] != last)
         starts, scores = np.empty(len(places) + apart, dtype=np.uint64), np.empty(len(places) + apart, dtype=np.int64)
@@ -237,12 +241,30 @@ class Points(ConceptClass):
 
         def run(a: int, b: int) -> NDArray[np.int64]:
             total = np.zeros(voices, dtype=np.int64)
-            _events(key, tag, offsets, a, b, values, statistic.uses_minimum, offset, cap, statistic.bound, own, change, total)
+            _events(
+                key,
+                tag,
+                offsets,
+                a,
+                b,
+                values,
+                statistic.uses_minimum,
+                offset,
+                cap,
+                statistic.bound,
+                own,
+                change,
+                total,
+            )
             return total
 
         bases = sum(spread(run, user_spans(offsets)), start=np.zeros(voices, dtype=np.int64)).tolist()
         sums = sum_events(key, change, [0] * voices, self._points)
-        steps = (step for v, (base, sums_of) in enumerate(zip(bases, sums)) for step in self._steps(v * self.size, base, *sums_of))
+        steps = (
+            step
+            for v, (base, sums_of) in enumerate(zip(bases, sums))
+            for step in self._steps(v * self.size, base, *sums_of)
+        )
         return Profile(tuple(steps), statistic.luck(sizes, own))
 
     # Labellings

@@ -2,13 +2,13 @@
 
 Column ``j`` is cut into ``K_j`` public cells and has a public list of *selectors*, each a run ``first..last`` of cells.
 A rule picks one selector per column; a point is inside if every column's cell is selected.  Rule 0 has nothing inside,
-rule ``1 + r`` has the selectors that are the digits of ``r`` (first column most significant).  With ``outside=True`` a rule
-says 1 outside instead (disjunctions, by De Morgan).
+rule ``1 + r`` has the selectors that are the digits of ``r`` (first column most significant).  With ``outside=True`` a
+rule says 1 outside instead (disjunctions, by De Morgan).
 
-Kernel.  A user's signed counts fill a ``K_1 x ... x K_d`` table; column by column, last one first, prefix sums along its
-cells turn the axis of cells into an axis of selectors.  The last step writes the sum inside of every rule by one vector
-subtraction per selector, so a user costs O(size) whatever the number of records, and the user's own minimum is over the
-whole class.
+Kernel.  A user's signed counts fill a ``K_1 x ... x K_d`` table; column by column, last one first, prefix sums along
+its cells turn the axis of cells into an axis of selectors.  The last step writes the sum inside of every rule by one
+vector subtraction per selector, so a user costs O(size) whatever the number of records, and the user's own minimum is
+over the whole class.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ Ints = NDArray[np.int64]
 
 @jit
 def _expand(source: Any, target: Any, outer: int, cells: int, inner: int, firsts: Any, lasts: Any) -> None:
-    """``(outer, cells, inner)`` summed over the selected cells: ``(outer, selectors, inner)``; ``source`` is overwritten."""
+    """``(outer, cells, inner)`` summed over the selected cells: ``(outer, selectors, inner)``; ``source`` is
+    overwritten."""
     n = len(firsts)
     for x in range(outer):
         block = source[x * cells * inner : (x + 1) * cells * inner]
@@ -89,7 +90,15 @@ def _scores(
         for step in range(columns):
             j = columns - 1 - step
             outer //= cells[j]
-            _expand(source, target, outer, cells[j], inner, firsts[begins[j] : begins[j + 1]], lasts[begins[j] : begins[j + 1]])
+            _expand(
+                source,
+                target,
+                outer,
+                cells[j],
+                inner,
+                firsts[begins[j] : begins[j + 1]],
+                lasts[begins[j] : begins[j + 1]],
+            )
             inner *= begins[j + 1] - begins[j]
             source, target = target, source
         # Inside 1: ones outside are wrong, zeros inside are.  Outside 1: the complement.
@@ -105,7 +114,17 @@ def _scores(
         own[0, i], own[1, i] = least, most
         if len(values) <= sizes[i]:
             values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
-        tally(row, np.int64(least) if uses_minimum else 0, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
+        tally(
+            row,
+            np.int64(least) if uses_minimum else 0,
+            sizes[i],
+            offset[i],
+            cap[:, i],
+            levels,
+            times[i],
+            values,
+            scores,
+        )
 
 
 class ProductClass(EnumeratedClass):
@@ -183,8 +202,8 @@ def box_dimension(counts: tuple[int, ...]) -> int:
     In a shattered set every point is the only lowest or the only highest one along some column.  A column of two cells
     with both an only lowest and an only highest point leaves room for no third point, so a set of three or more has at
     most ``2a + b`` points, with ``a`` columns of three or more cells and ``b`` of two.  The middle cell moved one step
-    either way along the former, and one step along the latter, reach that number; two cells of one column, or one cell at
-    all, are always shattered.
+    either way along the former, and one step along the latter, reach that number; two cells of one column, or one cell
+    at all, are always shattered.
     """
     a, b = sum(count > 2 for count in counts), sum(count == 2 for count in counts)
     return max(2, 2 * a + b) if a + b else 1

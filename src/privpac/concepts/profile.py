@@ -1,9 +1,9 @@
 """A score for every hypothesis, as step functions over hypothesis ids.
 
-Ids are Python ints ``0..size-1``.  A :class:`Step` covers consecutive ids with a step function; a :class:`Profile` is
-a sequence of steps that covers the class.  Profiles add up (``a + b`` is the profile of the union of two disjoint sets of
-users), so the same fold runs in memory, in chunks or on a cluster.  With several voices the ids of one follow those of the
-other, ``size`` later, and one more integer is summed beside them.
+Ids are Python ints ``0..size-1``.  A :class:`Step` covers consecutive ids with a step function; a :class:`Profile` is a
+sequence of steps that covers the class.  Profiles add up (``a + b`` is the profile of the union of two disjoint sets of
+users), so the same fold runs in memory, in chunks or on a cluster.  With several voices the ids of one follow those of
+the other, ``size`` later, and one more integer is summed beside them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ __all__ = ["Profile", "Step", "constant_profile", "concatenate", "dense_profile"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Step:
-    """Ids ``offset + starts[i] .. offset + starts[i+1] - 1`` have score ``scores[i]``; the last block ends at ``offset + end``."""
+    """Ids ``offset + starts[i] .. offset + starts[i+1] - 1`` have score ``scores[i]``; the last block ends at ``offset
+    + end``."""
 
     offset: int
     starts: NDArray[np.uint64]
@@ -35,7 +36,9 @@ class Step:
 
     def score(self, local: int) -> int:
         # Starts fit 64 bits; an id beyond them lies in the last block.
-        return int(self.scores[int(np.searchsorted(self.starts, np.uint64(min(local, (1 << 64) - 1)), side="right")) - 1])
+        return int(
+            self.scores[int(np.searchsorted(self.starts, np.uint64(min(local, (1 << 64) - 1)), side="right")) - 1]
+        )
 
     def __add__(self, other: Step) -> Step:
         if (self.offset, self.end) != (other.offset, other.end):
@@ -111,7 +114,9 @@ class Profile:
 
     def law(self, eta: Rational | None = None, *, base: Rational | None = None) -> Law:
         """The exponential law over ids: weight ``e**(-eta * score)``."""
-        return Law.from_steps([(step.offset, step.starts, step.end, step.scores) for step in self.steps], eta, base=base)
+        return Law.from_steps(
+            [(step.offset, step.starts, step.end, step.scores) for step in self.steps], eta, base=base
+        )
 
     def __repr__(self) -> str:
         return "<Profile>"
@@ -139,7 +144,8 @@ def step_of(offset: int, end: int, first: int, places: NDArray[np.uint64], score
 
 
 def step_from_events(offset: int, end: int, first: int, at: NDArray[np.uint64], change: NDArray[Any]) -> Step:
-    """Score ``first`` from id ``offset`` on, changing by ``change[i]`` from ``offset + at[i]`` on (any order, repeats allowed)."""
+    """Score ``first`` from id ``offset`` on, changing by ``change[i]`` from ``offset + at[i]`` on (any order, repeats
+    allowed)."""
     ((starts, scores),) = sum_events(at, change[:, None], [first], end + 1)
     return Step(offset, starts, end, scores)
 

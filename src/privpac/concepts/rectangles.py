@@ -1,9 +1,9 @@
 """Boxes: "1 iff 40 <= x <= 60 and y <= 7", on public grids.
 
-Every column is cut into a few public cells (runs of codes that depend on the declared domain and on ``cuts`` only); a rule
-is a closed box of cells, and the empty box is there once.  Work and memory grow with the number of boxes, the product of
-``K (K + 1) / 2`` over columns of ``K`` cells, which may not exceed ``SIZE_LIMIT``.  For ``Mean`` and ``Regret`` a user's own
-minimum is taken over the whole class, empty box included.
+Every column is cut into a few public cells (runs of codes that depend on the declared domain and on ``cuts`` only); a
+rule is a closed box of cells, and the empty box is there once.  Work and memory grow with the number of boxes, the
+product of ``K (K + 1) / 2`` over columns of ``K`` cells, which may not exceed ``SIZE_LIMIT``.  For ``Mean`` and
+``Regret`` a user's own minimum is taken over the whole class, empty box included.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ __all__ = ["Box", "Rectangles"]
 
 DEFAULT_CUTS = 16
 DEFAULT_SIZE = 1 << 16
-"""Without ``cuts``: the most cells per column, at most ``DEFAULT_CUTS``, that keep the class within ``DEFAULT_SIZE`` rules."""
+"""Without ``cuts``: the most cells per column, at most ``DEFAULT_CUTS``, that keep the class within ``DEFAULT_SIZE``
+rules."""
 
 
 @register("box")
@@ -106,17 +107,19 @@ def _side(name: str, domain: Domain, low: int, high: int) -> str:
         return f"{name} = {domain.text(low)}"
     if low <= lowest:
         return f"{name} <= {domain.text(high)}"
-    return f"{name} >= {domain.text(low)}" if high >= highest else f"{domain.text(low)} <= {name} <= {domain.text(high)}"
+    return (
+        f"{name} >= {domain.text(low)}" if high >= highest else f"{domain.text(low)} <= {name} <= {domain.text(high)}"
+    )
 
 
 @dataclass(frozen=True)
 class Rectangles(ProductClass):
     """All boxes on a public grid of cells.
 
-    ``domains`` maps columns to domains (or lists names whose domains the data declare).  ``cuts`` is the number of cells of
-    every column, or a mapping to a number or to the increasing values at which a new cell begins; a column with fewer values
-    than cells has one cell per value.  Id 0 is the empty box; then the first column's run of cells varies slowest, and runs
-    ``first..last`` come in lexicographic order.
+    ``domains`` maps columns to domains (or lists names whose domains the data declare).  ``cuts`` is the number of
+    cells of every column, or a mapping to a number or to the increasing values at which a new cell begins; a column
+    with fewer values than cells has one cell per value.  Id 0 is the empty box; then the first column's run of cells
+    varies slowest, and runs ``first..last`` come in lexicographic order.
 
     >>> from privpac.data import Integers
     >>> boxes = Rectangles({"age": Integers(0, 99), "dose": Integers(1, 4)}, cuts={"age": [18, 65], "dose": 4})
@@ -134,7 +137,11 @@ class Rectangles(ProductClass):
         if all(domain is not None for domain in columns.values()):
             counts = [cells.count for cells in self._cells.values()]
             boxes = 1 + prod(count * (count + 1) // 2 for count in counts)
-            limited(boxes, f"Rectangles on {counts} cells", "choose fewer cuts, a coarser Grid(lo, hi, step), or fewer columns")
+            limited(
+                boxes,
+                f"Rectangles on {counts} cells",
+                "choose fewer cuts, a coarser Grid(lo, hi, step), or fewer columns",
+            )
 
     # Shape
 

@@ -1,17 +1,18 @@
 """Small random sets of rules that represent a class, whatever the data.
 
 An ``(alpha, beta)`` representation is a random set H such that for every concept and every distribution of points, with
-probability at least ``1 - beta``, some rule of H disagrees with the concept on mass at most ``alpha`` (seed 000, Definition 2.3).
-It is drawn from *public* coins before any data are seen; a selection over it pays for ``log_size`` only.
+probability at least ``1 - beta``, some rule of H disagrees with the concept on mass at most ``alpha`` (seed 000,
+Definition 2.3). It is drawn from *public* coins before any data are seen; a selection over it pays for ``log_size``
+only.
 
-======================  ==========================================================  ============================
-kind                    construction                                                log size
-======================  ==========================================================  ============================
-``FiniteRepresentation``  the class itself, (0, 0)                                  ln |C|
-``HashedPoints``          buckets of k hash functions, for "x = value"              ln(k B), any domain
-``LearnerRepresentation`` K draws of a pure realizable learner without data         epsilon n + ln ln(1/beta) - ln(1 - beta0)
-``BoostedRepresentation`` majorities of T rules, each from k fresh base sets        T (base log size + ln k)
-======================  ==========================================================  ============================
+======================  ==========================================================  ============================ kind
+construction                                                log size ======================
+==========================================================  ============================ ``FiniteRepresentation``  the
+class itself, (0, 0)                                  ln |C| ``HashedPoints``          buckets of k hash functions, for
+"x = value"              ln(k B), any domain ``LearnerRepresentation`` K draws of a pure realizable learner without data
+epsilon n + ln ln(1/beta) - ln(1 - beta0) ``BoostedRepresentation`` majorities of T rules, each from k fresh base sets
+T (base log size + ln k) ======================  ==========================================================
+============================
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ MAX_RULES = 1 << 22
 
 
 class ProbabilisticRepresentation(ABC):
-    """A way to draw a set of rules from public coins; ``alpha`` and ``beta`` are its accuracy and its failure probability."""
+    """A way to draw a set of rules from public coins; ``alpha`` and ``beta`` are its accuracy and its failure
+    probability."""
 
     alpha: Fraction
     beta: Fraction
@@ -64,9 +66,12 @@ class ProbabilisticRepresentation(ABC):
         return self.log_size <= math.log(MAX_RULES) * (1 + 1e-12)
 
     def sample(self, coins: PublicCoins) -> Hypotheses:
-        """The set for these public coins; sampling one member instead is no substitute for a selection over all of them."""
+        """The set for these public coins; sampling one member instead is no substitute for a selection over all of
+        them."""
         if not isinstance(coins, PublicCoins):
-            raise TypeError(f"a representation is drawn from PublicCoins, not {type(coins).__name__}: everyone may know it")
+            raise TypeError(
+                f"a representation is drawn from PublicCoins, not {type(coins).__name__}: everyone may know it"
+            )
         if not self.enumerable:
             raise TooLargeError(
                 f"the representation has about e**{self.log_size:.1f} rules, at most {MAX_RULES} can be selected from; "
@@ -114,8 +119,8 @@ class FiniteRepresentation(ProbabilisticRepresentation):
 class HashedPoints(ProbabilisticRepresentation):
     """Buckets of two-universal hash functions, for the class "x = value".
 
-    One hash function fails with probability at most ``1/(B alpha)`` (a value shares its bucket with expected mass 1/B; Markov),
-    k of them with at most its k-th power; the cheapest k B with that at most ``beta`` is taken, exactly.
+    One hash function fails with probability at most ``1/(B alpha)`` (a value shares its bucket with expected mass 1/B;
+    Markov), k of them with at most its k-th power; the cheapest k B with that at most ``beta`` is taken, exactly.
 
     >>> from privpac.data import Integers
     >>> r = HashedPoints(Integers(0, 2**64 - 1), alpha="0.02", beta="0.01")
@@ -184,10 +189,11 @@ class _Known(Rng):
 class LearnerRepresentation(ProbabilisticRepresentation):
     """Draws of a pure private learner on public data.
 
-    ``law`` is the learner's law over rule ids on the empty dataset (add-remove) or on any fixed public ``n_records`` records
-    (replace); the learner is ``epsilon``-DP and reaches error ``alpha`` with probability ``1 - beta0`` from ``n_records``
-    realizable records.  Some dataset makes a good rule likely, and changing ``n_records`` records one by one costs a factor
-    ``e**(-epsilon n)``, so ``K = ceil(e**(epsilon n) ln(1/beta) / (1 - beta0))`` draws contain one except with probability beta.
+    ``law`` is the learner's law over rule ids on the empty dataset (add-remove) or on any fixed public ``n_records``
+    records (replace); the learner is ``epsilon``-DP and reaches error ``alpha`` with probability ``1 - beta0`` from
+    ``n_records`` realizable records.  Some dataset makes a good rule likely, and changing ``n_records`` records one by
+    one costs a factor ``e**(-epsilon n)``, so ``K = ceil(e**(epsilon n) ln(1/beta) / (1 - beta0))`` draws contain one
+    except with probability beta.
     """
 
     concept: ConceptClass
@@ -217,13 +223,16 @@ class LearnerRepresentation(ProbabilisticRepresentation):
         beta0: Rational,
         public_data: UserData | None = None,
     ) -> LearnerRepresentation:
-        """From a proper pure learner with ``concept``, ``guarantee`` and ``law``; ``public_data`` is needed under replace."""
+        """From a proper pure learner with ``concept``, ``guarantee`` and ``law``; ``public_data`` is needed under
+        replace."""
         guarantee = learner.guarantee
         if guarantee.delta:
             raise ParameterError("a representation needs a pure learner (delta = 0)")
         if public_data is None:
             if guarantee.neighbours is not Neighbours.ADD_REMOVE:
-                raise ParameterError(f"under replace the learner must be given {n_records} public records; pass public_data")
+                raise ParameterError(
+                    f"under replace the learner must be given {n_records} public records; pass public_data"
+                )
             domains = {name or "x": domain for name, domain in learner.concept.declared().items()}
             public_data = UserData.from_users([], features=domains)
         return cls(
@@ -249,7 +258,8 @@ class LearnerRepresentation(ProbabilisticRepresentation):
         """K, refused above ``MAX_RULES``."""
         if self.log_size > math.log(MAX_RULES) + 1:
             raise TooLargeError(
-                f"e**{self.log_size:.1f} draws are needed, at most {MAX_RULES} are made; use fewer records or a smaller epsilon"
+                f"e**{self.log_size:.1f} draws are needed, at most {MAX_RULES} are made; use fewer records or a "
+                "smaller epsilon"
             )
         exact = up(lambda: as_arb(self._exponent).exp() * -as_arb(self.beta).log() / as_arb(1 - self.beta0))
         return max(1, math.ceil(exact))
@@ -272,10 +282,11 @@ class LearnerRepresentation(ProbabilisticRepresentation):
 class BoostedRepresentation(ProbabilisticRepresentation):
     """A finer representation from a coarse one: majorities of one rule per round, every round from fresh copies.
 
-    With base accuracy ``a0 < 1/2`` and failure ``b0``: ``T`` rounds, the least with ``(2 sqrt(a0 (1 - a0)))**T <= alpha`` (1 if
-    ``alpha >= a0``), and k copies a round, the least with ``b0**k <= beta/T``.  Reweighting the points after each round as boosting
-    does depends on earlier rounds only, so a fresh round contains a rule that is good for the new weights; the unweighted
-    majority errs on mass at most the product of the normalisers.  Mostly for planning: ``log_size`` grows with T.
+    With base accuracy ``a0 < 1/2`` and failure ``b0``: ``T`` rounds, the least with ``(2 sqrt(a0 (1 - a0)))**T <=
+    alpha`` (1 if ``alpha >= a0``), and k copies a round, the least with ``b0**k <= beta/T``.  Reweighting the points
+    after each round as boosting does depends on earlier rounds only, so a fresh round contains a rule that is good for
+    the new weights; the unweighted majority errs on mass at most the product of the normalisers.  Mostly for planning:
+    ``log_size`` grows with T.
     """
 
     base: ProbabilisticRepresentation
@@ -292,7 +303,11 @@ class BoostedRepresentation(ProbabilisticRepresentation):
 
     @property
     def rounds(self) -> int:
-        return 1 if self.alpha >= self.base.alpha else _least_power(4 * self.base.alpha * (1 - self.base.alpha), self.alpha**2)
+        return (
+            1
+            if self.alpha >= self.base.alpha
+            else _least_power(4 * self.base.alpha * (1 - self.base.alpha), self.alpha**2)
+        )
 
     @property
     def copies(self) -> int:

@@ -1,7 +1,8 @@
 """Work over a range, shared among threads.
 
-The kernels release the interpreter lock, so plain threads use every core.  Threads of our own, made for one call and gone
-after it, may be used from a web server's threads and after a fork, where the thread pools of compiled runtimes abort.
+The kernels release the interpreter lock, so plain threads use every core.  Threads of our own, made for one call and
+gone after it, may be used from a web server's threads and after a fork, where the thread pools of compiled runtimes
+abort.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ number of records ``m``:
     g = floor( levels * min( max(e - b*uses_minimum - offset(m), 0), cap(m) ) / cap(m) ),   an integer in 0..levels
 
 and 0 for a user without records.  The bound ``levels`` *is* the privacy proof: a sum over users of values in 0..levels
-has range sensitivity ``levels`` under add-remove and ``2 * levels`` under replace, whatever ``offset`` and ``cap`` are, as
-long as they are public functions of ``m`` (rule R2 of the pure agnostic learner).
+has range sensitivity ``levels`` under add-remove and ``2 * levels`` under replace, whatever ``offset`` and ``cap`` are,
+as long as they are public functions of ``m`` (rule R2 of the pure agnostic learner).
 
-A statistic may have several *voices*: one formula each, with caps of their own, folded together in one pass over the users
-(:mod:`privpac.concepts.voices`).
+A statistic may have several *voices*: one formula each, with caps of their own, folded together in one pass over the
+users (:mod:`privpac.concepts.voices`).
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class Statistic:
         return 1
 
     def luck(self, sizes: NDArray[np.int64], own: NDArray[np.int64], times: NDArray[np.int64] | None = None) -> int:
-        """One more integer summed over users, from the own least and most mistakes (rows of ``own``); 0 for one voice."""
+        """One more integer summed over users, from the own least and most mistakes (rows of ``own``); 0 for one
+        voice."""
         return 0
 
     def value(self, mistakes: int, own_minimum: int, m: int) -> int:

@@ -1,8 +1,8 @@
 """Cut-offs on any one of several columns: "1 iff x_j > value" or "1 iff x_j <= value".
 
-Ids run over features in declared order, then directions (above, below), then cuts 0..N_j.  Rules that predict alike, such
-as the constants of every feature, stay and count in ``size``.  A user's own best rule is the best over *all* features and
-directions; after that the profile is one step function per feature and direction.
+Ids run over features in declared order, then directions (above, below), then cuts 0..N_j.  Rules that predict alike,
+such as the constants of every feature, stay and count in ``size``.  A user's own best rule is the best over *all*
+features and directions; after that the profile is one step function per feature and direction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, d
 from privpac.concepts.line import Line
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
-from privpac.concepts.thresholds import DIRECTIONS, Labelling, check_cut, cut_condition, cut_labellings, cut_predictions, merged, zero_steps
+from privpac.concepts.thresholds import (
+    DIRECTIONS,
+    Labelling,
+    check_cut,
+    cut_condition,
+    cut_labellings,
+    cut_predictions,
+    merged,
+    zero_steps,
+)
 from privpac.data import Domain, UserData
 from privpac.errors import ParameterError
 from privpac.released import register
@@ -70,7 +79,13 @@ class Stump(Rule):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(columns_from_list(values["columns"]), values["feature"], int(values["cut"]), values["direction"], values["label"])
+        return cls(
+            columns_from_list(values["columns"]),
+            values["feature"],
+            int(values["cut"]),
+            values["direction"],
+            values["label"],
+        )
 
 
 @dataclass(frozen=True)
@@ -110,7 +125,9 @@ class Stumps(ConceptClass):
     @cached_property
     def _bases(self) -> list[int]:
         """The first id of every feature, and the number of ids."""
-        return list(accumulate((len(self.directions) * (domain.size + 1) for domain in self._domains.values()), initial=0))
+        return list(
+            accumulate((len(self.directions) * (domain.size + 1) for domain in self._domains.values()), initial=0)
+        )
 
     @property
     def size(self) -> int:
@@ -120,9 +137,9 @@ class Stumps(ConceptClass):
     def vc_dimension(self) -> int:
         """The largest n that passes both tests; never too small, and exact for one column.
 
-        A column in one direction labels n points by a chain of sets, so among the sets of floor(n/2) points it gives at most one,
-        and shattering needs C(n, floor(n/2)) chains (Sperner).  It gives at most ``min(n, N) - 1`` sets that are not
-        constant, and shattering needs 2**n - 2 of these.
+        A column in one direction labels n points by a chain of sets, so among the sets of floor(n/2) points it gives at
+        most one, and shattering needs C(n, floor(n/2)) chains (Sperner).  It gives at most ``min(n, N) - 1`` sets that
+        are not constant, and shattering needs 2**n - 2 of these.
         """
         chains, n = len(self.directions), 1
         while comb(n + 1, (n + 1) // 2) <= chains * len(self._domains) and self._bound(n + 1) >= 1 << (n + 1):
@@ -170,7 +187,9 @@ class Stumps(ConceptClass):
 
     def empty_profile(self) -> Profile:
         parts = zip(self._bases, self._domains.values())
-        return Profile(tuple(step for base, domain in parts for step in zero_steps(base, domain.size, len(self.directions))))
+        return Profile(
+            tuple(step for base, domain in parts for step in zero_steps(base, domain.size, len(self.directions)))
+        )
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None

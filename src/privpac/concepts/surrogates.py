@@ -1,16 +1,16 @@
 """Sets of rules that stand in for a class, and how well each of them does *through* the class.
 
-A rule ``h`` of a set H drawn without looking at data is scored by the best concept it stands for.  With ``mist_i(c)`` the
-mistakes of a concept on user i's records and ``dis_i(c, h)`` the number of those records on which the two disagree,
+A rule ``h`` of a set H drawn without looking at data is scored by the best concept it stands for.  With ``mist_i(c)``
+the mistakes of a concept on user i's records and ``dis_i(c, h)`` the number of those records on which the two disagree,
 
     sum:    min over partners c of  #{i : mist_i(c) > t(m_i)} + #{i : dis_i(c, h) > s(m_i)}
     union:  min over partners c of  #{i : mist_i(c) > t(m_i)  or  dis_i(c, h) > s(m_i)}
 
 Partners are a public subset of the class, so only the class, not H, has to generalise (seed 000, Theorem 3.4).
 
-**Sensitivity.**  One user adds at most 2 (``sum``) or 1 (``union``) to the count of every pair, and a minimum over a public set
-of such counts inherits the bound: :meth:`Hypotheses.step` is that number.  Where H lies in the class and no disagreement is
-forgiven, both scores are the plain count of users with too many mistakes, and the step is 1.
+**Sensitivity.**  One user adds at most 2 (``sum``) or 1 (``union``) to the count of every pair, and a minimum over a
+public set of such counts inherits the bound: :meth:`Hypotheses.step` is that number.  Where H lies in the class and no
+disagreement is forgiven, both scores are the plain count of users with too many mistakes, and the step is 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,16 @@ from privpac.released import register, rule_from_dict, rule_to_dict
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
 
-__all__ = ["MAX_PAIRS", "SCORES", "ClassHypotheses", "Hypotheses", "Majority", "MajorityHypotheses", "PairHypotheses", "Subset"]
+__all__ = [
+    "MAX_PAIRS",
+    "SCORES",
+    "ClassHypotheses",
+    "Hypotheses",
+    "Majority",
+    "MajorityHypotheses",
+    "PairHypotheses",
+    "Subset",
+]
 
 SCORES = ("union", "sum")
 MAX_PAIRS = 1 << 22
@@ -150,7 +159,9 @@ class Subset(Hypotheses):
 
 
 @jit
-def _count_pairs(offsets: Any, labels: Any, rules: Any, concepts: Any, tolerance: Any, forgiven: Any, union: bool, counts: Any) -> None:
+def _count_pairs(
+    offsets: Any, labels: Any, rules: Any, concepts: Any, tolerance: Any, forgiven: Any, union: bool, counts: Any
+) -> None:
     """Add every user's contribution to ``counts`` (rules by concepts)."""
     for u in range(len(offsets) - 1):
         a, b = offsets[u], offsets[u + 1]
@@ -194,10 +205,19 @@ class _PairKernel:
         for first, last in self._batches(users.offsets):
             a, b = int(users.offsets[first]), int(users.offsets[last])
             codes = {name: column[a:b] for name, column in users.codes.items()}
-            concepts = np.stack([self.concept.predictions(codes, c) for c in range(self.concept.size)], axis=1).astype(np.uint8)
+            concepts = np.stack([self.concept.predictions(codes, c) for c in range(self.concept.size)], axis=1).astype(
+                np.uint8
+            )
             offsets, labels = users.offsets[first : last + 1] - a, users.labels[a:b]
             _count_pairs(
-                offsets, labels, self.hypotheses.table(codes), concepts, t[first:last], s[first:last], self.score == "union", counts
+                offsets,
+                labels,
+                self.hypotheses.table(codes),
+                concepts,
+                t[first:last],
+                s[first:last],
+                self.score == "union",
+                counts,
             )
         return counts
 
@@ -228,7 +248,8 @@ class PairHypotheses(Hypotheses):
         check_score(score)
         if self.size * self.partners.size > MAX_PAIRS:
             raise TooLargeError(
-                f"{self.size} rules against {self.partners.size} concepts are more than {MAX_PAIRS} pairs; use a smaller representation"
+                f"{self.size} rules against {self.partners.size} concepts are more than {MAX_PAIRS} pairs; use a "
+                "smaller representation"
             )
 
     def profile(self, users: Users, score: str, tolerance: Table, forgiven: Table = 0) -> Profile:
@@ -293,7 +314,9 @@ class MajorityHypotheses(PairHypotheses):
         return prod(self.sizes)
 
     def on(self, concept: ConceptClass) -> MajorityHypotheses:
-        return replace(self, concept=concept, rounds=tuple(tuple(part.on(concept) for part in parts) for parts in self.rounds))
+        return replace(
+            self, concept=concept, rounds=tuple(tuple(part.on(concept) for part in parts) for parts in self.rounds)
+        )
 
     def decode(self, hypothesis: int, label: str = "1") -> Majority:
         rest, chosen = self.checked(hypothesis), []
@@ -310,5 +333,9 @@ class MajorityHypotheses(PairHypotheses):
         votes: NDArray[np.int64] | None = None
         for parts in self.rounds:
             said = np.concatenate([part.table(codes) for part in parts], axis=1).astype(np.int64)
-            votes = said if votes is None else (votes[:, :, None] + said[:, None, :]).reshape(len(said), votes.shape[1] * said.shape[1])
+            votes = (
+                said
+                if votes is None
+                else (votes[:, :, None] + said[:, None, :]).reshape(len(said), votes.shape[1] * said.shape[1])
+            )
         return (2 * np.asarray(votes) > len(self.rounds)).astype(np.uint8)

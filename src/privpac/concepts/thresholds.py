@@ -83,7 +83,13 @@ class Threshold(Rule):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(values["feature"], Domain.from_dict(values["domain"]), int(values["cut"]), values["direction"], values["label"])
+        return cls(
+            values["feature"],
+            Domain.from_dict(values["domain"]),
+            int(values["cut"]),
+            values["direction"],
+            values["label"],
+        )
 
 
 def cut_predictions(codes: NDArray[np.uint64], cut: int, direction: str) -> NDArray[np.int8]:
@@ -118,7 +124,9 @@ class Thresholds(ConceptClass):
     @cached_property
     def _points(self) -> int:
         if self.domain is None:
-            raise ParameterError("this class has no domain yet: Thresholds(Integers(0, 100)), or declare it in UserData")
+            raise ParameterError(
+                "this class has no domain yet: Thresholds(Integers(0, 100)), or declare it in UserData"
+            )
         return self.domain.size
 
     @property
@@ -173,7 +181,15 @@ class Thresholds(ConceptClass):
         assert users.labels is not None
         sizes = np.diff(users.offsets)
         own = np.stack([sizes, np.zeros_like(sizes)])
-        line = Line(users.codes[columns[0]], users.labels, users.offsets, self.directions, own, statistic, statistic.shape(sizes))
+        line = Line(
+            users.codes[columns[0]],
+            users.labels,
+            users.offsets,
+            self.directions,
+            own,
+            statistic,
+            statistic.shape(sizes),
+        )
         steps = tuple(line.steps(0, self._points, self.size, find=statistic.uses_minimum))
         return Profile(steps, statistic.luck(sizes, own))
 
@@ -194,7 +210,9 @@ def zero_steps(base: int, size: int, directions: int) -> Iterator[Step]:
 Labelling = tuple[NDArray[np.int8], int, int]
 
 
-def cut_labellings(points: NDArray[np.uint64], size: int, directions: Sequence[str], base: int = 0) -> Iterator[Labelling]:
+def cut_labellings(
+    points: NDArray[np.uint64], size: int, directions: Sequence[str], base: int = 0
+) -> Iterator[Labelling]:
     """``(labels, first id, number of rules)`` in order of ids; directions may repeat labels."""
     edges = [0, *(int(c) + 1 for c in np.unique(points).tolist()), size + 1]
     for i, direction in enumerate(directions):

@@ -1,7 +1,7 @@
 """Two voices in one fold: the clipped regret and the per-user mean of every rule, and the users' own luck.
 
-With ``b`` the user's own least mistakes over the class, ``r`` a rule's mistakes above it, ``R`` the largest of these and ``t =
-own_clip(m)``, a user with ``m`` records adds to every rule
+With ``b`` the user's own least mistakes over the class, ``r`` a rule's mistakes above it, ``R`` the largest of these
+and ``t = own_clip(m)``, a user with ``m`` records adds to every rule
 
     clip voice   floor(levels * min(r, t) / t)            mean voice   floor(levels * r / m)
 
@@ -10,9 +10,10 @@ and to the one integer that the mean voice carries on top of all its scores
     d = min( luck(m, b), levels - floor(levels * R / m) ),
     luck(m, b) = floor( levels (1 - t/m)**2 min(1, sqrt(b m / (t**2 (m - 2b))) / 2) ),   the minimum 1 if 2b >= m.
 
-*Luck* is what a user of ``b`` mistakes would gain by chance in the clip voice at the best shared rule; it says nothing against the
-clip, so it is credited.  The second term is the *room* that the user's own worst rule leaves: ``floor(levels r / m) + d <= levels``
-for every rule, so that one user moves both voices within ``0..levels`` (see ``learners.voices`` for what that proves).
+*Luck* is what a user of ``b`` mistakes would gain by chance in the clip voice at the best shared rule; it says nothing
+against the clip, so it is credited.  The second term is the *room* that the user's own worst rule leaves:
+``floor(levels r / m) + d <= levels`` for every rule, so that one user moves both voices within ``0..levels`` (see
+``learners.voices`` for what that proves).
 """
 
 from __future__ import annotations
@@ -94,5 +95,7 @@ class Voices(Statistic):
         else:
             distinct, place = np.unique(keys, return_inverse=True)
             pairs = np.stack([distinct // width, distinct % width], axis=1)
-        luck = np.array([own_luck(int(records), int(wrong), self.levels) for records, wrong in pairs.tolist()], dtype=np.int64)
+        luck = np.array(
+            [own_luck(int(records), int(wrong), self.levels) for records, wrong in pairs.tolist()], dtype=np.int64
+        )
         return place.reshape(-1), luck

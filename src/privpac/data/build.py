@@ -94,12 +94,16 @@ def declare(
         if not isinstance(label_map, Mapping):
             raise TypeError(f"label_map must be a mapping from values to 0 or 1, got {type(label_map).__name__}")
         Categories(label_map)
-        if not all(isinstance(target, (int, np.integer, np.bool_)) and target in (0, 1) for target in label_map.values()):
+        if not all(
+            isinstance(target, (int, np.integer, np.bool_)) and target in (0, 1) for target in label_map.values()
+        ):
             raise ParameterError("label_map must map every value to 0 or 1")
     return Declared(user, dict(named), label, one_of(OnInvalid, on_invalid, "on_invalid"), label_map, shown or {})
 
 
-def assemble(table: dict[str, pl.Series], declared: Declared, *, offsets: Offsets | None = None, plain_text: bool = False) -> Parts:
+def assemble(
+    table: dict[str, pl.Series], declared: Declared, *, offsets: Offsets | None = None, plain_text: bool = False
+) -> Parts:
     """Group a table by user, encode declared columns and labels."""
     ids, rows = None, len(next(iter(table.values())))
     if any(len(series) != rows for series in table.values()):
@@ -128,7 +132,9 @@ def assemble(table: dict[str, pl.Series], declared: Declared, *, offsets: Offset
     if declared.label is not None:
         found_labels, good = _labels(table[declared.label], declared, plain_text)
         keep, labels = _both(keep, good), _move(found_labels, groups.order)
-    return Parts(groups.offsets, codes, labels, raw, ids, None if keep is None else _move(keep, groups.order), vocabularies)
+    return Parts(
+        groups.offsets, codes, labels, raw, ids, None if keep is None else _move(keep, groups.order), vocabularies
+    )
 
 
 def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str, pl.Series], pl.Series]:
@@ -140,7 +146,9 @@ def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str
         return table, ids
     if declared.on_invalid is OnInvalid.RAISE:
         rules = {"are missing": absent, SPOILT: spoilt}
-        broken = ", ".join(f"{int(mask.sum())} user ids {rule}" for rule, mask in rules.items() if mask is not None and mask.any())
+        broken = ", ".join(
+            f"{int(mask.sum())} user ids {rule}" for rule, mask in rules.items() if mask is not None and mask.any()
+        )
         raise SchemaError(
             f"column {name!r}: {broken}; such a record belongs to nobody: correct the ids or choose on_invalid='drop'"
         ) from None
@@ -188,7 +196,11 @@ def _labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[By
         series = series.replace_strict(
             list(_TRUTH), list(_TRUTH.values()), default=pl.when(series.is_not_null()).then(2), return_dtype=pl.UInt8
         )
-    if series.dtype != pl.Null and series.dtype != pl.Boolean and not (series.dtype.is_integer() or series.dtype.is_float()):
+    if (
+        series.dtype != pl.Null
+        and series.dtype != pl.Boolean
+        and not (series.dtype.is_integer() or series.dtype.is_float())
+    ):
         raise wrong_type(name, series.dtype, "labels 0/1 or booleans (or a label_map) are") from None
     if series.dtype == pl.Boolean and not series.null_count():
         return series.cast(pl.UInt8).to_numpy(writable=True), None
@@ -202,7 +214,9 @@ def _labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[By
         verdicts[np.isnan(values)] = Verdict.MISSING
     # A label has no nearest end, so clamping drops it like a missing one.
     strict = OnInvalid.DROP if rule is OnInvalid.CLAMP else rule
-    return ones.astype(np.uint8), accept(name, verdicts, _WORDS, "0/1 or booleans, anything else needs a label_map", strict)
+    return ones.astype(np.uint8), accept(
+        name, verdicts, _WORDS, "0/1 or booleans, anything else needs a label_map", strict
+    )
 
 
 # Arrays and lists
@@ -215,7 +229,13 @@ def matrix_columns(X: Any, features: Any) -> dict[str, pl.Series]:
     if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
         return read_frame(X, names if names is not None else frame.collect_schema().names())
     array = X if isinstance(X, np.ndarray) else None
-    if array is None and isinstance(X, Sequence) and len(X) and isinstance(X[0], (Sequence, np.ndarray)) and not isinstance(X[0], str):
+    if (
+        array is None
+        and isinstance(X, Sequence)
+        and len(X)
+        and isinstance(X[0], (Sequence, np.ndarray))
+        and not isinstance(X[0], str)
+    ):
         if len({len(row) for row in X}) > 1:
             raise SchemaError("X has rows of different lengths; one value per feature is needed") from None
         columns: list[Any] = [list(values) for values in zip(*X)]
@@ -228,14 +248,19 @@ def matrix_columns(X: Any, features: Any) -> dict[str, pl.Series]:
     names = _names(len(columns)) if names is None else names
     if len(names) != len(columns):
         raise SchemaError(f"X has {len(columns)} columns but {len(names)} features are declared") from None
-    return {name: column(np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v, name) for name, v in zip(names, columns)}
+    return {
+        name: column(np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v, name)
+        for name, v in zip(names, columns)
+    }
 
 
 def _names(count: int) -> list[str]:
     return ["x"] if count == 1 else [f"x{j + 1}" for j in range(count)]
 
 
-def from_lists(users: Iterable[Iterable[Any]], features: Any, labelled: bool) -> tuple[Offsets, dict[str, pl.Series], str | None]:
+def from_lists(
+    users: Iterable[Iterable[Any]], features: Any, labelled: bool
+) -> tuple[Offsets, dict[str, pl.Series], str | None]:
     """Offsets and columns of a list of users; users may be empty."""
     lists = [list(user) for user in users]
     records = [r if isinstance(r, (tuple, list)) else (r,) for user in lists for r in user]
@@ -244,7 +269,9 @@ def from_lists(users: Iterable[Iterable[Any]], features: Any, labelled: bool) ->
     names = declared if declared is not None else _names(width - labelled)
     ragged = sum(len(record) != width for record in records)
     if ragged or width - labelled < 1:
-        raise SchemaError(f"{ragged} records do not have {max(width - labelled, 1)} features{' and a label' if labelled else ''}") from None
+        raise SchemaError(
+            f"{ragged} records do not have {max(width - labelled, 1)} features{' and a label' if labelled else ''}"
+        ) from None
     columns: list[list[Any]] = [list(values) for values in zip(*records)] if records else [[] for _ in range(width)]
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(user) for user in lists], dtype=np.int64)])
     table = {name: column(values, name) for name, values in zip(names, columns)}

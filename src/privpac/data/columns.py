@@ -3,9 +3,9 @@
 numpy, Arrow, pandas and polars columns are taken as they are.  Python lists that polars would refuse or round (integers
 beside fractions, integers beyond 128 bits) become text, which the domains read exactly.
 
-Values are taken, claims about them are not.  A file can say that a column is sorted; polars then finds least and largest values,
-compares and searches by looking at a few rows.  So every series that enters goes through :func:`plain`, and Arrow's arrays, whose
-texts and dictionary indices nobody has checked, through :func:`sound`.
+Values are taken, claims about them are not.  A file can say that a column is sorted; polars then finds least and
+largest values, compares and searches by looking at a few rows.  So every series that enters goes through :func:`plain`,
+and Arrow's arrays, whose texts and dictionary indices nobody has checked, through :func:`sound`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ from privpac.data.schema import Bools, quietly
 __all__ = ["column", "days", "holds_text", "missing", "moments", "numbers", "plain", "sound", "text"]
 
 _PER_DAY = {"ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
-_FIRST_DAY, _LAST_DAY = date.min.toordinal() - date(1970, 1, 1).toordinal(), date.max.toordinal() - date(1970, 1, 1).toordinal()
+_FIRST_DAY, _LAST_DAY = (
+    date.min.toordinal() - date(1970, 1, 1).toordinal(),
+    date.max.toordinal() - date(1970, 1, 1).toordinal(),
+)
 _WIDEST = (1 << 63) - 1
 
 
@@ -39,7 +42,8 @@ def plain(series: pl.Series) -> pl.Series:
 
 
 def sound(values: Any) -> Any:
-    """Arrow arrays, batches or tables whose offsets, texts and dictionary indices are what they must be; raises otherwise."""
+    """Arrow arrays, batches or tables whose offsets, texts and dictionary indices are what they must be; raises
+    otherwise."""
     values.validate(full=True)
     return values
 
@@ -48,12 +52,19 @@ def column(values: Any, name: str) -> pl.Series:
     """One column of any kind as a polars series."""
     if isinstance(values, pl.Series) and values.dtype != pl.Object:
         return plain(values)
-    return quietly(lambda: plain(_coerce(values)), f"column {name!r}: mixed or unsupported types; one kind of value per column is needed")
+    return quietly(
+        lambda: plain(_coerce(values)),
+        f"column {name!r}: mixed or unsupported types; one kind of value per column is needed",
+    )
 
 
 def _coerce(values: Any) -> pl.Series:
     if isinstance(values, np.ndarray):
-        if values.ndim != 1 or values.dtype.kind not in "biufOUSMT" or (values.dtype.itemsize > 8 and values.dtype.kind == "f"):
+        if (
+            values.ndim != 1
+            or values.dtype.kind not in "biufOUSMT"
+            or (values.dtype.itemsize > 8 and values.dtype.kind == "f")
+        ):
             raise TypeError
         if values.dtype.kind not in "OS":
             # float16 is exact in float32; polars would keep a type that few kernels know.
@@ -101,7 +112,9 @@ def _as_text(value: Any) -> str | None:
 
 def holds_text(dtype: pl.DataType) -> bool:
     """Whether values are read through their exact text: text itself, decimals, integers beyond 64 bits."""
-    return dtype in (pl.String, pl.Decimal, pl.Int128, pl.UInt128, pl.Null) or isinstance(dtype, (pl.Categorical, pl.Enum))
+    return dtype in (pl.String, pl.Decimal, pl.Int128, pl.UInt128, pl.Null) or isinstance(
+        dtype, (pl.Categorical, pl.Enum)
+    )
 
 
 def missing(series: pl.Series) -> Bools | None:
@@ -137,7 +150,8 @@ def text(series: pl.Series) -> pl.Series:
 
 
 def moments(series: pl.Series) -> tuple[pl.Series, Bools]:
-    """Dates and times as ISO text (in UTC; midnight is the date), and the mask of those outside the years 1 to 9999, which are null.
+    """Dates and times as ISO text (in UTC; midnight is the date), and the mask of those outside the years 1 to 9999,
+    which are null.
 
     The stored numbers are judged first, because a calendar that is asked about other years may end the process.
     """
@@ -154,7 +168,8 @@ def moments(series: pl.Series) -> tuple[pl.Series, Bools]:
 
 
 def days(series: pl.Series) -> tuple[pl.Series, Bools]:
-    """The day of each moment on its own clock, counted from 1970, and whether it has a time of day; null where there is no moment."""
+    """The day of each moment on its own clock, counted from 1970, and whether it has a time of day; null where there is
+    no moment."""
     dtype, stamps = series.dtype, series.to_physical()
     assert isinstance(dtype, pl.Datetime)
     per_day = _PER_DAY[dtype.time_unit]

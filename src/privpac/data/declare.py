@@ -72,7 +72,8 @@ def parse_feature(declared: str) -> tuple[str, Domain]:
 def domain_text(domain: Domain | None) -> str:
     """What follows a feature's name: the inverse of :func:`parse_feature`.
 
-    >>> [domain_text(parse_feature(text)[1]) for text in ("x", "x=0:9", "x=0:1:0.25", "x={a,b}", "x=2024-01-01:2024-12-31", "x=text")]
+    >>> [domain_text(parse_feature(text)[1]) for text in ("x", "x=0:9", "x=0:1:0.25", "x={a,b}",
+    ...     "x=2024-01-01:2024-12-31", "x=text")]
     ['', '=0:9', '=0:1:1/4', '={a,b}', '=2024-01-01:2024-12-31', '=text']
     """
     if isinstance(domain, Grid):

@@ -79,7 +79,9 @@ class Domain(ABC):
         """The lowest and the highest code of a value that data can hold."""
         return 0, self.size - 1
 
-    def encode(self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values") -> tuple[Words, Bools]:
+    def encode(
+        self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values"
+    ) -> tuple[Words, Bools]:
         """Codes and the mask of records to keep (all of them unless ``on_invalid`` drops some).
 
         >>> Integers(1, 6).encode([1, 6, 3])[0].tolist()
@@ -97,7 +99,12 @@ class Domain(ABC):
     def words(self) -> dict[Verdict, str]:
         """What each bad verdict means, for messages."""
         outside = f"outside {self.describe()}"
-        return {Verdict.MISSING: "missing or NaN", Verdict.OUTSIDE: outside, Verdict.OFF: self._off, Verdict.UNREAD: self._unread}
+        return {
+            Verdict.MISSING: "missing or NaN",
+            Verdict.OUTSIDE: outside,
+            Verdict.OFF: self._off,
+            Verdict.UNREAD: self._unread,
+        }
 
     def _check(self, code: int) -> int:
         return positive_int(code, "code", minimum=0, maximum=self.size - 1)
@@ -112,7 +119,9 @@ class Domain(ABC):
         try:
             return kinds[kind](**fields)  # type: ignore[index]
         except (KeyError, TypeError):
-            raise ParameterError(f"a stored domain needs a kind among {', '.join(kinds)} with its own fields, got kind {kind!r}") from None
+            raise ParameterError(
+                f"a stored domain needs a kind among {', '.join(kinds)} with its own fields, got kind {kind!r}"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,9 @@ class Integers(Domain):
 
     def __post_init__(self) -> None:
         for end in ("lo", "hi"):
-            object.__setattr__(self, end, positive_int(getattr(self, end), end, minimum=-(1 << 63), maximum=(1 << 64) - 1))
+            object.__setattr__(
+                self, end, positive_int(getattr(self, end), end, minimum=-(1 << 63), maximum=(1 << 64) - 1)
+            )
         if self.lo > self.hi:
             raise ParameterError(f"Integers needs lo <= hi, got lo = {self.lo}, hi = {self.hi}")
         if self.size > 1 << 64:
@@ -173,12 +184,16 @@ class Grid(Domain):
         for name, value in (("lo", lo), ("hi", hi), ("step", step)):
             exact = rational(value, name, above=0 if name == "step" else None)
             if _places(exact) is None:
-                raise ParameterError(f"{name} must be a decimal of at most 300 places, got {value}; a grid is decimal-exact")
+                raise ParameterError(
+                    f"{name} must be a decimal of at most 300 places, got {value}; a grid is decimal-exact"
+                )
             object.__setattr__(self, name, exact)
         if self.lo > self.hi:
             raise ParameterError(f"Grid needs lo <= hi, got lo = {lo}, hi = {hi}")
         if (self.hi - self.lo) % self.step:
-            raise ParameterError(f"Grid needs hi - lo to be a multiple of step, got lo = {lo}, hi = {hi}, step = {step}")
+            raise ParameterError(
+                f"Grid needs hi - lo to be a multiple of step, got lo = {lo}, hi = {hi}, step = {step}"
+            )
         if self.size > 1 << 64:
             raise ParameterError(f"Grid holds at most 2^64 values, got {self.size}")
 

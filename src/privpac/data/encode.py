@@ -68,7 +68,11 @@ def on_ladder(series: pl.Series, ladder: Ladder, name: str) -> Encoded:
     if dtype == pl.Boolean or dtype.is_integer():
         fits = max(abs(ladder.start), abs(ladder.end)) < 1 << 62
         if ladder.places == 0 and ladder.stride == 1:
-            return _all_on(series, ladder) if covers(series, ladder) else _with_missing(_whole(numbers(series), ladder), series)
+            return (
+                _all_on(series, ladder)
+                if covers(series, ladder)
+                else _with_missing(_whole(numbers(series), ladder), series)
+            )
         if fits:
             return _with_missing(_integers_on_grid(numbers(series), ladder), series)
         return _text_on_ladder(series.cast(pl.Int64 if dtype == pl.Boolean else dtype).cast(pl.String), ladder)
@@ -88,11 +92,18 @@ def _with_missing(encoded: Encoded, series: pl.Series) -> Encoded:
 
 
 def covers(series: pl.Series, ladder: Ladder) -> bool:
-    """Whether the values are integers, all there and all on a ladder of whole numbers: two looks at the column as it is stored.
+    """Whether the values are integers, all there and all on a ladder of whole numbers: two looks at the column as it is
+    stored.
 
     numpy looks, since it knows nothing but the values; polars would believe what a file says about their order.
     """
-    if not series.dtype.is_integer() or holds_text(series.dtype) or series.null_count() or ladder.places or ladder.stride != 1:
+    if (
+        not series.dtype.is_integer()
+        or holds_text(series.dtype)
+        or series.null_count()
+        or ladder.places
+        or ladder.stride != 1
+    ):
         return False
     values = series.to_numpy()
     return not len(values) or (ladder.start <= int(values.min()) and int(values.max()) <= ladder.end)
@@ -250,7 +261,8 @@ def float_keys(values: NDArray[np.float64], bits: Words, codes: Words, verdicts:
 
 
 def on_floats(series: pl.Series, name: str) -> Encoded:
-    """Encode on the domain of all 64-bit floats; integers must be exact there, or are off (clamped to the float below)."""
+    """Encode on the domain of all 64-bit floats; integers must be exact there, or are off (clamped to the float
+    below)."""
     dtype = series.dtype
     off: NDArray[np.bool_] | None = None
     unread: NDArray[np.bool_] | None = None
@@ -288,7 +300,9 @@ def _exact_floats(values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np
     return floats, over | (back != values)
 
 
-def _exact_texts(values: NDArray[np.float64], shown: pl.Series, rows: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _exact_texts(
+    values: NDArray[np.float64], shown: pl.Series, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Integer literals from 2**53 on: off unless the float is that integer."""
 
     def read(literal: str) -> tuple[int, Verdict]:

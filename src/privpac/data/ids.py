@@ -1,7 +1,8 @@
 """Who is the same person.
 
-Two ids are the same person if and only if their *canonical texts* are equal, whatever table, engine or type they come in.  A person
-split in two breaks the promise, two people merged break the answer; so an id without one sure text is refused, never guessed.
+Two ids are the same person if and only if their *canonical texts* are equal, whatever table, engine or type they come
+in.  A person split in two breaks the promise, two people merged break the answer; so an id without one sure text is
+refused, never guessed.
 
 ===========================  =====================================================================================
 an id that is                has the canonical text
@@ -18,7 +19,8 @@ a date with a time           ``2020-12-31 23:59:59.5``, in UTC if it has a time 
 nothing, NaN, an empty text  none: nobody
 ===========================  =====================================================================================
 
-Columns are kept as 64-bit integers where all their texts are integers, which changes nothing about who is equal to whom.
+Columns are kept as 64-bit integers where all their texts are integers, which changes nothing about who is equal to
+whom.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ from privpac.data.schema import Bools, quietly, wrong_type
 
 __all__ = ["SPOILT", "as_ids", "composed", "id_column"]
 
-SPOILT = "are fractions or beyond 2^53 (2^24 in 32 bits, 2^11 in 16) in a float column, or dates outside the years 1 to 9999"
+SPOILT = (
+    "are fractions or beyond 2^53 (2^24 in 32 bits, 2^11 in 16) in a float column, or dates outside the years 1 to 9999"
+)
 """What is said of ids that are there and belong to nobody."""
 
 _HALF, _SINGLE, _DOUBLE = 2.0**11, 2.0**24, 2.0**53
@@ -45,7 +49,8 @@ _DIGITS = 4096
 
 
 def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools | None, Bools | None]:
-    """Ids as 64-bit integers or canonical text, the mask of missing ones (``None``: none is), and of those without a sure text."""
+    """Ids as 64-bit integers or canonical text, the mask of missing ones (``None``: none is), and of those without a
+    sure text."""
     dtype = series.dtype
     if dtype.is_float():
         return _floats(series)
@@ -59,7 +64,9 @@ def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools | None, Bools
         ids = series.cast(pl.String)
     elif dtype == pl.Decimal:
         digits = series.cast(pl.String)
-        ids = pl.select(pl.when(digits.str.contains(".", literal=True)).then(_trimmed(digits)).otherwise(digits)).to_series()
+        ids = pl.select(
+            pl.when(digits.str.contains(".", literal=True)).then(_trimmed(digits)).otherwise(digits)
+        ).to_series()
     elif dtype == pl.Binary:
         ids = series.bin.encode("hex")
     elif dtype == pl.Date or isinstance(dtype, pl.Datetime):
@@ -109,7 +116,10 @@ def id_column(values: Any, name: str) -> pl.Series:
         return column(values, name)
     if not all(issubclass(kind, (Integral, float, np.floating, Decimal)) for kind in kinds if not _is_gap(kind)):
         return column(values, name)
-    return quietly(lambda: _numbers(objects), f"column {name!r}: mixed or unsupported types; one kind of value per column is needed")
+    return quietly(
+        lambda: _numbers(objects),
+        f"column {name!r}: mixed or unsupported types; one kind of value per column is needed",
+    )
 
 
 def _objects(values: Any) -> list[Any] | None:
@@ -127,7 +137,9 @@ def _is_gap(kind: type) -> bool:
 
 def _numbers(objects: list[Any]) -> pl.Series:
     found = [_number(value) for value in objects]
-    if inf in found and all(value is None or value == inf or (isinstance(value, int) and abs(value) < _DOUBLE) for value in found):
+    if inf in found and all(
+        value is None or value == inf or (isinstance(value, int) and abs(value) < _DOUBLE) for value in found
+    ):
         return pl.Series([None if value is None else float(value) for value in found], dtype=pl.Float64)
     texts = pl.Series([None if value is None or value == inf else str(value) for value in found], dtype=pl.String)
     whole = texts.cast(pl.Int64, strict=False)
@@ -135,7 +147,8 @@ def _numbers(objects: list[Any]) -> pl.Series:
 
 
 def _number(value: Any) -> int | float | str | None:
-    """An integer, a decimal fraction as text, infinity for a number that is nobody's alone, ``None`` where there is none."""
+    """An integer, a decimal fraction as text, infinity for a number that is nobody's alone, ``None`` where there is
+    none."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError
     if value is None or _is_gap(type(value)) or value != value:

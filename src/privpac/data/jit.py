@@ -1,8 +1,8 @@
 """Compile a loop once, keep its types.
 
-``jit`` is numba's ``njit`` with a disk cache and without the interpreter lock; unlike it, it keeps the Python
-signature for the type checker.  A cache that cannot be read or written (a full disk) costs time and nothing else: the first call may come
-after a spend.
+``jit`` is numba's ``njit`` with a disk cache and without the interpreter lock; unlike it, it keeps the Python signature
+for the type checker.  A cache that cannot be read or written (a full disk) costs time and nothing else: the first call
+may come after a spend.
 """
 
 from __future__ import annotations

@@ -34,36 +34,54 @@ Table = dict[str, pl.Series]
 
 
 def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> Table:
-    """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals knows; ``user`` names the one of ids."""
+    """Columns of a pandas, polars, Arrow or DuckDB table, or of anything else that narwhals knows; ``user`` names the
+    one of ids."""
     if hasattr(frame, "iloc"):  # pandas allows one name twice
         check_names([str(name) for name in frame.columns], wanted, "the table")
     try:
         table = nw.from_native(frame)
     except TypeError:
-        raise TypeError(f"a table must be a pandas, polars, Arrow or DuckDB frame, got {type(frame).__name__}") from None
+        raise TypeError(
+            f"a table must be a pandas, polars, Arrow or DuckDB frame, got {type(frame).__name__}"
+        ) from None
     except Exception:
         table = None
     if table is None:
         raise SchemaError("the table cannot be read; its column names must be unique") from None
-    check_names(quietly(lambda: list(table.collect_schema().names()), "the table's columns cannot be read"), wanted, "the table")
+    check_names(
+        quietly(lambda: list(table.collect_schema().names()), "the table's columns cannot be read"), wanted, "the table"
+    )
     if isinstance(table, nw.LazyFrame):
         lazy = table
-        table = quietly(lambda: lazy.select(*wanted).collect("polars"), "the table cannot be computed; run its query alone to see why")
-    return {name: (id_column if name == user else column)(nw.to_native(table.get_column(name)), name) for name in wanted}
+        table = quietly(
+            lambda: lazy.select(*wanted).collect("polars"),
+            "the table cannot be computed; run its query alone to see why",
+        )
+    return {
+        name: (id_column if name == user else column)(nw.to_native(table.get_column(name)), name) for name in wanted
+    }
 
 
-def read_files(path: str | os.PathLike[str], wanted: Sequence[str], missing: Sequence[str] = MISSING_TEXTS) -> tuple[Table, bool]:
+def read_files(
+    path: str | os.PathLike[str], wanted: Sequence[str], missing: Sequence[str] = MISSING_TEXTS
+) -> tuple[Table, bool]:
     """Columns of one file or of all files of a glob in the order of their names, and whether they are plain text."""
     if isinstance(missing, str):
         raise TypeError("missing must be a list of texts, got one text")
     files = expand(path)
-    readers: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pl.DataFrame]] = {".parquet": _read_parquet, ".csv": _read_csv}
+    readers: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pl.DataFrame]] = {
+        ".parquet": _read_parquet,
+        ".csv": _read_csv,
+    }
     kinds = {file.suffix.lower() for file in files}
     if len(kinds) != 1 or not kinds <= readers.keys():
         raise ParameterError(f"a table must be .parquet or .csv files of one kind, got {os.fspath(path)!r}")
     kind = kinds.pop()
     frames = [readers[kind](file, wanted, missing) for file in files]
-    joined = quietly(lambda: pl.concat(frames, how="vertical"), "the files disagree on the type of a column; write them with one schema")
+    joined = quietly(
+        lambda: pl.concat(frames, how="vertical"),
+        "the files disagree on the type of a column; write them with one schema",
+    )
     return {name: plain(joined.get_column(name)) for name in wanted}, kind == ".csv"
 
 
@@ -72,7 +90,9 @@ def expand(path: str | os.PathLike[str]) -> list[Path]:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path must be text or a path, got {type(path).__name__}")
     shown = os.fspath(path)
-    files = [Path(shown)] if os.path.exists(shown) else [Path(found) for found in sorted(glob.glob(shown, recursive=True))]
+    files = (
+        [Path(shown)] if os.path.exists(shown) else [Path(found) for found in sorted(glob.glob(shown, recursive=True))]
+    )
     if not files:
         raise ParameterError(f"no file matches {shown!r}")
     if any(file.is_dir() for file in files):
@@ -111,7 +131,8 @@ def _read_parquet(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> 
 def counted_rows(metadata: pq.FileMetaData) -> int:
     """The rows that a Parquet file says it has, in all and group by group; ``ValueError`` if it says two things.
 
-    Readers follow one count or the other, and a reader that fails half-way may give the rows before: so whoever reads counts them.
+    Readers follow one count or the other, and a reader that fails half-way may give the rows before: so whoever reads
+    counts them.
     """
     rows = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
     if rows != metadata.num_rows:
@@ -122,7 +143,10 @@ def counted_rows(metadata: pq.FileMetaData) -> int:
 def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.DataFrame:
     where = f"file {file.name!r}"
     check_size(file, where)
-    broken = f"{where} is not a well-formed CSV table: every line needs as many fields as the first, in UTF-8, with closed quotes"
+    broken = (
+        f"{where} is not a well-formed CSV table: every line needs as many fields as the first, in UTF-8, with closed "
+        "quotes"
+    )
     names, rows = quietly(lambda: _header(file), broken)
     check_names(names, wanted, where)
     if not rows:

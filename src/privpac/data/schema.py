@@ -78,7 +78,9 @@ def wrong_type(name: str, dtype: pl.DataType, needed: str) -> SchemaError:
     return SchemaError(f"column {name!r} has type {dtype.base_type().__name__}; {needed} needed")
 
 
-def accept(name: str, verdicts: Bytes | None, words: Mapping[Verdict, str], allowed: str, on_invalid: OnInvalid) -> Bools | None:
+def accept(
+    name: str, verdicts: Bytes | None, words: Mapping[Verdict, str], allowed: str, on_invalid: OnInvalid
+) -> Bools | None:
     """The mask of records to keep, ``None`` for all of them; raises if the rule is to raise."""
     if verdicts is None:
         return None

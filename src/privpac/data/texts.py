@@ -1,12 +1,12 @@
 """An open vocabulary: any text, nothing declared.
 
-A column bound to :class:`Texts` is dictionary-encoded.  Its codes index a *vocabulary*, the distinct texts of the data set,
-which the data set keeps to itself: which texts occur is as private as the records.  So the codes mean nothing outside their
-data set, the domain has no size and no order, and ``value`` and ``text`` refuse.  Classes that count their rules need a
-declared domain (``Categories``); trees of VC dimension 1 do not, and are what this domain is for.
+A column bound to :class:`Texts` is dictionary-encoded.  Its codes index a *vocabulary*, the distinct texts of the data
+set, which the data set keeps to itself: which texts occur is as private as the records.  So the codes mean nothing
+outside their data set, the domain has no size and no order, and ``value`` and ``text`` refuse.  Classes that count
+their rules need a declared domain (``Categories``); trees of VC dimension 1 do not, and are what this domain is for.
 
-Values are compared as texts: ``7`` is ``"7"``, whole floats are integers, booleans are ``true`` and ``false``.  The empty
-text is a text; a missing value is missing.
+Values are compared as texts: ``7`` is ``"7"``, whole floats are integers, booleans are ``true`` and ``false``.  The
+empty text is a text; a missing value is missing.
 """
 
 from __future__ import annotations
@@ -48,11 +48,15 @@ class Texts(Domain):
     def value_range(self) -> NoReturn:
         self._open("has no first and last value")
 
-    def encode(self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values") -> tuple[Words, Bools]:
+    def encode(
+        self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values"
+    ) -> tuple[Words, Bools]:
         self._open("has codes inside one data set only")
 
     def _open(self, what: str) -> NoReturn:
-        raise ParameterError(f"an open vocabulary {what}; declare Categories([...]), or use a class of trees such as StarTree")
+        raise ParameterError(
+            f"an open vocabulary {what}; declare Categories([...]), or use a class of trees such as StarTree"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind}
@@ -79,7 +83,9 @@ def read_column(domain: Domain, series: pl.Series, name: str) -> tuple[Encoded, 
 
     The one door to the loops that index memory by codes, and the last look at what passes.
     """
-    found, vocabulary = domain.dictionary(series, name) if isinstance(domain, Texts) else (domain.read(series, name), None)
+    found, vocabulary = (
+        domain.dictionary(series, name) if isinstance(domain, Texts) else (domain.read(series, name), None)
+    )
     size = domain.size if vocabulary is None else max(1, len(vocabulary))
     if len(found.codes) != len(series) or (size < 1 << 64 and len(series) and int(found.codes.max()) >= size):
         raise SchemaError(f"column {name!r} cannot be read as {domain.describe()}") from None

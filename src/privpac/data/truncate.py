@@ -1,16 +1,17 @@
 """At most ``cap`` records per user, the same ones in every engine and for every row order.
 
-``rule="first"`` keeps the first records in the given order.  ``rule="hash"`` keeps the ``cap`` records with the smallest
-64-bit words ``w`` below, so that the choice depends on what a user holds, not on how the rows are stored.  Both look
-at one user's own records only: whatever a statistic promises per user, it promises after truncation (R2 of the
-per-user argument: a user contributes a function of its own records).
+``rule="first"`` keeps the first records in the given order.  ``rule="hash"`` keeps the ``cap`` records with the
+smallest 64-bit words ``w`` below, so that the choice depends on what a user holds, not on how the rows are stored.
+Both look at one user's own records only: whatever a statistic promises per user, it promises after truncation (R2 of
+the per-user argument: a user contributes a function of its own records).
 
 With ``mix`` the bijection of :mod:`privpac.data.group`, ``chain(s, a, b, ...)`` = ``mix(... mix(mix(s ^ a) ^ b) ...)``:
 
 * ``key``: the first 8 bytes, little endian, of SHA-256 of ``b"privpac max_records 1" + salt``;
 * ``id``: ``chain(0, words..., length)`` over the bytes of the id's text in words of 8 bytes, little endian, padded with
   zeros; the text of an integer is its decimal form, so integer and text columns agree;
-* ``record``: ``chain(key, id, code of each bound feature in the order of their names..., label)``, 2 if there is no label;
+* ``record``: ``chain(key, id, code of each bound feature in the order of their names..., label)``, 2 if there is no
+  label;
 * ``w``: ``chain(record, rank)``, rank 0, 1, ... among the user's records with this ``record``.
 
 The salt is public, and the hash is no secret: it spreads, it does not hide.

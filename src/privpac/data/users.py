@@ -173,7 +173,8 @@ class UserData:
         labelled: bool = True,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
     ) -> UserData:
-        """From a list of users, each a list of ``(x, y)`` or ``(x1, ..., xd, y)``; without labels ``x`` or ``(x1, ..., xd)``."""
+        """From a list of users, each a list of ``(x, y)`` or ``(x1, ..., xd, y)``; without labels ``x`` or ``(x1, ...,
+        xd)``."""
         offsets, columns, label = from_lists(users, features, labelled)
         named: Features = features if isinstance(features, Mapping) else [name for name in columns if name != label]
         declared = declare(None, named, label, on_invalid, None, shown={"\0label": "y"})
@@ -193,17 +194,23 @@ class UserData:
     # Schema
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name!r}: {'unbound' if domain is None else domain!r}" for name, domain in self.features.items())
+        shown = ", ".join(
+            f"{name!r}: {'unbound' if domain is None else domain!r}" for name, domain in self.features.items()
+        )
         return f"UserData(unit={str(self.unit)!r}, features={{{shown}}}, label={self.labels is not None})"
 
     def feature(self, name: str | None = None) -> str:
         """The name of a feature: the one asked for, or the only one."""
         if name is None:
             if len(self.features) != 1:
-                raise ParameterError(f"the data have {len(self.features)} features ({', '.join(map(repr, self.features))}): name one")
+                raise ParameterError(
+                    f"the data have {len(self.features)} features ({', '.join(map(repr, self.features))}): name one"
+                )
             return next(iter(self.features))
         if name not in self.features:
-            raise SchemaError(f"the data have no feature {name!r}; they have {', '.join(map(repr, self.features))}") from None
+            raise SchemaError(
+                f"the data have no feature {name!r}; they have {', '.join(map(repr, self.features))}"
+            ) from None
         return name
 
     def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> UserData:
@@ -224,7 +231,9 @@ class UserData:
                 good = domain.accept(verdicts, rule, name)
                 keep = good if keep is None else keep if good is None else keep & good
         raw = {name: series for name, series in self._raw.items() if name not in domains}
-        data = replace(self, codes=codes, features=dict(self.features) | dict(domains), _raw=raw, _vocabularies=vocabularies)
+        data = replace(
+            self, codes=codes, features=dict(self.features) | dict(domains), _raw=raw, _vocabularies=vocabularies
+        )
         return data if keep is None else data._filter(keep)
 
     @property
@@ -267,7 +276,9 @@ class UserData:
         if rule == "first":
             return self._filter(keep_first(self.offsets, cap))
         if not self.codes:
-            raise ParameterError("rule 'hash' reads codes: bind the features to their domains first, or use rule='first'")
+            raise ParameterError(
+                "rule 'hash' reads codes: bind the features to their domains first, or use rule='first'"
+            )
         if self.unit is Unit.ITEM:
             return self  # every user is one record
         if self._ids is None:
@@ -280,7 +291,8 @@ class UserData:
         return bound._filter(keep_hash(self.offsets, cap, hash_ids(ids), words, salt))
 
     def _words(self, name: str) -> Words:
-        """What the hash reads of a column: its codes; of an open vocabulary, whose codes depend on all users, the texts' own hashes."""
+        """What the hash reads of a column: its codes; of an open vocabulary, whose codes depend on all users, the
+        texts' own hashes."""
         vocabulary = self._vocabularies.get(name)
         return self.codes[name] if vocabulary is None else take(hash_ids(vocabulary), self.codes[name])
 

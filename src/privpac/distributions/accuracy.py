@@ -1,13 +1,15 @@
 """The clip of pairwise selection and what it certifies, from public numbers only (certificate C2).
 
-Where the probabilities ``P(W)`` of all pairs are known, what clipping takes is computed from binomial laws, else bounded.
+Where the probabilities ``P(W)`` of all pairs are known, what clipping takes is computed from binomial laws, else
+bounded.
 
-*Rounding.*  Comparisons use ``q / L`` for ``P(W)``, off by at most ``1 / (2 L)``, and the clip ``ceil(L tau) / L``.  A good candidate's
-score may thus be larger by the rounding and a bad one's smaller (``a0 + 1/(2 L)``, ``a1 - 1/(2 L)``), and the rate is that of the clip in
-use.
+*Rounding.*  Comparisons use ``q / L`` for ``P(W)``, off by at most ``1 / (2 L)``, and the clip ``ceil(L tau) / L``.  A
+good candidate's score may thus be larger by the rounding and a bad one's smaller (``a0 + 1/(2 L)``, ``a1 - 1/(2 L)``),
+and the rate is that of the clip in use.
 
-The clip ``tau`` is given, or planned from the declared records per user; it is never inferred from the data: a clip taken from the
-largest number of records in the data is not private, because one user then changes everybody's contribution.
+The clip ``tau`` is given, or planned from the declared records per user; it is never inferred from the data: a clip
+taken from the largest number of records in the data is not private, because one user then changes everybody's
+contribution.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ def read_top(unit: int, tau: Fraction) -> int:
 
 @dataclass(frozen=True)
 class KnownPairs:
-    """The probabilities ``q / unit`` of all pairs' sets, right up to ``rounding``, and the public cap on a user's records."""
+    """The probabilities ``q / unit`` of all pairs' sets, right up to ``rounding``, and the public cap on a user's
+    records."""
 
     likely: tuple[int, ...]
     unit: int
@@ -71,7 +74,8 @@ class KnownPairs:
 
 @dataclass(frozen=True)
 class ClipPlan:
-    """What C2 needs to know; ``tau`` is the declared clip or None, ``pairs`` is None where ``P(W)`` is not known well enough.
+    """What C2 needs to know; ``tau`` is the declared clip or None, ``pairs`` is None where ``P(W)`` is not known well
+    enough.
 
     ``unit`` is the resolution ``L`` of ``P(W)`` and of the clip; None stands for exact probabilities and clips.
     """
@@ -149,7 +153,8 @@ def _certificate(plan: ClipPlan) -> Certificate | None:
         return None
     if plan.alpha1 <= plan.alpha0:
         raise InfeasibleError(
-            f"alpha1 = {float(plan.alpha1):.3g} must exceed alpha0 = {float(plan.alpha0):.3g}; ask for less accuracy or use a finer cover"
+            f"alpha1 = {float(plan.alpha1):.3g} must exceed alpha0 = {float(plan.alpha0):.3g}; ask for less accuracy "
+            "or use a finer cover"
         )
     if plan.tau is not None:
         return _certify(plan, plan.used(plan.tau))

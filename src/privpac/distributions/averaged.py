@@ -1,16 +1,19 @@
 """Averaged histograms: every person adds their own distribution, so no cap on records has to be known.
 
-A person with ``c_j`` of ``m`` records in cell ``j`` adds ``v_j = floor(L C_j / m) - floor(L C_{j-1} / m)`` to cell ``j``, ``C`` the counts
-up to it: ``L`` times their own shares, rounded to integers.  The sums get discrete Laplace noise and are cut off at 0 and normalised.
+A person with ``c_j`` of ``m`` records in cell ``j`` adds ``v_j = floor(L C_j / m) - floor(L C_{j-1} / m)`` to cell
+``j``, ``C`` the counts up to it: ``L`` times their own shares, rounded to integers.  The sums get discrete Laplace
+noise and are cut off at 0 and normalised.
 
-**Guarantee.**  ``(epsilon, 0)`` per user, with noise of rate ``epsilon/(f L)``, ``f = 1`` under add-remove, 2 under replace.  ``C`` grows,
-so no ``v_j`` is negative, and they sum to ``floor(L m/m) - 0 = L`` whatever the records are (to 0 without any): a user who comes or
-leaves moves the sums by ``L`` in L1, one who is replaced by at most ``2 L``.  Columns share the budget equally (basic composition).
+**Guarantee.**  ``(epsilon, 0)`` per user, with noise of rate ``epsilon/(f L)``, ``f = 1`` under add-remove, 2 under
+replace.  ``C`` grows, so no ``v_j`` is negative, and they sum to ``floor(L m/m) - 0 = L`` whatever the records are (to
+0 without any): a user who comes or leaves moves the sums by ``L`` in L1, one who is replaced by at most ``2 L``.
+Columns share the budget equally (basic composition).
 
-**Accuracy.**  What is learned is the mean of the people's own distributions: everybody counts alike, however many records they hold, where
-:class:`~privpac.distributions.ClippedHistogram` counts records up to its cap.  If people are alike, or hold equally many records, both are
-the same distribution.  Each ``v_j / L`` is within ``1/L`` of the person's share; privacy costs about ``k / (eps n)`` in total variation
-(certificate: :func:`privpac.bounds.counts.certify_averages`).
+**Accuracy.**  What is learned is the mean of the people's own distributions: everybody counts alike, however many
+records they hold, where :class:`~privpac.distributions.ClippedHistogram` counts records up to its cap.  If people are
+alike, or hold equally many records, both are the same distribution.  Each ``v_j / L`` is within ``1/L`` of the person's
+share; privacy costs about ``k / (eps n)`` in total variation (certificate:
+:func:`privpac.bounds.counts.certify_averages`).
 """
 
 from __future__ import annotations
@@ -68,8 +71,8 @@ def averaged_sums(users: UserData, cells: Cells, levels: int) -> Ints:
 class AveragedHistogram(ColumnMasses):
     """A mass function (or histogram, with ``bins``) for each column, in which every person counts alike.
 
-    ``levels`` is ``L``, the steps of a person's contribution; ``max_records`` may be left out.  Values outside the outermost ``bins`` edges
-    fall into the end bins.
+    ``levels`` is ``L``, the steps of a person's contribution; ``max_records`` may be left out.  Values outside the
+    outermost ``bins`` edges fall into the end bins.
 
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[0] * 999, [1], [1, 1]] * 400, features={"x": Integers(0, 1)}, labelled=False)
@@ -87,11 +90,16 @@ class AveragedHistogram(ColumnMasses):
 
     @property
     def guarantee(self) -> Guarantee:
-        how = ("noisy sums of the users' own shares, which add up to the same for everybody; columns share the budget equally",)
+        how = (
+            "noisy sums of the users' own shares, which add up to the same for everybody; columns share the budget "
+            "equally",
+        )
         return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours, derivation=how)
 
     def _public(self, sizes: Mapping[str, int]) -> dict[str, Any]:
-        return {"every person counts": "alike", "levels": self.levels} | ({} if self.cap is None else {"max_records": self.cap})
+        return {"every person counts": "alike", "levels": self.levels} | (
+            {} if self.cap is None else {"max_records": self.cap}
+        )
 
     def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         sums = users.fold(Sum((cells.size,), lambda part: averaged_sums(part, cells, self.levels)))

@@ -1,7 +1,7 @@
 """Candidate distributions: what a user may list, read into a few kinds with one interface.
 
-**Candidates must be public**: fixed in advance, fitted on public data, or outputs of a private mechanism whose budget is
-added.  Fitting them on the same users, or on other private users, without privacy voids the guarantee.
+**Candidates must be public**: fixed in advance, fitted on public data, or outputs of a private mechanism whose budget
+is added.  Fitting them on the same users, or on other private users, without privacy voids the guarantee.
 
 =====================================  ==========================================================================
 written as                             read as
@@ -41,7 +41,18 @@ from privpac.distributions.results import (
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 
-__all__ = ["Candidate", "Counts", "Density", "Histogram", "Joint", "Line", "Normal", "Pmf", "Product", "read_candidates"]
+__all__ = [
+    "Candidate",
+    "Counts",
+    "Density",
+    "Histogram",
+    "Joint",
+    "Line",
+    "Normal",
+    "Pmf",
+    "Product",
+    "read_candidates",
+]
 
 Floats64 = NDArray[np.float64]
 MAX_CANDIDATES = 1 << 11
@@ -87,12 +98,14 @@ def check_levels(law: Any, name: str, levels: int) -> None:
     family = getattr(getattr(law, "dist", None), "name", "")
     if family in _INTEGRATED and levels > _LEVELS:
         raise TooLargeError(
-            f"{name}: {levels} quantiles of {family} would take minutes, each is the root of an integral; give the edges as bins=[...]"
+            f"{name}: {levels} quantiles of {family} would take minutes, each is the root of an integral; give the "
+            "edges as bins=[...]"
         )
 
 
 def check_terms(law: Any, name: str, most: float | None = None) -> None:
-    """Refuse a law on the integers whose distribution function is a sum of too many masses: up to ``most``, or to the end of its tail."""
+    """Refuse a law on the integers whose distribution function is a sum of too many masses: up to ``most``, or to the
+    end of its tail."""
     from scipy.stats import rv_discrete
 
     if getattr(type(getattr(law, "dist", None)), "_cdf", None) is not rv_discrete._cdf:
@@ -102,7 +115,8 @@ def check_terms(law: Any, name: str, most: float | None = None) -> None:
     if last - first <= _TERMS or (most is None and float(law.pmf(first + _TERMS)) * _TERMS < 1e-16):
         return
     raise TooLargeError(
-        f"{name}: the distribution function of {law.dist.name} is a sum of more than 2^20 masses here; give edges below 2^20 as "
+        f"{name}: the distribution function of {law.dist.name} is a sum of more than 2^20 masses here; give edges "
+        "below 2^20 as "
         "bins=[...], list the masses as {value: weight}, or use a law that ends, such as zipfian for zipf"
     )
 
@@ -237,7 +251,11 @@ class Line(Candidate):
         if self.normal is not None:
             return GaussianDistribution((feature,), (float(self.normal[0]),), ((float(self.normal[1] ** 2),),))
         parameters = frozen_parameters(self.law)
-        return NamedCandidate(index, self.name) if parameters is None else FamilyDistribution(feature, self.law.dist.name, parameters)
+        return (
+            NamedCandidate(index, self.name)
+            if parameters is None
+            else FamilyDistribution(feature, self.law.dist.name, parameters)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +404,8 @@ def read_candidates(given: Any) -> tuple[Candidate, ...]:
         raise ParameterError("candidates must hold at least one distribution, got none")
     if len(listed) > MAX_CANDIDATES:
         raise TooLargeError(
-            f"at most {MAX_CANDIDATES} candidates are compared pairwise, got {len(listed)}; list fewer, or use CoverLearner"
+            f"at most {MAX_CANDIDATES} candidates are compared pairwise, got {len(listed)}; list fewer, or use "
+            "CoverLearner"
         )
     return tuple(listed)
 

@@ -23,7 +23,17 @@ from privpac.data import Domain, Floats, Grid, Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 
-__all__ = ["Cells", "CodeCells", "LineCells", "ProductCells", "codes_below", "codes_upto", "is_numeric", "read_edges", "values_of"]
+__all__ = [
+    "Cells",
+    "CodeCells",
+    "LineCells",
+    "ProductCells",
+    "codes_below",
+    "codes_upto",
+    "is_numeric",
+    "read_edges",
+    "values_of",
+]
 
 Index = NDArray[np.int64]
 Floats64 = NDArray[np.float64]
@@ -152,7 +162,9 @@ class LineCells(Cells):
     def _lookup(self) -> Index | None:
         if self.domain.size > 1 << 22:
             return None
-        steps = np.bincount(np.array([c for c in self.cuts if c < self.domain.size], dtype=np.int64), minlength=self.domain.size)
+        steps = np.bincount(
+            np.array([c for c in self.cuts if c < self.domain.size], dtype=np.int64), minlength=self.domain.size
+        )
         return np.cumsum(steps[: self.domain.size])
 
     @cached_property
@@ -174,7 +186,9 @@ class ProductCells(Cells):
 
     def __post_init__(self) -> None:
         if self.size > MAX_CELLS:
-            raise TooLargeError(f"{self.size} cells are more than {MAX_CELLS}; use coarser bins, or ClippedHistogram per column")
+            raise TooLargeError(
+                f"{self.size} cells are more than {MAX_CELLS}; use coarser bins, or ClippedHistogram per column"
+            )
 
     @property
     def size(self) -> int:  # type: ignore[override]

@@ -6,14 +6,16 @@ Each user holds one integer ``y_i`` (in units so small that a user's own luck is
     2 (eps_2): G = sum_i clip(y_i - center, -tau, tau) + DLap(f tau / eps_2),  center = j * cell + cell / 2
     3 (eps_3): where the number of users is private, divide by max(1, #{y_i} + DLap(1 / eps_3)), else by it
 
-On a short axis step 1 buys nothing: of three cells the window around the middle one holds all.  It is skipped, and step 2 has its budget
-too: ``center`` is the middle of the axis and ``tau`` reaches from there to its ends, and as far beyond as ever.  How long an axis may be
-for that is a public number: where the count is noisy, an error of it counts as much as the mean is far from the center, so three cells
-and a half; where it is not, nine, at which the wider clip costs as much as half of the budget.
+On a short axis step 1 buys nothing: of three cells the window around the middle one holds all.  It is skipped, and step
+2 has its budget too: ``center`` is the middle of the axis and ``tau`` reaches from there to its ends, and as far beyond
+as ever.  How long an axis may be for that is a public number: where the count is noisy, an error of it counts as much
+as the mean is far from the center, so three cells and a half; where it is not, nine, at which the wider clip costs as
+much as half of the budget.
 
-**Guarantee.**  ``eps_1 + eps_2 (+ eps_3)`` per user.  1: one user changes every score by at most 1, and in one direction under
-add-remove, so the range is 1 (2 under replace).  2: the clipped sum moves by at most ``f tau``.  3: a count moves by at most 1 under
-both relations.  The later steps use the earlier ones' outputs only, so adaptive composition applies.
+**Guarantee.**  ``eps_1 + eps_2 (+ eps_3)`` per user.  1: one user changes every score by at most 1, and in one
+direction under add-remove, so the range is 1 (2 under replace).  2: the clipped sum moves by at most ``f tau``.  3: a
+count moves by at most 1 under both relations.  The later steps use the earlier ones' outputs only, so adaptive
+composition applies.
 """
 
 from __future__ import annotations
@@ -33,7 +35,18 @@ from privpac.mechanisms.laplace import discrete_laplace
 if TYPE_CHECKING:
     from privpac.rng import Rng
 
-__all__ = ["CELL", "STEPS", "TAU", "Axis", "Quantities", "cell_law", "cell_scores", "estimate", "fine_budget", "fine_sum"]
+__all__ = [
+    "CELL",
+    "STEPS",
+    "TAU",
+    "Axis",
+    "Quantities",
+    "cell_law",
+    "cell_scores",
+    "estimate",
+    "fine_budget",
+    "fine_sum",
+]
 
 Ints = NDArray[np.int64]
 Floats64 = NDArray[np.float64]
@@ -74,10 +87,12 @@ class Axis:
         return floor((self.lo + self.hi) / (2 * self.unit) + 0.5), ceil(half) + BEYOND
 
     def steps(self, values: Floats64) -> Ints:
-        """Integers ``round(clamp(v) / unit)``, one for each number; a NaN, which no public domain holds, counts as the lower end.
+        """Integers ``round(clamp(v) / unit)``, one for each number; a NaN, which no public domain holds, counts as the
+        lower end.
 
-        A user's number scatters around a mean in ``[lo, hi]``; cut off at these ends, numbers around a mean near one of them would be
-        pulled inwards.  The clamp is so far out that ``clip(y - center, -TAU, TAU)`` is what it would be without it.
+        A user's number scatters around a mean in ``[lo, hi]``; cut off at these ends, numbers around a mean near one of
+        them would be pulled inwards.  The clamp is so far out that ``clip(y - center, -TAU, TAU)`` is what it would be
+        without it.
         """
         beyond = (TAU + self.cell) * self.unit
         clamped = np.clip(np.where(np.isnan(values), self.lo, values), self.lo - beyond, self.hi + beyond)
@@ -97,7 +112,9 @@ def cell_scores(data: Quantities, cell: int, first: int, last: int) -> tuple[Int
     cells = np.clip(data.y // cell, first, last) - first
     begin, end = np.maximum(cells - 1, 0), np.minimum(cells + 1, last - first) + 1
     places, at = np.unique(np.concatenate([np.zeros(1, np.int64), begin, end]), return_inverse=True)
-    change = np.bincount(at, weights=np.concatenate([[0.0], np.ones(len(begin)), -np.ones(len(end))]), minlength=len(places))
+    change = np.bincount(
+        at, weights=np.concatenate([[0.0], np.ones(len(begin)), -np.ones(len(end))]), minlength=len(places)
+    )
     scores = data.n_users - np.cumsum(change.astype(np.int64))
     inside = places <= last - first
     return places[inside], scores[inside]

@@ -1,29 +1,33 @@
 """What the coarse-to-fine mean certifies, from public numbers only.
 
-Users with ``m`` records from ``N(mu, s**2)`` in every column.  In units of ``s/(64 sqrt m)`` a user's mean is ``N(mu', 64**2)``, rounded
-to an integer ``y``; ``j*`` is the cell of ``mu'``, ``Q`` the normal upper tail, ``z`` the distance from ``mu'`` to the upper end of its
-cell in units of 64, ``0 <= z <= 2``.
+Users with ``m`` records from ``N(mu, s**2)`` in every column.  In units of ``s/(64 sqrt m)`` a user's mean is ``N(mu',
+64**2)``, rounded to an integer ``y``; ``j*`` is the cell of ``mu'``, ``Q`` the normal upper tail, ``z`` the distance
+from ``mu'`` to the upper end of its cell in units of 64, ``0 <= z <= 2``.
 
-*Cell.* A cell two or more above ``j*`` counts only users above cell ``j*``.  Let ``X`` be 1 for a user in the window of ``j*`` and not
-above its cell, -1 for one above that window, else 0.  Then ``Pr[X = -1] <= Q(2 + z) <= Q(2)`` and ``Pr[X <= 0] <= Q(z) + Q(4 - z) <= Q(0)
-+ Q(4)`` (the derivative ``-phi(z) + phi(4 - z)`` is negative up to ``z = 2``), and likewise below.  With ``K`` cells and rate ``lam`` a
-cell further than 1 from ``j*`` is chosen with probability at most ``E min(1, K e**(-lam sum X)) <= K**s (E e**(-s lam X))**n`` for every
-``0 < s <= 1``; above and below together with ``2**(1-s) K**s`` in front, as they share the cells.  Values beyond the ends count for the
-end cells, which can only raise ``X``.
+*Cell.* A cell two or more above ``j*`` counts only users above cell ``j*``.  Let ``X`` be 1 for a user in the window of
+``j*`` and not above its cell, -1 for one above that window, else 0.  Then ``Pr[X = -1] <= Q(2 + z) <= Q(2)`` and ``Pr[X
+<= 0] <= Q(z) + Q(4 - z) <= Q(0)
++ Q(4)`` (the derivative ``-phi(z) + phi(4 - z)`` is negative up to ``z = 2``), and likewise below.  With ``K`` cells
+  and rate ``lam`` a
+cell further than 1 from ``j*`` is chosen with probability at most ``E min(1, K e**(-lam sum X)) <= K**s (E e**(-s lam
+X))**n`` for every ``0 < s <= 1``; above and below together with ``2**(1-s) K**s`` in front, as they share the cells.
+Values beyond the ends count for the end cells, which can only raise ``X``.
 
-*Place.* The center of a cell within 1 of ``j*`` is within 192.5 of ``mu'``.  Cutting off at ``TAU`` moves a user's mean by at most ``64
-L(w)``, ``L(w) = phi(w) - w Q(w)``, ``w = (TAU - 193)/64``; rounding by at most ``Q(w)`` (without the cut-off its mean is 0 up to
-``e**-80000``).  A clipped normal is sub-Gaussian with parameter 64 (a 1-Lipschitz function of it), a rounding with 1/2, so their sum with
-64.5; three centers, two sides.  Then come the noise of the sum and, under add-remove, of the number of users:
+*Place.* The center of a cell within 1 of ``j*`` is within 192.5 of ``mu'``.  Cutting off at ``TAU`` moves a user's mean
+by at most ``64 L(w)``, ``L(w) = phi(w) - w Q(w)``, ``w = (TAU - 193)/64``; rounding by at most ``Q(w)`` (without the
+cut-off its mean is 0 up to ``e**-80000``).  A clipped normal is sub-Gaussian with parameter 64 (a 1-Lipschitz function
+of it), a rounding with 1/2, so their sum with 64.5; three centers, two sides.  Then come the noise of the sum and,
+under add-remove, of the number of users:
 
     error <= bias + t + (|Z2| + (193 + bias + t) |Z3|)/(n - |Z3|).
 
-*No cell to find.* On an idle axis the middle is within half the range and 1 of ``mu'``: one center, its own clip, no failure of the cell.
+*No cell to find.* On an idle axis the middle is within half the range and 1 of ``mu'``: one center, its own clip, no
+failure of the cell.
 
 *More records.* A user with more than ``m`` of them scatters less, and every bound above grows with the scatter.
 
-*Total variation* of two normal laws of one variance is ``2 Phi(distance/(2 s)) - 1``; for ``d`` columns each may err by ``1/sqrt d`` of
-it.  All terms fall with ``n``; the least ``n`` is found by bisection for a few splits of ``beta``.
+*Total variation* of two normal laws of one variance is ``2 Phi(distance/(2 s)) - 1``; for ``d`` columns each may err by
+``1/sqrt d`` of it.  All terms fall with ``n``; the least ``n`` is found by bisection for a few splits of ``beta``.
 """
 
 from __future__ import annotations
@@ -63,17 +67,25 @@ class _Split:
 
 
 def certify_mean(learner: CoarseToFineMean, *, alpha: Rational, beta: Rational, dimension: int = 1) -> Certificate:
-    """Users for total variation ``alpha`` between the learned normal law and the true one, except with probability ``beta``.
+    """Users for total variation ``alpha`` between the learned normal law and the true one, except with probability
+    ``beta``.
 
     >>> certify_mean(CoarseToFineMean(1, radius=10, records_per_user=16), alpha="0.1", beta="0.05").n_users
     243
     """
-    d, failure = positive_int(dimension, "dimension", maximum=1 << 16), float(rational(beta, "beta", minimum="1e-9", below=1))
+    d, failure = (
+        positive_int(dimension, "dimension", maximum=1 << 16),
+        float(rational(beta, "beta", minimum="1e-9", below=1)),
+    )
     if learner.cap is not None and learner.cap < learner.records_per_user:
         # The axis would be finer than the users' luck.
-        raise ParameterError(f"records_per_user must be at most {learner.cap}, got {learner.records_per_user}: more are never read")
+        raise ParameterError(
+            f"records_per_user must be at most {learner.cap}, got {learner.records_per_user}: more are never read"
+        )
     allowed = 2 * _deviations(alpha) * STEPS * math.sqrt(learner.records_per_user / d) * (1 - 1e-9)
-    found = [least(partial(_holds, learner, d, allowed, split), limit=1 << 50) for split in _splits(learner, d, failure)]
+    found = [
+        least(partial(_holds, learner, d, allowed, split), limit=1 << 50) for split in _splits(learner, d, failure)
+    ]
     known = [n for n in found if n is not None]
     return Certificate.upper(
         min(known) if known else None,
@@ -96,7 +108,9 @@ def _splits(learner: CoarseToFineMean, d: int, failure: float) -> Iterator[_Spli
     for luck in (1, 2, 4):
         for count in (1, 2) if private else (0,):
             noise = 8 - cell - luck - count
-            yield _Split(failure * cell / (8 * d), failure * luck / (8 * d), failure * noise / (8 * d), failure * count / 8)
+            yield _Split(
+                failure * cell / (8 * d), failure * luck / (8 * d), failure * noise / (8 * d), failure * count / 8
+            )
 
 
 def _holds(learner: CoarseToFineMean, d: int, allowed: float, split: _Split, n: int) -> bool:
@@ -126,7 +140,9 @@ def _cell_found(n: int, others: int, rate: float, failure: float) -> bool:
     share = _TILTS * min(1.0, 2 / rate)
     tilt = rate * share
     moment = np.log((1 - far - none) * np.exp(-tilt) + none + far * np.exp(tilt))
-    return float((share * math.log(others) + (1 - share) * math.log(2) + n * moment).min()) + SLACK * n <= math.log(failure)
+    return float((share * math.log(others) + (1 - share) * math.log(2) + n * moment).min()) + SLACK * n <= math.log(
+        failure
+    )
 
 
 def _laplace(rate: float, failure: float) -> int:

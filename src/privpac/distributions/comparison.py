@@ -1,8 +1,8 @@
 """Scheffé sets of all pairs of candidates: which records are in them, and how likely each candidate finds them.
 
-``W_{PQ} = {z : P(z) > Q(z)}``.  On a public partition the sets of all pairs are given by *ranks*: in every cell the candidates are
-ordered by their density, and a record of that cell is in ``W_{PQ}`` iff P ranks above Q.  ``q_{PQ} = floor(L P(W_{PQ}) + 1/2)`` is an
-integer at the public resolution ``L``.
+``W_{PQ} = {z : P(z) > Q(z)}``.  On a public partition the sets of all pairs are given by *ranks*: in every cell the
+candidates are ordered by their density, and a record of that cell is in ``W_{PQ}`` iff P ranks above Q.  ``q_{PQ} =
+floor(L P(W_{PQ}) + 1/2)`` is an integer at the public resolution ``L``.
 
 All of this is public.  By the range rule privacy needs only that a user's contribution is a function of that user's
 records and public numbers in a public interval: wrong probabilities or ranks cost accuracy, never privacy.
@@ -33,7 +33,17 @@ from privpac.guarantee import Neighbours
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = ["Comparison", "RankComparison", "Ranked", "exact_masses", "integer_sets", "line_sets", "rank", "scheffe_range", "worst_pairs"]
+__all__ = [
+    "Comparison",
+    "RankComparison",
+    "Ranked",
+    "exact_masses",
+    "integer_sets",
+    "line_sets",
+    "rank",
+    "scheffe_range",
+    "worst_pairs",
+]
 
 Ints = NDArray[np.int64]
 Floats64 = NDArray[np.float64]
@@ -87,9 +97,9 @@ def worst_pairs(sums: Ints) -> Ints:
 def scheffe_range(q: Any, unit: int, top: int, cap: int | None, neighbours: Neighbours | str) -> int:
     """The range sensitivity of the worst pair sum.
 
-    A user's contribution to a pair lies in ``[lo, hi] = [-min(T, M (L - q)), min(T, M q)]`` (``[-T, T]`` without a cap M).  Under replace
-    every pair sum, hence every maximum of them, moves by at most ``max(hi - lo)`` either way, so score differences by twice
-    that; under add-remove all scores move within ``[min lo, max hi]``.
+    A user's contribution to a pair lies in ``[lo, hi] = [-min(T, M (L - q)), min(T, M q)]`` (``[-T, T]`` without a cap
+    M).  Under replace every pair sum, hence every maximum of them, moves by at most ``max(hi - lo)`` either way, so
+    score differences by twice that; under add-remove all scores move within ``[min lo, max hi]``.
 
     >>> scheffe_range([12, 18, 6], 20, 20, 1, "replace"), scheffe_range([5], 8, 16, None, "add-remove")
     (40, 32)
@@ -139,7 +149,8 @@ class Ranked:
 
 
 def rank(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Ranks along the rows, equal for equal values; ``above[P] > below[Q]`` iff value P is larger and neither is NaN."""
+    """Ranks along the rows, equal for equal values; ``above[P] > below[Q]`` iff value P is larger and neither is
+    NaN."""
     missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
     filled = np.where(missing, -np.inf, values) if missing.any() else values
     order = np.argsort(filled, axis=1, kind="stable")
@@ -185,7 +196,8 @@ def exact_masses(rows: Sequence[Any]) -> tuple[Masses, int]:
 
 
 def _rounded(masses: Floats64) -> Ints:
-    """Integers summing to 2**40, proportional to the masses up to one unit each; the largest remainders are rounded up."""
+    """Integers summing to 2**40, proportional to the masses up to one unit each; the largest remainders are rounded
+    up."""
     clean = np.maximum(np.nan_to_num(masses, posinf=0.0), 0.0)
     clean = clean / clean.sum() if clean.sum() > 0 else np.full(len(masses), 1 / len(masses))
     scaled = clean * (1 << BIN_BITS)
@@ -204,10 +216,11 @@ def ranked_by_masses(cells: Cells, rows: Sequence[Any]) -> Ranked:
 
 
 def line_sets(candidates: Sequence[Candidate], feature: str, domain: Domain) -> Ranked:
-    """The sets of continuous laws without bins: open intervals between cuts, and the cuts themselves as cells of one point.
+    """The sets of continuous laws without bins: open intervals between cuts, and the cuts themselves as cells of one
+    point.
 
-    Within an interval the order of two candidates is constant; it is read off at the middle.  At a cut, log densities are
-    compared after rounding to nine decimals, so that the two candidates that cross there tie.
+    Within an interval the order of two candidates is constant; it is read off at the middle.  At a cut, log densities
+    are compared after rounding to nine decimals, so that the two candidates that cross there tie.
     """
     cuts = line_cuts(candidates)
     positions = [place for cut in cuts for place in (codes_below(domain, cut), codes_upto(domain, cut))]
@@ -229,7 +242,8 @@ def line_sets(candidates: Sequence[Candidate], feature: str, domain: Domain) -> 
 
 
 def integer_sets(candidates: Sequence[Candidate], feature: str, domain: Domain) -> Ranked:
-    """The sets of laws on the integers: one cell for each integer of a range that holds all but 1e-12, and two tails."""
+    """The sets of laws on the integers: one cell for each integer of a range that holds all but 1e-12, and two
+    tails."""
     assert all(isinstance(candidate, Counts) for candidate in candidates)
     lo, hi = integer_range(candidates)
     edges = [Fraction(i) for i in range(lo, hi + 2)]

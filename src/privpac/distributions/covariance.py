@@ -1,8 +1,9 @@
 """Covariances of normal quantities, and normal laws with nothing known but ranges, coarse to fine.
 
-A user's number for the entry ``(a, b)`` is half the mean product of the differences of disjoint pairs of records, whose mean is ``S_ab``
-whatever the mean of the records and whose spread is at most ``K sqrt(2 / nu)`` for variances up to K.  Every entry gets an equal part
-of the budget; the matrix is then projected to eigenvalues in ``[min_variance, max_variance]``, which is post-processing.
+A user's number for the entry ``(a, b)`` is half the mean product of the differences of disjoint pairs of records, whose
+mean is ``S_ab`` whatever the mean of the records and whose spread is at most ``K sqrt(2 / nu)`` for variances up to K.
+Every entry gets an equal part of the budget; the matrix is then projected to eigenvalues in ``[min_variance,
+max_variance]``, which is post-processing.
 
 **Guarantee.**  ``(epsilon, 0)`` per user by basic composition over entries (see :mod:`privpac.distributions.coarse`).
 """
@@ -21,7 +22,14 @@ from numpy.typing import NDArray
 from privpac.data import Domain
 from privpac.distributions.base import BoundUsers, share
 from privpac.distributions.coarse import STEPS, Axis, estimate
-from privpac.distributions.means import CoarseToFineMean, CoarseToFineVariance, Collect, PairedSteps, checked_axis, moment_of
+from privpac.distributions.means import (
+    CoarseToFineMean,
+    CoarseToFineVariance,
+    Collect,
+    PairedSteps,
+    checked_axis,
+    moment_of,
+)
 from privpac.distributions.results import GaussianDistribution
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -66,27 +74,36 @@ class CoarseToFineCovariance(PairedSteps):
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         matrix, shown = self._matrix(bound, rational(self.epsilon), rng)
-        return Released(tuple(map(tuple, matrix.tolist())), self.guarantee, self._public | shown, learner="coarse-to-fine covariance")
+        return Released(
+            tuple(map(tuple, matrix.tolist())),
+            self.guarantee,
+            self._public | shown,
+            learner="coarse-to-fine covariance",
+        )
 
     def _matrix(self, bound: BoundUsers, epsilon: Fraction, rng: Rng) -> tuple[Floats64, dict[str, Any]]:
         names = list(bound.features)
         entries = [(i, j) for i in range(len(names)) for j in range(i, len(names))]
-        folded = [bound.users.fold(Collect(moment_of((names[i], names[j]), bound.features), self.axis)) for i, j in entries]
+        folded = [
+            bound.users.fold(Collect(moment_of((names[i], names[j]), bound.features), self.axis)) for i, j in entries
+        ]
         count, shown = self._count(bound.users, len(folded[0].y), epsilon, rng)
         budgets = self._split(epsilon, len(entries))
         relation = Neighbours(self.neighbours)
         matrix = np.zeros((len(names), len(names)))
         for (i, j), data in zip(entries, folded):
             matrix[i, j] = matrix[j, i] = estimate(data, self.axis, count, budgets, relation, rng)
-        return project_eigenvalues(matrix, float(rational(self.min_variance)), float(rational(self.max_variance))), shown
+        return project_eigenvalues(
+            matrix, float(rational(self.min_variance)), float(rational(self.max_variance))
+        ), shown
 
 
 @dataclass(frozen=True)
 class CoarseToFineGaussian(PairedSteps):
     """A normal law with unknown mean (coordinates within ``radius``) and unknown variance or covariance.
 
-    The spread is released first, with ``spread_share`` of the budget; its released values are the units of the mean (adaptive
-    composition).
+    The spread is released first, with ``spread_share`` of the budget; its released values are the units of the mean
+    (adaptive composition).
     """
 
     radius: Rational = field(kw_only=True)
@@ -102,7 +119,9 @@ class CoarseToFineGaussian(PairedSteps):
 
     def _axis(self, variance: float) -> Axis:
         reach = float(rational(self.radius))
-        return checked_axis(math.sqrt(variance) / (STEPS * math.sqrt(self.records_per_user)), -reach, reach, self.neighbours)
+        return checked_axis(
+            math.sqrt(variance) / (STEPS * math.sqrt(self.records_per_user)), -reach, reach, self.neighbours
+        )
 
     @property
     def _common(self) -> dict[str, Any]:
@@ -129,7 +148,9 @@ class CoarseToFineGaussian(PairedSteps):
     def check_domains(self, domains: Mapping[str, Domain]) -> None:
         super().check_domains(domains)
         if len(domains) > 64:
-            raise ParameterError(f"a covariance of {len(domains)} columns would spread the budget over too many entries; use at most 64")
+            raise ParameterError(
+                f"a covariance of {len(domains)} columns would spread the budget over too many entries; use at most 64"
+            )
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         epsilon = rational(self.epsilon)

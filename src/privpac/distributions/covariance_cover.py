@@ -1,9 +1,10 @@
-"""The cover of normal laws of several columns with unknown covariance ``I <= S <= K I`` (in units of the least variance).
+"""The cover of normal laws of several columns with unknown covariance ``I <= S <= K I`` (in units of the least
+variance).
 
-Entries of S lie on a grid of spacing ``2 c / d``, means on a cubic grid of radius ``c / 2``.  A matrix of the family is within
-``spacing * d / 2 = c`` (Frobenius) of a grid matrix, and ``TV <= (1/2) |S1^{-1/2} S2 S1^{-1/2} - I|`` while eigenvalues stay above 1/2.
-The size grows like ``(K d / (2 c))^(d (d+1) / 2)`` times the means: only tiny covers can be searched, pair by pair, with ``P(W)`` from
-public coins.
+Entries of S lie on a grid of spacing ``2 c / d``, means on a cubic grid of radius ``c / 2``.  A matrix of the family is
+within ``spacing * d / 2 = c`` (Frobenius) of a grid matrix, and ``TV <= (1/2) |S1^{-1/2} S2 S1^{-1/2} - I|`` while
+eigenvalues stay above 1/2. The size grows like ``(K d / (2 c))^(d (d+1) / 2)`` times the means: only tiny covers can be
+searched, pair by pair, with ``P(W)`` from public coins.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class CovarianceCover(Cover):
 
 
 def covariance_grid(d: int, ratio: float, radius: float) -> NDArray[np.float64]:
-    """Symmetric matrices with entries on the grid and eigenvalues within ``radius`` of ``[1, ratio]``, one of them within ``radius`` of
-    every S with ``I <= S <= ratio I`` (off the diagonal ``|S_ij| <= (ratio - 1) / 2``)."""
+    """Symmetric matrices with entries on the grid and eigenvalues within ``radius`` of ``[1, ratio]``, one of them
+    within ``radius`` of every S with ``I <= S <= ratio I`` (off the diagonal ``|S_ij| <= (ratio - 1) / 2``)."""
     spacing = 2 * radius / d
     count = max(1, math.ceil((ratio - 1) / spacing))
     entries = d * (d + 1) // 2
@@ -79,7 +80,11 @@ def covariance_grid(d: int, ratio: float, radius: float) -> NDArray[np.float64]:
     out[:, rows, columns] = places + np.where(rows == columns, (1 + ratio) / 2, 0.0)
     out[:, columns, rows] = out[:, rows, columns]
     eigenvalues = np.linalg.eigvalsh(out)
-    keep = (eigenvalues[:, 0] >= 1 - radius - 1e-12) & (eigenvalues[:, -1] <= ratio + radius + 1e-12) & (eigenvalues[:, 0] >= 0.5)
+    keep = (
+        (eigenvalues[:, 0] >= 1 - radius - 1e-12)
+        & (eigenvalues[:, -1] <= ratio + radius + 1e-12)
+        & (eigenvalues[:, 0] >= 0.5)
+    )
     return np.asarray(out[keep])
 
 
@@ -97,4 +102,6 @@ def covariance_cover(
 
 
 def _too_large(count: int) -> TooLargeError:
-    return TooLargeError(f"the cover has about {count} normal laws, more than {MAX_NORMALS}; use CoarseToFineGaussian, or a larger alpha")
+    return TooLargeError(
+        f"the cover has about {count} normal laws, more than {MAX_NORMALS}; use CoarseToFineGaussian, or a larger alpha"
+    )

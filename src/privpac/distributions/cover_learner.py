@@ -1,11 +1,12 @@
 """Learning a distribution by selecting from a public cover of its family (Theorems 42-46).
 
-The cover is finite and public and some member is within ``c`` of the population, so hypothesis selection applies: a user's
-contribution to a pair is ``clip(m q - L c_i, -T, T)`` and a member's score is its worst pair sum.
+The cover is finite and public and some member is within ``c`` of the population, so hypothesis selection applies: a
+user's contribution to a pair is ``clip(m q - L c_i, -T, T)`` and a member's score is its worst pair sum.
 
-**Guarantee.**  ``(epsilon, 0)`` per user by the range rule (see :mod:`privpac.distributions.selector`); it does not depend on the family
-containing the population.  **Accuracy.**  Total variation ``alpha`` except with probability ``beta`` for as many users as
-:meth:`CoverLearner.certificate_for` says (C2 with ``a0 = c``, ``a1 = alpha - 2 c``, width 1).
+**Guarantee.**  ``(epsilon, 0)`` per user by the range rule (see :mod:`privpac.distributions.selector`); it does not
+depend on the family containing the population.  **Accuracy.**  Total variation ``alpha`` except with probability
+``beta`` for as many users as :meth:`CoverLearner.certificate_for` says (C2 with ``a0 = c``, ``a1 = alpha - 2 c``, width
+1).
 
 Covers grow quickly; beyond their limits ``TooLargeError`` names the learner to use instead, before data are touched.
 """
@@ -46,7 +47,8 @@ class CoverLearner(DistributionLearner):
     ``family`` is ``"discrete"``, ``"product"`` or a :class:`Gaussian`; ``cover_radius`` is ``alpha / 10`` unless given.
 
     >>> from privpac.data import Categories, UserData
-    >>> votes = UserData.from_users([["a", "b"], ["a"], ["a", "a"]], features={"v": Categories(["a", "b"])}, labelled=False)
+    >>> votes = UserData.from_users([["a", "b"], ["a"], ["a", "a"]], features={"v": Categories(["a", "b"])},
+    ...     labelled=False)
     >>> learner = CoverLearner("discrete", epsilon=8, alpha="1/2", records_per_user=2)
     >>> print(learner.cover(votes.features).member(learner.law(votes).mode))
     v: a 0.8, b 0.2
@@ -73,7 +75,10 @@ class CoverLearner(DistributionLearner):
         alpha = rational(self.alpha, "alpha", above=0, maximum=1)
         radius = alpha / 10 if self.cover_radius is None else rational(self.cover_radius, "cover_radius", above=0)
         if 3 * radius >= alpha:
-            raise ParameterError(f"cover_radius must be below alpha / 3, got {float(radius):.3g}; the default alpha / 10 is a good choice")
+            raise ParameterError(
+                f"cover_radius must be below alpha / 3, got {float(radius):.3g}; the default alpha / 10 is a good "
+                "choice"
+            )
         put(self, "alpha", alpha)
         put(self, "cover_radius", radius)
         if self.public_n_users is not None:
@@ -117,9 +122,19 @@ class CoverLearner(DistributionLearner):
     def plan(self, cover: Cover) -> ClipPlan:
         """The numbers of the accuracy certificate for a cover."""
         radius, m = rational(self.cover_radius or 0), 1 if self.unit is Unit.ITEM else self.records_per_user
-        epsilon, accuracy, relation = rational(self.epsilon), rational(self.alpha) - 2 * radius, Neighbours(self.neighbours)
-        pairs = None if cover.rounding is None or cover.size == 1 else KnownPairs.of(cover.likely(), cover.unit, cover.rounding, self.cap)
-        return read_plan(log(cover.size), epsilon, radius, accuracy, self.beta, m, self.tau, relation, self.cap, pairs, cover.unit)
+        epsilon, accuracy, relation = (
+            rational(self.epsilon),
+            rational(self.alpha) - 2 * radius,
+            Neighbours(self.neighbours),
+        )
+        pairs = (
+            None
+            if cover.rounding is None or cover.size == 1
+            else KnownPairs.of(cover.likely(), cover.unit, cover.rounding, self.cap)
+        )
+        return read_plan(
+            log(cover.size), epsilon, radius, accuracy, self.beta, m, self.tau, relation, self.cap, pairs, cover.unit
+        )
 
     def certificate_for(self, domains: Mapping[str, Domain]) -> Certificate | None:
         """How many users make the output ``alpha``-close except with probability ``beta``."""
@@ -142,7 +157,9 @@ class CoverLearner(DistributionLearner):
         cover: Cover = bound.plan
         top = read_top(cover.unit, self.plan(cover).clip)
         reach = cover.range(top, self.cap, Neighbours(self.neighbours))
-        return ExponentialMechanism(self.epsilon, reach, unit=self.unit, neighbours=self.neighbours).law(cover.scores(bound.users, top))
+        return ExponentialMechanism(self.epsilon, reach, unit=self.unit, neighbours=self.neighbours).law(
+            cover.scores(bound.users, top)
+        )
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         cover: Cover = bound.plan
@@ -172,7 +189,10 @@ def _gaussian_cover(family: Gaussian, domains: dict[str, Domain], radius: Fracti
             return location_cover(feature, domain, reach, variance, radius, unit)
         return scale_cover(feature, domain, reach, variance, family.ratio, radius, unit)
     if len(domains) > 4:
-        raise TooLargeError(f"a cover of normal laws of {len(domains)} columns is too large; use CoarseToFineMean or CoarseToFineGaussian")
+        raise TooLargeError(
+            f"a cover of normal laws of {len(domains)} columns is too large; use CoarseToFineMean or "
+            "CoarseToFineGaussian"
+        )
     if family.max_variance is None:
         return grid_cover(domains, reach, variance, radius, unit)
     return covariance_cover(domains, reach, variance, family.ratio, radius, unit)

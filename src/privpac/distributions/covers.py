@@ -1,16 +1,18 @@
 """Finite covers: every distribution of a family is within ``radius`` (in total variation) of a member.
 
-=================================  ===============================================================  ==========================
-family                             members                                                          size
-=================================  ===============================================================  ==========================
-mass functions on k values         all ``(n_1, ..., n_k) / N``, ``N = ceil(k / (4 c))``             ``C(N+k-1, k-1)``
-products over d columns            products of covers of radius ``c / d``                           product of the sizes
-=================================  ===============================================================  ==========================
+=================================  ===============================================================
+========================== family                             members
+size =================================  ===============================================================
+========================== mass functions on k values         all ``(n_1, ..., n_k) / N``, ``N = ceil(k / (4 c))``
+``C(N+k-1, k-1)`` products over d columns            products of covers of radius ``c / d``
+product of the sizes =================================  ===============================================================
+==========================
 
-Largest-remainder rounding moves ``r`` of the values up and the others down, at a distance of ``r (k - r) / (k N) <= k / (4 N)``.
+Largest-remainder rounding moves ``r`` of the values up and the others down, at a distance of ``r (k - r) / (k N) <= k /
+(4 N)``.
 
-*Scores without all pairs.*  At resolution ``L = N`` a set A is ``{P > Q}`` for some Q of the cover iff A is neither empty nor everything
-and ``P > 0`` on A (lower each value of A by one unit and give the units to one value outside), so
+*Scores without all pairs.*  At resolution ``L = N`` a set A is ``{P > Q}`` for some Q of the cover iff A is neither
+empty nor everything and ``P > 0`` on A (lower each value of A by one unit and give the units to one value outside), so
 ``s_P = max over such A of tab[A, P(A)]`` with ``tab[A, q] = sum_i clip(m_i q - N c_i(A), -T, T)``.
 """
 
@@ -70,7 +72,8 @@ class Cover(ABC):
 
     @property
     def rounding(self) -> Fraction | None:
-        """How far ``q / unit`` may be from ``P(W)``; None where that is not known, or listing ``q`` costs too much for a plan."""
+        """How far ``q / unit`` may be from ``P(W)``; None where that is not known, or listing ``q`` costs too much for
+        a plan."""
         return None
 
     def range(self, top: int, cap: int | None, neighbours: Neighbours | str) -> int:
@@ -195,13 +198,16 @@ class DiscreteCover(Cover):
     def of(domains: Mapping[str, Domain], radius: Fraction) -> DiscreteCover:
         """The cover of a radius; refused, with the alternative, where it is too large."""
         if len(domains) != 1:
-            raise ParameterError(f"family 'discrete' describes one column, the data have {len(domains)}; use family='product'")
+            raise ParameterError(
+                f"family 'discrete' describes one column, the data have {len(domains)}; use family='product'"
+            )
         ((feature, domain),) = domains.items()
         values = domain.size
         units = max(1, math.ceil(values / (4 * radius)))
         if values > 60 or DiscreteCover.count(values, units) << values > MAX_WORK:
             raise TooLargeError(
-                f"the cover of all mass functions on {values} values at this radius is too large to search; use ClippedHistogram, "
+                f"the cover of all mass functions on {values} values at this radius is too large to search; use "
+                "ClippedHistogram, "
                 "or a larger alpha"
             )
         return DiscreteCover(feature, domain, units)
@@ -266,7 +272,8 @@ class ProductCover(Cover):
         members = math.prod(DiscreteCover.count(size, units) for size in sizes)
         if cells > 16 or members**2 * cells > 4 * 10**9 or (units ** len(sizes) + 1) << cells > MAX_TABLE:
             raise TooLargeError(
-                f"the cover of all products over {cells} cells at this radius is too large to search; use ClippedHistogram, which takes "
+                f"the cover of all products over {cells} cells at this radius is too large to search; use "
+                "ClippedHistogram, which takes "
                 "the columns one by one, or a larger alpha"
             )
         return ProductCover(tuple(DiscreteCover(name, domain, units) for name, domain in domains.items()))

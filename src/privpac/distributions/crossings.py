@@ -1,9 +1,9 @@
 """Where one density overtakes another: the cuts of Scheffé sets on the line.
 
-``W = {z : P(z) > Q(z)}`` is a union of intervals between cuts.  Two normals: roots of ``A x^2 + B x + C`` with
-``A = 1/(2 s2^2) - 1/(2 s1^2)``, ``B = m1/s1^2 - m2/s2^2``, ``C = m2^2/(2 s2^2) - m1^2/(2 s1^2) + ln(s2/s1)``; the midpoint, exactly, if
-``s1 = s2``.  Other laws: changes of sign of the difference of log densities over both laws' quantiles, down to 1e-15 in the tails,
-located by bisection.  All of it is public; a missed double root costs accuracy, never privacy.
+``W = {z : P(z) > Q(z)}`` is a union of intervals between cuts.  Two normals: roots of ``A x^2 + B x + C`` with ``A =
+1/(2 s2^2) - 1/(2 s1^2)``, ``B = m1/s1^2 - m2/s2^2``, ``C = m2^2/(2 s2^2) - m1^2/(2 s1^2) + ln(s2/s1)``; the midpoint,
+exactly, if ``s1 = s2``.  Other laws: changes of sign of the difference of log densities over both laws' quantiles, down
+to 1e-15 in the tails, located by bisection.  All of it is public; a missed double root costs accuracy, never privacy.
 """
 
 from __future__ import annotations
@@ -42,17 +42,23 @@ def normal_cuts(m1: Fraction, s1: Fraction, m2: Fraction, s2: Fraction) -> list[
 
 
 def _grid(candidate: Candidate) -> Floats64:
-    """Quantiles in steps of 1/4096 and, in both tails, in quarter powers of ten down to 1e-15; listed breaks besides."""
+    """Quantiles in steps of 1/4096 and, in both tails, in quarter powers of ten down to 1e-15; listed breaks
+    besides."""
     if isinstance(candidate, Joint):
         support = candidate.density.support
         if support is None or not all(math.isfinite(end) for end in support) or support[0] >= support[1]:
-            raise ParameterError(f"{candidate.name} needs a finite support=(lo, hi) to be compared without bins; or give bins=")
+            raise ParameterError(
+                f"{candidate.name} needs a finite support=(lo, hi) to be compared without bins; or give bins="
+            )
         return np.linspace(support[0], support[1], _LEVELS + 1)
     tails = 10.0 ** -np.arange(4, 15.01, 0.25)
     levels = np.concatenate([tails, np.arange(1, _LEVELS) / _LEVELS])
     points = [candidate.quantiles(levels)]
     if isinstance(candidate, Line):
-        points += [np.asarray(candidate.law.isf(tails)), np.array([*candidate.law.support(), candidate.law.mean()], dtype=np.float64)]
+        points += [
+            np.asarray(candidate.law.isf(tails)),
+            np.array([*candidate.law.support(), candidate.law.mean()], dtype=np.float64),
+        ]
     breaks = getattr(candidate, "edges", ())
     points.append(np.array([float(edge) for edge in breaks]))
     every = np.concatenate(points)

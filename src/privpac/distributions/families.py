@@ -1,7 +1,7 @@
 """Families of distributions that can be learned: public declarations, nothing from data.
 
-``Discrete`` is every mass function on a column's declared values, ``Independent`` every product of such, ``Gaussian`` normal laws
-whose means and variances lie in declared ranges.
+``Discrete`` is every mass function on a column's declared values, ``Independent`` every product of such, ``Gaussian``
+normal laws whose means and variances lie in declared ranges.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Gaussian:
         if self.max_variance is not None:
             top = rational(self.max_variance, "max_variance", maximum=10**12)
             if top <= self.variance:  # type: ignore[operator]
-                raise ParameterError(f"max_variance must exceed variance = {self.variance}, got {top}; leave it out for a known variance")
+                raise ParameterError(
+                    f"max_variance must exceed variance = {self.variance}, got {top}; leave it out for a known variance"
+                )
             put(self, "max_variance", top)
 
     @property
@@ -62,7 +64,9 @@ def read_family(family: object) -> Family:
     if not isinstance(family, str):
         raise TypeError(f"family must be 'discrete', 'product' or a Gaussian(...), got {type(family).__name__}")
     if family == "gaussian":
-        raise ParameterError("family 'gaussian' needs public ranges: pass Gaussian(radius=...) or Gaussian(radius=..., max_variance=...)")
+        raise ParameterError(
+            "family 'gaussian' needs public ranges: pass Gaussian(radius=...) or Gaussian(radius=..., max_variance=...)"
+        )
     if family not in ("discrete", "product"):
         raise ParameterError(f"family must be 'discrete', 'product' or a Gaussian(...), got {family[:40]!r}")
     return Discrete() if family == "discrete" else Independent()

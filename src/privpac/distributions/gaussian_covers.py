@@ -1,8 +1,9 @@
 """Covers of normal laws with known variance, and their Scheffé sets as nested half spaces.
 
-Means ``|mu| <= R`` lie on a cubic grid of spacing ``2 r s / sqrt(d)``, ``r = 2 Phi^{-1}((1 + c)/2)``, with norms up to ``R + r s``;
-the radius follows from ``TV = 2 Phi(distance / (2 s)) - 1``.  ``W`` is a half space ``{z : w.z > t}``: members of a grid share few
-directions ``w``, and along one direction the sets are nested, so one sweep over the projected records serves all pairs.
+Means ``|mu| <= R`` lie on a cubic grid of spacing ``2 r s / sqrt(d)``, ``r = 2 Phi^{-1}((1 + c)/2)``, with norms up to
+``R + r s``; the radius follows from ``TV = 2 Phi(distance / (2 s)) - 1``.  ``W`` is a half space ``{z : w.z > t}``:
+members of a grid share few directions ``w``, and along one direction the sets are nested, so one sweep over the
+projected records serves all pairs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ MAX_GRID, MAX_LINE = 3000, 4096
 class LocationCover(Cover):
     """Normal laws of one column with known deviation: means ``start + step * i``, everything exact but ``P(W)``.
 
-    Members ``a < b`` compare on ``{z < middle}``; there are only ``2 G - 3`` middles, and records that equal one are in neither set.
+    Members ``a < b`` compare on ``{z < middle}``; there are only ``2 G - 3`` middles, and records that equal one are in
+    neither set.
     """
 
     feature: str
@@ -100,13 +102,17 @@ class LocationCover(Cover):
         return worst(users.fold(Sum((len(sets),), compute))[place], first, self.size)
 
 
-def location_cover(feature: str, domain: Domain, reach: Fraction, variance: Fraction, radius: Fraction, unit: int) -> LocationCover:
+def location_cover(
+    feature: str, domain: Domain, reach: Fraction, variance: Fraction, radius: Fraction, unit: int
+) -> LocationCover:
     """The cover of means within ``reach``."""
     deviation = Fraction(math.sqrt(variance))
     r = 2 * float(ndtri((1 + float(radius)) / 2)) * float(deviation)
     size = math.ceil(float(reach) / r)
     if size > MAX_LINE:
-        raise TooLargeError(f"the cover has {size} means, more than {MAX_LINE}; use CoarseToFineMean, or a larger alpha")
+        raise TooLargeError(
+            f"the cover has {size} means, more than {MAX_LINE}; use CoarseToFineMean, or a larger alpha"
+        )
     step = Fraction(2 * r)
     return LocationCover(feature, domain, -step * Fraction(size - 1, 2), step, size, deviation, unit, radius)
 
@@ -159,7 +165,9 @@ class GridCover(Cover):
             above = (leading[mine] > 0).astype(np.int64)  # P lies further along w: W = {w.z > t}
             end = 2 * at.reshape(-1) + 1 + above
             key, place = np.unique((end * 2 + above) * (self.unit + 1) + q[mine], return_inverse=True)
-            sets = np.stack([np.zeros(len(key), np.int64), key // (self.unit + 1) // 2, key // (self.unit + 1) % 2], axis=1)
+            sets = np.stack(
+                [np.zeros(len(key), np.int64), key // (self.unit + 1) // 2, key // (self.unit + 1) % 2], axis=1
+            )
             out.append((ways[k], thresholds, sets, key % (self.unit + 1), first[mine], place.reshape(-1)))
         return out
 
@@ -169,7 +177,9 @@ class GridCover(Cover):
     def scores(self, users: Users, top: int) -> Ints:
         if self.size == 1:
             return np.zeros(1, np.int64)
-        sums = users.fold(Sum((sum(len(sets) for _, _, sets, _, _, _ in self.directions),), lambda part: self._chunk(part, top)))
+        sums = users.fold(
+            Sum((sum(len(sets) for _, _, sets, _, _, _ in self.directions),), lambda part: self._chunk(part, top))
+        )
         out = np.full(self.size, np.iinfo(np.int64).min)
         start = 0
         for _, _, sets, _, first, place in self.directions:
@@ -190,7 +200,9 @@ class GridCover(Cover):
         return np.concatenate(out)
 
 
-def grid_cover(domains: dict[str, Domain], reach: Fraction, variance: Fraction, radius: Fraction, unit: int) -> GridCover:
+def grid_cover(
+    domains: dict[str, Domain], reach: Fraction, variance: Fraction, radius: Fraction, unit: int
+) -> GridCover:
     """The cover of mean vectors within ``reach``."""
     d, deviation = len(domains), math.sqrt(variance)
     r = 2 * float(ndtri((1 + float(radius)) / 2)) * deviation
@@ -206,4 +218,6 @@ def grid_cover(domains: dict[str, Domain], reach: Fraction, variance: Fraction, 
 
 
 def _too_many(count: int) -> TooLargeError:
-    return TooLargeError(f"the cover has {count} mean vectors, more than {MAX_GRID}; use CoarseToFineMean, or a larger alpha")
+    return TooLargeError(
+        f"the cover has {count} mean vectors, more than {MAX_GRID}; use CoarseToFineMean, or a larger alpha"
+    )

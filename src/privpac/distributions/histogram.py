@@ -2,21 +2,24 @@
 
 *One stage.*  Noisy counts of at most ``M`` records per user, cut off at 0 and normalised.
 
-*Two stages.*  The first gives ``phat``; the second estimates how far each user's counts are from ``m_i phat``, coordinate by coordinate,
-cut off at ``tau_j`` (the size a user's own luck can have):
+*Two stages.*  The first gives ``phat``; the second estimates how far each user's counts are from ``m_i phat``,
+coordinate by coordinate, cut off at ``tau_j`` (the size a user's own luck can have):
 
-    A: C_j = sum_i c_ij;  Chat_j = C_j + DLap(f M / eps_A);  Nhat = max(1, sum_j max(Chat_j, 0));  phat_j = max(Chat_j, 0) / Nhat
-    B: a_j = floor(A0 phat_j), A0 = 2^16;  tau_j as below;  R_j = ceil(sqrt tau_j);  b_j = ceil(f (sum R) R_j / eps_B)
-       G_j = sum_i clip(A0 c_ij - m_i a_j, -tau_j, tau_j) + DLap(b_j);   p_j = a_j / A0 + G_j / (A0 Nhat), cut off at 0, normalised
+    A: C_j = sum_i c_ij;  Chat_j = C_j + DLap(f M / eps_A);  Nhat = max(1, sum_j max(Chat_j, 0));  phat_j = max(Chat_j,
+    0) / Nhat B: a_j = floor(A0 phat_j), A0 = 2^16;  tau_j as below;  R_j = ceil(sqrt tau_j);  b_j = ceil(f (sum R) R_j
+    / eps_B)
+       G_j = sum_i clip(A0 c_ij - m_i a_j, -tau_j, tau_j) + DLap(b_j);   p_j = a_j / A0 + G_j / (A0 Nhat), cut off at 0,
+       normalised
 
-**Guarantee.**  ``eps_A + eps_B`` per user, with ``f = 1`` under add-remove and 2 under replace.  A: one user's counts have L1 norm at
-most M, two users' differ by at most 2 M.  B: coordinate j moves by at most ``f tau_j``, so the loss is at most
-``sum f tau_j / b_j <= eps_B sum tau_j / (R_j sum R) <= eps_B`` because ``tau_j <= R_j^2``; its parameters are functions of A's
-*output*, so adaptive composition applies.  Several columns share the budget equally (basic composition).
+**Guarantee.**  ``eps_A + eps_B`` per user, with ``f = 1`` under add-remove and 2 under replace.  A: one user's counts
+have L1 norm at most M, two users' differ by at most 2 M.  B: coordinate j moves by at most ``f tau_j``, so the loss is
+at most ``sum f tau_j / b_j <= eps_B sum tau_j / (R_j sum R) <= eps_B`` because ``tau_j <= R_j^2``; its parameters are
+functions of A's *output*, so adaptive composition applies.  Several columns share the budget equally (basic
+composition).
 
-**Accuracy.**  Privacy costs about ``k / (eps n)`` in total variation with one stage, ``k^1.5 / (eps n sqrt M)`` with two: a factor
-``min(sqrt k, sqrt m)`` above the best known inefficient method.  Two stages pay off when ``M >= 16 k ln 200``, the public rule of
-``stages="auto"``.
+**Accuracy.**  Privacy costs about ``k / (eps n)`` in total variation with one stage, ``k^1.5 / (eps n sqrt M)`` with
+two: a factor ``min(sqrt k, sqrt m)`` above the best known inefficient method.  Two stages pay off when ``M >= 16 k ln
+200``, the public rule of ``stages="auto"``.
 """
 
 from __future__ import annotations
@@ -55,7 +58,8 @@ LUCK = math.log(200)
 
 @jit
 def _deviations(offsets: Ints, cells: Ints, scaled: Ints, clip: Ints, a0: int) -> tuple[Ints, Ints]:
-    """Corrections for the cells a user has records in, over what ``c = 0`` would give; and how many users have m records."""
+    """Corrections for the cells a user has records in, over what ``c = 0`` would give; and how many users have m
+    records."""
     out, count = np.zeros(scaled.size, np.int64), np.zeros(scaled.size, np.int64)
     most = 0
     for user in range(offsets.size - 1):
@@ -95,8 +99,8 @@ def deviation_scales(clip: Ints, factor: int, epsilon: Fraction) -> list[int]:
 class ClippedHistogram(ColumnMasses):
     """A mass function (or histogram, with ``bins``) for each column.
 
-    ``max_records`` is the public cap M on a user's records.  ``stages`` is 1, 2 or ``"auto"``.  Values outside the outermost ``bins`` edges
-    fall into the end bins.
+    ``max_records`` is the public cap M on a user's records.  ``stages`` is 1, 2 or ``"auto"``.  Values outside the
+    outermost ``bins`` edges fall into the end bins.
 
     >>> from privpac.data import Integers
     >>> learner = ClippedHistogram(1, max_records=4)
@@ -122,7 +126,10 @@ class ClippedHistogram(ColumnMasses):
 
     @property
     def guarantee(self) -> Guarantee:
-        how = ("noisy counts, then clipped deviations from them where two stages are used; columns share the budget equally",)
+        how = (
+            "noisy counts, then clipped deviations from them where two stages are used; columns share the budget "
+            "equally",
+        )
         return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours, derivation=how)
 
     def stages_for(self, cells: int) -> int:
@@ -153,12 +160,15 @@ class ClippedHistogram(ColumnMasses):
     def _counts(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> list[int]:
         """Noisy counts, cut off at 0."""
         assert self.cap is not None
-        true = users.fold(Sum((cells.size,), lambda part: np.bincount(cells.index(part), minlength=cells.size).astype(np.int64)))
+        true = users.fold(
+            Sum((cells.size,), lambda part: np.bincount(cells.index(part), minlength=cells.size).astype(np.int64))
+        )
         eta = epsilon / (self.factor * self.cap)
         return [max(0, count + discrete_laplace(eta, rng)) for count in true.tolist()]
 
     def clips(self, kept: list[int], total: int, epsilon: Fraction) -> Ints:
-        """``tau_j = ceil(A0 (sqrt(2 M (phat_j + dl) l) + l/3 + M dl))`` from the first stage's output; any would be private."""
+        """``tau_j = ceil(A0 (sqrt(2 M (phat_j + dl) l) + l/3 + M dl))`` from the first stage's output; any would be
+        private."""
         assert self.cap is not None
         m = float(self.cap)
         # Beyond 2**40 every clip is at its limit; as a rational nothing overflows, whatever epsilon is.

@@ -1,9 +1,9 @@
 """Sums over users of clipped Scheffé counts, without a Python loop over users or records.
 
-For a pair of candidates with set ``W`` of public probability ``q / L``, a user with ``m`` records of which ``c`` lie in ``W``
-contributes ``clip(m q - L c, -T, T)``.  That clip is the privacy proof: whatever the records, the contribution stays in
-``[-T, T]``.  The kernels differ only in how they find ``c``: by comparing public ranks of the candidates in the record's cell, by
-comparing densities at the record, or by sweeping nested intervals.
+For a pair of candidates with set ``W`` of public probability ``q / L``, a user with ``m`` records of which ``c`` lie in
+``W`` contributes ``clip(m q - L c, -T, T)``.  That clip is the privacy proof: whatever the records, the contribution
+stays in ``[-T, T]``.  The kernels differ only in how they find ``c``: by comparing public ranks of the candidates in
+the record's cell, by comparing densities at the record, or by sweeping nested intervals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 
 from privpac.data.jit import jit
 
-__all__ = ["clipped_sum", "density_sums", "group_sizes", "interval_sums", "linear_sums", "prefix_sums", "rank_sums", "single_sums", "tally"]
+__all__ = [
+    "clipped_sum",
+    "density_sums",
+    "group_sizes",
+    "interval_sums",
+    "linear_sums",
+    "prefix_sums",
+    "rank_sums",
+    "single_sums",
+    "tally",
+]
 
 Ints = NDArray[np.int64]
 Array = NDArray[Any]
@@ -38,7 +48,9 @@ def _count_ranks(small: NDArray[np.uint8], above: Array, theirs: Array) -> None:
 
 
 @jit
-def _add_narrow(part: NDArray[np.int32], q: NDArray[np.int32], count: Array, m: np.int32, unit: np.int32, top: np.int32) -> None:
+def _add_narrow(
+    part: NDArray[np.int32], q: NDArray[np.int32], count: Array, m: np.int32, unit: np.int32, top: np.int32
+) -> None:
     for p in range(part.shape[0]):
         row, counts, likely = part[p], count[p], q[p]
         for r in range(part.shape[1]):
@@ -50,8 +62,9 @@ def _add_narrow(part: NDArray[np.int32], q: NDArray[np.int32], count: Array, m: 
 def rank_sums(offsets: Ints, cells: Ints, above: Array, below: Array, q: Ints, unit: int, top: int) -> Ints:
     """All pair sums of users whose contributions may be clipped: ``m unit > top`` and at least two records.
 
-    ``z`` is in ``W`` iff ``above[cell, P] > below[cell, Q]``; ``below`` is padded on the right with ranks that nothing exceeds.
-    Counters have 8 bits and sums 32 where they provably suffice; both are emptied into 64 bits before they could overflow.
+    ``z`` is in ``W`` iff ``above[cell, P] > below[cell, Q]``; ``below`` is padded on the right with ranks that nothing
+    exceeds. Counters have 8 bits and sums 32 where they provably suffice; both are emptied into 64 bits before they
+    could overflow.
     """
     size, width = q.shape[0], below.shape[1]
     out = np.zeros((size, width), np.int64)
@@ -180,13 +193,24 @@ def prefix_sums(histogram: Ints, sizes: Ints, base: Ints, number: Ints, total: I
 
 @jit
 def interval_sums(
-    owner: Ints, starts: Ints, user_size: Ints, sizes: Ints, base: Ints, user_base: Ints, sets: Ints, q: Ints, unit: int, top: int
+    owner: Ints,
+    starts: Ints,
+    user_size: Ints,
+    sizes: Ints,
+    base: Ints,
+    user_base: Ints,
+    sets: Ints,
+    q: Ints,
+    unit: int,
+    top: int,
 ) -> Ints:
-    """Sums for the sets ``[a, b)`` of ordered cells or their complements; ``sets`` has rows ``(a, b, complement)`` sorted by a, then b.
+    """Sums for the sets ``[a, b)`` of ordered cells or their complements; ``sets`` has rows ``(a, b, complement)``
+    sorted by a, then b.
 
-    ``owner[starts[j]:starts[j+1]]`` are the users (with repetition) of the records in cell ``j``; ``sizes`` the distinct
-    numbers of records, ``base`` where their histograms of ``c`` begin.  Sweeping ``b`` moves one user at a time from ``c`` to
-    ``c + 1``.  On a complement ``m q - unit (m - c) = -(m (unit - q) - unit c)``, and the clip is odd.
+    ``owner[starts[j]:starts[j+1]]`` are the users (with repetition) of the records in cell ``j``; ``sizes`` the
+    distinct numbers of records, ``base`` where their histograms of ``c`` begin.  Sweeping ``b`` moves one user at a
+    time from ``c`` to ``c + 1``.  On a complement ``m q - unit (m - c) = -(m (unit - q) - unit c)``, and the clip is
+    odd.
     """
     out = np.zeros(sets.shape[0], np.int64)
     length = base[-1] + sizes[-1] + 1 if sizes.size else 0

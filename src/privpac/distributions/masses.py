@@ -1,6 +1,7 @@
 """Masses of values or bins, column by column: what histograms share, whatever a person adds to them.
 
-Columns share the budget equally (basic composition); one column is released by ``_weights``, the only place where data are touched.
+Columns share the budget equally (basic composition); one column is released by ``_weights``, the only place where data
+are touched.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ class ColumnMasses(DistributionLearner):
                 raise ParameterError(f"column {name!r} does not hold numbers, so it has no bins")
             return LineCells.at_edges(name, domain, edges[1:-1])
         if domain.size > MAX_CELLS:
-            raise TooLargeError(f"column {name!r} has {domain.size} possible values, more than {MAX_CELLS}; give bins=[...]")
+            raise TooLargeError(
+                f"column {name!r} has {domain.size} possible values, more than {MAX_CELLS}; give bins=[...]"
+            )
         return CodeCells(name, domain.size)
 
     def check_domains(self, domains: Mapping[str, Domain]) -> None:
@@ -94,8 +97,14 @@ class ColumnMasses(DistributionLearner):
             only = len(bound.features) == 1
             weights = self._weights(bound.users, self.cells_of(name, domain, only), epsilon, rng)
             edges = self.edges_of(name, only)
-            parts.append(DiscreteDistribution(name, domain, weights) if edges is None else HistogramDistribution(name, edges, weights))
-        shown = self._public({name: self.cells_of(name, d, len(bound.features) == 1).size for name, d in bound.features.items()})
+            parts.append(
+                DiscreteDistribution(name, domain, weights)
+                if edges is None
+                else HistogramDistribution(name, edges, weights)
+            )
+        shown = self._public(
+            {name: self.cells_of(name, d, len(bound.features) == 1).size for name, d in bound.features.items()}
+        )
         found = parts[0] if len(parts) == 1 else ProductDistribution(tuple(parts))
         return Released(found, self.guarantee, shown, learner=self.named)
 

@@ -1,10 +1,12 @@
 """Means and variances of normal quantities, coarse to fine: nothing to search, any number of columns.
 
-*Mean.*  A user's number is the mean of their records, in units of ``s / (64 sqrt m)``; columns share the budget equally.  For one column
-the rate is that of the best known method; for d columns it is ``d^1.5 / (eps alpha sqrt m)``, a factor ``sqrt d`` above it.
+*Mean.*  A user's number is the mean of their records, in units of ``s / (64 sqrt m)``; columns share the budget
+equally.  For one column the rate is that of the best known method; for d columns it is ``d^1.5 / (eps alpha sqrt m)``,
+a factor ``sqrt d`` above it.
 
-*Variance.*  ``v_i`` = half the mean squared difference of disjoint pairs of the user's records (``nu = floor(m_i / 2)`` of them) is
-``s^2 chi^2_nu / nu`` whatever the mean, so ``y = ln v_i - digamma(nu/2) + ln(nu/2)`` has mean ``ln s^2`` and spread about ``sqrt(2 / nu)``.
+*Variance.*  ``v_i`` = half the mean squared difference of disjoint pairs of the user's records (``nu = floor(m_i / 2)``
+of them) is ``s^2 chi^2_nu / nu`` whatever the mean, so ``y = ln v_i - digamma(nu/2) + ln(nu/2)`` has mean ``ln s^2``
+and spread about ``sqrt(2 / nu)``.
 
 **Guarantee.**  ``(epsilon, 0)`` per user (see :mod:`privpac.distributions.coarse`), whatever the true distribution.
 """
@@ -99,12 +101,15 @@ def mean_of(name: str, domain: Domain) -> Callable[[UserData], Floats64]:
 
 def moment_of(names: tuple[str, str], domains: Mapping[str, Domain]) -> Callable[[UserData], Floats64]:
     a, b = names
-    return lambda users: pair_moments(users.offsets, values_of(domains[a], users.codes[a]), values_of(domains[b], users.codes[b]))
+    return lambda users: pair_moments(
+        users.offsets, values_of(domains[a], users.codes[a]), values_of(domains[b], users.codes[b])
+    )
 
 
 @jit
 def _log_moments(moments: Floats64, shift: Floats64) -> Floats64:
-    """``ln v + shift``, one scalar logarithm per user; a moment of 0 counts as the smallest positive number, NaN stays."""
+    """``ln v + shift``, one scalar logarithm per user; a moment of 0 counts as the smallest positive number, NaN
+    stays."""
     out = np.empty(moments.size)
     for user in range(moments.size):
         out[user] = math.log(5e-324) if moments[user] <= 0 else math.log(moments[user])
@@ -138,13 +143,21 @@ class TwoSteps(DistributionLearner):
 
     def __post_init__(self) -> None:
         self._check_shared()
-        object.__setattr__(self, "records_per_user", positive_int(self.records_per_user, "records_per_user", maximum=1 << 31))
+        object.__setattr__(
+            self, "records_per_user", positive_int(self.records_per_user, "records_per_user", maximum=1 << 31)
+        )
         private = self.neighbours is Neighbours.ADD_REMOVE
-        default = (Fraction(3, 8), Fraction(1, 2), Fraction(1, 8)) if private else (Fraction(1, 2), Fraction(1, 2), Fraction(0))
+        default = (
+            (Fraction(3, 8), Fraction(1, 2), Fraction(1, 8))
+            if private
+            else (Fraction(1, 2), Fraction(1, 2), Fraction(0))
+        )
         given: Sequence[Any] = default if self.shares is None else tuple(self.shares)
         shares = tuple(rational(part, "a share", minimum=0, maximum=1) for part in given)
         if len(shares) != 3 or sum(shares) != 1 or not (shares[0] and shares[1]) or (private and not shares[2]):
-            raise ParameterError("shares must be (coarse, fine, count), sum to 1, and be positive (count may be 0 under replace)")
+            raise ParameterError(
+                "shares must be (coarse, fine, count), sum to 1, and be positive (count may be 0 under replace)"
+            )
         object.__setattr__(self, "shares", shares)
 
     @property
@@ -172,7 +185,8 @@ class TwoSteps(DistributionLearner):
         return BoundUsers(*self.bind_users(data))
 
     def _count(self, users: Users, filled: int, epsilon: Fraction, rng: Rng) -> tuple[int, dict[str, Any]]:
-        """The number to divide by, and what is published of it: the noisy number of users with a value, or the public n."""
+        """The number to divide by, and what is published of it: the noisy number of users with a value, or the public
+        n."""
         if not self.shares[2]:
             return count_users(users), {}
         noisy = filled + discrete_laplace(epsilon * self.shares[2], rng)
@@ -193,7 +207,8 @@ def checked_axis(unit: float, lo: float, hi: float, neighbours: Any) -> Axis:
 class CoarseToFineMean(TwoSteps):
     """The mean of each column, for normal (or similar) quantities of known ``variance``.
 
-    ``radius`` bounds every coordinate of the mean, ``records_per_user`` is the number of records every user is promised to have.
+    ``radius`` bounds every coordinate of the mean, ``records_per_user`` is the number of records every user is promised
+    to have.
 
     >>> from privpac.data import Grid, UserData
     >>> data = UserData.from_users([[1.0, 1.5], [0.5]], features={"x": Grid(-9, 9, 0.5)}, labelled=False)
@@ -214,7 +229,12 @@ class CoarseToFineMean(TwoSteps):
     def axis(self) -> Axis:
         """The public axis of every coordinate: units of ``sqrt(variance) / (64 sqrt m)``."""
         reach = float(rational(self.radius))
-        return checked_axis(math.sqrt(rational(self.variance)) / (STEPS * math.sqrt(self.records_per_user)), -reach, reach, self.neighbours)
+        return checked_axis(
+            math.sqrt(rational(self.variance)) / (STEPS * math.sqrt(self.records_per_user)),
+            -reach,
+            reach,
+            self.neighbours,
+        )
 
     @property
     def idle(self) -> bool:
@@ -223,7 +243,9 @@ class CoarseToFineMean(TwoSteps):
     def coarse_law(self, data: Users, feature: str | None = None) -> Law:
         """The law of the first step for one column, over cells counted from the lowest."""
         if self.idle:
-            raise ParameterError(f"radius = {self.radius} leaves too few cells to choose from, so there is no first step")
+            raise ParameterError(
+                f"radius = {self.radius} leaves too few cells to choose from, so there is no first step"
+            )
         bound = self.bind(data)
         name = next(iter(bound.features)) if feature is None else feature
         found = bound.users.fold(Collect(mean_of(name, bound.features[name]), self.axis))
@@ -239,8 +261,13 @@ class CoarseToFineMean(TwoSteps):
         published = GaussianDistribution(tuple(bound.features), tuple(means), covariance)
         return Released(published, self.guarantee, shown, learner="coarse-to-fine mean")
 
-    def _means(self, bound: BoundUsers, axes: list[Axis], epsilon: Fraction, rng: Rng) -> tuple[list[float], dict[str, Any]]:
-        folded = [bound.users.fold(Collect(mean_of(name, domain), axis)) for (name, domain), axis in zip(bound.features.items(), axes)]
+    def _means(
+        self, bound: BoundUsers, axes: list[Axis], epsilon: Fraction, rng: Rng
+    ) -> tuple[list[float], dict[str, Any]]:
+        folded = [
+            bound.users.fold(Collect(mean_of(name, domain), axis))
+            for (name, domain), axis in zip(bound.features.items(), axes)
+        ]
         count, shown = self._count(bound.users, len(folded[0].y), epsilon, rng)
         budgets = self._split(epsilon, len(axes))
         relation = Neighbours(self.neighbours)
@@ -249,7 +276,8 @@ class CoarseToFineMean(TwoSteps):
 
 @dataclass(frozen=True)
 class PairedSteps(TwoSteps):
-    """Learners of spread, known to lie between ``min_variance`` and ``max_variance``, from pairs of a user's records."""
+    """Learners of spread, known to lie between ``min_variance`` and ``max_variance``, from pairs of a user's
+    records."""
 
     max_variance: Rational = field(kw_only=True)
     min_variance: Rational = field(default=Fraction(1), kw_only=True)
@@ -260,18 +288,27 @@ class PairedSteps(TwoSteps):
         put(self, "min_variance", rational(self.min_variance, "min_variance", above=0))
         put(self, "max_variance", rational(self.max_variance, "max_variance"))
         if rational(self.max_variance) <= rational(self.min_variance):
-            raise ParameterError(f"max_variance must exceed min_variance = {self.min_variance}, got {self.max_variance}")
+            raise ParameterError(
+                f"max_variance must exceed min_variance = {self.min_variance}, got {self.max_variance}"
+            )
         if self.records_per_user < 4:
-            raise ParameterError(f"records_per_user must be at least 4 to see a user's own spread, got {self.records_per_user}")
+            raise ParameterError(
+                f"records_per_user must be at least 4 to see a user's own spread, got {self.records_per_user}"
+            )
 
     @property
     def _public(self) -> dict[str, Any]:
-        return {"min_variance": self.min_variance, "max_variance": self.max_variance, "records_per_user": self.records_per_user}
+        return {
+            "min_variance": self.min_variance,
+            "max_variance": self.max_variance,
+            "records_per_user": self.records_per_user,
+        }
 
 
 @dataclass(frozen=True)
 class CoarseToFineVariance(PairedSteps):
-    """The variance of each column, known to lie between ``min_variance`` and ``max_variance``; at least 4 records per user are promised.
+    """The variance of each column, known to lie between ``min_variance`` and ``max_variance``; at least 4 records per
+    user are promised.
 
     Releases one number, or one for each column.
     """
@@ -293,11 +330,17 @@ class CoarseToFineVariance(PairedSteps):
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         found, shown = self._variances(bound, rational(self.epsilon), rng)
         return Released(
-            found[0] if len(found) == 1 else tuple(found), self.guarantee, self._public | shown, learner="coarse-to-fine variance"
+            found[0] if len(found) == 1 else tuple(found),
+            self.guarantee,
+            self._public | shown,
+            learner="coarse-to-fine variance",
         )
 
     def _variances(self, bound: BoundUsers, epsilon: Fraction, rng: Rng) -> tuple[list[float], dict[str, Any]]:
-        folded = [bound.users.fold(Collect(log_variance_of(name, domain), self.axis)) for name, domain in bound.features.items()]
+        folded = [
+            bound.users.fold(Collect(log_variance_of(name, domain), self.axis))
+            for name, domain in bound.features.items()
+        ]
         count, shown = self._count(bound.users, len(folded[0].y), epsilon, rng)
         budgets = self._split(epsilon, len(folded))
         relation = Neighbours(self.neighbours)

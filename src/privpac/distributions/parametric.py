@@ -59,7 +59,9 @@ class Distribution(ABC):
         except (TypeError, ValueError):
             raise SchemaError(f"columns {list(self.columns)} must hold numbers") from None
         if not np.isfinite(rows).all():
-            raise SchemaError(f"columns {list(self.columns)} hold missing or infinite values; every row needs a number") from None
+            raise SchemaError(
+                f"columns {list(self.columns)} hold missing or infinite values; every row needs a number"
+            ) from None
         return rows
 
 
@@ -90,7 +92,12 @@ class GaussianDistribution(Distribution):
         put(self, "covariance", tuple(tuple(float(v) for v in row) for row in self.covariance))
         d = len(self.names)
         matrix = np.array(self.covariance)
-        if d == 0 or len(self.mean) != d or matrix.shape != (d, d) or not np.isfinite([*self.mean, *matrix.ravel()]).all():
+        if (
+            d == 0
+            or len(self.mean) != d
+            or matrix.shape != (d, d)
+            or not np.isfinite([*self.mean, *matrix.ravel()]).all()
+        ):
             raise ParameterError(f"{d} columns need {d} finite means and a finite {d} x {d} covariance")
         if not np.allclose(matrix, matrix.T, rtol=1e-12, atol=0) or np.linalg.eigvalsh(matrix)[0] <= 0:
             raise ParameterError("a covariance must be symmetric and positive definite")
@@ -118,11 +125,18 @@ class GaussianDistribution(Distribution):
 
     def __str__(self) -> str:
         deviations = [math.sqrt(row[i]) for i, row in enumerate(self.covariance)]
-        lines = [f"{n}: normal, mean {m:.6g}, standard deviation {s:.6g}" for n, m, s in zip(self.names, self.mean, deviations)]
+        lines = [
+            f"{n}: normal, mean {m:.6g}, standard deviation {s:.6g}"
+            for n, m, s in zip(self.names, self.mean, deviations)
+        ]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"names": list(self.names), "mean": list(self.mean), "covariance": [list(row) for row in self.covariance]}
+        return {
+            "names": list(self.names),
+            "mean": list(self.mean),
+            "covariance": [list(row) for row in self.covariance],
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -185,7 +199,8 @@ class FamilyDistribution(Distribution):
 @register("named-candidate")
 @dataclass(frozen=True)
 class NamedCandidate:
-    """The choice of a candidate that is a Python function: its place in the list and its name; the function is not saved."""
+    """The choice of a candidate that is a Python function: its place in the list and its name; the function is not
+    saved."""
 
     index: int
     name: str

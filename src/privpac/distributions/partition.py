@@ -11,7 +11,8 @@ several columns (no bins)                densities at the records; Monte Carlo f
 masses against densities (no bins)       refused: they have no common scale
 =======================================  =======================================================================
 
-Binning never increases a total variation distance; ``"auto"`` places at most 4096 edges at the candidates' own quantiles.
+Binning never increases a total variation distance; ``"auto"`` places at most 4096 edges at the candidates' own
+quantiles.
 """
 
 from __future__ import annotations
@@ -28,7 +29,14 @@ from numpy.typing import NDArray
 from privpac.data import Domain, Floats
 from privpac.distributions.candidates import Candidate, Counts, Histogram, Joint, Normal
 from privpac.distributions.cells import Cells, CodeCells, LineCells, ProductCells, is_numeric, read_edges
-from privpac.distributions.comparison import Comparison, RankComparison, Ranked, integer_sets, line_sets, ranked_by_masses
+from privpac.distributions.comparison import (
+    Comparison,
+    RankComparison,
+    Ranked,
+    integer_sets,
+    line_sets,
+    ranked_by_masses,
+)
 from privpac.distributions.pointwise import DensityComparison, monte_carlo
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
@@ -54,22 +62,33 @@ def read_bins(bins: Bins) -> Bins:
 
 
 def compare(
-    candidates: Sequence[Candidate], domains: Mapping[str, Domain], bins: Bins, unit: int, samples: int, public_seed: bytes
+    candidates: Sequence[Candidate],
+    domains: Mapping[str, Domain],
+    bins: Bins,
+    unit: int,
+    samples: int,
+    public_seed: bytes,
 ) -> Comparison:
     """The comparison of all pairs on these columns."""
     if len(domains) == 1:
         ((feature, domain),) = domains.items()
-        ranked = _one_column(candidates, feature, domain, bins[feature] if isinstance(bins, Mapping) and feature in bins else bins)
+        ranked = _one_column(
+            candidates, feature, domain, bins[feature] if isinstance(bins, Mapping) and feature in bins else bins
+        )
     else:
         ranked = _columns(candidates, domains, bins)
     if ranked is not None:
         return RankComparison.of(ranked, unit)
     without = [name for name, domain in domains.items() if not is_numeric(domain)]
     if without or any(candidate.measure != "line" for candidate in candidates):
-        raise ParameterError("densities at records need numeric columns and candidates that are densities; give bins= otherwise")
+        raise ParameterError(
+            "densities at records need numeric columns and candidates that are densities; give bins= otherwise"
+        )
     dimensions = {len(candidate.mean) for candidate in candidates if isinstance(candidate, Normal)} - {len(domains)}
     if dimensions:
-        raise ParameterError(f"normal candidates of {sorted(dimensions)} columns cannot describe {len(domains)} columns")
+        raise ParameterError(
+            f"normal candidates of {sorted(dimensions)} columns cannot describe {len(domains)} columns"
+        )
     likely = monte_carlo(candidates, len(domains), samples, public_seed)
     q = np.floor(likely * unit + 0.5).astype(np.int64)
     return DensityComparison(q, unit, tuple(candidates), dict(domains))
@@ -84,24 +103,40 @@ def _one_column(candidates: Sequence[Candidate], feature: str, domain: Domain, b
     if bins is None or bins == "auto":
         if kinds == {"values"} and (small or not all(isinstance(c, Counts) for c in candidates)):
             return _values(candidates, {feature: domain})
-        if small and not isinstance(domain, Floats) and all(isinstance(c, Joint) and c.density.cdf is None for c in candidates):
+        if (
+            small
+            and not isinstance(domain, Floats)
+            and all(isinstance(c, Joint) and c.density.cdf is None for c in candidates)
+        ):
             return _values(candidates, {feature: domain})
     if not is_numeric(domain):
         raise ParameterError(f"column {feature!r} has {domain.describe()}: candidates must be masses of its values")
     if bins is None:
         return _without_bins(candidates, feature, domain, kinds)
-    edges = _auto_edges(candidates, AUTO_EDGES if bins == "auto" else bins - 1) if bins == "auto" or isinstance(bins, int) else bins
-    return ranked_by_masses(LineCells.at_edges(feature, domain, edges), [c.edge_masses(edges, domain) for c in candidates])
+    edges = (
+        _auto_edges(candidates, AUTO_EDGES if bins == "auto" else bins - 1)
+        if bins == "auto" or isinstance(bins, int)
+        else bins
+    )
+    return ranked_by_masses(
+        LineCells.at_edges(feature, domain, edges), [c.edge_masses(edges, domain) for c in candidates]
+    )
 
 
 def _without_bins(candidates: Sequence[Candidate], feature: str, domain: Domain, kinds: set[str]) -> Ranked | None:
     if len(kinds) > 1:
-        raise ParameterError("masses of values and densities have no common scale (their distance is 1); give bins= to compare them")
+        raise ParameterError(
+            "masses of values and densities have no common scale (their distance is 1); give bins= to compare them"
+        )
     if kinds == {"values"}:
         return integer_sets(candidates, feature, domain)
     if all(isinstance(candidate, Histogram) for candidate in candidates):
-        edges = sorted({edge for candidate in candidates if isinstance(candidate, Histogram) for edge in candidate.edges})
-        return ranked_by_masses(LineCells.at_edges(feature, domain, edges), [c.edge_masses(edges, domain) for c in candidates])
+        edges = sorted(
+            {edge for candidate in candidates if isinstance(candidate, Histogram) for edge in candidate.edges}
+        )
+        return ranked_by_masses(
+            LineCells.at_edges(feature, domain, edges), [c.edge_masses(edges, domain) for c in candidates]
+        )
     if any(isinstance(candidate, Joint) and candidate.density.cdf is None for candidate in candidates):
         return None
     return line_sets(candidates, feature, domain)
@@ -144,7 +179,9 @@ def _columns(candidates: Sequence[Candidate], domains: Mapping[str, Domain], bin
     if kinds == {"values"} or (size <= SMALL and kinds == {"line"} and all(isinstance(c, Joint) for c in candidates)):
         return _values(candidates, domains)
     if len(kinds) > 1:
-        raise ParameterError("masses of values and densities have no common scale (their distance is 1); give bins= to compare them")
+        raise ParameterError(
+            "masses of values and densities have no common scale (their distance is 1); give bins= to compare them"
+        )
     return None
 
 
@@ -157,7 +194,9 @@ def _boxes(candidates: Sequence[Candidate], domains: Mapping[str, Domain], bins:
     for name, domain in domains.items():
         edges = bins[name]
         if not isinstance(edges, tuple) or len(edges) < 2:
-            raise ParameterError(f"column {name!r} needs at least two edges, from the lowest to the highest value of interest")
+            raise ParameterError(
+                f"column {name!r} needs at least two edges, from the lowest to the highest value of interest"
+            )
         cells.append(LineCells.at_edges(name, domain, edges[1:-1]))
         ends = list(pairwise(float(edge) for edge in edges))
         middles.append(np.array([(a + b) / 2 for a, b in ends]))

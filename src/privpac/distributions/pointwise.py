@@ -1,10 +1,10 @@
 """Comparing candidates record by record, for several columns without bins.
 
-Whether a record is in a Scheffé set must be a function of the record *alone*: batched linear algebra may round the same row
-differently in different company.  Normal laws are therefore evaluated by one scalar loop of additions and
-multiplications per record, other densities by one call per distinct record.  ``P(W)`` is ``Phi(distance / 2)`` for two normals of
-one covariance, else a Monte-Carlo mean from public coins: its error, at most ``sqrt(ln(2 K^2 / eta) / (2 S))`` except with
-probability ``eta``, costs accuracy, never privacy.
+Whether a record is in a Scheffé set must be a function of the record *alone*: batched linear algebra may round the same
+row differently in different company.  Normal laws are therefore evaluated by one scalar loop of additions and
+multiplications per record, other densities by one call per distinct record.  ``P(W)`` is ``Phi(distance / 2)`` for two
+normals of one covariance, else a Monte-Carlo mean from public coins: its error, at most ``sqrt(ln(2 K^2 / eta) / (2
+S))`` except with probability ``eta``, costs accuracy, never privacy.
 """
 
 from __future__ import annotations
@@ -144,6 +144,10 @@ def _drawn(candidate: Candidate, u: Floats64, seed: int) -> Floats64:
     if isinstance(candidate, Joint) and candidate.density.sample is not None:
         rows = np.asarray(candidate.density.sample(len(u), seed), dtype=np.float64)
         if rows.size != u.size:
-            raise ParameterError(f"sample(size, seed) of {candidate.name} must return {len(u)} rows of {u.shape[1]} numbers")
+            raise ParameterError(
+                f"sample(size, seed) of {candidate.name} must return {len(u)} rows of {u.shape[1]} numbers"
+            )
         return rows.reshape(u.shape)
-    raise ParameterError(f"{candidate.name} can neither be integrated nor sampled: give Density(..., sample=...), or bins=")
+    raise ParameterError(
+        f"{candidate.name} can neither be integrated nor sampled: give Density(..., sample=...), or bins="
+    )

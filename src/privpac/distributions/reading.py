@@ -74,7 +74,8 @@ def _foreign(value: Any, name: str) -> Candidate:
 
         return Joint(Density(log_of), name)
     raise TypeError(
-        f"{name} must be a list of weights, a mapping of values to weights, a frozen scipy.stats distribution, a released "
+        f"{name} must be a list of weights, a mapping of values to weights, a frozen scipy.stats distribution, a "
+        "released "
         f"distribution, a Density or a function, got {type(value).__name__}"
     )
 

@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from privpac.data import Domain
 from privpac.distributions.cells import read_edges
-from privpac.distributions.parametric import Coins, Distribution, FamilyDistribution, GaussianDistribution, NamedCandidate, uniforms
+from privpac.distributions.parametric import (
+    Coins,
+    Distribution,
+    FamilyDistribution,
+    GaussianDistribution,
+    NamedCandidate,
+    uniforms,
+)
 from privpac.errors import ParameterError
 from privpac.released import register, rule_from_dict, rule_to_dict
 
@@ -119,7 +126,9 @@ class HistogramDistribution(Distribution):
         object.__setattr__(self, "edges", read_edges(self.edges, 2, "edges"))
         object.__setattr__(self, "weights", _read_weights(self.weights))
         if len(self.weights) != len(self.edges) - 1:
-            raise ParameterError(f"{len(self.edges)} edges make {len(self.edges) - 1} bins, got {len(self.weights)} weights")
+            raise ParameterError(
+                f"{len(self.edges)} edges make {len(self.edges) - 1} bins, got {len(self.weights)} weights"
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -156,7 +165,9 @@ class HistogramDistribution(Distribution):
     def __str__(self) -> str:
         order = np.argsort(-self.probabilities, kind="stable")[:_SHOWN].tolist()
         rest = len(self.weights) - len(order)
-        shown = ", ".join(f"[{float(self.edges[j]):g}, {float(self.edges[j + 1]):g}) {self.probabilities[j]:.3g}" for j in order)
+        shown = ", ".join(
+            f"[{float(self.edges[j]):g}, {float(self.edges[j + 1]):g}) {self.probabilities[j]:.3g}" for j in order
+        )
         return f"{self.feature}: {shown}" + (f" and {rest} more bins" if rest else "")
 
     def to_dict(self) -> dict[str, Any]:

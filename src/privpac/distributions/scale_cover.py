@@ -1,11 +1,13 @@
-"""The cover of normal laws of one column with unknown mean and variance: s^2 in ``[1, K]``, ``|mu| <= R`` (in units of the least variance).
+"""The cover of normal laws of one column with unknown mean and variance: s^2 in ``[1, K]``, ``|mu| <= R`` (in units of
+the least variance).
 
-``ln s`` goes in steps of ``c / 0.48394``, the means of one scale in steps of ``c sqrt(2 pi) s``: ``TV <= |dmu| / (s sqrt(2 pi))`` and
-``TV <= 2 phi(1) |d ln s|``, half of c each (the derivative of TV in ``ln s`` is at most ``2 phi(1) = 0.48394``; then the triangle
-inequality).
+``ln s`` goes in steps of ``c / 0.48394``, the means of one scale in steps of ``c sqrt(2 pi) s``: ``TV <= |dmu| / (s
+sqrt(2 pi))`` and ``TV <= 2 phi(1) |d ln s|``, half of c each (the derivative of TV in ``ln s`` is at most ``2 phi(1) =
+0.48394``; then the triangle inequality).
 
-The set of two members is an interval or the outside of one.  Its ends are moved to the nearest of 2048 public edges, and ``P(W)`` is
-computed for the moved set: near its ends the two densities almost agree, so little is lost, and privacy does not depend on it.
+The set of two members is an interval or the outside of one.  Its ends are moved to the nearest of 2048 public edges,
+and ``P(W)`` is computed for the moved set: near its ends the two densities almost agree, so little is lost, and privacy
+does not depend on it.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class ScaleCover(Cover):
         return len(self.means)
 
     def member(self, index: int) -> Distribution:
-        return GaussianDistribution((self.feature,), (float(self.means[index]),), ((float(self.deviations[index]) ** 2,),))
+        return GaussianDistribution(
+            (self.feature,), (float(self.means[index]),), ((float(self.deviations[index]) ** 2,),)
+        )
 
     @cached_property
     def edges(self) -> Floats64:
@@ -68,7 +72,8 @@ class ScaleCover(Cover):
         return LineCells.at_edges(self.feature, self.domain, [Fraction(x) for x in self.edges.tolist()])
 
     def intervals(self, p: int) -> tuple[Ints, Ints, Ints, Ints]:
-        """``(a, b, complement, q)`` of the sets of member ``p`` against every member: cells ``a..b-1``, or all others."""
+        """``(a, b, complement, q)`` of the sets of member ``p`` against every member: cells ``a..b-1``, or all
+        others."""
         m1, s1, m2, s2 = self.means[p], self.deviations[p], self.means, self.deviations
         with np.errstate(all="ignore"):
             a = 1 / (2 * s2**2) - 1 / (2 * s1**2)
@@ -138,9 +143,13 @@ def scale_cover(
     sizes = [max(1, math.ceil(2 * float(reach) / (c * math.sqrt(2 * math.pi) * s))) for s in scales]
     if sum(sizes) > MAX_SCALES:
         raise _too_many_scales(sum(sizes))
-    means = [c * math.sqrt(2 * math.pi) * s * (i - (size - 1) / 2) for s, size in zip(scales, sizes) for i in range(size)]
+    means = [
+        c * math.sqrt(2 * math.pi) * s * (i - (size - 1) / 2) for s, size in zip(scales, sizes) for i in range(size)
+    ]
     return ScaleCover(feature, domain, np.array(means), np.repeat(scales, sizes), unit, radius)
 
 
 def _too_many_scales(count: int) -> TooLargeError:
-    return TooLargeError(f"the cover has {count} members, more than {MAX_SCALES}; use CoarseToFineGaussian, or a larger alpha")
+    return TooLargeError(
+        f"the cover has {count} members, more than {MAX_SCALES}; use CoarseToFineGaussian, or a larger alpha"
+    )

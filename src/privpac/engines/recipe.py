@@ -1,8 +1,9 @@
-"""What is done to every chunk: the declaration, then the steps asked for since, by the code that serves tables in memory.
+"""What is done to every chunk: the declaration, then the steps asked for since, by the code that serves tables in
+memory.
 
-A :class:`Recipe` holds public things only, so it may travel to a cluster.  Beside it lives a *sample of no rows*: a ``UserData``
-without records that has gone through the same steps.  It answers for the schema (features, unit, label) and refuses bad
-parameters and column types at the moment they are asked for, before any row is read.
+A :class:`Recipe` holds public things only, so it may travel to a cluster.  Beside it lives a *sample of no rows*: a
+``UserData`` without records that has gone through the same steps.  It answers for the schema (features, unit, label)
+and refuses bad parameters and column types at the moment they are asked for, before any row is read.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Recipe:
 
 
 class RecipeUsers:
-    """What the engines share: schema, ``bind`` and ``max_records`` on the sample of no rows.  Subclasses read the rows."""
+    """What the engines share: schema, ``bind`` and ``max_records`` on the sample of no rows.  Subclasses read the
+    rows."""
 
     def __init__(self, recipe: Recipe, sample: UserData) -> None:
         self._recipe, self._sample = recipe, sample
@@ -142,7 +144,8 @@ class _RawFaults:
 
 
 class Summary(Generic[P]):
-    """A running merge in pairs of equal weight: every part is merged about log2(chunks) times, however many chunks there are."""
+    """A running merge in pairs of equal weight: every part is merged about log2(chunks) times, however many chunks
+    there are."""
 
     def __init__(self, kernel: Kernel[P]) -> None:
         self._kernel = kernel
@@ -168,7 +171,8 @@ class Summary(Generic[P]):
 
 
 def fold_chunks(kernel: Kernel[P], recipe: Recipe, chunks: Iterable[pl.DataFrame], lanes: int = 1) -> Summary[P]:
-    """The kernel over chunks of whole users, ``lanes`` of them at a time; parts are merged in the order of the chunks."""
+    """The kernel over chunks of whole users, ``lanes`` of them at a time; parts are merged in the order of the
+    chunks."""
     summary = Summary(kernel)
     for part in in_lanes(lambda chunk: kernel.chunk(recipe.build(chunk)), chunks, lanes):
         summary.add(part)

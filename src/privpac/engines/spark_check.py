@@ -1,9 +1,10 @@
 """Rows that are certainly good, counted by Spark itself.
 
-Moving every row to Python only to hear that nothing is wrong costs about as much as a group-by.  Most columns are integers in a declared
-range, 0/1 labels and ids that are there, and Spark can see that in the pass that counts the rows.  The tests here are
-*sufficient*: a row that passes is good by the rules of :mod:`privpac.data`.  Columns of other types, and tables with a row that fails
-a test, are judged in Python by the code that serves tables in memory, which also finds the words.
+Moving every row to Python only to hear that nothing is wrong costs about as much as a group-by.  Most columns are
+integers in a declared range, 0/1 labels and ids that are there, and Spark can see that in the pass that counts the
+rows.  The tests here are *sufficient*: a row that passes is good by the rules of :mod:`privpac.data`.  Columns of other
+types, and tables with a row that fails a test, are judged in Python by the code that serves tables in memory, which
+also finds the words.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def quoted(name: str) -> str:
 
 
 def survey(frame: Any, declared: Declared, user: str | None = None) -> tuple[int, Declared | None, bool]:
-    """The number of rows, the declaration of the columns still to be judged (``None``: all rows are good), and whether ids are ASCII.
+    """The number of rows, the declaration of the columns still to be judged (``None``: all rows are good), and whether
+    ids are ASCII.
 
     The number of rows may be what the files say; it only divides the work.
     """
@@ -42,10 +44,14 @@ def survey(frame: Any, declared: Declared, user: str | None = None) -> tuple[int
         if domain is not None:
             tests[name] = _value_test(sql, kinds[name], name, domain)
     if declared.label is not None:
-        tests[declared.label] = None if declared.label_map is not None else _label_test(sql, kinds[declared.label], declared.label)
+        tests[declared.label] = (
+            None if declared.label_map is not None else _label_test(sql, kinds[declared.label], declared.label)
+        )
     passed = sql.lit(True)
     for test in tests.values():
-        passed = passed if test is None else passed & sql.coalesce(test, sql.lit(False))  # a missing value passes no test
+        passed = (
+            passed if test is None else passed & sql.coalesce(test, sql.lit(False))
+        )  # a missing value passes no test
     foreign = sql.lit(False)
     if user is not None and kinds[user].startswith("string"):
         foreign = sql.expr(f"octet_length({quoted(user)}) != char_length({quoted(user)})")
@@ -57,7 +63,11 @@ def survey(frame: Any, declared: Declared, user: str | None = None) -> tuple[int
         return int(rows), None, not odd
     left: dict[str, Any] = {"user": declared.user, "label": declared.label}
     left = {role: name if name in open_ else None for role, name in left.items()}
-    return int(rows), replace(declared, features={n: d for n, d in declared.features.items() if n in open_}, **left), not odd
+    return (
+        int(rows),
+        replace(declared, features={n: d for n, d in declared.features.items() if n in open_}, **left),
+        not odd,
+    )
 
 
 def _id_test(sql: Any, kind: str, name: str) -> Any:

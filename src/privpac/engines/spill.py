@@ -1,11 +1,12 @@
 """Rows parted by user into files on disk, in a private folder that does not outlive its use.
 
-The part of a row is a run of bits of a hash of its user id, so all rows of a user land in one part, wherever they stood, and in
-their given order.  A part that is larger than a chunk, also without its largest user, is parted again by the next bits.  Ids
-travel with the rows, so two users with one hash share a part and are told apart there.
+The part of a row is a run of bits of a hash of its user id, so all rows of a user land in one part, wherever they
+stood, and in their given order.  A part that is larger than a chunk, also without its largest user, is parted again by
+the next bits.  Ids travel with the rows, so two users with one hash share a part and are told apart there.
 
-*The folder.*  Mode 0700, a name of its own, and a lock that is held as long as it is in use.  It is removed when its owner is gone,
-on errors, and at the end of the process; a folder whose lock nobody holds was left by a crash and is removed at the next start.
+*The folder.*  Mode 0700, a name of its own, and a lock that is held as long as it is in use.  It is removed when its
+owner is gone, on errors, and at the end of the process; a folder whose lock nobody holds was left by a crash and is
+removed at the next start.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ def _sweep(place: Path) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Part:
-    """A file of whole users: its rows, the least and the largest hash in it, and how many rows at most are not of one user."""
+    """A file of whole users: its rows, the least and the largest hash in it, and how many rows at most are not of one
+    user."""
 
     path: Path
     rows: int
@@ -142,8 +144,11 @@ def _hashes(ids: pl.Series) -> Words:
     return _mixed(hash_ids(ids) if ids.dtype == pl.String else ids.to_numpy().view(np.uint64))
 
 
-def part_rows(batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, *, total: int, rows: int, lanes: int = 1) -> list[Part]:
-    """All rows in parts with at most ``rows`` rows besides those of one user (or one hash); ``total`` is the expected number of rows."""
+def part_rows(
+    batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, *, total: int, rows: int, lanes: int = 1
+) -> list[Part]:
+    """All rows in parts with at most ``rows`` rows besides those of one user (or one hash); ``total`` is the expected
+    number of rows."""
     bits = _bits(total, rows)
     return _split(_pass(batches, user, folder, 0, bits, lanes), user, folder, bits, rows, lanes)
 
@@ -192,8 +197,8 @@ class _Open:
 def _survey(hashes: Words, vote: Words) -> tuple[np.uint64, np.uint64]:
     """Least and largest hash; ``vote``, a candidate and a count, goes on.
 
-    The count rises with the candidate and falls with others, and at 0 the next one becomes the candidate (Boyer and Moore): every
-    fall pairs the candidate with somebody else, so what is left in the count are rows of one hash.
+    The count rises with the candidate and falls with others, and at 0 the next one becomes the candidate (Boyer and
+    Moore): every fall pairs the candidate with somebody else, so what is left in the count are rows of one hash.
     """
     low, high, one = hashes[0], hashes[0], np.uint64(1)
     for i in range(hashes.size):
@@ -207,7 +212,9 @@ def _survey(hashes: Words, vote: Words) -> tuple[np.uint64, np.uint64]:
     return low, high
 
 
-def _pass(batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, used: int, bits: int, lanes: int) -> list[Part]:
+def _pass(
+    batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, used: int, bits: int, lanes: int
+) -> list[Part]:
     """Part by the ``bits`` bits of the hash after the first ``used``."""
     parts: dict[int, _Open] = {}
     with _Files() as open_files:
@@ -223,10 +230,15 @@ def _pass(batches: Iterable[pl.DataFrame], user: str, folder: SpillFolder, used:
 
 
 def _arranged(batch: pl.DataFrame, user: str, used: int, bits: int) -> tuple[pa.Table, Words, NDArray[np.int64]]:
-    """The rows of a batch and their hashes in the order of their parts, rows of a part as they stood, and where each part ends."""
+    """The rows of a batch and their hashes in the order of their parts, rows of a part as they stood, and where each
+    part ends."""
     frame, ids = identified(batch, user)
     hashes = _hashes(ids)
-    place = ((hashes << np.uint64(used)) >> np.uint64(64 - bits)).astype(np.uint8) if bits else np.zeros(len(hashes), np.uint8)
+    place = (
+        ((hashes << np.uint64(used)) >> np.uint64(64 - bits)).astype(np.uint8)
+        if bits
+        else np.zeros(len(hashes), np.uint8)
+    )
     order = np.argsort(place, kind="stable")
     table = frame[order].to_arrow(compat_level=pl.CompatLevel.oldest())
     return table, hashes[order], np.cumsum(np.bincount(place, minlength=1 << bits))

@@ -1,6 +1,7 @@
 """Parquet larger than memory, folded in chunks of whole users.
 
-**How.**  One pass reads the declared columns, counts what breaks the schema, and finds out whether rows ascend by user id.
+**How.**  One pass reads the declared columns, counts what breaks the schema, and finds out whether rows ascend by user
+id.
 
 * They do: nothing is written; every fold reads the files again and cuts between users, checking the order as it goes.
 * They do not: rows are parted by a hash of the id into files on disk (:mod:`privpac.engines.spill`); folds read these.
@@ -8,15 +9,16 @@
 
 A user whose rows are spread over files and row groups is one user in either case.
 
-**Guarantees.**  The fold is the sum over the same users as in memory, so profiles and laws are equal, number by number.  Schema
-errors are raised by ``scan`` and ``bind``, before anything is spent, with column and count only.  At a time about ``chunk_rows`` rows
-(or one user's, if they are more) are in work and up to as many wait in columns; beside them buffers of a few row groups and the profile.
+**Guarantees.**  The fold is the sum over the same users as in memory, so profiles and laws are equal, number by number.
+Schema errors are raised by ``scan`` and ``bind``, before anything is spent, with column and count only.  At a time
+about ``chunk_rows`` rows (or one user's, if they are more) are in work and up to as many wait in columns; beside them
+buffers of a few row groups and the profile.
 
 | case | behaviour |
 |---|---|
 | empty files, no rows at all | no users; no error |
 | one user with more than ``chunk_rows`` records | that user's records are one chunk |
-| files change after the scan | ``SchemaError`` with a fixed text (sorted and item-level reading), or no effect (parted rows) |
+| files change after the scan | ``SchemaError`` with a fixed text (sorted, item-level), or no effect (parted rows) |
 """
 
 from __future__ import annotations
@@ -94,7 +96,8 @@ class _Parted:
 
 
 def _share(chunk_rows: int) -> int:
-    """Rows of one chunk, so that those in work are ``chunk_rows`` together; one more waits and one more is being read."""
+    """Rows of one chunk, so that those in work are ``chunk_rows`` together; one more waits and one more is being
+    read."""
     return max(1, chunk_rows // LANES)
 
 
@@ -171,7 +174,9 @@ class _Counting:
     def seen(self, batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         for batch in batches:
             if self._declared.on_invalid is OnInvalid.RAISE:
-                self.found = self.found.merge(faults_of({name: batch.get_column(name) for name in batch.columns}, self._declared))
+                self.found = self.found.merge(
+                    faults_of({name: batch.get_column(name) for name in batch.columns}, self._declared)
+                )
             yield batch
 
 

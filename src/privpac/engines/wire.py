@@ -1,8 +1,9 @@
 """Partial results as bytes: plain values, arrays and the library's own records, without pickle.
 
-A value becomes a JSON tree whose leaves of bulk (arrays, bytes) stand in a tail of raw memory.  Reading it back runs no code of
-the message's choosing: classes are looked up inside this package only and must be dataclasses or named tuples.  Profiles, counts,
-tables and lists of arrays all travel this way; what cannot is refused when it is written, by its type's name.
+A value becomes a JSON tree whose leaves of bulk (arrays, bytes) stand in a tail of raw memory.  Reading it back runs no
+code of the message's choosing: classes are looked up inside this package only and must be dataclasses or named tuples.
+Profiles, counts, tables and lists of arrays all travel this way; what cannot is refused when it is written, by its
+type's name.
 """
 
 from __future__ import annotations

@@ -93,11 +93,14 @@ class Law(ABC):
         return value_law(lo, hi, score, eta, base, domain)
 
     @staticmethod
-    def from_steps(steps: Iterable[tuple[int, Any, int, Any]], eta: Rational | None = None, *, base: Rational | None = None) -> Law:
+    def from_steps(
+        steps: Iterable[tuple[int, Any, int, Any]], eta: Rational | None = None, *, base: Rational | None = None
+    ) -> Law:
         """Step functions laid one after the other, the fast path of the learners.
 
-        Each step is ``(offset, starts, end, scores)``: block ``i`` holds the values ``offset + starts[i]`` up to the one
-        before ``offset + starts[i+1]`` (the last one up to ``offset + end``); ``starts`` is an increasing uint64 array.
+        Each step is ``(offset, starts, end, scores)``: block ``i`` holds the values ``offset + starts[i]`` up to the
+        one before ``offset + starts[i+1]`` (the last one up to ``offset + end``); ``starts`` is an increasing uint64
+        array.
         """
         from privpac.law.build import step_law
 
@@ -205,7 +208,8 @@ class Law(ABC):
     # Divergences
 
     def hockey_stick(self, other: Law, epsilon: Rational, *, precision: Rational | None = None) -> Ball:
-        """Encloses ``sum over v of max(0, P(v) - e**epsilon Q(v))``: report ``hi`` for a claim, ``lo`` for a violation."""
+        """Encloses ``sum over v of max(0, P(v) - e**epsilon Q(v))``: report ``hi`` for a claim, ``lo`` for a
+        violation."""
         from privpac.law.divergence import hockey_stick
 
         return hockey_stick(self, other, rational(epsilon, "epsilon"), precision)

@@ -1,7 +1,7 @@
 """Laws from blocks of equal integer score: 2**64 hypotheses cost as many blocks as there are distinct points.
 
-``P(one value of block i) = e**(-eta s_i) / Z`` with ``Z = sum of c_i e**(-eta s_i)``, or ``base**(-s_i)`` with a rational
-base.  Multiplicities ``c_i`` are exact integers of any size.
+``P(one value of block i) = e**(-eta s_i) / Z`` with ``Z = sum of c_i e**(-eta s_i)``, or ``base**(-s_i)`` with a
+rational base.  Multiplicities ``c_i`` are exact integers of any size.
 """
 
 from __future__ import annotations
@@ -143,7 +143,9 @@ class BlockLaw(Law):
         """``Z`` relative to the best score."""
         levels = self.levels
         irrational = not self.rate.flat and self.eta is not None and len(levels.gaps) > 1
-        return Denominator(lambda: sum_levels(levels.gaps.tolist(), levels.totals, self.rate), levels.z, irrational=irrational)
+        return Denominator(
+            lambda: sum_levels(levels.gaps.tolist(), levels.totals, self.rate), levels.z, irrational=irrational
+        )
 
     def weight_number(self, gap: int) -> Number:
         """Probability of one value whose score is ``gap`` above the best."""
@@ -213,7 +215,9 @@ class BlockLaw(Law):
             numbered = [(cell, shared[score - self.best]) for cell, score in self.blocks]
             return FiniteLaw(sorted(numbered, key=lambda item: item[0].start), {})  # type: ignore[arg-type]
         if sum(self.levels.totals) > MAX_VALUES:
-            raise TooLargeError("labelled blocks are too large to enumerate; compare them with a law of the same blocks")
+            raise TooLargeError(
+                "labelled blocks are too large to enumerate; compare them with a law of the same blocks"
+            )
         atoms: dict[Hashable, Number] = {}
         for i, (label, score) in enumerate(self.blocks):
             for offset in range(self.count(i)):

@@ -33,7 +33,9 @@ def read_scores(score: Any, *, copy: bool = True) -> Ints:
     if array.ndim != 1 or array.size == 0:
         raise LawError(f"scores must be a non-empty one-dimensional array, got shape {array.shape}")
     if array.dtype.kind not in "iu" and not (array.dtype == object and all(_is_int(s) for s in array)):
-        raise LawError(f"scores must be integers (scale rational scores, and the sensitivity with them), got {array.dtype}")
+        raise LawError(
+            f"scores must be integers (scale rational scores, and the sensitivity with them), got {array.dtype}"
+        )
     _check_blocks(array.size, int(array.min()), int(array.max()))
     return array.astype(np.int64, copy=copy)
 
@@ -80,7 +82,9 @@ def candidate_law(score: Any, eta: Rational | None, base: Rational | None) -> Bl
     return BlockLaw(np.arange(len(scores), dtype=np.uint64), span, {}, scores, read_rate(eta, base))
 
 
-def labelled_law(counts: Any, score: Any, eta: Rational | None, base: Rational | None, labels: Sequence[Hashable] | None) -> BlockLaw:
+def labelled_law(
+    counts: Any, score: Any, eta: Rational | None, base: Rational | None, labels: Sequence[Hashable] | None
+) -> BlockLaw:
     scores = read_scores(score)
     span, big = _read_spans(counts, len(scores))
     names = None if labels is None else tuple(labels)
@@ -89,7 +93,9 @@ def labelled_law(counts: Any, score: Any, eta: Rational | None, base: Rational |
     return BlockLaw(None, span, big, scores, read_rate(eta, base), labels=names)
 
 
-def value_law(lo: Any, hi: Any, score: Any, eta: Rational | None, base: Rational | None, domain: tuple[int, int] | None) -> BlockLaw:
+def value_law(
+    lo: Any, hi: Any, score: Any, eta: Rational | None, base: Rational | None, domain: tuple[int, int] | None
+) -> BlockLaw:
     rate, scores = read_rate(eta, base), read_scores(score, copy=False)
     lows, highs = _read_ints(lo, len(scores), "lo"), _read_ints(hi, len(scores), "hi")
     if lows.dtype != highs.dtype:
@@ -158,9 +164,15 @@ def step_law(steps: Iterable[tuple[int, Any, int, Any]], eta: Rational | None, b
     if not parts:
         raise LawError("a law needs at least one block")
     sizes = [len(score) if first is None else int(np.count_nonzero(first)) for *_, score, first in parts]
-    _check_blocks(sum(sizes), min(int(score.min()) for *_, score, _ in parts), max(int(score.max()) for *_, score, _ in parts))
+    _check_blocks(
+        sum(sizes), min(int(score.min()) for *_, score, _ in parts), max(int(score.max()) for *_, score, _ in parts)
+    )
     # Written once into arrays of the final size: with millions of blocks every further copy would show.
-    lows, span, scores = np.empty(sum(sizes), np.uint64), np.empty(sum(sizes), np.uint64), np.empty(sum(sizes), np.int64)
+    lows, span, scores = (
+        np.empty(sum(sizes), np.uint64),
+        np.empty(sum(sizes), np.uint64),
+        np.empty(sum(sizes), np.int64),
+    )
     big: dict[int, int] = {}
     segments: list[tuple[int, int]] = []
     n, after = 0, None
@@ -188,7 +200,8 @@ def step_law(steps: Iterable[tuple[int, Any, int, Any]], eta: Rational | None, b
 
 
 def _read_step(offset: Any, starts: Any, end: Any, values: Any) -> tuple[Uints, Ints, NDArray[np.bool_] | None]:
-    """Starts and scores of one step function, and where a block begins if neighbours of equal score are to be merged."""
+    """Starts and scores of one step function, and where a block begins if neighbours of equal score are to be
+    merged."""
     score = read_scores(values, copy=False)
     read = _read_ints(starts, len(score), "starts")
     if read.dtype != np.uint64:

@@ -89,7 +89,11 @@ def grouped(keys: Ints, span: Uints, big: dict[int, int]) -> tuple[Ints, Totals]
     elif unit:
         ordered = np.sort(keys)
         starts = _run_starts(ordered)
-        distinct, low = (ordered, np.ones_like(keys)) if len(starts) == len(keys) else (ordered[starts], _run_lengths(starts, len(keys)))
+        distinct, low = (
+            (ordered, np.ones_like(keys))
+            if len(starts) == len(keys)
+            else (ordered[starts], _run_lengths(starts, len(keys)))
+        )
     else:
         ordered, order = _sorted(keys, width)
         starts, spans = _run_starts(ordered), span[order]

@@ -77,7 +77,9 @@ class _Blocks:
                     return 1
                 if value < 0:
                     return -1
-        return (weight(difference, self.rate) * self.q.partition.sum - ExpSum.exp(epsilon) * self.p.partition.sum).sign()
+        return (
+            weight(difference, self.rate) * self.q.partition.sum - ExpSum.exp(epsilon) * self.p.partition.sum
+        ).sign()
 
     def positive(self, epsilon: Fraction) -> Iterator[Number]:
         """The terms of the hockey stick, as exact numbers."""
@@ -189,7 +191,9 @@ def _enclosed(compute: Callable[[], arb], narrow: Callable[[Ball], bool], *, cei
                 if narrow(ball):
                     return ball
         bits *= 2
-    raise Undecided(f"a divergence was not enclosed to the width asked for at {MAX_PRECISION} bits; ask for a larger precision=")
+    raise Undecided(
+        f"a divergence was not enclosed to the width asked for at {MAX_PRECISION} bits; ask for a larger precision="
+    )
 
 
 # Decisions

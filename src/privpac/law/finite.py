@@ -204,7 +204,10 @@ def _merged(blocks: list[tuple[range, Number]]) -> list[tuple[range, Number]]:
 
 def weighted_law(weights: Mapping[Any, object] | Iterable[tuple[Any, object]]) -> FiniteLaw:
     """Normalise exponential-polynomial weights."""
-    items = [(as_cell(cell), read_weight(weight)) for cell, weight in (weights.items() if isinstance(weights, Mapping) else weights)]
+    items = [
+        (as_cell(cell), read_weight(weight))
+        for cell, weight in (weights.items() if isinstance(weights, Mapping) else weights)
+    ]
     items = [(cell, weight) for cell, weight in items if weight.terms]
     total = ExpSum((x, a * size_of(cell)) for cell, weight in items for x, a in weight)
     if not items:

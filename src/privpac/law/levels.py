@@ -174,7 +174,8 @@ class Filter:
 
     @staticmethod
     def reach(rate: Rate, count_bits: int) -> int | None:
-        """The gap up to which a filter reads levels when all values are fewer than ``2**count_bits``; None: read all."""
+        """The gap up to which a filter reads levels when all values are fewer than ``2**count_bits``; None: read
+        all."""
         return rate.cut(64 + count_bits)
 
     @staticmethod
@@ -186,7 +187,8 @@ class Filter:
     def accept(self, u: int) -> int | None:
         """The level that certainly holds the cylinder ``[u, u+1) * 2**-64``, or None."""
         j = min(int(np.searchsorted(self.quotients, u * 2.0**-64, side="right")), len(self.quotients) - 1)
-        # Scaling a double by a power of two is exact, so both comparisons are between integers; four units pad the floors.
+        # Scaling a double by a power of two is exact, so both comparisons are between integers; four units pad the
+        # floors.
         margin = int(self.error * 2.0**64) + 4
         last = self.complete and j == len(self.quotients) - 1
         if not last and u + 1 > int(float(self.quotients[j]) * 2.0**64) - margin:

@@ -1,8 +1,9 @@
 """One exact draw from step functions, without laying out their law.
 
-Scores of millions of blocks are far above the best one; their weight is below what 64 random bits can tell from 0.  So the blocks near
-the best score are looked at first, with a bound of the weight of all others: the filter of ``law.levels``, which settles almost
-every draw.  The few others go on with the same bits and the whole law, so the law of what is drawn is exactly the stated one.
+Scores of millions of blocks are far above the best one; their weight is below what 64 random bits can tell from 0.  So
+the blocks near the best score are looked at first, with a bound of the weight of all others: the filter of
+``law.levels``, which settles almost every draw.  The few others go on with the same bits and the whole law, so the law
+of what is drawn is exactly the stated one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def sample_steps(parts: Sequence[Part], eta: Rational, rng: Rng | None = None) -
     source, rate = secret_rng(rng), read_rate(eta, None)
 
     def whole() -> BlockLaw:
-        return step_law([(offset, starts, end, scores + more) for offset, starts, end, scores, more in parts], eta, None)
+        return step_law(
+            [(offset, starts, end, scores + more) for offset, starts, end, scores, more in parts], eta, None
+        )
 
     best = min(int(scores.min()) + more for *_, scores, more in parts)
     count_bits = sum(end + 1 - int(starts[0]) for _, starts, end, _, _ in parts).bit_length()
@@ -57,7 +60,8 @@ def sample_steps(parts: Sequence[Part], eta: Rational, rng: Rng | None = None) -
 
 
 def _near(parts: Sequence[Part], best: int, cut: int) -> tuple[Uints, Uints, Ints, dict[int, int], Ints]:
-    """Blocks at most ``cut`` above the best: starts, spans, gaps, the few spans beyond 64 bits, and the part of each."""
+    """Blocks at most ``cut`` above the best: starts, spans, gaps, the few spans beyond 64 bits, and the part of
+    each."""
     lows, spans, gaps, owners, big, n = [], [], [], [], {}, 0
     for p, (_, starts, end, scores, more) in enumerate(parts):
         near = np.flatnonzero(scores <= best + cut - more)

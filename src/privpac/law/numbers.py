@@ -20,7 +20,17 @@ from flint import arb
 from privpac.errors import LawError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, ExpSum, ball_of, precision, rational
 
-__all__ = ["Denominator", "Enclosed", "Number", "Quotient", "enclosed", "exp_times", "read_weight", "sign_of_sum", "sum_of"]
+__all__ = [
+    "Denominator",
+    "Enclosed",
+    "Number",
+    "Quotient",
+    "enclosed",
+    "exp_times",
+    "read_weight",
+    "sign_of_sum",
+    "sum_of",
+]
 
 ENCLOSED_PRECISION = 1 << 12
 """Bits at which comparing numbers known through balls only gives up: integrals cannot be decided at equality."""
@@ -29,9 +39,12 @@ _TINY = arb(2) ** -MAX_PRECISION
 
 
 class Denominator:
-    """A positive exponential sum shared by many quotients; balls are kept per precision, and the sum is built when needed."""
+    """A positive exponential sum shared by many quotients; balls are kept per precision, and the sum is built when
+    needed."""
 
-    def __init__(self, value: ExpSum | Callable[[], ExpSum], ball: Callable[[], arb] | None = None, *, irrational: bool = False) -> None:
+    def __init__(
+        self, value: ExpSum | Callable[[], ExpSum], ball: Callable[[], arb] | None = None, *, irrational: bool = False
+    ) -> None:
         self._value, self._ball, self._irrational = value, ball, irrational
         self._balls: dict[int, arb] = {}
 
@@ -160,7 +173,8 @@ def _sum(values: Sequence[ExpSum]) -> ExpSum:
 
 
 def enclosed(x: arb, *, ceiling: Fraction | None = None) -> Ball:
-    """Rational ends of a non-negative ball; below ``2**-65536`` they are 0 and that power, which no integer overflows."""
+    """Rational ends of a non-negative ball; below ``2**-65536`` they are 0 and that power, which no integer
+    overflows."""
     if x.lower() < _TINY:
         x = arb(0).union(x.upper())
     if x.upper() < _TINY:

@@ -31,7 +31,11 @@ def paired(p: BlockLaw, q: BlockLaw) -> Pairs:
         order = _same_labels(p, q)
         return _grouped(p.score - p.best, q.score[order] - q.best, p.span, p.big)
     refined = None
-    if p.lows.dtype == np.uint64 and q.lows.dtype == np.uint64 and [o for _, o in p.segments] == [o for _, o in q.segments]:
+    if (
+        p.lows.dtype == np.uint64
+        and q.lows.dtype == np.uint64
+        and [o for _, o in p.segments] == [o for _, o in q.segments]
+    ):
         refined = _refine_segments(p, q)
     first, second, span, big = refined or _refine_any(p, q)
     return _grouped(p.score[first] - p.best, q.score[second] - q.best, span, big)

@@ -1,17 +1,20 @@
 """Agnostic learning at user level by counting users with too many mistakes.
 
-1. Estimate the least error of the class privately (:class:`~privpac.learners.minimum_error.MinimumError`, ``share`` of epsilon).
-2. From the estimate take for every number of records the number of mistakes that separates good rules from bad ones best
-   (``robust_t``): post-processing.
-3. Select by the exponential law over "users with more mistakes than that", from the class or from a representation of it.
+1. Estimate the least error of the class privately (:class:`~privpac.learners.minimum_error.MinimumError`, ``share`` of
+   epsilon).
+2. From the estimate take for every number of records the number of mistakes that separates good rules from bad ones
+   best (``robust_t``): post-processing.
+3. Select by the exponential law over "users with more mistakes than that", from the class or from a representation of
+   it.
 
-With ``2a + ln(3|H|/beta)/(lambda n)`` below the gap that ``robust_t`` guarantees (``a``: uniform deviation), the released rule has
-error at most ``alpha`` above the least one, with probability ``1 - beta`` (seed 000, Theorem 4.6, with the paper's thresholds
-replaced; ``privpac.bounds.plan_user_agnostic`` computes n).  Step 1 is skipped, and its budget goes to step 3, when users hold
-one record at most, when ``tolerance`` is given, or when ``noise=(value, radius)`` states public knowledge of the least error.
+With ``2a + ln(3|H|/beta)/(lambda n)`` below the gap that ``robust_t`` guarantees (``a``: uniform deviation), the
+released rule has error at most ``alpha`` above the least one, with probability ``1 - beta`` (seed 000, Theorem 4.6,
+with the paper's thresholds replaced; ``privpac.bounds.plan_user_agnostic`` computes n).  Step 1 is skipped, and its
+budget goes to step 3, when users hold one record at most, when ``tolerance`` is given, or when ``noise=(value,
+radius)`` states public knowledge of the least error.
 
-**Guarantee.**  ``(epsilon, 0)`` per user: step 1 is ``share * epsilon``, step 3 the rest, and the selection is private for every table
-of tolerances (basic adaptive composition).  The estimate is released and covered.
+**Guarantee.**  ``(epsilon, 0)`` per user: step 1 is ``share * epsilon``, step 3 the rest, and the selection is private
+for every table of tolerances (basic adaptive composition).  The estimate is released and covered.
 """
 
 from __future__ import annotations
@@ -42,14 +45,16 @@ __all__ = ["NoiseKnowledge", "RobustTolerance", "SurrogateSelection", "UserAgnos
 
 
 def _robust(m: int, value: Fraction, radius: Fraction, alpha: Fraction) -> int:
-    # No size is refused: beyond the search limit the same share of the records is forgiven, and any public table is private.
+    # No size is refused: beyond the search limit the same share of the records is forgiven, and any public table is
+    # private.
     near = min(m, MAX_RECORDS)
     return robust_t(near, value, radius, alpha) * m // max(near, 1)
 
 
 @dataclass(frozen=True)
 class RobustTolerance:
-    """``t(m)``: the tolerance that separates error rates ``alpha`` apart best when the least error is ``value`` up to ``radius``."""
+    """``t(m)``: the tolerance that separates error rates ``alpha`` apart best when the least error is ``value`` up to
+    ``radius``."""
 
     value: Fraction
     radius: Fraction
@@ -63,9 +68,9 @@ class RobustTolerance:
 class NoiseKnowledge(SizedSelection):
     """What learners that count users with too many mistakes share: where the tolerance comes from, and what it costs.
 
-    ``tolerance``: ``"auto"`` (from an estimate, or from ``noise``), a number, a table or a function of the number of records.
-    ``radius``: accuracy of the estimate; by default about ``1 / (2 sqrt(m))`` for the publicly known number of records
-    (``records_per_user``, the largest of ``sizes``, or ``max_records``), and 1/8 if nothing is known.
+    ``tolerance``: ``"auto"`` (from an estimate, or from ``noise``), a number, a table or a function of the number of
+    records. ``radius``: accuracy of the estimate; by default about ``1 / (2 sqrt(m))`` for the publicly known number of
+    records (``records_per_user``, the largest of ``sizes``, or ``max_records``), and 1/8 if nothing is known.
     """
 
     alpha: Fraction = Fraction(1, 10)
@@ -102,8 +107,14 @@ class NoiseKnowledge(SizedSelection):
 
     @property
     def estimates(self) -> bool:
-        """Whether the tolerance follows a private estimate of the least error; with one record it is 0 whatever that is."""
-        return self.tolerance == "auto" and self.noise is None and self.largest not in (0, 1) and self.records_per_user != 1
+        """Whether the tolerance follows a private estimate of the least error; with one record it is 0 whatever that
+        is."""
+        return (
+            self.tolerance == "auto"
+            and self.noise is None
+            and self.largest not in (0, 1)
+            and self.records_per_user != 1
+        )
 
     @property
     def epsilon_estimate(self) -> Fraction:
@@ -165,12 +176,15 @@ class NoiseKnowledge(SizedSelection):
         raise NotImplementedError
 
     def law(self, data: Users, given: Any = None) -> Law:
-        """The law of everything released: pairs (estimate, id), or ids where nothing is estimated or the estimate is ``given``."""
+        """The law of everything released: pairs (estimate, id), or ids where nothing is estimated or the estimate is
+        ``given``."""
         bound, estimate = self.bind(data), self._read_given(given)
         if not self.estimates or estimate is not None:
             return self.given_law(bound, estimate)
         if self._count(bound) > 1 << 20:
-            raise TooLargeError("pairs (estimate, rule) are listed for at most 2**20 rules; use rule_law, or law(data, given=estimate)")
+            raise TooLargeError(
+                "pairs (estimate, rule) are listed for at most 2**20 rules; use rule_law, or law(data, given=estimate)"
+            )
         estimates = self.estimate_learner.law_of(bound)
         return estimates.bind(lambda value: self.given_law(bound, value).map(lambda rule: (value, rule)))
 
@@ -188,7 +202,11 @@ class NoiseKnowledge(SizedSelection):
         """Draw the estimate where one is needed, and note what may be shown."""
         if self.estimates:
             drawn = self.estimate_learner.sample(bound, rng)
-            shown |= {"best_error (private)": drawn, "radius": self.estimate_radius, "epsilon_estimate": self.epsilon_estimate}
+            shown |= {
+                "best_error (private)": drawn,
+                "radius": self.estimate_radius,
+                "epsilon_estimate": self.epsilon_estimate,
+            }
             return drawn
         if self.noise is not None:
             shown["noise (public)"] = list(self.noise)
@@ -215,7 +233,8 @@ def _read_noise(noise: Any) -> tuple[Fraction, Fraction]:
 
 @dataclass(frozen=True)
 class UserAgnosticLearner(NoiseKnowledge, RepresentedSelection):
-    """Estimate the least error, then select among users' counts; from the class, or (``representation``) from a public set.
+    """Estimate the least error, then select among users' counts; from the class, or (``representation``) from a public
+    set.
 
     With a representation a third of ``alpha`` is kept for the disagreement of the released rule with its concept.
 

@@ -44,7 +44,9 @@ class AgreedRule(Rule):
 
     @cached_property
     def _hypothesis(self) -> Hypothesis | None:
-        return Task(self.kind, tuple(domain.size for domain in self.columns.values()), self.parameters).learner.decode(self.item)
+        return Task(self.kind, tuple(domain.size for domain in self.columns.values()), self.parameters).learner.decode(
+            self.item
+        )
 
     @property
     def features(self) -> Mapping[str, Domain]:
@@ -77,8 +79,16 @@ class AgreedRule(Rule):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        numbers = tuple((name, text if name in ("race", "ridge") else int(text)) for name, text in values["parameters"].items())
-        return cls(values["rule"], columns_from_list(values["columns"]), bytes.fromhex(values["item"]), numbers, values["label"])
+        numbers = tuple(
+            (name, text if name in ("race", "ridge") else int(text)) for name, text in values["parameters"].items()
+        )
+        return cls(
+            values["rule"],
+            columns_from_list(values["columns"]),
+            bytes.fromhex(values["item"]),
+            numbers,
+            values["label"],
+        )
 
 
 # Words for each kind of rule
@@ -110,7 +120,10 @@ def _junction(rule: Junction, columns: Columns) -> str:
 
 
 def _list(rule: RuleList, columns: Columns) -> str:
-    steps = [f"{' and '.join(_literal(j, columns) for j in test) or 'true'}: {label}" for test, label in zip(rule.tests, rule.labels)]
+    steps = [
+        f"{' and '.join(_literal(j, columns) for j in test) or 'true'}: {label}"
+        for test, label in zip(rule.tests, rule.labels)
+    ]
     if not steps:
         return "always" if rule.default else "never"
     return f"the first that holds says 1 ({'; '.join([*steps, f'otherwise: {rule.default}'])})"
@@ -119,7 +132,11 @@ def _list(rule: RuleList, columns: Columns) -> str:
 def _linear(rule: LinearRule, columns: Columns) -> str:
     parts = [f"{weight:+d} {name}" for weight, (name, _) in zip(rule.weights, columns) if weight]
     constant = [f"{weight:+d}" for weight in rule.weights[len(columns) :] if weight]
-    return f"{' '.join([*parts, *constant])} > 0" if parts else ("always" if constant and constant[0][0] == "+" else "never")
+    return (
+        f"{' '.join([*parts, *constant])} > 0"
+        if parts
+        else ("always" if constant and constant[0][0] == "+" else "never")
+    )
 
 
 def _bayes(rule: BayesRule, columns: Columns) -> str:

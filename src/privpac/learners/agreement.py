@@ -1,15 +1,17 @@
 """Learning by agreement: every user turns its own records into one item, and the item named most often is released.
 
-The item is the answer of a stable learner (:mod:`privpac.agreement`) to one user's records and a public seed: users whose records come from
-the same law mostly name the *same* item, so a plurality needs few users however rich the class is.  With ``delta > 0`` the plurality
-is found by a stable histogram (seed 004, Algorithm 2), with ``delta = 0`` by an exponential law over all items (Theorem 3).
+The item is the answer of a stable learner (:mod:`privpac.agreement`) to one user's records and a public seed: users
+whose records come from the same law mostly name the *same* item, so a plurality needs few users however rich the class
+is.  With ``delta > 0`` the plurality is found by a stable histogram (seed 004, Algorithm 2), with ``delta = 0`` by an
+exponential law over all items (Theorem 3).
 
-**Guarantee.**  ``(epsilon, delta)`` per user, add-remove or replace, for every seed: one user changes one item (Proposition 1 of the room
-``agreement``).  Stability, the number of records and the labels only matter for accuracy.
+**Guarantee.**  ``(epsilon, delta)`` per user, add-remove or replace, for every seed: one user changes one item
+(Proposition 1 of the room ``agreement``).  Stability, the number of records and the labels only matter for accuracy.
 
-**Accuracy.**  If a share 0.9 of the users name the same item, some tens of users suffice (:mod:`privpac.bounds.agreement`); how many
-records that takes is certified far too cautiously and is best simulated.  When no item is clear the public default stands in,
-``outcome="default"``: where no two users agree always with ``delta > 0``, and with probability ``1 - beta`` without.
+**Accuracy.**  If a share 0.9 of the users name the same item, some tens of users suffice
+(:mod:`privpac.bounds.agreement`); how many records that takes is certified far too cautiously and is best simulated.
+When no item is clear the public default stands in, ``outcome="default"``: where no two users agree always with ``delta
+> 0``, and with probability ``1 - beta`` without.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ class _Items:
         return a + b
 
 
-def task_of(kind: str, columns: Mapping[str, Domain], parameters: Mapping[str, int | str], min_records: int = 1) -> Task:
+def task_of(
+    kind: str, columns: Mapping[str, Domain], parameters: Mapping[str, int | str], min_records: int = 1
+) -> Task:
     """The task of a kind of rule over bound columns."""
     return Task(kind, tuple(domain.size for domain in columns.values()), tuple(parameters.items()), min_records)
 
@@ -76,18 +80,21 @@ def task_of(kind: str, columns: Mapping[str, Domain], parameters: Mapping[str, i
 def pure_selection(
     epsilon: Rational, task: Task, beta: Rational, neighbours: Neighbours | str, unit: Unit | str = Unit.USER
 ) -> PureSelection:
-    """Selection among all items of a task that abstains, except with probability ``beta``, where no two people agree."""
+    """Selection among all items of a task that abstains, except with probability ``beta``, where no two people
+    agree."""
     size, base = task.learner.universe.size, 1 / vote_decay(epsilon, neighbours)
-    return PureSelection(epsilon, universe=size, abstain=silent_votes(base, size, beta), unit=unit, neighbours=neighbours)
+    return PureSelection(
+        epsilon, universe=size, abstain=silent_votes(base, size, beta), unit=unit, neighbours=neighbours
+    )
 
 
 @dataclass(frozen=True)
 class AgreementLearner(Selection):
     """Release the rule that most users' own records lead to.
 
-    ``task`` holds public parameters of the stable learner (``{"Gamma": ...}``, ``{"grid": 20}``), ``seed`` the public seed (32 bytes;
-    drawn from the system when left out), ``min_records`` the records below which a user says nothing.  ``beta``: where no two users
-    agree something is released with at most this probability.
+    ``task`` holds public parameters of the stable learner (``{"Gamma": ...}``, ``{"grid": 20}``), ``seed`` the public
+    seed (32 bytes; drawn from the system when left out), ``min_records`` the records below which a user says nothing.
+    ``beta``: where no two users agree something is released with at most this probability.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -133,10 +140,17 @@ class AgreementLearner(Selection):
         return bound
 
     def _columns(self, bound: Bound) -> dict[str, Domain]:
-        return {name: domain for name, domain in bound.concept.declared().items() if name is not None and domain is not None}
+        return {
+            name: domain for name, domain in bound.concept.declared().items() if name is not None and domain is not None
+        }
 
     def _task(self, bound: Bound) -> Task:
-        return task_of(kind_of(bound.concept), self._columns(bound), {**own_parameters(bound.concept), **self.task}, self.min_records)
+        return task_of(
+            kind_of(bound.concept),
+            self._columns(bound),
+            {**own_parameters(bound.concept), **self.task},
+            self.min_records,
+        )
 
     def _votes(self, bound: Bound) -> dict[int, int]:
         task = self._task(bound)

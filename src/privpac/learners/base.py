@@ -1,13 +1,13 @@
 """The shape of every learner.
 
 Parameters in, ``guarantee`` known before any data, ``law(data)`` where the output is finite and affordable,
-``learn(data, rng=None, ledger=None)`` to release.  :class:`Selection` holds what all selection learners share: a class of
-rules, a per-user statistic bounded by an integer, and the exponential law over the summed scores.
+``learn(data, rng=None, ledger=None)`` to release.  :class:`Selection` holds what all selection learners share: a class
+of rules, a per-user statistic bounded by an integer, and the exponential law over the summed scores.
 
-*Privacy of a selection.*  Each user adds an integer in ``0..bound`` to the score of every rule, a function of that user's
-records and public numbers only.  For neighbours ``x, x'`` let ``d_h`` be the change of the score of ``h``: it lies in
-``[0, bound]`` (or ``[-bound, 0]``) under add-remove and in ``[-bound, bound]`` under replace, so ``max d - min d <= R`` with
-``R = bound`` or ``2 * bound``, and weights ``e**(-(epsilon/R) * score)`` are epsilon-DP (the range rule).
+*Privacy of a selection.*  Each user adds an integer in ``0..bound`` to the score of every rule, a function of that
+user's records and public numbers only.  For neighbours ``x, x'`` let ``d_h`` be the change of the score of ``h``: it
+lies in ``[0, bound]`` (or ``[-bound, 0]``) under add-remove and in ``[-bound, bound]`` under replace, so ``max d - min
+d <= R`` with ``R = bound`` or ``2 * bound``, and weights ``e**(-(epsilon/R) * score)`` are epsilon-DP (the range rule).
 """
 
 from __future__ import annotations
@@ -47,8 +47,13 @@ __all__ = [
     "shown_table",
 ]
 
-ITEM_LEVEL = "no user column: single records are protected, not people; someone with many records is protected much less"
-UNTOLD = "the release failed after the data were touched; what was spent stays spent, and why is not told: it may depend on the data"
+ITEM_LEVEL = (
+    "no user column: single records are protected, not people; someone with many records is protected much less"
+)
+UNTOLD = (
+    "the release failed after the data were touched; what was spent stays spent, and why is not told: it may depend on "
+    "the data"
+)
 WEAK = 10
 """Above this epsilon the promise is called weak."""
 
@@ -59,7 +64,8 @@ _EPSILON_BITS = 3000
 
 
 class Learner(ABC):
-    """Base of the learners: ``bind`` checks everything before a spend, ``draw`` touches data and randomness after it."""
+    """Base of the learners: ``bind`` checks everything before a spend, ``draw`` touches data and randomness after
+    it."""
 
     @property
     @abstractmethod
@@ -81,7 +87,8 @@ class Learner(ABC):
 
 @dataclass(frozen=True)
 class Hushed:
-    """A learner that fails in fixed words once it has touched the data: what went wrong may depend on them, and the budget is spent."""
+    """A learner that fails in fixed words once it has touched the data: what went wrong may depend on them, and the
+    budget is spent."""
 
     learner: Learner
 
@@ -93,7 +100,9 @@ class Hushed:
         return self.learner.bind(data)
 
     def draw(self, bound: Any, rng: Rng) -> Released:
-        with suppress(ValueError, LookupError, TooLargeError):  # ParameterError, SchemaError and LawError are values out of place
+        with suppress(
+            ValueError, LookupError, TooLargeError
+        ):  # ParameterError, SchemaError and LawError are values out of place
             return self.learner.draw(bound, rng)
         raise EngineError(UNTOLD) from None
 
@@ -102,7 +111,8 @@ def check_users(data: Users, unit: Unit) -> None:
     """Data of users, grouped as the learner's promise says."""
     if not hasattr(data, "fold") or not hasattr(data, "unit"):
         raise TypeError(
-            f"data must be UserData, got {type(data).__name__}; use UserData.from_frame(table, user=..., features=..., label=...)"
+            f"data must be UserData, got {type(data).__name__}; use UserData.from_frame(table, user=..., features=..., "
+            "label=...)"
         )
     if data.unit != unit:
         raise IncompatibleGuarantees(
@@ -134,13 +144,20 @@ class Selection(Learner):
 
     def __post_init__(self) -> None:
         if not isinstance(self.concept, ConceptClass):
-            raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(self.concept).__name__}")
+            raise TypeError(
+                f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got "
+                f"{type(self.concept).__name__}"
+            )
         if self.scores_rules and not self.concept.scored:  # after the spend it would be too late to find out
-            raise TooLargeError(f"rules of {type(self.concept).__name__} are not scored one by one; use method='agreement'")
+            raise TooLargeError(
+                f"rules of {type(self.concept).__name__} are not scored one by one; use method='agreement'"
+            )
         put = object.__setattr__
         put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
         if self.epsilon.denominator.bit_length() > _EPSILON_BITS:
-            raise ParameterError(f"epsilon must be a rational of at most {_EPSILON_BITS} bits; write a decimal such as 0.25")
+            raise ParameterError(
+                f"epsilon must be a rational of at most {_EPSILON_BITS} bits; write a decimal such as 0.25"
+            )
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
         put(self, "unit", one_of(Unit, self.unit, "unit"))
         if self.max_records is not None:
@@ -151,7 +168,8 @@ class Selection(Learner):
         return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=self.epsilon**2 / 8)
 
     def rate(self, epsilon: Fraction, bound: int) -> Fraction:
-        """``eta = epsilon / R``; R = bound under add-remove (all scores move the same way), twice that under replace."""
+        """``eta = epsilon / R``; R = bound under add-remove (all scores move the same way), twice that under
+        replace."""
         return epsilon / (bound if self.neighbours is Neighbours.ADD_REMOVE else 2 * bound)
 
     def bind(self, data: Users) -> Bound:
@@ -171,7 +189,9 @@ class Selection(Learner):
         # Every number shown has a public bound on its digits, so that nothing can fail here, after the spend.
         shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": _size(bound.concept.size)}
         cap = {} if self.max_records is None else {"max_records": self.max_records}
-        return Released(rule, self.guarantee, parameters=shown | parameters | cap, warnings=self.warnings, learner=method)
+        return Released(
+            rule, self.guarantee, parameters=shown | parameters | cap, warnings=self.warnings, learner=method
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -214,8 +234,8 @@ def count_users(users: Users) -> int:
 class TotalTable:
     """A caller's function of the record count, made total: after the spend a failing call would be an output.
 
-    It was tried on many counts before (``public_table``).  Where it fails all the same, or leaves ``minimum..2**62``, the count
-    itself stands in; privacy holds for every function of the count.
+    It was tried on many counts before (``public_table``).  Where it fails all the same, or leaves ``minimum..2**62``,
+    the count itself stands in; privacy holds for every function of the count.
     """
 
     function: Callable[[int], int]
@@ -230,12 +250,19 @@ class TotalTable:
 
 
 def public_table(table: Any, name: str, *, minimum: int) -> Any:
-    """A public constant, table ``{least count: value}`` or function of the record count, checked before any data are seen."""
+    """A public constant, table ``{least count: value}`` or function of the record count, checked before any data are
+    seen."""
     if isinstance(table, Mapping):
         keys = [positive_int(key, f"a key of {name}", minimum=0) for key in table]
         if not keys or min(keys) > 1:
-            raise ParameterError(f"{name} must say something for every count: add an entry for 1 record (each entry holds up to the next)")
-        return {key: positive_int(value, name, minimum=minimum, maximum=_LARGEST) for key, value in zip(keys, table.values())}
+            raise ParameterError(
+                f"{name} must say something for every count: add an entry for 1 record (each entry holds up to the "
+                "next)"
+            )
+        return {
+            key: positive_int(value, name, minimum=minimum, maximum=_LARGEST)
+            for key, value in zip(keys, table.values())
+        }
     if not callable(table):
         return positive_int(table, name, minimum=minimum, maximum=_LARGEST)
     if isinstance(table, TotalTable):

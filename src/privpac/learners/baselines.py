@@ -1,16 +1,18 @@
 """What one would do without user-level learning: two honest baselines for any learner.
 
-*One record per user*: each user keeps one record, chosen by a public rule that looks at that user's records only, or drawn
-uniformly with secret coins (``record="random"``); then a user is a record.  Costs nothing in privacy and throws the other records away.
+*One record per user*: each user keeps one record, chosen by a public rule that looks at that user's records only, or
+drawn uniformly with secret coins (``record="random"``); then a user is a record.  Costs nothing in privacy and throws
+the other records away.
 
-*Group privacy*: each user keeps at most ``max_records`` records M, every record counts as a user of its own, and the learner
-runs with ``epsilon / M`` (and a delta small enough that M steps add up to the one promised).  A user's whole contribution is then
-worth M records.
+*Group privacy*: each user keeps at most ``max_records`` records M, every record counts as a user of its own, and the
+learner runs with ``epsilon / M`` (and a delta small enough that M steps add up to the one promised).  A user's whole
+contribution is then worth M records.
 
-**Guarantees.**  Both have the learner's ``(epsilon, delta)`` per user.  One record: a function of each user's own records, or coins
-of their own, come first, which no guarantee per user notices.  Group privacy: under add-remove a user comes or goes with at most M records,
-so M steps of an item-level learner lead from one dataset to the other.  Under replace every user gets exactly M slots, some
-of them empty, so the number of slots is public and replacing a user replaces at most M slots.
+**Guarantees.**  Both have the learner's ``(epsilon, delta)`` per user.  One record: a function of each user's own
+records, or coins of their own, come first, which no guarantee per user notices.  Group privacy: under add-remove a user
+comes or goes with at most M records, so M steps of an item-level learner lead from one dataset to the other.  Under
+replace every user gets exactly M slots, some of them empty, so the number of slots is public and replacing a user
+replaces at most M slots.
 """
 
 from __future__ import annotations
@@ -116,7 +118,8 @@ class Records:
 
 
 def _capped(learner: Learner, data: Users, cap: int) -> Users:
-    """At most ``cap`` records per user, by the data's own public rule (tables: hash of the record; lists: first ones)."""
+    """At most ``cap`` records per user, by the data's own public rule (tables: hash of the record; lists: first
+    ones)."""
     concept = getattr(learner, "concept", None)
     # The hash reads codes, so the columns the learner reads are bound first.
     users = data if concept is None else concept.bind(data)[1]
@@ -139,7 +142,8 @@ def _with(learner: Learner, **changes: Any) -> Any:
 
 @dataclass(frozen=True)
 class OneRecordPerUser(Learner):
-    """``inner`` on one record of each user: by the data's public rule, or with ``record="random"`` a secret uniform one.
+    """``inner`` on one record of each user: by the data's public rule, or with ``record="random"`` a secret uniform
+    one.
 
     Users without records stay as they are: learners here say what such a user contributes.
     """
@@ -176,7 +180,9 @@ class OneRecordPerUser(Learner):
         users = self._bound_users(data)
         choices = prod(max(int(m), 1) for m in users.sizes)
         if choices > MAX_CHOICES:
-            raise TooLargeError(f"the law averages over {choices} choices of records, at most {MAX_CHOICES}; use record='public'")
+            raise TooLargeError(
+                f"the law averages over {choices} choices of records, at most {MAX_CHOICES}; use record='public'"
+            )
         picks = product(*(range(max(int(m), 1)) for m in users.sizes))
         parts = [self.inner.law(_pick(users, np.array(pick, dtype=np.int64))) for pick in picks]  # type: ignore[attr-defined]
         return Law.mixture([(Fraction(1, choices), part) for part in parts])
@@ -217,12 +223,16 @@ class GroupPrivacy(Learner):
 
     def _flat(self, data: Users) -> Records:
         if data.unit != Unit.USER:
-            raise IncompatibleGuarantees("group privacy is about users with several records: name the user column in UserData")
+            raise IncompatibleGuarantees(
+                "group privacy is about users with several records: name the user column in UserData"
+            )
         users = _capped(self.inner, data, self.max_records)
         if self.inner.guarantee.neighbours is Neighbours.ADD_REMOVE:
             return Records(users)
         if count_users(users) * self.max_records > MAX_SLOTS:
-            raise TooLargeError(f"users times max_records must be at most {MAX_SLOTS} under replace; use a smaller cap or add-remove")
+            raise TooLargeError(
+                f"users times max_records must be at most {MAX_SLOTS} under replace; use a smaller cap or add-remove"
+            )
         return Records(users, self.max_records)
 
     def bind(self, data: Users) -> Any:
@@ -239,12 +249,17 @@ def _require(learner: Any, unit: Unit) -> None:
     if not isinstance(learner, Learner):
         raise TypeError(f"a baseline wraps a learner of this library, got {type(learner).__name__}")
     if learner.guarantee.unit is not unit:
-        raise IncompatibleGuarantees(f"this baseline starts from a learner with unit={unit.value!r}, got {learner.guarantee.unit.value!r}")
+        raise IncompatibleGuarantees(
+            f"this baseline starts from a learner with unit={unit.value!r}, got {learner.guarantee.unit.value!r}"
+        )
 
 
 def _renamed(released: Released, guarantee: Guarantee, method: str, more: dict[str, Any]) -> Released:
     return replace(
-        released, guarantee=guarantee, parameters=dict(released.parameters) | more, learner=f"{released.learner}, {method}".lstrip(", ")
+        released,
+        guarantee=guarantee,
+        parameters=dict(released.parameters) | more,
+        learner=f"{released.learner}, {method}".lstrip(", "),
     )
 
 
@@ -261,7 +276,8 @@ def one_record_per_user(learner: Learner, record: str = "public") -> OneRecordPe
 
 
 def group_privacy(learner: Learner, max_records: int) -> GroupPrivacy:
-    """A user-level learner's item-level twin at ``epsilon / max_records``: the same guarantee per user by group privacy.
+    """A user-level learner's item-level twin at ``epsilon / max_records``: the same guarantee per user by group
+    privacy.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers

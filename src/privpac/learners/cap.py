@@ -1,13 +1,13 @@
 """A public cap on records per user, bought with a little of the budget.
 
-Learners need public numbers (a cap, a clip) and must never read them off the data.  ``private_cap`` releases a number of
-records such that about the share ``quantile = a/b`` of the users hold no more: the exponential law over a public grid
-with the integer score ``|b * #{users with at most g records} - a * #users|``.
+Learners need public numbers (a cap, a clip) and must never read them off the data.  ``private_cap`` releases a number
+of records such that about the share ``quantile = a/b`` of the users hold no more: the exponential law over a public
+grid with the integer score ``|b * #{users with at most g records} - a * #users|``.
 
-**Guarantee.**  ``(epsilon, 0)`` per user.  One user more moves the inner difference by ``b - a`` or ``-a``, so every score moves by at
-most ``max(a, b - a)`` either way; a replaced user moves it by ``b`` at most and the number of users not at all.  The changes
-of two scores differ by at most twice that: ``rho = 2 max(a, b - a)`` under add-remove, ``2 b`` under replace.  What is then
-learned with the cap composes with it: ``epsilon_cap + epsilon_learner``.
+**Guarantee.**  ``(epsilon, 0)`` per user.  One user more moves the inner difference by ``b - a`` or ``-a``, so every
+score moves by at most ``max(a, b - a)`` either way; a replaced user moves it by ``b`` at most and the number of users
+not at all.  The changes of two scores differ by at most twice that: ``rho = 2 max(a, b - a)`` under add-remove, ``2 b``
+under replace.  What is then learned with the cap composes with it: ``epsilon_cap + epsilon_learner``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ class CapSelection(Learner):
         put(self, "epsilon", rational(self.epsilon, "epsilon", minimum=0))
         put(self, "quantile", rational(self.quantile, "quantile", above=0, maximum=1))
         if rational(self.quantile).denominator > _MAX_DENOMINATOR:
-            raise ParameterError(f"quantile must be a simple fraction (denominator at most {_MAX_DENOMINATOR}), such as 9/10")
+            raise ParameterError(
+                f"quantile must be a simple fraction (denominator at most {_MAX_DENOMINATOR}), such as 9/10"
+            )
         if isinstance(self.grid, (str, bytes)) or not isinstance(self.grid, Iterable):
             raise TypeError(f"grid must list caps such as 1, 2, 4, 8, got {type(self.grid).__name__}")
         grid = tuple(positive_int(cap, "a cap of the grid", maximum=_MAX_CAP) for cap in self.grid)
@@ -110,12 +112,15 @@ class CapSelection(Learner):
     def law(self, data: Users) -> Law:
         """The law over the caps of the grid (private)."""
         grid = list(self.grid)
-        return Law.from_blocks(grid, grid, self.scores(self.bind(data)), rational(self.epsilon) / self.range_sensitivity)
+        return Law.from_blocks(
+            grid, grid, self.scores(self.bind(data)), rational(self.epsilon) / self.range_sensitivity
+        )
 
     def bind(self, data: Users) -> Users:
         if data.unit != self.unit:
             raise IncompatibleGuarantees(
-                f"the cap is for records per {self.unit} but the data are grouped per {data.unit}; name the user column in UserData"
+                f"the cap is for records per {self.unit} but the data are grouped per {data.unit}; name the user "
+                "column in UserData"
             )
         return data
 

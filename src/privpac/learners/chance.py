@@ -1,6 +1,7 @@
 """Many secret coins at once, exactly.
 
-Every function turns uniform 64-bit words into its law without a rounding error: words that would bias it are drawn again.
+Every function turns uniform 64-bit words into its law without a rounding error: words that would bias it are drawn
+again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ Ints = NDArray[np.int64]
 
 
 def random_order(n: int, rng: Rng) -> Ints:
-    """A uniform permutation of ``0..n-1``: the order of n distinct words; given that they are distinct, all orders are equally likely."""
+    """A uniform permutation of ``0..n-1``: the order of n distinct words; given that they are distinct, all orders are
+    equally likely."""
     if n <= 1:
         return np.arange(n, dtype=np.int64)
     while True:
@@ -50,7 +52,8 @@ def below(sizes: Any, rng: Rng) -> Ints:
 def coins(n: int, probability: Fraction, rng: Rng) -> NDArray[np.bool_]:
     """``n`` independent coins that show True with a rational probability in [0, 1].
 
-    A word below ``floor(2**64 p)`` is True, one above it False; at equality the fractional part decides with a coin of its own.
+    A word below ``floor(2**64 p)`` is True, one above it False; at equality the fractional part decides with a coin of
+    its own.
     """
     if probability >= 1:
         return np.ones(n, dtype=np.bool_)

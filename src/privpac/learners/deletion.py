@@ -1,21 +1,24 @@
 """Deletion stability: any algorithm with a finite law, at user level, when removing a few users changes little.
 
-Wrap an algorithm A that maps users to a law.  A set S of users is *stable* if the laws of A on all retained sets of ``n - deleted``
-users outside S are pairwise ``(eps_S, delta_S)``-close.  The distance to instability is the size of the smallest stable S, at most
-``ladder`` K (else ``K + 1``); behind the release test of :mod:`privpac.mechanisms.certificate`, the answer is A on what is left after
-removing S and enough others, ``deleted >= 2K`` in all.
+Wrap an algorithm A that maps users to a law.  A set S of users is *stable* if the laws of A on all retained sets of ``n
+- deleted`` users outside S are pairwise ``(eps_S, delta_S)``-close.  The distance to instability is the size of the
+smallest stable S, at most ``ladder`` K (else ``K + 1``); behind the release test of
+:mod:`privpac.mechanisms.certificate`, the answer is A on what is left after removing S and enough others, ``deleted >=
+2K`` in all.
 
-**Guarantee** (Theorem H; seed 002, Algorithm 1).  ``(eps_R + 2 eps_S, delta_R + (1 + e**eps_S) delta_S)`` per user under replace, for
-*every* A, private or not, and every way of choosing S among the stable sets and T around it.  *Proof.*  Distance: with user i replaced,
-a stable S stays stable if i is in S, and S with i is stable otherwise (pairs of a smaller retained set are pairs of a larger one), so
-it moves by at most 1.  Closeness: ``|S u S' u {i}| <= 2K <= deleted`` leaves a retained set J* outside all of them, where both datasets
-agree, and A on any retained set outside S (or S') is close to A on J*; triangle inequality, then Theorem G.
+**Guarantee** (Theorem H; seed 002, Algorithm 1).  ``(eps_R + 2 eps_S, delta_R + (1 + e**eps_S) delta_S)`` per user
+under replace, for *every* A, private or not, and every way of choosing S among the stable sets and T around it.
+*Proof.*  Distance: with user i replaced, a stable S stays stable if i is in S, and S with i is stable otherwise (pairs
+of a smaller retained set are pairs of a larger one), so it moves by at most 1.  Closeness: ``|S u S' u {i}| <= 2K <=
+deleted`` leaves a retained set J* outside all of them, where both datasets agree, and A on any retained set outside S
+(or S') is close to A on J*; triangle inequality, then Theorem G.
 
-``constants="paper"`` runs Algorithm 1 literally: ``eps/3`` three times, ``delta0 = delta / (e**(2 eps/3) + e**(eps/3) + 2)``, a size of S
-drawn from truncated Laplace noise, ``deleted = 4 kappa``.
+``constants="paper"`` runs Algorithm 1 literally: ``eps/3`` three times, ``delta0 = delta / (e**(2 eps/3) + e**(eps/3) +
+2)``, a size of S drawn from truncated Laplace noise, ``deleted = 4 kappa``.
 
-**This is for tiny numbers of users and for teaching.**  The work grows like binomial coefficients, deciding whether a common S exists
-is vertex cover already for simple A, and an ordinary ``(1, 1e-6)`` needs a ladder of dozens.  Sizes are refused from public numbers only.
+**This is for tiny numbers of users and for teaching.**  The work grows like binomial coefficients, deciding whether a
+common S exists is vertex cover already for simple A, and an ordinary ``(1, 1e-6)`` needs a ladder of dozens.  Sizes are
+refused from public numbers only.
 """
 
 from __future__ import annotations
@@ -65,11 +68,12 @@ class _Users:
 class DeletionStability(Learner):
     """``algorithm`` at user level: a function from users to a law, or a learner of this library.
 
-    A function gets a tuple of users (or a ``UserData``, if that is what ``learn`` is given) and returns a ``Law`` or a mapping from
-    values to weights.  ``select`` picks S among the stable sets: ``"uniform"``, ``"first"``, ``"last"`` or any function
-    ``select(sets, users)``.  ``symmetric=True`` puts the users in order before the algorithm sees them, so that their order in the list
-    does not matter; add-remove (``slots``, with ``neutral`` users in the empty ones) needs it, or a learner.  Where the algorithm
-    fails, after the spend, there is no answer: try it with :meth:`law` on made-up users first.
+    A function gets a tuple of users (or a ``UserData``, if that is what ``learn`` is given) and returns a ``Law`` or a
+    mapping from values to weights.  ``select`` picks S among the stable sets: ``"uniform"``, ``"first"``, ``"last"`` or
+    any function ``select(sets, users)``.  ``symmetric=True`` puts the users in order before the algorithm sees them, so
+    that their order in the list does not matter; add-remove (``slots``, with ``neutral`` users in the empty ones) needs
+    it, or a learner.  Where the algorithm fails, after the spend, there is no answer: try it with :meth:`law` on
+    made-up users first.
 
     >>> def share_of_ones(users):
     ...     ones = sum(users)
@@ -97,7 +101,9 @@ class DeletionStability(Learner):
     def __post_init__(self) -> None:
         put = object.__setattr__
         if not callable(self.algorithm) and not hasattr(self.algorithm, "law"):
-            raise TypeError(f"algorithm must be a function from users to a law, or a learner, got {type(self.algorithm).__name__}")
+            raise TypeError(
+                f"algorithm must be a function from users to a law, or a learner, got {type(self.algorithm).__name__}"
+            )
         put(self, "epsilon", read_epsilon(self.epsilon))
         put(self, "delta", rational(self.delta, "delta", above=0, below=1))
         put(self, "failure", rational(self.failure, "failure", minimum=0, below=1))
@@ -119,8 +125,14 @@ class DeletionStability(Learner):
             put(self, "ladder", 2 * self._noise.kappa)
             put(self, "deleted", 4 * self._noise.kappa)
             return
-        put(self, "ladder", self._test.ladder if self.ladder is None else positive_int(self.ladder, "ladder", minimum=0))
-        put(self, "deleted", 2 * self._ladder if self.deleted is None else positive_int(self.deleted, "deleted", minimum=0))
+        put(
+            self, "ladder", self._test.ladder if self.ladder is None else positive_int(self.ladder, "ladder", minimum=0)
+        )
+        put(
+            self,
+            "deleted",
+            2 * self._ladder if self.deleted is None else positive_int(self.deleted, "deleted", minimum=0),
+        )
         if self._deleted < 2 * self._ladder:
             raise ParameterError(f"deleted must be at least 2 * ladder = {2 * self._ladder}, got {self.deleted}")
 
@@ -151,7 +163,14 @@ class DeletionStability(Learner):
     @property
     def _test(self) -> ReleaseTest:
         given: dict[str, Any] = {} if self.ladder is None else {"ladder": self.ladder}
-        return ReleaseTest(self._third, rational(self.delta) / 2, failure=self.failure, unit=Unit.USER, neighbours=self.neighbours, **given)
+        return ReleaseTest(
+            self._third,
+            rational(self.delta) / 2,
+            failure=self.failure,
+            unit=Unit.USER,
+            neighbours=self.neighbours,
+            **given,
+        )
 
     @property
     def _noise(self) -> TruncatedLaplace:
@@ -161,9 +180,15 @@ class DeletionStability(Learner):
 
     @property
     def guarantee(self) -> Guarantee:
-        how = f"deletion stability, {self.constants} constants" + ("" if self.slots is None else f", {self.slots} slots")
+        how = f"deletion stability, {self.constants} constants" + (
+            "" if self.slots is None else f", {self.slots} slots"
+        )
         return Guarantee(
-            rational(self.epsilon), rational(self.delta), unit=Unit.USER, neighbours=Neighbours(self.neighbours), derivation=(how,)
+            rational(self.epsilon),
+            rational(self.delta),
+            unit=Unit.USER,
+            neighbours=Neighbours(self.neighbours),
+            derivation=(how,),
         )
 
     def work(self, n_users: int) -> int:
@@ -177,7 +202,8 @@ class DeletionStability(Learner):
         pairs = comb(comb(n, self._deleted), 2) if comb(n, self._deleted) <= 1 << 32 else MAX_PAIRS + 1
         if self.work(n) > self.max_laws or pairs > MAX_PAIRS:
             raise TooLargeError(
-                f"{n} users with ladder {self._ladder} and {self._deleted} deleted need more than {self.max_laws} laws or {MAX_PAIRS} "
+                f"{n} users with ladder {self._ladder} and {self._deleted} deleted need more than {self.max_laws} laws "
+                f"or {MAX_PAIRS} "
                 "comparisons; use TrimmedSelection, a shorter ladder or fewer users"
             )
 
@@ -186,21 +212,28 @@ class DeletionStability(Learner):
     def bind(self, data: Any) -> _Users:
         if isinstance(data, UserData):
             if data.unit is not Unit.USER:
-                raise IncompatibleGuarantees("deletion stability protects users: name the user column when building UserData")
+                raise IncompatibleGuarantees(
+                    "deletion stability protects users: name the user column when building UserData"
+                )
             if isinstance(self.algorithm, Learner):
                 self.algorithm.bind(data)
             elif self.slots is not None:
-                raise ParameterError("with slots, the order of users must not matter: pass a list of users, or a learner of this library")
+                raise ParameterError(
+                    "with slots, the order of users must not matter: pass a list of users, or a learner of this library"
+                )
             seated: Any = seat_users(data, self.slots)
             n = seated.n_users
         elif isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
-            seated = list(data) if self.slots is None else [*data[: self.slots], *[self.neutral] * (self.slots - len(data))]
+            seated = (
+                list(data) if self.slots is None else [*data[: self.slots], *[self.neutral] * (self.slots - len(data))]
+            )
             n = len(seated)
             if self.symmetric:
                 seated = self._ordered(seated)
         else:
             raise TypeError(
-                f"data must be UserData (UserData.read, UserData.from_frame) or a list of users, got {type(data).__name__}: subsets of "
+                f"data must be UserData (UserData.read, UserData.from_frame) or a list of users, got "
+                f"{type(data).__name__}: subsets of "
                 "users are tried one by one; TrimmedSelection runs on every engine"
             )
         self._check(n)
@@ -215,7 +248,9 @@ class DeletionStability(Learner):
             hash(tuple(users))
             return sorted(users)
         except TypeError:
-            raise SchemaError("symmetric=True needs users that can be hashed and put in order, such as tuples of numbers") from None
+            raise SchemaError(
+                "symmetric=True needs users that can be hashed and put in order, such as tuples of numbers"
+            ) from None
 
     def _retained(self, users: _Users, *, strict: bool) -> RetainedLaws:
         compute = self.algorithm.law if hasattr(self.algorithm, "law") else self.algorithm
@@ -260,5 +295,7 @@ class DeletionStability(Learner):
 
 def _weights(made: Any) -> Any:
     if not isinstance(made, Mapping):
-        raise TypeError(f"the algorithm must return a Law or a mapping from values to weights, got {type(made).__name__}")
+        raise TypeError(
+            f"the algorithm must return a Law or a mapping from values to weights, got {type(made).__name__}"
+        )
     return made

@@ -29,7 +29,8 @@ Select = Callable[[tuple[Kept, ...], Any], Kept]
 def close(p: Law, q: Law, factor: Fraction, slack: Fraction) -> bool:
     """Whether ``P(E) <= factor Q(E) + slack`` and ``Q(E) <= factor P(E) + slack`` for all events E.
 
-    What cannot be decided counts as apart: the verdict is a function of the two laws, which is all that the proof needs.
+    What cannot be decided counts as apart: the verdict is a function of the two laws, which is all that the proof
+    needs.
     """
     first, second = p.as_finite(), q.as_finite()
     try:
@@ -58,7 +59,8 @@ def _cells(p: FiniteLaw, q: FiniteLaw) -> list[tuple[int, Number, Number]]:
 
 
 class RetainedLaws:
-    """Laws of the algorithm on retained sets of ``n - deleted`` users, and which of them are close; everything is computed once."""
+    """Laws of the algorithm on retained sets of ``n - deleted`` users, and which of them are close; everything is
+    computed once."""
 
     def __init__(self, n: int, deleted: int, law_of: Callable[[Kept], Law], factor: Fraction, slack: Fraction) -> None:
         self.n, self.deleted, self.law_of = n, deleted, law_of

@@ -1,7 +1,7 @@
 """A second plan for learners that may answer "nothing", declared beforehand.
 
-A public constant costs nothing: replacing ``BOTTOM`` by it is post-processing.  A second learner is paid for whether or not it runs: the
-guarantee is the sum of both, announced before any data, because that it ran is known from the result.
+A public constant costs nothing: replacing ``BOTTOM`` by it is post-processing.  A second learner is paid for whether or
+not it runs: the guarantee is the sum of both, announced before any data, because that it ran is known from the result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the mean learners share: users' means on a public integer grid, and the published vector.
 
-Every column is a number on a declared range.  A user's mean of a column becomes the nearest of ``0..levels`` (halves up), in exact
-integers, from that user's records only; a user without records stands in the middle.
+Every column is a number on a declared range.  A user's mean of a column becomes the nearest of ``0..levels`` (halves
+up), in exact integers, from that user's records only; a user without records stands in the middle.
 """
 
 from __future__ import annotations
@@ -160,13 +160,17 @@ class MeanLearner(Learner):
     def guarantee(self) -> Guarantee:
         how = f"{type(self).__name__} behind a release test" + ("" if self.slots is None else f", {self.slots} slots")
         tags = Unit(self.unit), Neighbours(self.neighbours)
-        return Guarantee(rational(self.epsilon), rational(self.delta), unit=tags[0], neighbours=tags[1], derivation=(how,))
+        return Guarantee(
+            rational(self.epsilon), rational(self.delta), unit=tags[0], neighbours=tags[1], derivation=(how,)
+        )
 
     def bind(self, data: Users) -> MeanBound:
         if not hasattr(data, "fold") or not hasattr(data, "unit"):
             raise TypeError(f"data must be UserData, got {type(data).__name__}")
         if data.unit != self.unit:
-            raise IncompatibleGuarantees(f"the learner promises privacy per {self.unit} but the data are grouped per {data.unit}")
+            raise IncompatibleGuarantees(
+                f"the learner promises privacy per {self.unit} but the data are grouped per {data.unit}"
+            )
         names = tuple(data.features) if self.features is None else self.features
         unknown = [name for name in names if name not in data.features]
         if unknown:
@@ -174,14 +178,18 @@ class MeanLearner(Learner):
         domains = {name: data.features[name] for name in names}
         odd = [name for name, domain in domains.items() if not isinstance(domain, (Integers, Grid))]
         if odd:
-            raise ParameterError(f"columns {odd} have no declared range of evenly spaced numbers; declare Integers or Grid in UserData")
+            raise ParameterError(
+                f"columns {odd} have no declared range of evenly spaced numbers; declare Integers or Grid in UserData"
+            )
         users = data if self.max_records is None else data.max_records(self.max_records)
         n = public_count(users, self.slots)
         return MeanBound(users, {name: domain for name, domain in domains.items() if domain is not None}, n)
 
     def vectors(self, bound: MeanBound) -> Ints:
         """Users by columns, in steps; empty slots filled (private)."""
-        found = bound.users.fold(_Means(tuple((name, domain.size) for name, domain in bound.features.items()), self.levels))
+        found = bound.users.fold(
+            _Means(tuple((name, domain.size) for name, domain in bound.features.items()), self.levels)
+        )
         if self.slots is None:
             return found
         empty = np.full((max(0, self.slots - len(found)), found.shape[1]), self.levels // 2, np.int64)

@@ -1,18 +1,19 @@
 """Means of bounded columns whose users agree: noise for the width of a crowd instead of the width of the range.
 
-*TrimmedMean* (few columns).  The test of trimmed selection (:mod:`privpac.learners.trimmed`) column by column, with public widths
-``w_j``; the trimmed sums move by at most ``w_j`` each, so discrete Laplace noise of scale ``sum of w_j / eps_O`` in every column is
-eps_O-DP.
+*TrimmedMean* (few columns).  The test of trimmed selection (:mod:`privpac.learners.trimmed`) column by column, with
+public widths ``w_j``; the trimmed sums move by at most ``w_j`` each, so discrete Laplace noise of scale ``sum of w_j /
+eps_O`` in every column is eps_O-DP.
 
-*FriendlyMean* (any number of columns, one norm).  ``deg(i)`` counts the users farther than ``width`` from user i.  With public
-``D >= K >= 1`` and ``n >= 4D``, the distance is ``rho = min{j <= K : #{i : deg(i) > D - (K - j)} <= j}`` (else ``K + 1``), user i has
-weight ``min(D, max(0, 2D - deg(i)))``, and the weighted mean is released.
+*FriendlyMean* (any number of columns, one norm).  ``deg(i)`` counts the users farther than ``width`` from user i.  With
+public ``D >= K >= 1`` and ``n >= 4D``, the distance is ``rho = min{j <= K : #{i : deg(i) > D - (K - j)} <= j}`` (else
+``K + 1``), user i has weight ``min(D, max(0, 2D - deg(i)))``, and the weighted mean is released.
 
-**Guarantee** (Theorem F).  ``(eps_R + eps_O, delta)`` per user under replace.  A replacement moves other users' degrees by at most 1,
-so ``Q_k = #{deg > D - k}`` obeys ``Q_k(x') <= Q_(k+1)(x) + 1`` and rho moves by at most 1.  If ``rho <= K``, at most K users lack full
-weight; weights of the others change by one unit for at most K users each way, so the normalised weights differ by
-``(D + K) / ((n - K) D)`` in total variation, and any two users of positive weight have a common friend among the unchanged ones: they
-are within ``2 width``.  Hence the mean moves by at most ``2 width (1 + K/D) / (n - K)``.  Then Theorem G.
+**Guarantee** (Theorem F).  ``(eps_R + eps_O, delta)`` per user under replace.  A replacement moves other users' degrees
+by at most 1, so ``Q_k = #{deg > D - k}`` obeys ``Q_k(x') <= Q_(k+1)(x) + 1`` and rho moves by at most 1.  If ``rho <=
+K``, at most K users lack full weight; weights of the others change by one unit for at most K users each way, so the
+normalised weights differ by ``(D + K) / ((n - K) D)`` in total variation, and any two users of positive weight have a
+common friend among the unchanged ones: they are within ``2 width``.  Hence the mean moves by at most ``2 width (1 +
+K/D) / (n - K)``.  Then Theorem G.
 
 Never take a width from the data.  Users who differ among themselves more than the width lead to "no answer" every time.
 """
@@ -64,9 +65,11 @@ def _noisy_law(noise: Laplace, values: list[int], tops: list[int]) -> Law:
 
 @dataclass(frozen=True)
 class TrimmedMean(MeanLearner):
-    """Means of a few columns; ``width`` says how far apart two users' means of a column are expected to be, in its own units.
+    """Means of a few columns; ``width`` says how far apart two users' means of a column are expected to be, in its own
+    units.
 
-    One width for all columns, or ``{column: width}``.  ``trim`` users are dropped on each side (default: the ladder and a tenth).
+    One width for all columns, or ``{column: width}``.  ``trim`` users are dropped on each side (default: the ladder and
+    a tenth).
 
     >>> from privpac.data import Integers, UserData
     >>> data = UserData.from_users([[49, 51], [50], [50, 52]] * 20, features={"x": Integers(0, 100)}, labelled=False)
@@ -83,7 +86,11 @@ class TrimmedMean(MeanLearner):
         super().__post_init__()
         put = object.__setattr__
         if isinstance(self.width, Mapping):
-            put(self, "width", {str(name): rational(value, f"width of {name}", above=0) for name, value in self.width.items()})
+            put(
+                self,
+                "width",
+                {str(name): rational(value, f"width of {name}", above=0) for name, value in self.width.items()},
+            )
         else:
             put(self, "width", rational(self.width, "width", above=0))
         if self.trim is not None:
@@ -139,14 +146,20 @@ class TrimmedMean(MeanLearner):
         return self.levels * (bound.n_users - 2 * self._trim(bound.n_users))
 
     def law(self, data: Any) -> Law:
-        """The law of the noisy sums, clamped to their public range, and ``BOTTOM`` (private: for the curator and for audits)."""
+        """The law of the noisy sums, clamped to their public range, and ``BOTTOM`` (private: for the curator and for
+        audits)."""
         bound = self.bind(data)
         distance, sums = self._read(bound)
         return self.test.law(distance, _noisy_law(self._noise(bound), sums, [self._top(bound)] * len(sums)))
 
     def draw(self, bound: MeanBound, rng: Rng) -> Released:
         trim = self._trim(bound.n_users)
-        shown: dict[str, Any] = {"trim": trim, "ladder": self.ladder, "widths (steps)": self.widths(bound), "levels": self.levels}
+        shown: dict[str, Any] = {
+            "trim": trim,
+            "ladder": self.ladder,
+            "widths (steps)": self.widths(bound),
+            "levels": self.levels,
+        }
         distance, sums = self._read(bound)
         if not self.test.passes(distance, rng):
             return no_release(self.guarantee, shown, (), "trimmed mean")
@@ -194,7 +207,9 @@ def friends(vectors: Ints, width: Rational, ladder: int, crowd: int, norm: str =
     """The friendly mean of integer vectors; ``crowd`` is D."""
     w = rational(width, "width", minimum=0)
     limit = int(w * w) if norm == "l2" else int(w)
-    degrees = _degrees(np.ascontiguousarray(vectors, dtype=np.int64), min(limit, 1 << 62), {"l1": 1, "l2": 2, "linf": 3}[norm])
+    degrees = _degrees(
+        np.ascontiguousarray(vectors, dtype=np.int64), min(limit, 1 << 62), {"l1": 1, "l2": 2, "linf": 3}[norm]
+    )
     distance = next((j for j in range(ladder + 1) if int((degrees > crowd - (ladder - j)).sum()) <= j), ladder + 1)
     weights = np.minimum(crowd, np.maximum(0, 2 * crowd - degrees))
     total = int(weights.sum())
@@ -209,10 +224,12 @@ def friendly_sensitivity(width: Fraction, n: int, ladder: int, crowd: int) -> Fr
 
 @dataclass(frozen=True)
 class FriendlyMean(MeanLearner):
-    """Mean of several columns together; ``width`` bounds the distance of two users' means, each column in units of its whole range.
+    """Mean of several columns together; ``width`` bounds the distance of two users' means, each column in units of its
+    whole range.
 
-    ``crowd`` is D (default twice the ladder) and needs four times as many users.  ``norm``: "l2", "l1" or "linf".  ``spacing`` is the
-    public grid of the release in steps (default: an eighth of the sensitivity, finer for many columns).  O(n**2) comparisons.
+    ``crowd`` is D (default twice the ladder) and needs four times as many users.  ``norm``: "l2", "l1" or "linf".
+    ``spacing`` is the public grid of the release in steps (default: an eighth of the sensitivity, finer for many
+    columns).  O(n**2) comparisons.
 
     >>> from privpac.data import Integers, UserData
     >>> rows = [[(3, 4), (4, 3)], [(4, 4)]] * 40
@@ -260,7 +277,8 @@ class FriendlyMean(MeanLearner):
         return friendly_sensitivity(Fraction(self.steps_width(d)), n, self.test.ladder, self._crowd)
 
     def grid(self, n: int, d: int) -> tuple[Fraction, int]:
-        """Spacing of the released grid, and how far its indices move in total: ``floor(norm factor * Delta / g) + d``."""
+        """Spacing of the released grid, and how far its indices move in total: ``floor(norm factor * Delta / g) +
+        d``."""
         moved = self.sensitivity(n, d)
         g = moved / (8 * _root_up(d)) if self.spacing is None else rational(self.spacing)
         ratio = moved / g
@@ -290,14 +308,21 @@ class FriendlyMean(MeanLearner):
         return found.distance, places, [int(self.levels / g + Fraction(1, 2))] * d, noise
 
     def law(self, data: Any) -> Law:
-        """The law of the noisy indices, clamped to their public range, and ``BOTTOM`` (private: for the curator and for audits)."""
+        """The law of the noisy indices, clamped to their public range, and ``BOTTOM`` (private: for the curator and for
+        audits)."""
         distance, places, tops, noise = self._read(self.bind(data))
         return self.test.law(distance, _noisy_law(noise, places, tops))
 
     def draw(self, bound: MeanBound, rng: Rng) -> Released:
         n, d = bound.n_users, len(bound.features)
         g, _ = self.grid(n, d)
-        shown: dict[str, Any] = {"ladder": self.ladder, "crowd": self.crowd, "width": self.width, "norm": self.norm, "levels": self.levels}
+        shown: dict[str, Any] = {
+            "ladder": self.ladder,
+            "crowd": self.crowd,
+            "width": self.width,
+            "norm": self.norm,
+            "levels": self.levels,
+        }
         shown |= {"spacing": g}
         distance, places, tops, noise = self._read(bound)
         if not self.test.passes(distance, rng):

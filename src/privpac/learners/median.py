@@ -1,19 +1,19 @@
 """A private middle of an interval of cuts, as seen by most users.
 
-Among the cuts ``u`` in ``l..r`` choose one with few users on either side: ``L(u)`` counts users with more than ``s(m)`` records
-strictly between ``l`` and ``u``, ``R(u)`` users with more than ``s(m)`` records strictly between ``u`` and ``r``, and the score is
-``max(L, R)``.  ``s`` separates a share of ``level/2`` of the records from one of ``theta * level`` best.  If at most ``level`` of the
-mass lies in ``(l, r]``, then with enough users at most ``theta * level`` is left on either side of the chosen cut (seed 000,
-Lemma 5.1).  Labels are not read.
+Among the cuts ``u`` in ``l..r`` choose one with few users on either side: ``L(u)`` counts users with more than ``s(m)``
+records strictly between ``l`` and ``u``, ``R(u)`` users with more than ``s(m)`` records strictly between ``u`` and
+``r``, and the score is ``max(L, R)``.  ``s`` separates a share of ``level/2`` of the records from one of ``theta *
+level`` best.  If at most ``level`` of the mass lies in ``(l, r]``, then with enough users at most ``theta * level`` is
+left on either side of the chosen cut (seed 000, Lemma 5.1).  Labels are not read.
 
-``region="disagreement"`` counts the points on which two cuts of a remaining interval can differ; ``"closed"`` is the paper's
-``[l, u-1]`` and ``[u+1, r]``.
+``region="disagreement"`` counts the points on which two cuts of a remaining interval can differ; ``"closed"`` is the
+paper's ``[l, u-1]`` and ``[u+1, r]``.
 
-**Guarantee.**  ``(epsilon, 0)`` per user: each user adds 0 or 1 to ``L`` and to ``R`` at every cut, hence at most 1 to their maximum
-(range rule).  ``s`` is a public function of the number of records.
+**Guarantee.**  ``(epsilon, 0)`` per user: each user adds 0 or 1 to ``L`` and to ``R`` at every cut, hence at most 1 to
+their maximum (range rule).  ``s`` is a public function of the number of records.
 
-Kernel: from a user's sorted records two places say all: where the user joins ``L`` and where the user leaves ``R``.
-O(n log m + n log n) for n users on any domain; places are kept relative to ``l + 1`` so that 2**64 + 1 cuts fit in 64 bits.
+Kernel: from a user's sorted records two places say all: where the user joins ``L`` and where the user leaves ``R``. O(n
+log m + n log n) for n users on any domain; places are kept relative to ``l + 1`` so that 2**64 + 1 cuts fit in 64 bits.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ def require_cuts(concept: Any) -> Thresholds:
     """Another class of rules is a wrong parameter, anything else a wrong type."""
     if not isinstance(concept, Thresholds):
         kind = ParameterError if isinstance(concept, ConceptClass) else TypeError
-        raise kind(f"concept must be Thresholds (cut-offs of one column), got {type(concept).__name__}; use another learner for it")
+        raise kind(
+            f"concept must be Thresholds (cut-offs of one column), got {type(concept).__name__}; use another learner "
+            "for it"
+        )
     return concept
 
 
@@ -90,7 +93,17 @@ def _first_at_least(key: Any, a: int, b: int, code: Any) -> int:
 
 @jit
 def _places(
-    key: Any, offsets: Any, start: int, stop: int, s: Any, low: Any, first: Any, last: Any, closed: bool, rise: Any, drop: Any
+    key: Any,
+    offsets: Any,
+    start: int,
+    stop: int,
+    s: Any,
+    low: Any,
+    first: Any,
+    last: Any,
+    closed: bool,
+    rise: Any,
+    drop: Any,
 ) -> Any:
     """Rises and drops relative to the cut ``low + 1``; returns how many of each were written at ``start`` on.
 
@@ -253,4 +266,6 @@ class PrivateMedian(Selection):
         return self._profile(bound).law(self.rate(self.epsilon, 1))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        return self.release_rule(bound, self._law(bound), rng, {"level": self.level, "region": self.region}, "private median")
+        return self.release_rule(
+            bound, self._law(bound), rng, {"level": self.level, "region": self.region}, "private median"
+        )

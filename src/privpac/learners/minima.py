@@ -1,7 +1,7 @@
 """Least scores over ranges of ids, many times on one profile.
 
-Blocks are grouped by 1024; a sparse table over the groups' minima answers the whole groups of a range in O(1), two short
-slices the rest.  Building it reads the profile once and keeps about a hundredth of its size.
+Blocks are grouped by 1024; a sparse table over the groups' minima answers the whole groups of a range in O(1), two
+short slices the rest.  Building it reads the profile once and keeps about a hundredth of its size.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ class _StepMinima:
         level = (h - g).bit_length() - 1
         row = self.table[level]
         parts = [int(row[g]), int(row[h - (1 << level)])]
-        parts += [int(edge.min()) for edge in (self.step.scores[a : g * _GROUP], self.step.scores[h * _GROUP : b]) if len(edge)]
+        parts += [
+            int(edge.min())
+            for edge in (self.step.scores[a : g * _GROUP], self.step.scores[h * _GROUP : b])
+            if len(edge)
+        ]
         return min(parts)
 
 

@@ -1,16 +1,16 @@
 """How small can the error be?  A private estimate of the least error of a class.
 
-:class:`PrivateCompare` asks whether the least error lies above ``value`` or below ``value + width``.  A user counts against
-a rule when it makes more than ``t(m)`` mistakes on the user's ``m`` records, ``t`` the best separator of error rates
-``value`` and ``value + width``; ``M`` is the least count over the class and ``tau(m)`` the middle of the two expected
-shares.  With ``D = M - sum of tau(m_i)``, the answer is 0 iff ``D`` plus Laplace noise is at most 0: one exact coin.
-:class:`MinimumError` bisects with such comparisons, or (``"oneshot"``, less noise) selects among all cells of a grid
-at once (seed 000, Lemma C.1 and Algorithm 2 with its branches corrected).
+:class:`PrivateCompare` asks whether the least error lies above ``value`` or below ``value + width``.  A user counts
+against a rule when it makes more than ``t(m)`` mistakes on the user's ``m`` records, ``t`` the best separator of error
+rates ``value`` and ``value + width``; ``M`` is the least count over the class and ``tau(m)`` the middle of the two
+expected shares.  With ``D = M - sum of tau(m_i)``, the answer is 0 iff ``D`` plus Laplace noise is at most 0: one exact
+coin. :class:`MinimumError` bisects with such comparisons, or (``"oneshot"``, less noise) selects among all cells of a
+grid at once (seed 000, Lemma C.1 and Algorithm 2 with its branches corrected).
 
-**Guarantee.**  ``(epsilon, 0)`` per user.  Adding a user moves ``M`` by 0 or 1 and the sum by ``tau`` in [0, 1], so ``D``
-moves by at most 1.  Under replace a user of one size may be swapped for one of another: ``D`` moves by at most
-``1 + max tau - min tau`` over the admissible sizes (2 if nothing is declared).  ``tau`` and ``t`` are public functions of the
-number of records; privacy holds for any such functions.
+**Guarantee.**  ``(epsilon, 0)`` per user.  Adding a user moves ``M`` by 0 or 1 and the sum by ``tau`` in [0, 1], so
+``D`` moves by at most 1.  Under replace a user of one size may be swapped for one of another: ``D`` moves by at most
+``1 + max tau - min tau`` over the admissible sizes (2 if nothing is declared).  ``tau`` and ``t`` are public functions
+of the number of records; privacy holds for any such functions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ Ints = NDArray[np.int64]
 
 @lru_cache(maxsize=1 << 12)
 def _entry(m: int, p: Fraction, q: Fraction) -> tuple[int, Fraction]:
-    """``t(m)`` and ``tau(m)``: the best separator and the middle of the two shares, rounded to ``2**-32``, halves up."""
+    """``t(m)`` and ``tau(m)``: the best separator and the middle of the two shares, rounded to ``2**-32``, halves
+    up."""
     t, tau = _entries(np.array([min(m, MAX_RECORDS)], dtype=np.int64), p, q)
     # No data-dependent refusal: beyond the search limit the same share of the records is forgiven.
     return int(t[0]) * max(m, 1) // max(1, min(m, MAX_RECORDS)), Fraction(int(tau[0]), _GRID)
@@ -70,7 +71,8 @@ def _entries(sizes: Ints, p: Fraction, q: Fraction) -> tuple[Ints, Ints]:
     a, b = t + 1.0, np.maximum(sizes - t, 1).astype(float)
     scaled = (betainc(a, b, float(p)) + betainc(a, b, float(q))) / 2 * _GRID
     tau = np.where(sizes > 0, np.floor(scaled + 0.5), 0).astype(np.int64)
-    # Doubles err by less than 1/200 of a step, so they settle all but near ties; large sizes take theirs, which is public too.
+    # Doubles err by less than 1/200 of a step, so they settle all but near ties; large sizes take theirs, which is
+    # public too.
     for i in np.flatnonzero((sizes > 0) & (sizes <= _EXACT) & (np.abs(scaled - np.floor(scaled) - 0.5) < 1 / 64)):
         m, k = int(sizes[i]), int(t[i])
         tau[i] = floor((psi_exact(m, p, k) + psi_exact(m, q, k)) / 2 * _GRID + Fraction(1, 2))
@@ -106,14 +108,18 @@ class _Data:
         return max(Fraction(-_LIMIT), min(Fraction(_LIMIT), self._least(p, q) - self.table(p, q)[1]))
 
     def prepare(self, spans: Sequence[tuple[Fraction, Fraction]]) -> None:
-        """Find the least counts of many comparisons together, where the users are in memory and the class is one of cuts."""
+        """Find the least counts of many comparisons together, where the users are in memory and the class is one of
+        cuts."""
         if not isinstance(self.bound.users, OrderedUsers) or not isinstance(self.bound.concept, Thresholds):
             return
         listed = {tuple(forgiven.values()): forgiven for forgiven in (self.table(p, q)[0] for p, q in spans)}
         (column,) = self.bound.concept.declared()
         assert column is not None
         found = least_counts(
-            self.bound.users.pieces, column, self.bound.concept.directions, [forgiven.__getitem__ for forgiven in listed.values()]
+            self.bound.users.pieces,
+            column,
+            self.bound.concept.directions,
+            [forgiven.__getitem__ for forgiven in listed.values()],
         )
         self.known.update({} if found is None else zip(listed, found))
 
@@ -199,7 +205,11 @@ class PrivateCompare(SizedSelection):
     def draw(self, bound: Bound, rng: Rng) -> Released:
         shown = {"value": self.value, "width": self.width}
         return Released(
-            self._law(bound).sample(rng), self.guarantee, parameters=shown, warnings=self.warnings, learner="private comparison"
+            self._law(bound).sample(rng),
+            self.guarantee,
+            parameters=shown,
+            warnings=self.warnings,
+            learner="private comparison",
         )
 
 
@@ -212,7 +222,8 @@ def estimate_rounds(radius: Fraction) -> int:
 
 
 def estimate_cells(radius: Fraction) -> int:
-    """``ceil(1/w)``, ``w = 2 radius / 3``: cells of the one-shot estimate.  Up to two of them border on nothing to compare."""
+    """``ceil(1/w)``, ``w = 2 radius / 3``: cells of the one-shot estimate.  Up to two of them border on nothing to
+    compare."""
     return ceil(1 / (2 * radius / 3))
 
 
@@ -229,7 +240,9 @@ class MinimumError(SizedSelection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "radius", rational(self.radius, "radius", minimum=Fraction(1, 1 << _MAX_ROUNDS), below=1))
+        object.__setattr__(
+            self, "radius", rational(self.radius, "radius", minimum=Fraction(1, 1 << _MAX_ROUNDS), below=1)
+        )
         if self.estimator not in ESTIMATORS:
             raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {self.estimator!r}")
 
@@ -264,9 +277,15 @@ class MinimumError(SizedSelection):
         return self._centre(left, right)
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        shown: dict[str, Any] = {"class": type(bound.concept).__name__, "radius": self.radius, "estimator": self.estimator}
+        shown: dict[str, Any] = {
+            "class": type(bound.concept).__name__,
+            "radius": self.radius,
+            "estimator": self.estimator,
+        }
         drawn = self.sample(bound, rng)
-        return Released(drawn, self.guarantee, parameters=shown, warnings=self.warnings, learner="least error of a class")
+        return Released(
+            drawn, self.guarantee, parameters=shown, warnings=self.warnings, learner="least error of a class"
+        )
 
     # Bisection: l <= eta <= r + w throughout, so the centre is within (2**-T + w)/2 <= radius
 
@@ -279,7 +298,10 @@ class MinimumError(SizedSelection):
 
     def _bisect(self, data: _Data) -> Law:
         if self.rounds > 10:
-            raise TooLargeError(f"{self.rounds} comparisons have 2**{self.rounds} outcomes; use estimator='oneshot', or a radius of 1/1024")
+            raise TooLargeError(
+                f"{self.rounds} comparisons have 2**{self.rounds} outcomes; use estimator='oneshot', or a radius of "
+                "1/1024"
+            )
         weights: dict[Fraction, ExpSum] = {}
 
         def descend(left: Fraction, right: Fraction, depth: int, share: ExpSum) -> None:
@@ -325,7 +347,10 @@ class MinimumError(SizedSelection):
         spans = {j: _span(j * self.cell, self.cell) for j in range(1, self.cells)}
         data.prepare(list(spans.values()))
         grid = {j: data.difference(p, q) for j, (p, q) in spans.items()}
-        return [max(([grid[j + 1]] if j + 1 in grid else []) + ([-grid[j - 1]] if j - 1 in grid else [])) for j in range(self.cells)]
+        return [
+            max(([grid[j + 1]] if j + 1 in grid else []) + ([-grid[j - 1]] if j - 1 in grid else []))
+            for j in range(self.cells)
+        ]
 
     def _oneshot(self, data: _Data) -> Law:
         if self.cells <= 2:

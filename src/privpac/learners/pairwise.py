@@ -2,20 +2,23 @@
 
 Every two rules are compared by their mistakes, and one user moves a comparison by at most a public number:
 
-    P(h, h') = sum over users of clip(mistakes_i(h) - mistakes_i(h'), -tau, tau),      score(h) = max over h' != h of P(h, h')
+    P(h, h') = sum over users of clip(mistakes_i(h) - mistakes_i(h'), -tau, tau),      score(h) = max over h' != h of
+    P(h, h')
 
 (seed 002, Theorems 37 and 40, with the sign of the comparison corrected; certificate C2 in ``privpac.bounds``).  With
-``weighted=True`` the clip follows the user's own number of records, in public steps: ``levels * clip(., -tau(m), tau(m)) /
-tau(m)`` rounded to the nearest integer, halves away from 0; use it when some users hold many more records than most.
+``weighted=True`` the clip follows the user's own number of records, in public steps: ``levels * clip(., -tau(m),
+tau(m)) / tau(m)`` rounded to the nearest integer, halves away from 0; use it when some users hold many more records
+than most.
 
 Competitors are *other rules of the class*, also those that predict alike on the data (value 0).
 
 **Guarantee.**  ``(epsilon, 0)`` per user.  One user's part of any comparison is a function of that user's records and
-public numbers and lies in ``-T..T`` (T = ``levels``, or ``tau``, or ``max_records`` if that is smaller).  Under add-remove a
-comparison, hence a maximum of comparisons, moves by at most T either way, under replace by 2T; so the changes of two
-scores differ by at most ``rho = 2T`` or ``4T``, and weights ``e**(-(epsilon/rho) score)`` are epsilon-DP (range rule).  Nothing
-in it depends on ``alpha``, ``beta``, the clip being a good one, or users holding as many records as declared.  The clip
-is never read off the data: a clip that follows the largest number of records found is not private.
+public numbers and lies in ``-T..T`` (T = ``levels``, or ``tau``, or ``max_records`` if that is smaller).  Under
+add-remove a comparison, hence a maximum of comparisons, moves by at most T either way, under replace by 2T; so the
+changes of two scores differ by at most ``rho = 2T`` or ``4T``, and weights ``e**(-(epsilon/rho) score)`` are epsilon-DP
+(range rule).  Nothing in it depends on ``alpha``, ``beta``, the clip being a good one, or users holding as many records
+as declared.  The clip is never read off the data: a clip that follows the largest number of records found is not
+private.
 """
 
 from __future__ import annotations
@@ -66,11 +69,12 @@ class PairwiseBound(Bound):
 class PairwiseSelection(Selection):
     """Exponential law over the worst clipped comparison of every rule.
 
-    ``tau`` is the clip in records: an integer, or with ``weighted=True`` a table or function of the number of records.  Without
-    it the clip follows from the declared ``records_per_user`` (the one that certifies the fewest users for excess error
-    ``alpha`` with probability ``1 - beta``), or with ``weighted=True`` is ``ceil(alpha m + sqrt m)``.
+    ``tau`` is the clip in records: an integer, or with ``weighted=True`` a table or function of the number of records.
+    Without it the clip follows from the declared ``records_per_user`` (the one that certifies the fewest users for
+    excess error ``alpha`` with probability ``1 - beta``), or with ``weighted=True`` is ``ceil(alpha m + sqrt m)``.
 
-    Cuts and points cost O(sum of m_i**2 log) on any domain; other classes compare all pairs and have at most 8192 rules.
+    Cuts and points cost O(sum of m_i**2 log) on any domain; other classes compare all pairs and have at most 8192
+    rules.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -106,20 +110,26 @@ class PairwiseSelection(Selection):
         if tau is None:
             if self.records_per_user is None and not self.weighted:
                 raise ParameterError(
-                    "declare records_per_user (public) or tau: the clip is never taken from the data; private_cap buys a public cap"
+                    "declare records_per_user (public) or tau: the clip is never taken from the data; private_cap buys "
+                    "a public cap"
                 )
             return None
         if isinstance(tau, Mapping):
             tau = {positive_int(m, "a key of tau", minimum=0): positive_int(clip, "tau") for m, clip in tau.items()}
             if not tau or min(tau) > 1:
-                raise ParameterError("tau must have an entry for users with 1 record; the entry of a missing number is the next lower one")
+                raise ParameterError(
+                    "tau must have an entry for users with 1 record; the entry of a missing number is the next lower "
+                    "one"
+                )
         elif callable(tau):
             for m in _CHECKED:
                 read_table(tau, m, name="tau", minimum=1)
         else:
             return positive_int(tau, "tau")
         if not self.weighted:
-            raise ParameterError("tau must be one integer, or pass weighted=True for a clip that follows the number of records")
+            raise ParameterError(
+                "tau must be one integer, or pass weighted=True for a clip that follows the number of records"
+            )
         return tau  # type: ignore[no-any-return]
 
     # Public numbers
@@ -140,7 +150,8 @@ class PairwiseSelection(Selection):
         else:
             assert isinstance(clip, int)
             bound = clip if self.max_records is None else min(clip, self.max_records)
-        # A comparison moves by at most `bound` either way when a user comes or goes, by twice that when one is replaced.
+        # A comparison moves by at most `bound` either way when a user comes or goes, by twice that when one is
+        # replaced.
         return bound * (2 if self.neighbours is Neighbours.ADD_REMOVE else 4)
 
     @property
@@ -159,7 +170,8 @@ class PairwiseSelection(Selection):
         concept = plain.concept
         if not isinstance(concept, SWEPT) and concept.size > MAX_RULES:
             raise TooLargeError(
-                f"the class has {concept.size} rules and pairs of at most {MAX_RULES} are compared; use RegretSelection or a smaller class"
+                f"the class has {concept.size} rules and pairs of at most {MAX_RULES} are compared; use "
+                "RegretSelection or a smaller class"
             )
         clip = self.clip_for(concept)
         bound = PairwiseBound(concept, plain.users, plain.label, clip)
@@ -183,7 +195,10 @@ class PairwiseSelection(Selection):
         if needed is not None and needed <= n:
             return None
         users = "no number of users" if needed is None else f"{needed} users"
-        return f"excess error {float(self.alpha):g} is certified for {users} with tau = {clip}, not for {n}; {_certified(given, n)}"
+        return (
+            f"excess error {float(self.alpha):g} is certified for {users} with tau = {clip}, not for {n}; "
+            f"{_certified(given, n)}"
+        )
 
     def law(self, data: Users) -> Law:
         """The law over rule ids (private: for the curator and for audits)."""
@@ -199,7 +214,9 @@ class PairwiseSelection(Selection):
     def _profile(self, bound: PairwiseBound) -> Profile:
         columns = tuple(name for name in bound.concept.declared() if name is not None)
         records = bound.users.fold(Gather(columns))
-        return pairwise_profile(bound.concept, *joined(records, columns), clip=bound.clip, levels=self.levels if self.weighted else None)
+        return pairwise_profile(
+            bound.concept, *joined(records, columns), clip=bound.clip, levels=self.levels if self.weighted else None
+        )
 
     def draw(self, bound: PairwiseBound, rng: Rng) -> Released:
         shown: dict[str, Any] = {"tau": bound.clip if isinstance(bound.clip, int) else "table"}

@@ -1,7 +1,7 @@
 """Users' records into the pairwise score of every rule.
 
-Comparisons of two rules are clipped per user, and their maximum does not add up over parts of the users, so the records of
-the columns read are brought together first (O(records)); then cuts and points are swept and other classes tabulated.
+Comparisons of two rules are clipped per user, and their maximum does not add up over parts of the users, so the records
+of the columns read are brought together first (O(records)); then cuts and points are swept and other classes tabulated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Gather:
         return a + b
 
 
-def joined(parts: list[Part], columns: tuple[str, ...]) -> tuple[dict[str, NDArray[np.uint64]], NDArray[np.uint8], Ints]:
+def joined(
+    parts: list[Part], columns: tuple[str, ...]
+) -> tuple[dict[str, NDArray[np.uint64]], NDArray[np.uint8], Ints]:
     if len(parts) != 1:
         sizes = [np.empty(0, dtype=np.int64), *(np.diff(offsets) for offsets, _, _ in parts)]
         offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.concatenate(sizes))])

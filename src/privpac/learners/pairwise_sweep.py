@@ -1,11 +1,11 @@
 """The worst comparison of every rule, for classes whose users are step functions of the rule.
 
-Rules that predict alike on all the data are one *column*; a user's mistakes are a step function over the columns with few
-pieces.  Wanted is, for every column ``a``, the largest ``P(a, b) = sum over users of gain(e_u(a) - e_u(b))`` over the other
-rules ``b``.  The row ``P(a, .)`` is swept over ``a``: where a user's mistakes change, the user's part of the row changes by
-a step function of ``b`` with no more pieces than the user has.  The row is kept through its differences, either as an
-array that is summed up for every ``a`` (few columns, many users) or in a tree of (sum, largest prefix) where one difference
-costs O(log K): O(sum of p_u**2 log K) for users of p_u pieces, and memory O(records).
+Rules that predict alike on all the data are one *column*; a user's mistakes are a step function over the columns with
+few pieces.  Wanted is, for every column ``a``, the largest ``P(a, b) = sum over users of gain(e_u(a) - e_u(b))`` over
+the other rules ``b``.  The row ``P(a, .)`` is swept over ``a``: where a user's mistakes change, the user's part of the
+row changes by a step function of ``b`` with no more pieces than the user has.  The row is kept through its differences,
+either as an array that is summed up for every ``a`` (few columns, many users) or in a tree of (sum, largest prefix)
+where one difference costs O(log K): O(sum of p_u**2 log K) for users of p_u pieces, and memory O(records).
 
 A column of one rule has no competitor inside it; a column of several has one, of value 0.
 """
@@ -41,7 +41,8 @@ class Gains(NamedTuple):
 
 
 def gains_of(sizes: Ints, clips: Mapping[int, int], levels: int | None) -> Gains:
-    """Clipped differences of mistakes, or (with ``levels``) these in steps of ``clip / levels``, nearest, halves away from 0.
+    """Clipped differences of mistakes, or (with ``levels``) these in steps of ``clip / levels``, nearest, halves away
+    from 0.
 
     Every value lies in ``-min(clip, m)..min(clip, m)``, or in ``-levels..levels``: this interval is the sensitivity.
     """
@@ -65,8 +66,8 @@ def gains_of(sizes: Ints, clips: Mapping[int, int], levels: int | None) -> Gains
 
 
 class Pieces(NamedTuple):
-    """User ``u`` makes ``values[p]`` mistakes from column ``starts[p]`` on, for ``begins[u] <= p < begins[u + 1]``; users without
-    records are left out.  ``single`` marks the columns that stand for one rule."""
+    """User ``u`` makes ``values[p]`` mistakes from column ``starts[p]`` on, for ``begins[u] <= p < begins[u + 1]``;
+    users without records are left out.  ``single`` marks the columns that stand for one rule."""
 
     single: Bools
     begins: Ints
@@ -76,8 +77,11 @@ class Pieces(NamedTuple):
 
 
 @jit
-def _line(keys: Any, tags: Any, offsets: Any, users: Any, bases: Any, above: Any, begins: Any, starts: Any, values: Any) -> int:
-    """Pieces of cuts on several columns (rows of ``keys``: ranks, sorted within users); with empty ``starts`` only counts."""
+def _line(
+    keys: Any, tags: Any, offsets: Any, users: Any, bases: Any, above: Any, begins: Any, starts: Any, values: Any
+) -> int:
+    """Pieces of cuts on several columns (rows of ``keys``: ranks, sorted within users); with empty ``starts`` only
+    counts."""
     used, fill = 0, len(starts) > 0
     for i in range(len(users)):
         begins[i] = used
@@ -108,7 +112,8 @@ def _line(keys: Any, tags: Any, offsets: Any, users: Any, bases: Any, above: Any
 def line_pieces(
     ranks: Sequence[Ints], single: Sequence[Bools], labels: NDArray[np.uint8], offsets: Ints, directions: Sequence[str]
 ) -> Pieces:
-    """Cuts on one or several data columns: ``ranks[f]`` numbers the distinct codes of column ``f``, ``single[f]`` marks its cuts.
+    """Cuts on one or several data columns: ``ranks[f]`` numbers the distinct codes of column ``f``, ``single[f]`` marks
+    its cuts.
 
     The columns of the sweep are, per data column and direction, the cuts below, between and above its distinct codes.
     """
@@ -157,7 +162,8 @@ def _point(key: Any, tag: Any, offsets: Any, users: Any, width: int, begins: Any
 
 
 def point_pieces(ranks: Ints, single: Bools, labels: NDArray[np.uint8], offsets: Ints) -> Pieces:
-    """One rule per value: the distinct values held, in order; all other rules, if there are any, are the last column."""
+    """One rule per value: the distinct values held, in order; all other rules, if there are any, are the last
+    column."""
     users = np.flatnonzero(np.diff(offsets))
     key, tag = sort_within_users(ranks.astype(np.uint64), labels, offsets)
     room = 2 * len(key) + len(users) + 2

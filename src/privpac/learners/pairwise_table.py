@@ -1,9 +1,9 @@
 """The worst comparison of every rule, for classes given by a table of predictions.
 
-Points on which all rules say the same as on another point are one point, rules that say the same on all points of the data
-are one *column*, and users with equal signed counts are one user with a multiplicity.  ``P(a, b) = sum over users of
-gain(e_u(a) - e_u(b))`` is then added up tile by tile (some columns ``a`` by some columns ``b``); a user's mistakes on a
-tile are computed on the fly, so nothing of size users by rules is stored.  ``P(b, a) = -P(a, b)`` halves the work.
+Points on which all rules say the same as on another point are one point, rules that say the same on all points of the
+data are one *column*, and users with equal signed counts are one user with a multiplicity.  ``P(a, b) = sum over users
+of gain(e_u(a) - e_u(b))`` is then added up tile by tile (some columns ``a`` by some columns ``b``); a user's mistakes
+on a tile are computed on the fly, so nothing of size users by rules is stored.  ``P(b, a) = -P(a, b)`` halves the work.
 No rule is left out because it looks bad: a support that depends on data would not be private.
 """
 
@@ -80,9 +80,15 @@ def table_of(concept: ConceptClass, codes: Codes, labels: Bytes, offsets: Ints) 
     size = concept.size
     points, place = _points(codes)
     n, chunk = len(next(iter(points.values()))), max(1, _CELLS // size)
-    parts = [_distinct_rows(_said(concept, {k: v[a : a + chunk] for k, v in points.items()})) for a in range(0, n, chunk)]
+    parts = [
+        _distinct_rows(_said(concept, {k: v[a : a + chunk] for k, v in points.items()})) for a in range(0, n, chunk)
+    ]
     if not parts:
-        return Table(np.zeros((0, 1), dtype=np.uint8), np.zeros(size, dtype=np.int64), group(place.astype(np.uint64), labels, offsets))
+        return Table(
+            np.zeros((0, 1), dtype=np.uint8),
+            np.zeros(size, dtype=np.int64),
+            group(place.astype(np.uint64), labels, offsets),
+        )
     rows, again = np.unique(np.concatenate([rows for rows, _ in parts]), return_inverse=True)
     shift = np.cumsum([0, *(len(rows) for rows, _ in parts)])
     kind = np.concatenate([again[s + where] for s, (_, where) in zip(shift.tolist(), parts)])
@@ -93,7 +99,9 @@ def table_of(concept: ConceptClass, codes: Codes, labels: Bytes, offsets: Ints) 
 
 
 @jit
-def _mistakes(said: Any, starts: Any, ends: Any, places: Any, weights: Any, ones: Any, i: int, first: int, row: Any) -> None:
+def _mistakes(
+    said: Any, starts: Any, ends: Any, places: Any, weights: Any, ones: Any, i: int, first: int, row: Any
+) -> None:
     row[:] = np.int32(ones[i])
     for k in range(starts[i], ends[i]):
         weight, line = weights[k], said[places[k]]

@@ -1,19 +1,21 @@
 """Private prediction: answers to label queries over any domain, real numbers included, without releasing a rule.
 
-A secret part T of the units gets labels that some rule of the class would give (:mod:`privpac.learners.relabel`); T is cut into ``voters``
-parts at random, and each part's least consistent rule is a voter.  A query is answered with a noisy majority of the voters
-(:mod:`privpac.learners.session`).  Seed 001, Lemma 19 and Theorem 20, for one query.
+A secret part T of the units gets labels that some rule of the class would give (:mod:`privpac.learners.relabel`); T is
+cut into ``voters`` parts at random, and each part's least consistent rule is a voter.  A query is answered with a noisy
+majority of the voters (:mod:`privpac.learners.session`).  Seed 001, Lemma 19 and Theorem 20, for one query.
 
-**Guarantee, for all answers together.**  One unit of T lies in one part, so it changes one voter and every vote by at most 1.  For any
-adaptive analyst the whole transcript of ``queries`` answers is therefore a randomised function of the relabelled T that costs
-``eps_A = min(queries * eps_v, conversion of queries * gamma**2/2 zCDP)``, and Theorem A (replace) or B (add-remove) is applied to it once:
-``bounds.votes.service_spend``.  The guarantee is a constant fixed before any data, spent as a whole when the session is made.
+**Guarantee, for all answers together.**  One unit of T lies in one part, so it changes one voter and every vote by at
+most 1.  For any adaptive analyst the whole transcript of ``queries`` answers is therefore a randomised function of the
+relabelled T that costs ``eps_A = min(queries * eps_v, conversion of queries * gamma**2/2 zCDP)``, and Theorem A
+(replace) or B (add-remove) is applied to it once: ``bounds.votes.service_spend``.  The guarantee is a constant fixed
+before any data, spent as a whole when the session is made.
 
 * replace: T has a fixed size and a uniform order, parts are balanced (the first ``t mod r`` one longer).
 * add-remove: every record of T goes to an independent uniform part; couple the parts of the common records.
 * ``epochs``: so many independent splits, each for an equal number of answers; their guarantees add up.
 
-An empty part votes with rule 0, a public default; no rule that fits cannot happen with labels of the class and gives rule 0 too.
+An empty part votes with rule 0, a public default; no rule that fits cannot happen with labels of the class and gives
+rule 0 too.
 """
 
 from __future__ import annotations
@@ -62,8 +64,8 @@ MAX_EPOCHS = 1 << 10
 class VotePredictor:
     """Constants of a prediction service, all public; ``learn`` makes a :class:`PredictionSession`.
 
-    ``queries`` answers in all, ``delta`` the most that their guarantee may have.  With ``epsilon`` that is what is promised and paid for,
-    ``InfeasibleError`` if it does not cover the answers; else the promise is what they cost.
+    ``queries`` answers in all, ``delta`` the most that their guarantee may have.  With ``epsilon`` that is what is
+    promised and paid for, ``InfeasibleError`` if it does not cover the answers; else the promise is what they cost.
     """
 
     relabelling: Relabelling
@@ -79,7 +81,8 @@ class VotePredictor:
             raise TypeError(f"relabelling must be a Relabelling, got {type(self.relabelling).__name__}")
         if not isinstance(self.relabelling.concept, ConceptClass):
             raise ParameterError(
-                f"voters are rules of a class such as Thresholds(Floats()), not of a {type(self.relabelling.concept).__name__}"
+                f"voters are rules of a class such as Thresholds(Floats()), not of a "
+                f"{type(self.relabelling.concept).__name__}"
             )
         put = object.__setattr__
         put(self, "voters", positive_int(self.voters, "voters", maximum=MAX_VOTERS))
@@ -93,7 +96,8 @@ class VotePredictor:
             put(self, "epsilon", rational(self.epsilon, "epsilon", above=0))
             if self.cost[0] > self.epsilon:
                 raise InfeasibleError(
-                    f"{self.queries} answers cost more than this epsilon; VotePredictor.filling finds how many it pays for"
+                    f"{self.queries} answers cost more than this epsilon; VotePredictor.filling finds how many it pays "
+                    "for"
                 )
 
     @classmethod
@@ -112,7 +116,9 @@ class VotePredictor:
         probe = cls(relabelling, voters, rational(gamma, "gamma"), times, rational(delta, "delta"), times)
         target = rational(epsilon, "epsilon", above=0)
         each = most_queries(target / times, probe.gamma, probe.voters, **probe._split)
-        return cls(relabelling, voters, probe.gamma, min(each, MAX_QUERIES // times) * times, probe.delta, times, target)
+        return cls(
+            relabelling, voters, probe.gamma, min(each, MAX_QUERIES // times) * times, probe.delta, times, target
+        )
 
     # The promise
 
@@ -144,17 +150,27 @@ class VotePredictor:
         """Public constants, for the session's description."""
         law = self.relabelling
         split = (
-            {"split_rate": str(law.split_rate)} if law.split_size is None else {"split_size": law.split_size, "n_users": law.public_n_users}
+            {"split_rate": str(law.split_rate)}
+            if law.split_size is None
+            else {"split_size": law.split_size, "n_users": law.public_n_users}
         )
         rate = {"eta": str(law.eta)} if law.eta is not None else {"base": str(law.base)}
-        shown = {"voters": self.voters, "gamma": str(self.gamma), "epochs": self.epochs, "A": law.A, "B": law.B, "levels": law.levels}
+        shown = {
+            "voters": self.voters,
+            "gamma": str(self.gamma),
+            "epochs": self.epochs,
+            "A": law.A,
+            "B": law.B,
+            "levels": law.levels,
+        }
         cap = {} if law.max_records is None else {"max_records": law.max_records}
         return cast("dict[str, int | str]", {**shown, **rate, **split, "users": law.users, **cap})
 
     # Learning
 
     def learn(self, data: Users, *, rng: Rng | None = None, ledger: BudgetLedger | None = None) -> PredictionSession:
-        """Check the schema, spend the whole guarantee, then use the data; the session is counted by the ledger if there is one.
+        """Check the schema, spend the whole guarantee, then use the data; the session is counted by the ledger if there
+        is one.
 
         Guarantees: as above.  Without a ledger the count lives in this process only.
         """
@@ -165,7 +181,14 @@ class VotePredictor:
         session_id = secrets.token_hex(16)
         name = type(self.relabelling.concept).__name__
         label = f"PredictionSession of {name}, {self.queries} answers"
-        made: Any = release(cast("Any", self), data, rng=rng, ledger=ledger, label=label, spend_id=None if ledger is None else session_id)
+        made: Any = release(
+            cast("Any", self),
+            data,
+            rng=rng,
+            ledger=ledger,
+            label=label,
+            spend_id=None if ledger is None else session_id,
+        )
         if ledger is None:
             return cast("PredictionSession", made)
         ledger.queries.open(session_id, self.queries)
@@ -205,7 +228,9 @@ class VotePredictor:
 
     def law(self, data: Users, queries: Any, *, max_splits: int = 20_000) -> Law:
         """The exact law of the answers to fixed queries, as texts of bits (private; for tiny data)."""
-        return transcript_law(self.relabelling, data, queries, voters=self.voters, gamma=self.gamma, max_splits=max_splits)
+        return transcript_law(
+            self.relabelling, data, queries, voters=self.voters, gamma=self.gamma, max_splits=max_splits
+        )
 
 
 # Voters
@@ -246,8 +271,9 @@ def consistent_rule(concept: ConceptClass, codes: Codes, labels: NDArray[np.uint
 def _extremes(concept: ConceptClass, codes: Codes, labels: NDArray[np.uint8]) -> tuple[Codes, NDArray[np.uint8]]:
     """A few records that decide which rules fit all of them, for rules on a line.
 
-    A cut fits iff it separates the extreme records of both labels in its column.  An interval that holds the lowest and the highest 1
-    and not the nearest 0 on either side fits all records, if any interval does; without a 1 the empty one, id 0, fits.
+    A cut fits iff it separates the extreme records of both labels in its column.  An interval that holds the lowest and
+    the highest 1 and not the nearest 0 on either side fits all records, if any interval does; without a 1 the empty
+    one, id 0, fits.
     """
     if isinstance(concept, Intervals):
         ((name, points),) = codes.items()
@@ -286,7 +312,8 @@ def transcript_law(
     base: Rational | None = None,
     max_splits: int = 20_000,
 ) -> Law:
-    """The law of the answers to fixed queries (each answered anew), over splits, labellings, parts and answers: all of them enumerated."""
+    """The law of the answers to fixed queries (each answered anew), over splits, labellings, parts and answers: all of
+    them enumerated."""
     bound = relabelling.bind(data)
     concept = _concept(bound)
     names = [name for name in concept.declared() if name is not None]

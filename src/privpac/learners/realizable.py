@@ -1,11 +1,11 @@
 """Selection when some rule is right (realizable learning).
 
 Score of a rule: the number of users on whose first ``max_records`` records it makes more than ``tolerance`` mistakes.
-With about ``ln|H| / (epsilon * min(1, alpha * m))`` users the released rule has error at most ``alpha`` when some rule of the
-class has error 0 (seed 002, Theorem 4, with certificate C1 in ``privpac.bounds``).
+With about ``ln|H| / (epsilon * min(1, alpha * m))`` users the released rule has error at most ``alpha`` when some rule
+of the class has error 0 (seed 002, Theorem 4, with certificate C1 in ``privpac.bounds``).
 
-**Guarantee.**  ``(epsilon, 0)`` per user, add-remove or replace, for any ``tolerance``, any cap and any numbers of records:
-each user moves each score by at most 1.  Accuracy parameters never enter it.
+**Guarantee.**  ``(epsilon, 0)`` per user, add-remove or replace, for any ``tolerance``, any cap and any numbers of
+records: each user moves each score by at most 1.  Accuracy parameters never enter it.
 """
 
 from __future__ import annotations
@@ -55,4 +55,6 @@ class RealizableSelection(Selection):
         return profile_of(bound, self.statistic).law(self.rate(self.epsilon, 1))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        return self.release_rule(bound, self._law(bound), rng, {"tolerance": shown_table(self.tolerance)}, "realizable selection")
+        return self.release_rule(
+            bound, self._law(bound), rng, {"tolerance": shown_table(self.tolerance)}, "realizable selection"
+        )

@@ -1,17 +1,20 @@
-"""From learners for clean labels to learners for any labels (seed 001, Theorem 18), and from samples to a fixed table (Lemma 21).
+"""From learners for clean labels to learners for any labels (seed 001, Theorem 18), and from samples to a fixed table
+(Lemma 21).
 
-:class:`AgnosticReduction` hides a random part T of the units, gives T the labels of a rule that does well on the others, and runs an
-inner learner on T alone.  The inner learner then sees labels that some rule explains perfectly, whatever the real labels are.
+:class:`AgnosticReduction` hides a random part T of the units, gives T the labels of a rule that does well on the
+others, and runs an inner learner on T alone.  The inner learner then sees labels that some rule explains perfectly,
+whatever the real labels are.
 
-**Guarantee.**  With the inner learner ``(eps_A, delta_A)``-DP, public costs ``a = eta A``, ``b = eta B levels`` and the share ``q`` of T:
-Theorem B under add-remove, Theorem A under replace (``privpac.bounds.reduction``), recomputed from exactly these constants, rounded up.
-Amplification by ``q`` is paid once per split: the inner learner's whole output counts as one algorithm.
+**Guarantee.**  With the inner learner ``(eps_A, delta_A)``-DP, public costs ``a = eta A``, ``b = eta B levels`` and the
+share ``q`` of T: Theorem B under add-remove, Theorem A under replace (``privpac.bounds.reduction``), recomputed from
+exactly these constants, rounded up. Amplification by ``q`` is paid once per split: the inner learner's whole output
+counts as one algorithm.
 
-Where a class has a small representation, direct selection needs fewer users (about 7 to 9 times less noise for cuts of 2**64
-values at epsilon 1): this transformation is for inner learners of classes without one.
+Where a class has a small representation, direct selection needs fewer users (about 7 to 9 times less noise for cuts of
+2**64 values at epsilon 1): this transformation is for inner learners of classes without one.
 
-:class:`EmpiricalLearner` runs a base learner on ``draws`` records drawn with replacement, so that a learner for i.i.d. samples has
-small error on a fixed table.  **Guarantee.**  Theorem C, under replace only.
+:class:`EmpiricalLearner` runs a base learner on ``draws`` records drawn with replacement, so that a learner for i.i.d.
+samples has small error on a fixed table.  **Guarantee.**  Theorem C, under replace only.
 """
 
 from __future__ import annotations
@@ -58,9 +61,9 @@ MAX_SPLITS = 20_000
 class AgnosticReduction(Learner):
     """``inner`` on a secret, relabelled part of the units; see :meth:`for_target` for constants that meet a target.
 
-    ``inner`` is any learner with a declared ``guarantee``, or an object with ``guarantee`` and ``learn(data, rng=...)`` or ``law(data)``.
-    One that says ``symmetric = True`` ignores the order of units, which makes exact laws cheaper.  ``concept`` is the inner learner's
-    class (or tree) unless another one is given.
+    ``inner`` is any learner with a declared ``guarantee``, or an object with ``guarantee`` and ``learn(data, rng=...)``
+    or ``law(data)``. One that says ``symmetric = True`` ignores the order of units, which makes exact laws cheaper.
+    ``concept`` is the inner learner's class (or tree) unless another one is given.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers
@@ -95,7 +98,19 @@ class AgnosticReduction(Learner):
             put(self, "concept", _class_of(self.inner))
         if self.concept is None:
             raise ParameterError("the inner learner names no class: give concept=")
-        for name in ("A", "B", "eta", "base", "split_size", "split_rate", "public_n_users", "neighbours", "unit", "levels", "max_records"):
+        for name in (
+            "A",
+            "B",
+            "eta",
+            "base",
+            "split_size",
+            "split_rate",
+            "public_n_users",
+            "neighbours",
+            "unit",
+            "levels",
+            "max_records",
+        ):
             put(self, name, getattr(self.relabelling, name))
         self.relabelling.inner_guarantee(self.inner.guarantee)
 
@@ -115,12 +130,14 @@ class AgnosticReduction(Learner):
         inner_error: InnerError | None = None,
         **shape: Any,
     ) -> Self:
-        """Constants of least promised excess error (but for ``beta``) for a target; ``InfeasibleError`` says what would suffice.
+        """Constants of least promised excess error (but for ``beta``) for a target; ``InfeasibleError`` says what would
+        suffice.
 
-        With ``alpha`` an ``AccuracyWarning`` says whether an excess error of ``alpha`` is certified at this number of units, and with how
-        many it would be; ``inner_error`` is the inner learner's own error, known for selections.
+        With ``alpha`` an ``AccuracyWarning`` says whether an excess error of ``alpha`` is certified at this number of
+        units, and with how many it would be; ``inner_error`` is the inner learner's own error, known for selections.
 
-        ``public_n_users``: a declared number under add-remove, the number of units itself under replace.  ``split_size`` fixes the
+        ``public_n_users``: a declared number under add-remove, the number of units itself under replace.
+        ``split_size`` fixes the
         (expected) size of T, ``least_split`` bounds it from below; ``shape`` are the other fields.
         """
         relation = one_of(Neighbours, neighbours, "neighbours")
@@ -130,7 +147,13 @@ class AgnosticReduction(Learner):
         n = positive_int(public_n_users, "public_n_users", minimum=2)
         size = {"split_size": 1, "public_n_users": n} if relation is Neighbours.REPLACE else {"split_rate": "1/2"}
         probe = Relabelling(
-            concept, 1, 1, eta=Fraction(1), neighbours=relation, **size, **{k: v for k, v in shape.items() if k != "concept"}
+            concept,
+            1,
+            1,
+            eta=Fraction(1),
+            neighbours=relation,
+            **size,
+            **{k: v for k, v in shape.items() if k != "concept"},
         )
         spent = probe.inner_guarantee(inner.guarantee)
         plan = plan_reduction(
@@ -147,7 +170,11 @@ class AgnosticReduction(Learner):
             neighbours=relation,
             objective=promised_excess(inner, concept, beta, inner_error, probe),
         )
-        note = None if alpha is None else accuracy_note(inner, concept, alpha, beta, inner_error, epsilon, delta, spent, probe, n)
+        note = (
+            None
+            if alpha is None
+            else accuracy_note(inner, concept, alpha, beta, inner_error, epsilon, delta, spent, probe, n)
+        )
         if note is not None:
             python_warnings.warn(note, AccuracyWarning, stacklevel=2)
         return cls(inner, **_constants(plan, relation), note=note, **shape)
@@ -179,7 +206,8 @@ class AgnosticReduction(Learner):
 
     def bind(self, data: Users) -> BoundSplit:
         bound = self.relabelling.bind(data, _class_of(self.inner), self._inner_unit)
-        # The inner learner's own checks, before the spend: on no units, or on as many as T will have where that is public.
+        # The inner learner's own checks, before the spend: on no units, or on as many as T will have where that is
+        # public.
         if hasattr(self.inner, "bind"):
             self.inner.bind(self.relabelling.stand_in(bound, self._inner_unit))
         return bound
@@ -212,12 +240,17 @@ class AgnosticReduction(Learner):
     def warnings(self) -> tuple[str, ...]:
         weak = f"epsilon above {WEAK} promises very little"
         item = (ITEM_LEVEL,) if self.unit is Unit.ITEM else ()
-        return (*item, *((weak,) if self.guarantee.epsilon > WEAK else ()), *(() if self.note is None else (self.note,)))
+        return (
+            *item,
+            *((weak,) if self.guarantee.epsilon > WEAK else ()),
+            *(() if self.note is None else (self.note,)),
+        )
 
     # Laws
 
     def law(self, data: Users, max_splits: int = MAX_SPLITS, given: Sequence[int] | None = None) -> Law:
-        """The law of the inner learner's output, averaged over all splits, or for one split (positions of T) with ``given``."""
+        """The law of the inner learner's output, averaged over all splits, or for one split (positions of T) with
+        ``given``."""
         bound = self.bind(data)
         limit = positive_int(max_splits, "max_splits")
         memory: dict[Any, Law] = {}
@@ -233,7 +266,12 @@ class AgnosticReduction(Learner):
         return Law.mixture(parts)
 
     def _law_given(self, bound: BoundSplit, places: tuple[int, ...], limit: int, memory: dict[Any, Law]) -> Law:
-        return Law.mixture([(number, _shuffled_law(self.inner, part, limit, memory)) for number, part in self._parts(bound, places, limit)])
+        return Law.mixture(
+            [
+                (number, _shuffled_law(self.inner, part, limit, memory))
+                for number, part in self._parts(bound, places, limit)
+            ]
+        )
 
     def _parts(self, bound: BoundSplit, places: tuple[int, ...], limit: int) -> Iterator[tuple[Any, UserData]]:
         return self.relabelling.parts(bound, places, self._inner_unit, limit)
@@ -271,17 +309,25 @@ class EmpiricalLearner(Learner):
         epsilon, delta = theorem_c(self.draws, self.size, spent.epsilon, spent.delta)
         how = f"{spent.summary} on {self.draws} draws with replacement from {self.size} (Theorem C)"
         return Guarantee(
-            epsilon, delta, unit=spent.unit, neighbours=Neighbours.REPLACE, model=spent.model, derivation=(*spent.derivation, how)
+            epsilon,
+            delta,
+            unit=spent.unit,
+            neighbours=Neighbours.REPLACE,
+            model=spent.model,
+            derivation=(*spent.derivation, how),
         )
 
     def bind(self, data: Users) -> UserData:
         if not isinstance(data, UserData):
             raise TypeError(
-                f"data must be UserData in memory (UserData.read, UserData.from_frame), got {type(data).__name__}: it draws users"
+                f"data must be UserData in memory (UserData.read, UserData.from_frame), got {type(data).__name__}: it "
+                "draws users"
             )
         users: Any = data if self.concept is None else self.concept.bind(data)[1]
         if users.n_users != self.size:
-            raise ParameterError(f"this learner is for size = {self.size} units (public under replace), got {users.n_users}")
+            raise ParameterError(
+                f"this learner is for size = {self.size} units (public under replace), got {users.n_users}"
+            )
         if hasattr(self.base, "bind"):
             self.base.bind(self._drawn(users, np.zeros(self.draws, dtype=np.int64)))
         bound: UserData = users
@@ -306,7 +352,9 @@ class EmpiricalLearner(Learner):
         if total > limit:
             raise TooLargeError(f"there are more than max_draws = {limit} ways to draw; use fewer draws, or raise it")
         if not _symmetric(self.base):
-            return Law.mixture([(Fraction(1, n**m), self._base_law(users, places)) for places in product(range(n), repeat=m)])
+            return Law.mixture(
+                [(Fraction(1, n**m), self._base_law(users, places)) for places in product(range(n), repeat=m)]
+            )
         parts = []
         for places in combinations_with_replacement(range(n), m):
             ways = factorial(m) // prod(factorial(places.count(i)) for i in set(places))
@@ -356,7 +404,8 @@ def _shuffled_law(inner: Any, part: UserData, limit: int, memory: dict[Any, Law]
         else:
             if factorial(min(part.n_users, 20)) > limit:
                 raise TooLargeError(
-                    f"there are more than max_splits = {limit} orders of T to average over; declare inner.symmetric, or raise it"
+                    f"there are more than max_splits = {limit} orders of T to average over; declare inner.symmetric, "
+                    "or raise it"
                 )
             orders = list(permutations(range(part.n_users)))
             memory[key] = Law.mixture(
@@ -374,5 +423,13 @@ def _key(users: UserData, places: Sequence[int]) -> tuple[Any, Any]:
 
 
 def _constants(plan: ReductionPlan, relation: Neighbours) -> dict[str, Any]:
-    out: dict[str, Any] = {"A": plan.A, "B": plan.B, "eta": plan.eta, "neighbours": relation, "public_n_users": plan.n_users}
-    return out | ({"split_size": plan.split_size} if relation is Neighbours.REPLACE else {"split_rate": plan.split_rate})
+    out: dict[str, Any] = {
+        "A": plan.A,
+        "B": plan.B,
+        "eta": plan.eta,
+        "neighbours": relation,
+        "public_n_users": plan.n_users,
+    }
+    return out | (
+        {"split_size": plan.split_size} if relation is Neighbours.REPLACE else {"split_rate": plan.split_rate}
+    )

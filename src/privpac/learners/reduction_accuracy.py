@@ -33,7 +33,8 @@ def _own_error(inner: Any, concept: Any, given: InnerError | None, probe: Relabe
 def promised_excess(
     inner: Any, concept: Any, beta: Rational, inner_error: InnerError | None, probe: Relabelling
 ) -> Callable[[Fraction], Objective]:
-    """What the constants are chosen for: the least promised excess, without the inner learner's part where nothing is known of it."""
+    """What the constants are chosen for: the least promised excess, without the inner learner's part where nothing is
+    known of it."""
     error = _own_error(inner, concept, inner_error, probe) or (lambda t, epsilon, failure: 0.0)
     return excess_objective(
         beta=open_unit(beta, "beta"),
@@ -59,7 +60,9 @@ def accuracy_note(
     """What to say when the error wanted is not certified for ``n`` units; ``None`` if it is."""
     error = _own_error(inner, concept, inner_error, probe)
     if error is None:
-        raise ParameterError("alpha needs inner_error(t, epsilon, failure): what the inner learner's error is on t records")
+        raise ParameterError(
+            "alpha needs inner_error(t, epsilon, failure): what the inner learner's error is on t records"
+        )
 
     def certified(users: int | None) -> Certificate:
         return certify_reduction(
@@ -82,7 +85,8 @@ def accuracy_note(
     levels, target = probe.rounded_levels, open_unit(alpha, "alpha")
     if levels is not None and levels * target <= 1:
         return (
-            f"an excess error of {alpha} is not certified for any number of users: losses in {levels} steps are rounded by up to "
+            f"an excess error of {alpha} is not certified for any number of users: losses in {levels} steps are "
+            "rounded by up to "
             f"{1 / levels:.3g}; raise levels. Privacy is not affected"
         )
     enough = certified(None).n_users

@@ -5,10 +5,10 @@ A rule is scored by how much worse it does on a user's records than *that user's
 
     g_i(h) = floor( levels * min(mistakes_i(h) - own least mistakes_i, tau(m_i)) / tau(m_i) )   in 0..levels
 
-The clip follows :class:`privpac.concepts.statistics.ClipRule` for a public number ``N`` of users: with few users sqrt(m),
-the size of a user's own luck; with many users m itself, the unbiased per-user mean.  ``N`` is declared
-(``public_n_users``), or the public number of users under replace, or else a noisy count that costs ``epsilon / 16``.  With one or
-two records at most (item level, ``max_records``) the clip does not depend on it, and nothing is spent.
+The clip follows :class:`privpac.concepts.statistics.ClipRule` for a public number ``N`` of users: with few users
+sqrt(m), the size of a user's own luck; with many users m itself, the unbiased per-user mean.  ``N`` is declared
+(``public_n_users``), or the public number of users under replace, or else a noisy count that costs ``epsilon / 16``.
+With one or two records at most (item level, ``max_records``) the clip does not depend on it, and nothing is spent.
 
 **Guarantee.**  ``(epsilon, 0)`` per user: g_i depends on user i's records and public values only and lies in
 ``0..levels`` (range rule, see ``learners.base``); the count, where one is drawn, has sensitivity 1 and composes
@@ -45,8 +45,8 @@ COUNT_CAP = 1 << 40
 class RegretSelection(Selection):
     """The user gives epsilon and a domain and nothing else.
 
-    ``statistic``: ``"regret"`` (default) or ``"mean"`` (per-user averaging; right for panels whose x is a clock, or users
-    known to disagree).  ``tau`` overrides the clip with a public constant, table or function of the record count.
+    ``statistic``: ``"regret"`` (default) or ``"mean"`` (per-user averaging; right for panels whose x is a clock, or
+    users known to disagree).  ``tau`` overrides the clip with a public constant, table or function of the record count.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -67,7 +67,11 @@ class RegretSelection(Selection):
         super().__post_init__()
         object.__setattr__(self, "levels", positive_int(self.levels, "levels", maximum=1 << 31))
         if self.public_n_users is not None:
-            object.__setattr__(self, "public_n_users", positive_int(self.public_n_users, "public_n_users", minimum=0, maximum=COUNT_CAP))
+            object.__setattr__(
+                self,
+                "public_n_users",
+                positive_int(self.public_n_users, "public_n_users", minimum=0, maximum=COUNT_CAP),
+            )
         if self.statistic not in ("regret", "mean"):
             raise ParameterError(f"statistic must be 'regret' or 'mean', got {self.statistic!r}")
         if self.tau is not None and self.statistic == "mean":
@@ -82,12 +86,15 @@ class RegretSelection(Selection):
     @property
     def needs_count(self) -> bool:
         """Whether a noisy count of the users has to be bought for the clip."""
-        follows = self.statistic == "regret" and self.tau is None and self.public_n_users is None and not self.fixed_clip
+        follows = (
+            self.statistic == "regret" and self.tau is None and self.public_n_users is None and not self.fixed_clip
+        )
         return follows and self.neighbours is Neighbours.ADD_REMOVE and self.epsilon > 0
 
     @property
     def fixed_clip(self) -> bool:
-        """Whether the clip is the same for every number of users: with at most two records ``k*k >= m`` alone makes it ``m``."""
+        """Whether the clip is the same for every number of users: with at most two records ``k*k >= m`` alone makes it
+        ``m``."""
         return self.unit is Unit.ITEM or (self.max_records is not None and self.max_records <= 2)
 
     @property
@@ -105,7 +112,11 @@ class RegretSelection(Selection):
 
     @property
     def guarantee(self) -> Guarantee:
-        how = (f"noisy count of users ({self.epsilon_count}) and selection ({self.epsilon_selection})",) if self.needs_count else ()
+        how = (
+            (f"noisy count of users ({self.epsilon_count}) and selection ({self.epsilon_selection})",)
+            if self.needs_count
+            else ()
+        )
         rho = self.epsilon_count**2 / 2 + self.epsilon_selection**2 / 8
         return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=rho, derivation=how)
 
@@ -130,7 +141,9 @@ class RegretSelection(Selection):
         """The law over rule ids, given the number of users the clip follows (``given``, where it is drawn)."""
         bound = self.bind(data)
         if given is None and self.needs_count:
-            raise TooLargeError("the clip follows a noisy count: pass given=N for the law given N, or declare public_n_users")
+            raise TooLargeError(
+                "the clip follows a noisy count: pass given=N for the law given N, or declare public_n_users"
+            )
         return self._law(bound, self._public_count(bound) if given is None else positive_int(given, "given", minimum=0))
 
     def _public_count(self, bound: Bound) -> int:

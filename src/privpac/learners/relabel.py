@@ -1,20 +1,23 @@
 """The secret part T and its new labels: the first half of the realizable-to-agnostic transformation.
 
-Units are split into T and W by secret coins; T gets the labels that some rule of the class would give, drawn from the exponential law of
-``Q(h) = min over rules of A * (positions of T where h and the rule differ) + B * (losses on W)``; then T is shuffled (seed 001,
-Algorithms 1 and 2).  **The relabelled T is not private**: only its composition with an inner algorithm that is private on
-realizable data is, by Theorem A (``replace``, T of fixed size) or Theorem B (``add-remove``, every unit enters T independently).  So
-nothing of it may be returned, printed, logged or put into an error.
+Units are split into T and W by secret coins; T gets the labels that some rule of the class would give, drawn from the
+exponential law of ``Q(h) = min over rules of A * (positions of T where h and the rule differ) + B * (losses on W)``;
+then T is shuffled (seed 001, Algorithms 1 and 2).  **The relabelled T is not private**: only its composition with an
+inner algorithm that is private on realizable data is, by Theorem A (``replace``, T of fixed size) or Theorem B
+(``add-remove``, every unit enters T independently).  So nothing of it may be returned, printed, logged or put into an
+error.
 
 Which records of a user count is said by ``users``:
 
-* ``"hybrid"``: in T one uniformly chosen record of each user, in W an integer loss ``floor(levels * mistakes / records)`` of all records;
-  one user moves the losses by at most ``levels`` and a labelling of the rest of T extends in at most ``G = 2`` ways;
+* ``"hybrid"``: in T one uniformly chosen record of each user, in W an integer loss ``floor(levels * mistakes /
+  records)`` of all records; one user moves the losses by at most ``levels`` and a labelling of the rest of T extends in
+  at most ``G = 2`` ways;
 * ``"one"``: one record of each user everywhere, by the data's public rule;
-* ``"whole"``: all records (at most ``max_records``) in T; differences count users, and ``G`` is the number of labellings of ``max_records``
-  points, which enters the guarantee (squared under replace).
+* ``"whole"``: all records (at most ``max_records``) in T; differences count users, and ``G`` is the number of
+  labellings of ``max_records`` points, which enters the guarantee (squared under replace).
 
-The shuffle carries a step of the proof: swapping a unit of T for one outside keeps "one record differs" only for unordered data.
+The shuffle carries a step of the proof: swapping a unit of T for one outside keeps "one record differs" only for
+unordered data.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ class BoundSplit:
 class Relabelling:
     """Public constants of the split and the relabelling law; give ``eta``, or ``base = e**eta`` as a rational.
 
-    Under replace ``public_n_users`` is the number of units itself, which the data must have: the share of T is ``split_size`` of it.
+    Under replace ``public_n_users`` is the number of units itself, which the data must have: the share of T is
+    ``split_size`` of it.
     """
 
     concept: ConceptClass | VC1Tree
@@ -84,7 +88,8 @@ class Relabelling:
     def __post_init__(self) -> None:
         if not isinstance(self.concept, (ConceptClass, VC1Tree)):
             raise TypeError(
-                f"concept must be a class of rules such as Thresholds(Integers(0, 100)), or a tree, got {type(self.concept).__name__}"
+                f"concept must be a class of rules such as Thresholds(Integers(0, 100)), or a tree, got "
+                f"{type(self.concept).__name__}"
             )
         put = object.__setattr__
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
@@ -104,7 +109,9 @@ class Relabelling:
         self._check_split()
         if self.users == "whole" and self.unit is Unit.USER:
             if self.max_records is None:
-                raise ParameterError("users='whole' needs max_records: the number of labellings of so many points enters the guarantee")
+                raise ParameterError(
+                    "users='whole' needs max_records: the number of labellings of so many points enters the guarantee"
+                )
             put(self, "max_records", positive_int(self.max_records, "max_records", maximum=1 << 20))
         elif self.max_records is not None:
             put(self, "max_records", positive_int(self.max_records, "max_records"))
@@ -115,14 +122,17 @@ class Relabelling:
             if self.split_size is None or self.split_rate is not None:
                 raise ParameterError("under replace the split has a fixed size: give split_size, and no split_rate")
             if self.public_n_users is None:
-                raise ParameterError("under replace the number of units is public and enters the guarantee: give public_n_users")
+                raise ParameterError(
+                    "under replace the number of units is public and enters the guarantee: give public_n_users"
+                )
             n = positive_int(self.public_n_users, "public_n_users", minimum=2, maximum=1 << 36)
             put(self, "public_n_users", n)
             put(self, "split_size", positive_int(self.split_size, "split_size", maximum=n - 1))
         else:
             if self.split_rate is None or self.split_size is not None:
                 raise ParameterError(
-                    "under add-remove every unit enters T independently: give split_rate, and no split_size (a fixed size would follow "
+                    "under add-remove every unit enters T independently: give split_rate, and no split_size (a fixed "
+                    "size would follow "
                     "the private number of units)"
                 )
             put(self, "split_rate", rational(self.split_rate, "split_rate", above=0, below=1))
@@ -148,7 +158,8 @@ class Relabelling:
 
     @cached_property
     def labellings(self) -> int:
-        """``G``: how many ways a labelling of the other units of T extends to one more unit; from the class, never from the data."""
+        """``G``: how many ways a labelling of the other units of T extends to one more unit; from the class, never from
+        the data."""
         if self.users == "whole" and self.unit is Unit.USER:
             assert self.max_records is not None
             return max(1, growth_of(self.concept, self.max_records))
@@ -156,7 +167,8 @@ class Relabelling:
 
     @property
     def rounded_levels(self) -> int | None:
-        """Steps that a unit's loss on W is rounded to; ``None`` where every unit has one record, whose loss is 0 or 1."""
+        """Steps that a unit's loss on W is rounded to; ``None`` where every unit has one record, whose loss is 0 or
+        1."""
         return None if self.unit is Unit.ITEM or self.users == "one" or self.max_records == 1 else self.levels
 
     @property
@@ -173,9 +185,15 @@ class Relabelling:
         """What an inner algorithm with this promise becomes."""
         spent = self.inner_guarantee(inner)
         epsilon, delta = outer(self.neighbours, self.share, self.a, self.b, spent.epsilon, spent.delta, self.labellings)
-        theorem = "Theorem A, T of fixed size" if self.neighbours is Neighbours.REPLACE else "Theorem B, T by independent coins"
+        theorem = (
+            "Theorem A, T of fixed size"
+            if self.neighbours is Neighbours.REPLACE
+            else "Theorem B, T by independent coins"
+        )
         how = f"{spent.summary} on realizable data: secret relabelled part ({theorem})"
-        return Guarantee(epsilon, delta, unit=self.unit, neighbours=self.neighbours, derivation=(*spent.derivation, how))
+        return Guarantee(
+            epsilon, delta, unit=self.unit, neighbours=self.neighbours, derivation=(*spent.derivation, how)
+        )
 
     def inner_guarantee(self, inner: Guarantee) -> Guarantee:
         """The inner promise under this relation; refused where it does not follow."""
@@ -184,22 +202,27 @@ class Relabelling:
         if inner.model is not Model.CENTRAL:
             raise IncompatibleGuarantees(f"the inner algorithm must be central, got the {inner.model} model")
         if self.users == "whole" and self.unit is Unit.USER and inner.unit is not Unit.USER:
-            raise IncompatibleGuarantees("with users='whole' the inner algorithm must protect users, not single records")
+            raise IncompatibleGuarantees(
+                "with users='whole' the inner algorithm must protect users, not single records"
+            )
         if self.neighbours is Neighbours.REPLACE:
             return inner.to_replace()
         if inner.neighbours is not Neighbours.ADD_REMOVE:
             raise IncompatibleGuarantees(
-                "the inner algorithm promises replace only, so the transformation needs neighbours='replace' and a split_size"
+                "the inner algorithm promises replace only, so the transformation needs neighbours='replace' and a "
+                "split_size"
             )
         return inner
 
     # Binding
 
     def bind(self, data: Users, reader: ConceptClass | VC1Tree | None = None, unit: Unit = Unit.USER) -> BoundSplit:
-        """Schema checks and work limits from public numbers; ``reader`` is the inner algorithm's own class, ``unit`` what it protects."""
+        """Schema checks and work limits from public numbers; ``reader`` is the inner algorithm's own class, ``unit``
+        what it protects."""
         if not isinstance(data, UserData):
             raise TypeError(
-                f"data must be UserData in memory (UserData.read, UserData.from_frame), got {type(data).__name__}: the split takes "
+                f"data must be UserData in memory (UserData.read, UserData.from_frame), got {type(data).__name__}: the "
+                "split takes "
                 "users one by one; learners that run on every engine: RegretSelection, UserAgnosticLearner"
             )
         if data.unit != self.unit:
@@ -214,7 +237,9 @@ class Relabelling:
             users = users.max_records(cap)
         public = users.n_users if self.neighbours is Neighbours.REPLACE else None
         if public is not None and public != self.public_n_users:
-            raise ParameterError(f"under replace the data must have public_n_users = {self.public_n_users} units, got {public}")
+            raise ParameterError(
+                f"under replace the data must have public_n_users = {self.public_n_users} units, got {public}"
+            )
         if self.unit is Unit.USER and unit is Unit.ITEM and any(isinstance(d, Texts) for d in users.features.values()):
             raise IncompatibleGuarantees(
                 "with an open vocabulary users may stay empty, so the inner algorithm must protect users, not records"
@@ -229,7 +254,8 @@ class Relabelling:
     # Drawing
 
     def draw(self, bound: BoundSplit, rng: Rng, unit: Unit = Unit.USER) -> UserData:
-        """The relabelled and shuffled T, as data whose units are protected as ``unit``.  Private: see the module docstring."""
+        """The relabelled and shuffled T, as data whose units are protected as ``unit``.  Private: see the module
+        docstring."""
         users = bound.users
         order = random_order(users.n_users, rng)
         if self.neighbours is Neighbours.REPLACE:
@@ -276,7 +302,8 @@ class Relabelling:
     def _limit(total: int, limit: int) -> None:
         if total > limit:
             raise TooLargeError(
-                f"there are more than max_splits = {limit} splits to average over; pass given=(positions of T), or raise it"
+                f"there are more than max_splits = {limit} splits to average over; pass given=(positions of T), or "
+                "raise it"
             )
 
     def parts(self, bound: BoundSplit, given: Sequence[int], unit: Unit, limit: int) -> Iterator[tuple[Any, UserData]]:

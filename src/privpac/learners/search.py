@@ -1,17 +1,19 @@
 """A private search for a threshold: halve the mass, look which side is better, go on there.
 
 Round k chooses a middle cut of the remaining interval (:class:`~privpac.learners.median.PrivateMedian` at level
-``theta**(k-1)``) and then one of *stop here*, *go left*, *go right*, by the least number of users with too many mistakes at
-the middle cut, on its left and on its right.  After ``T`` rounds, the least with ``theta**T <= alpha/2``, what is left has
-little mass (seed 000, Algorithm 1 and Theorem 5.2).
+``theta**(k-1)``) and then one of *stop here*, *go left*, *go right*, by the least number of users with too many
+mistakes at the middle cut, on its left and on its right.  After ``T`` rounds, the least with ``theta**T <= alpha/2``,
+what is left has little mass (seed 000, Algorithm 1 and Theorem 5.2).
 
-Its bound has no ``ln |X| / (sqrt(m) alpha epsilon)`` term, but with every constant explicit the direct selection over all cuts
-(:class:`~privpac.learners.agnostic.UserAgnosticLearner`) certified 11 to 208 times fewer users in all configurations tried,
-and did better in simulations too: use this one to compare, or where ``ThresholdLearner(method="auto")`` picks it.
+Its bound has no ``ln |X| / (sqrt(m) alpha epsilon)`` term, but with every constant explicit the direct selection over
+all cuts (:class:`~privpac.learners.agnostic.UserAgnosticLearner`) certified 11 to 208 times fewer users in all
+configurations tried, and did better in simulations too: use this one to compare, or where
+``ThresholdLearner(method="auto")`` picks it.
 
-**Guarantee.**  ``(epsilon, 0)`` per user.  After the estimate of the least error, the remaining budget ``e`` is split over the
-rounds: ``e/(4T)`` for each median and ``3e/(4T)`` for each branch, which compares three minima of counts, each moved by at most 1
-by one user: one exponential law (``branch="em"``) or three discrete Laplace values of ``e/(4T)`` each (``"dlap"``).  Both relations.
+**Guarantee.**  ``(epsilon, 0)`` per user.  After the estimate of the least error, the remaining budget ``e`` is split
+over the rounds: ``e/(4T)`` for each median and ``3e/(4T)`` for each branch, which compares three minima of counts, each
+moved by at most 1 by one user: one exponential law (``branch="em"``) or three discrete Laplace values of ``e/(4T)``
+each (``"dlap"``).  Both relations.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ class ThresholdSearch(NoiseKnowledge):
     def __post_init__(self) -> None:
         require_direction(self.concept)
         super().__post_init__()
-        object.__setattr__(self, "theta", rational(self.theta, "theta", above=Fraction(1, 2), maximum=Fraction(99, 100)))
+        object.__setattr__(
+            self, "theta", rational(self.theta, "theta", above=Fraction(1, 2), maximum=Fraction(99, 100))
+        )
         if self.branch not in BRANCHES:
             raise ParameterError(f"branch must be one of {', '.join(BRANCHES)}, got {self.branch!r}")
         if self.region not in REGIONS:
@@ -65,7 +69,9 @@ class ThresholdSearch(NoiseKnowledge):
             rational(self.epsilon, "epsilon", above=0)
         rounds = self._default_rounds() if self.rounds is None else positive_int(self.rounds, "rounds")
         if rounds > _MAX_ROUNDS:
-            raise ParameterError(f"at most {_MAX_ROUNDS} rounds are made, got {rounds}; use a smaller theta or a larger alpha")
+            raise ParameterError(
+                f"at most {_MAX_ROUNDS} rounds are made, got {rounds}; use a smaller theta or a larger alpha"
+            )
         object.__setattr__(self, "rounds", rounds)
 
     def _default_rounds(self) -> int:
@@ -112,7 +118,9 @@ class ThresholdSearch(NoiseKnowledge):
         for k in range(self.rounds):
             if lower == upper:
                 break
-            middle = int(self._median(bound, lower, upper, k, presorted).law(self.rate(self.epsilon_step, 1)).sample(rng))
+            middle = int(
+                self._median(bound, lower, upper, k, presorted).law(self.rate(self.epsilon_step, 1)).sample(rng)
+            )
             way = self._branch(branch_scores(minima.least, lower, middle, upper), rng)
             if way == "mid":
                 return middle
@@ -148,7 +156,9 @@ class ThresholdSearch(NoiseKnowledge):
         assert isinstance(bound.concept, Thresholds)
         assert self.rounds is not None
         if bound.concept.size - 1 > MAX_POINTS:
-            raise TooLargeError(f"the search has an exact law on at most {MAX_POINTS} values; learn draws one path on any domain")
+            raise TooLargeError(
+                f"the search has an exact law on at most {MAX_POINTS} values; learn draws one path on any domain"
+            )
         counts = profile_of(bound, Exceeds(self.tolerance_given(estimate)))
         return search_law(
             [counts.score(cut) for cut in range(bound.concept.size)],

@@ -1,8 +1,8 @@
 """The exact law of the threshold search on a small domain, by dynamic programming over intervals of cuts.
 
-States are the intervals ``(l, r)`` still open before a round.  Each probability is a sum over paths of products of quotients of
-exponentials; it is kept as a ball at any precision (the whole table is recomputed when a finer one is asked for), so
-decisions are rigorous and never guessed.
+States are the intervals ``(l, r)`` still open before a round.  Each probability is a sum over paths of products of
+quotients of exponentials; it is kept as a ball at any precision (the whole table is recomputed when a finer one is
+asked for), so decisions are rigorous and never guessed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class _Noise:
 
 
 def _first_wins(noise: _Noise, own: int, others: Sequence[tuple[int, int]]) -> arb:
-    """``Pr[value at own + noise = v, and every other value >= v + strict]``, summed over v; ``others``: (score, strict)."""
+    """``Pr[value at own + noise = v, and every other value >= v + strict]``, summed over v; ``others``: (score,
+    strict)."""
     centres = [own, *(score for score, _ in others)]
     low, high = min(centres) - 1, max(centres) + 1
     total = arb(0)
@@ -180,11 +181,14 @@ def search_law(
     branch: str,
     branch_rate: Fraction,
 ) -> FiniteLaw:
-    """The law over cuts; ``counts[u]`` are users with too many mistakes, ``median(l, r, k)`` the scores of round k's middle cut."""
+    """The law over cuts; ``counts[u]`` are users with too many mistakes, ``median(l, r, k)`` the scores of round k's
+    middle cut."""
     paths = _Paths(counts, median, rounds, median_rate, branch, branch_rate)
 
     def prob(cut: int) -> arb:
         return paths.table()[cut]
 
-    cells: list[tuple[range, Number]] = [(range(cut, cut + 1), Enclosed(partial(prob, cut))) for cut in range(len(counts))]
+    cells: list[tuple[range, Number]] = [
+        (range(cut, cut + 1), Enclosed(partial(prob, cut))) for cut in range(len(counts))
+    ]
     return FiniteLaw(cells, {})

@@ -1,16 +1,18 @@
 """A prediction session: private voters behind a counter.
 
-The session holds rules that were learned without privacy from disjoint parts of a relabelled secret sample.  They, their votes and the
-margin of an answer are **never shown**; only noisy majorities leave, at most ``queries`` of them, and the guarantee, paid for once and as
-a whole when the session was made, covers all of them together, whoever asks and however the questions depend on earlier answers.
+The session holds rules that were learned without privacy from disjoint parts of a relabelled secret sample.  They,
+their votes and the margin of an answer are **never shown**; only noisy majorities leave, at most ``queries`` of them,
+and the guarantee, paid for once and as a whole when the session was made, covers all of them together, whoever asks and
+however the questions depend on earlier answers.
 
-* A query that was asked before is answered from the log, free of charge: repeating an answer is post-processing.  Queries are the same
-  if their encoded values are equal; two different queries on which all voters agree are **not** shared, since that is private.
+* A query that was asked before is answered from the log, free of charge: repeating an answer is post-processing.
+  Queries are the same if their encoded values are equal; two different queries on which all voters agree are **not**
+  shared, since that is private.
 * Every new answer is counted, durably when a ledger keeps the count, before it leaves (:mod:`privpac.ledger.queries`).
 * All votes are counted for every query, in every case, so that the work done does not depend on the margin.
 
-Without a ledger the count lives in this process: such a session cannot be saved, copied or used after a fork, because each copy would
-have a budget of its own.
+Without a ledger the count lives in this process: such a session cannot be saved, copied or used after a fork, because
+each copy would have a budget of its own.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ Codes = Mapping[str, NDArray[np.uint64]]
 
 
 def vote_law(ones: int, voters: int, gamma: Rational | None = None, *, base: Rational | None = None) -> Law:
-    """The law of one answer when ``ones`` of the voters say 1: ``Pr[1] = 1/(1 + e**(-gamma (2 ones - voters)))``; ``base = e**gamma``."""
+    """The law of one answer when ``ones`` of the voters say 1: ``Pr[1] = 1/(1 + e**(-gamma (2 ones - voters)))``;
+    ``base = e**gamma``."""
     lead = 2 * ones - voters
     return Law.from_blocks(score=np.array([max(lead, 0), max(-lead, 0)], dtype=np.int64), eta=gamma, base=base)
 
@@ -72,7 +75,9 @@ class _Memory:
 
     def _check(self) -> None:
         if self._pid != os.getpid():
-            raise LedgerUnavailable("this session counts in the process that made it; share it between processes with a ledger")
+            raise LedgerUnavailable(
+                "this session counts in the process that made it; share it between processes with a ledger"
+            )
 
     def answer_many(self, session_id: str, asks: Sequence[Ask]) -> list[list[Answer] | BudgetExhausted]:
         self._check()
@@ -88,7 +93,9 @@ class _Memory:
         left = min(self._queries - number, self._queries if ask.share is None else ask.share - used)
         if len(new) > left:
             return BudgetExhausted(left, len(new))
-        drawn = {digest: Answer(number + n, ask.draw(i, number + n), True) for n, (digest, i) in enumerate(new.items(), 1)}
+        drawn = {
+            digest: Answer(number + n, ask.draw(i, number + n), True) for n, (digest, i) in enumerate(new.items(), 1)
+        }
         self._known |= {digest: replace(answer, fresh=False) for digest, answer in drawn.items()}
         self._shares[ask.key] = used + len(new)
         return [drawn.get(digest, self._known[digest]) for digest in ask.digests]
@@ -118,8 +125,9 @@ def _shifted(draw: Callable[[int, int], str], start: int, i: int, number: int) -
 class PredictionSession:
     """Answers label queries under one guarantee; private state, not a release.
 
-    ``predict(X)`` takes what a released rule takes (a frame by column names, or an array in declared order; values outside the domain are
-    clamped, missing ones refused) and answers every row or none: ``BudgetExhausted`` when fewer new answers are left than asked for.
+    ``predict(X)`` takes what a released rule takes (a frame by column names, or an array in declared order; values
+    outside the domain are clamped, missing ones refused) and answers every row or none: ``BudgetExhausted`` when fewer
+    new answers are left than asked for.
     """
 
     concept: ConceptClass
@@ -152,7 +160,9 @@ class PredictionSession:
     @property
     def features(self) -> Mapping[str, Domain]:
         """The columns a query needs, with their domains: public schema."""
-        return {name: domain for name, domain in self.concept.declared().items() if name is not None and domain is not None}
+        return {
+            name: domain for name, domain in self.concept.declared().items() if name is not None and domain is not None
+        }
 
     @property
     def durable(self) -> bool:
@@ -173,7 +183,9 @@ class PredictionSession:
         return f"<PredictionSession of {type(self.concept).__name__} on {columns}: {self.queries} answers, {promise}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a session cannot be copied or pickled: the copy would have a budget of its own, and plain hypotheses")
+        raise TypeError(
+            "a session cannot be copied or pickled: the copy would have a budget of its own, and plain hypotheses"
+        )
 
     def __copy__(self) -> NoReturn:
         self.__reduce__()
@@ -190,7 +202,8 @@ class PredictionSession:
             codes[name], valid = domain.encode(values, on_invalid="clamp", name=name)
             if not bool(np.all(valid)):
                 raise SchemaError(
-                    f"column {name!r}: {int(np.sum(~valid))} missing or unreadable values; a query needs a value in every column"
+                    f"column {name!r}: {int(np.sum(~valid))} missing or unreadable values; a query needs a value in "
+                    "every column"
                 )
         return codes
 
@@ -205,8 +218,11 @@ class PredictionSession:
         return found
 
     def predict_many(self, questions: Sequence[Question]) -> list[NDArray[np.int8] | BudgetExhausted]:
-        """Several questions in one transaction: for each its answers, or why it was refused; none returns before all are counted."""
-        codes = {name: np.concatenate([np.asarray(q.codes[name], dtype="<u8") for q in questions]) for name in self.features}
+        """Several questions in one transaction: for each its answers, or why it was refused; none returns before all
+        are counted."""
+        codes = {
+            name: np.concatenate([np.asarray(q.codes[name], dtype="<u8") for q in questions]) for name in self.features
+        }
         rows = np.stack(list(codes.values()), axis=1)
         digests = [self._digest(row.tobytes()) for row in rows]
         counts: dict[int, NDArray[np.int64]] = {0: self._count(0, codes)}
@@ -224,10 +240,15 @@ class PredictionSession:
             asks.append(Ask(digests[start:end], partial(_shifted, draw, start), question.key, question.share))
             start = end
         found = self._log.answer_many(self.session_id, asks)
-        return [answers if isinstance(answers, BudgetExhausted) else self._bits(ask, answers) for ask, answers in zip(asks, found)]
+        return [
+            answers if isinstance(answers, BudgetExhausted) else self._bits(ask, answers)
+            for ask, answers in zip(asks, found)
+        ]
 
     def _bits(self, ask: Ask, answers: Sequence[Answer]) -> NDArray[np.int8]:
-        return np.array([int(answer.answer) ^ self._mask(digest) for answer, digest in zip(answers, ask.digests)], dtype=np.int8)
+        return np.array(
+            [int(answer.answer) ^ self._mask(digest) for answer, digest in zip(answers, ask.digests)], dtype=np.int8
+        )
 
     @property
     def _per_epoch(self) -> int:

@@ -1,9 +1,9 @@
 """Numbers of records that users may hold, as public knowledge.
 
-Most statistics cost nothing when users hold different numbers of records.  Comparing a count with its *expectation* does,
-under replace: a user of one size may be swapped for a user of another.  ``sizes`` declares the admissible numbers; a user
-with another number of records is cut down to the next admissible one (0 if there is none), by a rule that looks only at
-that user.
+Most statistics cost nothing when users hold different numbers of records.  Comparing a count with its *expectation*
+does, under replace: a user of one size may be swapped for a user of another.  ``sizes`` declares the admissible
+numbers; a user with another number of records is cut down to the next admissible one (0 if there is none), by a rule
+that looks only at that user.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ MAX_SIZES = 1 << 12
 def read_sizes(sizes: Any) -> tuple[int, ...]:
     """Admissible numbers of records, ascending."""
     if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Iterable):
-        raise TypeError(f"sizes must list the admissible numbers of records, such as [1, 4, 16], got {type(sizes).__name__}")
+        raise TypeError(
+            f"sizes must list the admissible numbers of records, such as [1, 4, 16], got {type(sizes).__name__}"
+        )
     listed = sorted({positive_int(size, "sizes", minimum=0) for size in sizes})
     if not listed or len(listed) > MAX_SIZES:
-        raise ParameterError(f"sizes must hold 1 to {MAX_SIZES} numbers of records, got {len(listed)}; use max_records for a plain cap")
+        raise ParameterError(
+            f"sizes must hold 1 to {MAX_SIZES} numbers of records, got {len(listed)}; use max_records for a plain cap"
+        )
     return tuple(listed)
 
 
@@ -44,14 +48,19 @@ def read_sizes(sizes: Any) -> tuple[int, ...]:
 
 
 def _pieces(users: UserData, sizes: tuple[int, ...]) -> list[UserData]:
-    """The users in groups, each cut down to an admissible size; those left without records say nothing and are left out."""
+    """The users in groups, each cut down to an admissible size; those left without records say nothing and are left
+    out."""
     admissible = np.array(sizes, dtype=np.int64)
     at = np.searchsorted(admissible, users.sizes, side="right") - 1
     target = np.where(at >= 0, admissible[np.maximum(at, 0)], 0)
     exact = target == users.sizes
     if bool(exact.all()):
         return [users]
-    cut = [users.take((target == size) & ~exact).max_records(int(size)) for size in np.unique(target[~exact]).tolist() if size]
+    cut = [
+        users.take((target == size) & ~exact).max_records(int(size))
+        for size in np.unique(target[~exact]).tolist()
+        if size
+    ]
     return [users.take(exact), *cut]
 
 
@@ -176,4 +185,6 @@ class SizedSelection(Selection):
 
     def bind(self, data: Users) -> Bound:
         bound = super().bind(data)
-        return bound if self.sizes is None else Bound(bound.concept, AdmissibleUsers(bound.users, self.sizes), bound.label)
+        return (
+            bound if self.sizes is None else Bound(bound.concept, AdmissibleUsers(bound.users, self.sizes), bound.label)
+        )

@@ -1,9 +1,9 @@
 """A public number of seats, so that people may come and go.
 
-Learners whose test or score depends on the number of users are proved for *replace*, where that number is public.  With a
-declared number of ``slots`` they hold under add-remove: an empty slot is a user without records, so a user who comes replaces
-an empty one, and a user who goes leaves one.  Users beyond the last slot are left out, first come first seated: one
-more user then pushes out at most one other, which again is one replacement.
+Learners whose test or score depends on the number of users are proved for *replace*, where that number is public.  With
+a declared number of ``slots`` they hold under add-remove: an empty slot is a user without records, so a user who comes
+replaces an empty one, and a user who goes leaves one.  Users beyond the last slot are left out, first come first
+seated: one more user then pushes out at most one other, which again is one replacement.
 """
 
 from __future__ import annotations
@@ -30,10 +30,15 @@ def read_slots(slots: Any, neighbours: Neighbours) -> int | None:
     """The declared number of slots: required under add-remove, useless under replace."""
     if neighbours is Neighbours.REPLACE:
         if slots is not None:
-            raise ParameterError("slots stand for a private number of users; under replace that number is public: leave slots out")
+            raise ParameterError(
+                "slots stand for a private number of users; under replace that number is public: leave slots out"
+            )
         return None
     if slots is None:
-        raise ParameterError("under add-remove declare slots, a public number of seats a little above the number of users, or use replace")
+        raise ParameterError(
+            "under add-remove declare slots, a public number of seats a little above the number of users, or use "
+            "replace"
+        )
     return positive_int(slots, "slots", maximum=MAX_SLOTS)
 
 

@@ -2,11 +2,12 @@
 
 Score of a rule: the number of users for whom the best concept it stands for makes more than ``tolerance`` mistakes, or
 disagrees with it (``score="union"``, the default), or both counted (``"sum"``, the paper's); see
-:mod:`privpac.concepts.surrogates`.  With one record per user this is item-level agnostic learning through a representation;
-without a representation the class stands for itself and the score is the plain count (seed 000, Theorem 3.4).
+:mod:`privpac.concepts.surrogates`.  With one record per user this is item-level agnostic learning through a
+representation; without a representation the class stands for itself and the score is the plain count (seed 000, Theorem
+3.4).
 
-**Guarantee.**  ``(epsilon, 0)`` per user for any tolerance, any numbers of records and any public set: one user adds at most
-``step`` to every score, 1 for the plain count and the union, 2 for the sum (range rule, see ``learners.base``).
+**Guarantee.**  ``(epsilon, 0)`` per user for any tolerance, any numbers of records and any public set: one user adds at
+most ``step`` to every score, 1 for the plain count and the union, 2 for the sum (range rule, see ``learners.base``).
 """
 
 from __future__ import annotations
@@ -44,9 +45,14 @@ class RepresentedSelection(SizedSelection):
         super().__post_init__()
         check_score(self.score)
         if self.representation is not None and not isinstance(self.representation, ProbabilisticRepresentation):
-            raise TypeError(f"representation must be one of privpac.concepts.representations, got {type(self.representation).__name__}")
+            raise TypeError(
+                f"representation must be one of privpac.concepts.representations, got "
+                f"{type(self.representation).__name__}"
+            )
         if self.hypotheses is not None and not isinstance(self.hypotheses, Hypotheses):
-            raise TypeError(f"hypotheses must be a public set of rules (Hypotheses), got {type(self.hypotheses).__name__}")
+            raise TypeError(
+                f"hypotheses must be a public set of rules (Hypotheses), got {type(self.hypotheses).__name__}"
+            )
         if self.hypotheses is None:
             object.__setattr__(self, "hypotheses", self._drawn())
 
@@ -82,7 +88,9 @@ class RepresentedSelection(SizedSelection):
     def selection(self, bound: Bound, epsilon: Fraction, tolerance: Table, forgiven: Table = 0) -> Law:
         """The exponential law over the set, for bound users."""
         rules = self._rules(bound)
-        return rules.profile(bound.users, self.score, tolerance, forgiven).law(self.rate(epsilon, rules.step(self.score)))
+        return rules.profile(bound.users, self.score, tolerance, forgiven).law(
+            self.rate(epsilon, rules.step(self.score))
+        )
 
     def released(self, bound: Bound, hypothesis: int, parameters: dict[str, Any], method: str) -> Released:
         rules = self._rules(bound)
@@ -129,4 +137,6 @@ class SurrogateSelection(RepresentedSelection):
         return self.selection(bound, self.epsilon, self.tolerance, self.forgiven)
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        return self.released(bound, self._law(bound).sample(rng), {"tolerance": shown_table(self.tolerance)}, "surrogate selection")
+        return self.released(
+            bound, self._law(bound).sample(rng), {"tolerance": shown_table(self.tolerance)}, "surrogate selection"
+        )

@@ -1,9 +1,10 @@
 """Agnostic learning of a threshold at user level, over any number of values.
 
-``method="direct"`` selects among all cuts at once (:class:`~privpac.learners.agnostic.UserAgnosticLearner`), ``"search"`` halves the
-mass with private medians (:class:`~privpac.learners.search.ThresholdSearch`).  ``"auto"`` compares the numbers of users that the two
-certify for ``alpha``, ``beta`` and the public number of records, and takes the smaller; that has been ``"direct"`` in every
-configuration seen so far.  The search is offered for completeness and comparison: its advantage is asymptotic.
+``method="direct"`` selects among all cuts at once (:class:`~privpac.learners.agnostic.UserAgnosticLearner`),
+``"search"`` halves the mass with private medians (:class:`~privpac.learners.search.ThresholdSearch`).  ``"auto"``
+compares the numbers of users that the two certify for ``alpha``, ``beta`` and the public number of records, and takes
+the smaller; that has been ``"direct"`` in every configuration seen so far.  The search is offered for completeness and
+comparison: its advantage is asymptotic.
 
 **Guarantee.**  ``(epsilon, 0)`` per user whichever method runs; the choice reads public numbers only.
 """
@@ -98,7 +99,9 @@ class ThresholdLearner(NoiseKnowledge):
 
     @property
     def search(self) -> ThresholdSearch:
-        return ThresholdSearch(**self._common(), branch=self.branch, theta=self.theta, region=self.region, rounds=self.rounds)
+        return ThresholdSearch(
+            **self._common(), branch=self.branch, theta=self.theta, region=self.region, rounds=self.rounds
+        )
 
     def chosen(self, points: int) -> str:
         """The method for a domain of so many values: a function of public numbers."""
@@ -108,7 +111,18 @@ class ThresholdLearner(NoiseKnowledge):
         if self.concept.direction == "both" or self.epsilon == 0:
             return "direct"
         m = min(self.records_per_user or self.largest or _USUAL, 1 << 12)
-        return _better(points, m, self.alpha, self.beta, self.epsilon, self.neighbours, self.share, self.estimator, self.noise, self.theta)
+        return _better(
+            points,
+            m,
+            self.alpha,
+            self.beta,
+            self.epsilon,
+            self.neighbours,
+            self.share,
+            self.estimator,
+            self.noise,
+            self.theta,
+        )
 
     def learner(self, concept: Thresholds) -> UserAgnosticLearner | ThresholdSearch:
         """The learner for a class whose domain is known."""
@@ -147,5 +161,9 @@ class ThresholdLearner(NoiseKnowledge):
     def draw(self, bound: Bound, rng: Rng) -> Released:
         chosen = self._of(bound)
         released = chosen.draw(bound, rng)
-        shown = dict(released.parameters) | {"method": "direct" if isinstance(chosen, UserAgnosticLearner) else "search"}
-        return Released(released.hypothesis, self.guarantee, parameters=shown, warnings=self.warnings, learner=released.learner)
+        shown = dict(released.parameters) | {
+            "method": "direct" if isinstance(chosen, UserAgnosticLearner) else "search"
+        }
+        return Released(
+            released.hypothesis, self.guarantee, parameters=shown, warnings=self.warnings, learner=released.learner
+        )

@@ -1,9 +1,10 @@
 """Which transformation when, from public numbers only.
 
-*Group privacy* counts every record as a person (noise ``2L / (eps n)``), *clipping* cuts a user's comparison of two rules at ``tau``
-records (``4 tau L / (eps n m)``), *trimming* drops the extreme users of every rule and tests privately that the rest agree
-(``2 w L / (eps_O (n - 2t) m)``), where ``L = ln|H| + ln(1/beta)``.  The smallest predicted excess error wins.  Trimming may answer
-"nothing" and counts on exchangeable users, which no public number can show: it is considered only with ``allow_bottom=True``.
+*Group privacy* counts every record as a person (noise ``2L / (eps n)``), *clipping* cuts a user's comparison of two
+rules at ``tau`` records (``4 tau L / (eps n m)``), *trimming* drops the extreme users of every rule and tests privately
+that the rest agree (``2 w L / (eps_O (n - 2t) m)``), where ``L = ln|H| + ln(1/beta)``.  The smallest predicted excess
+error wins.  Trimming may answer "nothing" and counts on exchangeable users, which no public number can show: it is
+considered only with ``allow_bottom=True``.
 
 The literal transformation of the paper is never chosen: :func:`literal_users` says what it would need.
 """
@@ -32,12 +33,14 @@ SHARES = (Fraction(3, 20), Fraction(1, 4), Fraction(2, 5))
 
 _SLACK = (2, 5, 10, 20, 40, 80, 160)
 _RATES = (0.1, 0.2, 0.3, 0.4, 0.5)
-"""Error rates whose widths predict the noise of trimming; a width that is *used* covers all of them (``design_trim``)."""
+"""Error rates whose widths predict the noise of trimming; a width that is *used* covers all of them
+(``design_trim``)."""
 
 
 @dataclass(frozen=True)
 class TrimDesign:
-    """Public parameters of a trimmed score: users trimmed on each side, ladder, width, and the test's part of epsilon."""
+    """Public parameters of a trimmed score: users trimmed on each side, ladder, width, and the test's part of
+    epsilon."""
 
     trim: int
     ladder: int
@@ -62,11 +65,13 @@ def design_trim(
     *,
     cuts: bool = False,
 ) -> TrimDesign:
-    """The design with the least predicted noise that answers n independent users with m records each, but for ``failure``.
+    """The design with the least predicted noise that answers n independent users with m records each, but for
+    ``failure``.
 
-    One half of the failure is the test's, one half the width's, which covers every error rate.  ``H_eff`` bounds the number of rules; with
-    ``cuts`` it counts cuts at the users' own values: whoever holds the value is then not independent of the rule, and is left
-    out of the count.  Any public parameters are private; these are for accuracy.  ``InfeasibleError`` if there are too few users.
+    One half of the failure is the test's, one half the width's, which covers every error rate.  ``H_eff`` bounds the
+    number of rules; with ``cuts`` it counts cuts at the users' own values: whoever holds the value is then not
+    independent of the rule, and is left out of the count.  Any public parameters are private; these are for accuracy.
+    ``InfeasibleError`` if there are too few users.
 
     >>> design = design_trim(1000, 100, 1, "1e-6", 1000)
     >>> design.trim > design.ladder, design.width < 100
@@ -85,7 +90,9 @@ Width = Callable[[int, int, int, int, int], int]
 """``(n, m, trim, ladder, rules) -> width``."""
 
 
-def _design(n: int, m: int, epsilon: Rational, delta: Rational, H_eff: int, failure: Fraction, width_of: Width) -> TrimDesign:
+def _design(
+    n: int, m: int, epsilon: Rational, delta: Rational, H_eff: int, failure: Fraction, width_of: Width
+) -> TrimDesign:
     users, records, size = positive_int(n, "n", minimum=0), positive_int(m, "m"), positive_int(H_eff, "H_eff")
     eps, d = read_epsilon(epsilon), rational(delta, "delta", above=0, below=1)
     best: TrimDesign | None = None
@@ -105,7 +112,11 @@ def _design(n: int, m: int, epsilon: Rational, delta: Rational, H_eff: int, fail
             if best is None or noise < best.noise:
                 best = TrimDesign(trim, ladder, width, share, noise)
     if best is None:
-        need = "a larger epsilon or delta" if least_ladder is None else f"n > 2(K+2)/0.8 = {2 * (least_ladder + 2) / 0.8:g}"
+        need = (
+            "a larger epsilon or delta"
+            if least_ladder is None
+            else f"n > 2(K+2)/0.8 = {2 * (least_ladder + 2) / 0.8:g}"
+        )
         raise InfeasibleError(f"too few users: need {need}, got n = {users}")
     return best
 
@@ -120,7 +131,10 @@ class TransformChoice:
     design: TrimDesign | None = None
 
     def __str__(self) -> str:
-        shown = ", ".join(f"{name} {'out of reach' if math.isinf(value) else f'{value:.4f}'}" for name, value in self.predicted.items())
+        shown = ", ".join(
+            f"{name} {'out of reach' if math.isinf(value) else f'{value:.4f}'}"
+            for name, value in self.predicted.items()
+        )
         return f"{self.choice}: predicted excess error {shown}"
 
 
@@ -138,8 +152,8 @@ def choose_transform(
 ) -> TransformChoice:
     """The transformation with the smallest predicted excess error; ties go to group, then clip, then trim.
 
-    ``m`` is a public cap on records, ``H_eff`` about how many rules differ on the data.  ``allow_bottom=True`` states that
-    users are exchangeable and that "no answer" is acceptable.
+    ``m`` is a public cap on records, ``H_eff`` about how many rules differ on the data.  ``allow_bottom=True`` states
+    that users are exchangeable and that "no answer" is acceptable.
 
     >>> print(choose_transform(500, 100, 1, "1e-6", 44, 1000))
     clip: predicted excess error group 0.1880, clip 0.0677, trim out of reach
@@ -170,7 +184,9 @@ def choose_transform(
     choice = min(predicted, key=lambda name: predicted[name])
     if math.isinf(predicted[choice]):
         need = math.ceil(2 * size / eps)
-        raise InfeasibleError(f"too few users for a class of this size: {users}, and ln|H| + ln(1/beta) = {size:.1f} needs about {need}")
+        raise InfeasibleError(
+            f"too few users for a class of this size: {users}, and ln|H| + ln(1/beta) = {size:.1f} needs about {need}"
+        )
     return TransformChoice(choice, MappingProxyType(predicted), tau, design)
 
 
@@ -184,7 +200,10 @@ def literal_users(
     failure: Rational = DEFAULT_FAILURE,
     subsample: bool = False,
 ) -> Certificate:
-    """Users that the paper's transformation needs of an algorithm with ``n1(eps')`` records: see ``bounds.user_complexity``."""
+    """Users that the paper's transformation needs of an algorithm with ``n1(eps')`` records: see
+    ``bounds.user_complexity``."""
     eps, d = read_epsilon(epsilon), rational(delta, "delta", above=0, below=1)
     ladder = _ladder(eps / 3, d / 2, rational(failure, "failure", above=0, below=1))
-    return user_complexity(n1, epsilon=eps, delta=d, records_per_user=records_per_user, ladder=ladder, beta=beta, subsample=subsample)
+    return user_complexity(
+        n1, epsilon=eps, delta=d, records_per_user=records_per_user, ladder=ladder, beta=beta, subsample=subsample
+    )

@@ -1,14 +1,16 @@
 """Private learning of classes of VC dimension 1: name one node of a public tree.
 
-Problem: labels are those of one concept ``h_v(x) = f(x) XOR [node(x) is v or above it]``: thresholds, points of an open vocabulary, the
-place of a target in a hierarchy.  The cost grows with the logarithm of the tree's height and not with its width (seed 003,
-Algorithm 2, corrected: a contradictory part gets the root instead of voting for everything, votes are weighed for the relation
-that is promised, and for labels without noise the ranks are constants instead of shares of the number of users).
+Problem: labels are those of one concept ``h_v(x) = f(x) XOR [node(x) is v or above it]``: thresholds, points of an open
+vocabulary, the place of a target in a hierarchy.  The cost grows with the logarithm of the tree's height and not with
+its width (seed 003, Algorithm 2, corrected: a contradictory part gets the root instead of voting for everything, votes
+are weighed for the relation that is promised, and for labels without noise the ranks are constants instead of shares of
+the number of users).
 
-**Noisy labels** (``mode="erm"``) need shares: noise deepens the nodes of a share of the users, and once those are more than a constant
-``K`` the noise sets the depth, and more users hurt.  Unless given, the ranks then are ``max(hi, n // 5)`` and ``max(K, n // 2)`` for a
-public number ``n`` of parts: declared, known under replace, or a noisy count for ``epsilon / 16``.  Where the nodes can be counted,
-selection over all of them (:class:`~privpac.concepts.trees.nodes.TreeNodes`) is better, and certified for noisy labels too.
+**Noisy labels** (``mode="erm"``) need shares: noise deepens the nodes of a share of the users, and once those are more
+than a constant ``K`` the noise sets the depth, and more users hurt.  Unless given, the ranks then are ``max(hi, n //
+5)`` and ``max(K, n // 2)`` for a public number ``n`` of parts: declared, known under replace, or a noisy count for
+``epsilon / 16``.  Where the nodes can be counted, selection over all of them
+(:class:`~privpac.concepts.trees.nodes.TreeNodes`) is better, and certified for noisy labels too.
 
 Each part (one user, or a group) is reduced to one node; :mod:`privpac.learners.tree_law` draws a depth and then a node.
 
@@ -24,12 +26,13 @@ replace        one user each, or random equal      ``base(epsilon1/2)``     ``ba
                groups
 =============  ==================================  =======================  ===================
 
-One user lies in one part, whatever the number of records, so one part changes (or, with one user per part, appears or vanishes).  The
-random partition reads no data: couple it for both neighbours, then mix.  Trees with one node per level (thresholds) need no votes:
-``epsilon2 = delta = 0``.  A tree of height 0 has one rule, promised (0, 0).  The noisy count composes adaptively with the two draws.
+One user lies in one part, whatever the number of records, so one part changes (or, with one user per part, appears or
+vanishes).  The random partition reads no data: couple it for both neighbours, then mix.  Trees with one node per level
+(thresholds) need no votes: ``epsilon2 = delta = 0``.  A tree of height 0 has one rule, promised (0, 0).  The noisy
+count composes adaptively with the two draws.
 
-**Accuracy.**  For i.i.d. records labelled by one concept: :mod:`privpac.bounds.trees`.  ``mode="erm"`` runs on noisy labels as well,
-private as ever, but without a certificate for them.
+**Accuracy.**  For i.i.d. records labelled by one concept: :mod:`privpac.bounds.trees`.  ``mode="erm"`` runs on noisy
+labels as well, private as ever, but without a certificate for them.
 """
 
 from __future__ import annotations
@@ -74,11 +77,13 @@ _SHOWN_BITS = 4096
 
 @dataclass(frozen=True)
 class TreeLearner(TreePromises, Learner):
-    """Learn one node of a tree.  ``epsilon1`` (for the depth), ``hi`` and ``K`` are chosen from public numbers where left out.
+    """Learn one node of a tree.  ``epsilon1`` (for the depth), ``hi`` and ``K`` are chosen from public numbers where
+    left out.
 
-    With ``alpha`` and ``records_per_user`` declared they are planned for the fewest users (:meth:`plan`), else so that both draws succeed
-    but for ``beta/3`` each once there are enough users.  ``public_n_users`` (a lower bound; under replace the number itself is used)
-    is what accuracy statements are about; ``strict=True`` turns a missed target into an ``InfeasibleError`` before data are touched.
+    With ``alpha`` and ``records_per_user`` declared they are planned for the fewest users (:meth:`plan`), else so that
+    both draws succeed but for ``beta/3`` each once there are enough users.  ``public_n_users`` (a lower bound; under
+    replace the number itself is used) is what accuracy statements are about; ``strict=True`` turns a missed target into
+    an ``InfeasibleError`` before data are touched.
 
     >>> from privpac.concepts.trees.base import VC1Tree
     >>> from privpac.data import UserData
@@ -88,15 +93,15 @@ class TreeLearner(TreePromises, Learner):
     >>> str(learner.guarantee), learner.law(people).mode
     ('(2, 0)-DP per user, add-remove', 1)
 
-    =========================  ====================================================================================================
-    no users                   the depth is uniform, the votes abstain; no error
-    users without records      count as a part that names the root
-    unknown points             dropped record by record
-    ``BOTTOM``                 outcome ``"default"``: the root, which is the base labelling; ``law`` keeps the two apart
-    ``delta = 0``              needs levels whose nodes can be counted through; an open vocabulary is refused
-    ``parts > n`` (replace)    ``InfeasibleError``: the number of users is public there; under add-remove parts may be empty
-    users on disk, on Spark    counted by node there; with ``parts`` or ``users_per_part`` refused, since a part's records must meet
-    =========================  ====================================================================================================
+    =========================
+    ==================================================================================================== no users
+    the depth is uniform, the votes abstain; no error users without records      count as a part that names the root
+    unknown points             dropped record by record ``BOTTOM``                 outcome ``"default"``: the root,
+    which is the base labelling; ``law`` keeps the two apart ``delta = 0``              needs levels whose nodes can be
+    counted through; an open vocabulary is refused ``parts > n`` (replace)    ``InfeasibleError``: the number of users
+    is public there; under add-remove parts may be empty users on disk, on Spark    counted by node there; with
+    ``parts`` or ``users_per_part`` refused, since a part's records must meet =========================
+    ====================================================================================================
     """
 
     tree: VC1Tree
@@ -150,7 +155,9 @@ class TreeLearner(TreePromises, Learner):
         if self.users_per_part > 1 and self.parts is not None:
             raise ParameterError("give parts or users_per_part, not both")
         if self.users_per_part > 1 and self.neighbours is Neighbours.ADD_REMOVE:
-            raise ParameterError("users_per_part needs the number of users, which is private under add-remove; declare parts instead")
+            raise ParameterError(
+                "users_per_part needs the number of users, which is private under add-remove; declare parts instead"
+            )
 
     def _check_levels(self) -> None:
         if self.delta > 0 or self.width == 1:
@@ -166,7 +173,13 @@ class TreeLearner(TreePromises, Learner):
         ranked = self.tree.height > 0 and self.selector in ("auto", "exponential") and not self._long
         put(self, "follows", self.mode == "erm" and ranked and not given)
         ranks = {"hi": self.hi, "K": None if self.K is None else positive_int(self.K, "K", minimum=0)}
-        if self.alpha is not None and not given and self.epsilon1 is None and self._plannable and (plan := self._plan()) is not None:
+        if (
+            self.alpha is not None
+            and not given
+            and self.epsilon1 is None
+            and self._plannable
+            and (plan := self._plan()) is not None
+        ):
             ranks = {name: plan.pop(name) for name in ranks}
             for name, value in plan.items():
                 put(self, name, value)
@@ -187,12 +200,16 @@ class TreeLearner(TreePromises, Learner):
         if self.needs_count:
             self._count()  # its own limits on epsilon, before anything is spent
         if split.delta2 > 0:
-            choosing_law({}, self.choice(self.tree).r2, split.delta2)  # refuses a delta that is too large, before any data
+            choosing_law(
+                {}, self.choice(self.tree).r2, split.delta2
+            )  # refuses a delta that is too large, before any data
 
     @property
     def _plannable(self) -> bool:
         """The planner knows the rank law, one user per part (or equal groups under replace)."""
-        return self.tree.height > 0 and self.parts is None and self.selector in ("auto", "exponential") and not self._long
+        return (
+            self.tree.height > 0 and self.parts is None and self.selector in ("auto", "exponential") and not self._long
+        )
 
     @property
     def _long(self) -> bool:
@@ -208,7 +225,8 @@ class TreeLearner(TreePromises, Learner):
             delta=0 if self.width == 1 else self.delta,
             alpha=self.alpha,
             beta=self.beta,
-            records_per_user=min(self.records_per_user, self.max_records or self.records_per_user) * self.users_per_part,
+            records_per_user=min(self.records_per_user, self.max_records or self.records_per_user)
+            * self.users_per_part,
             neighbours=self.neighbours,
         )
         if plan.n_users is None:
@@ -217,8 +235,11 @@ class TreeLearner(TreePromises, Learner):
         return chosen | {"users_per_part": self.users_per_part * plan["users_per_part"]}
 
     @classmethod
-    def plan(cls, tree: VC1Tree, epsilon: Any, delta: Any = 0, *, alpha: Any, beta: Any = Fraction(1, 20), **options: Any) -> TreeLearner:
-        """The learner that certifies error at most ``alpha`` but for ``beta`` with the fewest users (``users_needed`` says how many)."""
+    def plan(
+        cls, tree: VC1Tree, epsilon: Any, delta: Any = 0, *, alpha: Any, beta: Any = Fraction(1, 20), **options: Any
+    ) -> TreeLearner:
+        """The learner that certifies error at most ``alpha`` but for ``beta`` with the fewest users (``users_needed``
+        says how many)."""
         return cls(tree, epsilon, delta, alpha=alpha, beta=beta, **options)
 
     # Public numbers
@@ -309,7 +330,8 @@ class TreeLearner(TreePromises, Learner):
         tree, users = self.tree.bind(data)
         if self._partitioned and not isinstance(users, UserData):
             raise TypeError(
-                f"groups of users are read in memory, got {type(users).__name__}; use UserData, or leave out parts and users_per_part"
+                f"groups of users are read in memory, got {type(users).__name__}; use UserData, or leave out parts and "
+                "users_per_part"
             )
         if self.max_records is not None:
             users = users.max_records(self.max_records)
@@ -353,7 +375,8 @@ class TreeLearner(TreePromises, Learner):
     def law(self, data: Users, *, given: Any = None) -> Law:
         """The exact law over nodes and ``BOTTOM``.
 
-        ``given`` is a partition (the part of each user), by default averaged over; or, where a noisy count is bought, what it said.
+        ``given`` is a partition (the part of each user), by default averaged over; or, where a noisy count is bought,
+        what it said.
         """
         with python_warnings.catch_warnings():
             python_warnings.simplefilter("ignore", AccuracyWarning)
@@ -362,7 +385,9 @@ class TreeLearner(TreePromises, Learner):
             return Law.point(bound.tree.root)
         if self.needs_count:
             if given is None:
-                raise TooLargeError("the ranks follow a noisy count: pass given=n for the law given n, or declare public_n_users")
+                raise TooLargeError(
+                    "the ranks follow a noisy count: pass given=n for the law given n, or declare public_n_users"
+                )
             return self.choice(bound.tree, positive_int(given, "given", minimum=0)).law(self._parts(bound, None))
         choice = self.choice(bound.tree, self._public_parts(bound))
         if not self._partitioned:
@@ -392,8 +417,18 @@ class TreeLearner(TreePromises, Learner):
         bits = self.tree.height.bit_length()
         height = self.tree.height if bits <= _SHOWN_BITS else f"more than 2^{bits - 1}"
         split, (hi, K) = self.split, self._ranks(n_parts)
-        shown: dict[str, Any] = {"tree": type(self.tree).__name__, "height": height, "mode": self.mode, "selector": split.selector}
+        shown: dict[str, Any] = {
+            "tree": type(self.tree).__name__,
+            "height": height,
+            "mode": self.mode,
+            "selector": split.selector,
+        }
         shown |= {"epsilon1": split.epsilon1, "epsilon2": split.epsilon2, "hi": hi, "K": K}
-        named = {"parts": self.parts, "max_records": self.max_records, "public_n_users": self.public_n_users, "alpha": self.alpha}
+        named = {
+            "parts": self.parts,
+            "max_records": self.max_records,
+            "public_n_users": self.public_n_users,
+            "alpha": self.alpha,
+        }
         grouped = {"users_per_part": self.users_per_part} if self.users_per_part > 1 else {}
         return shown | grouped | {name: value for name, value in named.items() if value is not None}

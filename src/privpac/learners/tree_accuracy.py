@@ -35,7 +35,13 @@ class TreeAccuracy:
 
     def part_count(self, n: int) -> int:
         """Parts that ``n`` users form, where every part gets its share of them."""
-        return min(n, self.parts) if self.parts is not None else n // self.users_per_part if n >= self.users_per_part else min(n, 1)
+        return (
+            min(n, self.parts)
+            if self.parts is not None
+            else n // self.users_per_part
+            if n >= self.users_per_part
+            else min(n, 1)
+        )
 
     @property
     def target(self) -> Fraction:
@@ -54,7 +60,9 @@ class TreeAccuracy:
             return 1.0
         if self.independent:
             assert self.parts is not None
-            return spread_failure(self.budget, n_users=n, parts=self.parts, records_per_user=self.records, alpha=error, **self._ranks)
+            return spread_failure(
+                self.budget, n_users=n, parts=self.parts, records_per_user=self.records, alpha=error, **self._ranks
+            )
         return min(tree_failure(self.budget, alpha=error, **self._parts(n), **self._ranks))
 
     def _parts(self, n: int) -> dict[str, int]:
@@ -68,7 +76,11 @@ class TreeAccuracy:
             return None
         beta, step, budget = float(self.beta), self.users_per_part, self.budget
         opt = (self.K + 1 - self.hi) // 2
-        rank = budget.missed_rank(opt) if self.independent else min(budget.missed_rank(opt), budget.missed_deep(self.hi, opt))
+        rank = (
+            budget.missed_rank(opt)
+            if self.independent
+            else min(budget.missed_rank(opt), budget.missed_deep(self.hi, opt))
+        )
         if self.failure(0) > beta and rank + budget.missed(self.hi) >= beta:
             return None  # what is left when all parts are good
         found = least(lambda t: self.failure(t * step) <= beta, start=0)
@@ -89,7 +101,11 @@ class TreeAccuracy:
             return ()
         if self.alpha is None:
             t = self.part_count(n)
-            return (f"{t} parts are fewer than hi = {self.hi}: the result will hardly depend on the data",) if self.hi > t else ()
+            return (
+                (f"{t} parts are fewer than hi = {self.hi}: the result will hardly depend on the data",)
+                if self.hi > t
+                else ()
+            )
         failure = self.failure(n)
         if failure <= self.beta:
             return ()
@@ -97,7 +113,8 @@ class TreeAccuracy:
         enough = "no number of users certifies" if needed is None else f"{needed} users certify"
         held = "no error below 1" if alpha is None else f"error {alpha:.3g}"
         return (
-            f"with {n} users an error above {float(self.alpha):g} is certified only to be less likely than {failure:.3g}, "
+            f"with {n} users an error above {float(self.alpha):g} is certified only to be less likely than "
+            f"{failure:.3g}, "
             f"not {float(self.beta):g}; {enough} the target, and {n} users certify {held}",
         )
 
@@ -110,13 +127,15 @@ class TreePromises:
         raise NotImplementedError
 
     def failure(self, n_users: int, alpha: Any = None) -> float:
-        """A certified bound on the probability of error above ``alpha`` for this many users (records of one concept, i.i.d.)."""
+        """A certified bound on the probability of error above ``alpha`` for this many users (records of one concept,
+        i.i.d.)."""
         error = None if alpha is None else rational(alpha, "alpha", above=0, below=1)
         return self.accuracy.failure(positive_int(n_users, "n_users", minimum=0), error)
 
     @property
     def users_needed(self) -> int | None:
-        """The fewest users for which this learner certifies ``alpha`` and ``beta``; ``None`` where nothing is certified."""
+        """The fewest users for which this learner certifies ``alpha`` and ``beta``; ``None`` where nothing is
+        certified."""
         return self.accuracy.users_needed
 
     def alpha_for(self, n_users: int) -> float | None:

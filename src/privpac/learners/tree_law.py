@@ -2,15 +2,17 @@
 
 Every part (group of users) has one node ``v_i`` of depth ``y_i``.
 
-1. ``z`` from the rank law of ``y`` with ranks ``hi``, ``K`` and base ``r1`` (or from an interior point of the window of ranks
-   ``hi..K+1``).
-2. ``z = 0``: the root.  A level of one node: that node, which is public.  Otherwise part ``i`` votes for its ancestor at depth
-   ``z`` if it is that deep, and a node is drawn by the choosing law with base ``r2`` and ``delta``; with ``delta = 0`` from *all* nodes of
-   the level with weight ``r2**votes`` (unvoted nodes are one block).  ``BOTTOM``: the choosing law abstains.
+1. ``z`` from the rank law of ``y`` with ranks ``hi``, ``K`` and base ``r1`` (or from an interior point of the window of
+   ranks ``hi..K+1``).
+2. ``z = 0``: the root.  A level of one node: that node, which is public.  Otherwise part ``i`` votes for its ancestor
+   at depth ``z`` if it is that deep, and a node is drawn by the choosing law with base ``r2`` and ``delta``; with
+   ``delta = 0`` from *all* nodes of the level with weight ``r2**votes`` (unvoted nodes are one block).  ``BOTTOM``: the
+   choosing law abstains.
 
-**Privacy.**  However parts are turned into nodes, changing one part changes one ``y_i`` and, at every level, moves at most one vote
-(one count down, one up).  No realizability is used.  So both draws are private as proved in :mod:`~privpac.mechanisms.rank` and
-:mod:`~privpac.mechanisms.choosing`, the second one for every ``z``: adaptive basic composition.
+**Privacy.**  However parts are turned into nodes, changing one part changes one ``y_i`` and, at every level, moves at
+most one vote (one count down, one up).  No realizability is used.  So both draws are private as proved in
+:mod:`~privpac.mechanisms.rank` and :mod:`~privpac.mechanisms.choosing`, the second one for every ``z``: adaptive basic
+composition.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ class NamedParts:
 
 @dataclass(frozen=True)
 class NodeChoice:
-    """A depth and a node at it, for a bound tree; ``point`` replaces the rank law, ``delta`` is that of the choosing law."""
+    """A depth and a node at it, for a bound tree; ``point`` replaces the rank law, ``delta`` is that of the choosing
+    law."""
 
     tree: VC1Tree
     hi: int
@@ -93,7 +96,10 @@ class NodeChoice:
         if width is None:
             return Law.point(BOTTOM)  # a level that cannot be counted through is never answered, whatever the data
         if width > MAX_LEVELS:
-            raise TooLargeError(f"a level of {width} nodes is too wide to write out; use delta > 0, or draw instead of asking for the law")
+            raise TooLargeError(
+                f"a level of {width} nodes is too wide to write out; use delta > 0, or draw instead of asking for the "
+                "law"
+            )
         nodes = (level_node(self.tree, z, i) for i in range(width))
         return Law.from_weights([(v, self.r2 ** votes.get(v, 0)) for v in nodes])
 

@@ -76,7 +76,9 @@ def _combined(tree: Combined, z: int, i: int) -> Node:
     """Nodes of the parts one after the other; a grafted part begins below the node it grows on."""
     lift = tree.trees[0].depth(tree.at) if isinstance(tree, Grafted) else 0
     depths = [z - number * lift for number in range(len(tree.trees))]
-    widths = [(part.level_width(depth) or 0) if 0 < depth <= part.height else 0 for part, depth in zip(tree.trees, depths)]
+    widths = [
+        (part.level_width(depth) or 0) if 0 < depth <= part.height else 0 for part, depth in zip(tree.trees, depths)
+    ]
     ends = list(accumulate(widths))
     number = next(k for k, end in enumerate(ends) if i < end)
     return (number, level_node(tree.trees[number], depths[number], i - (ends[number] - widths[number])))

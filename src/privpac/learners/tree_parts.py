@@ -1,7 +1,8 @@
 """Users bound to a tree, and their secret partitions into parts, drawn without a look at the data.
 
-Under replace the number ``n`` of users is public: a uniformly random permutation, part = position mod ``t``.  Under add-remove ``t`` is
-fixed in advance and every user goes to an independent uniform part, so that adding a user changes one part.
+Under replace the number ``n`` of users is public: a uniformly random permutation, part = position mod ``t``.  Under
+add-remove ``t`` is fixed in advance and every user goes to an independent uniform part, so that adding a user changes
+one part.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def all_partitions(n: int, t: int, *, independent: bool) -> list[Partition]:
         sizes = (len(range(i, n, t)) for i in range(min(t, n)))
         count = t**n if independent else factorial(n) // prod(map(factorial, sizes))
     if n > 40 or count > MAX_PARTITIONS:
-        raise TooLargeError(f"there are more than {MAX_PARTITIONS} partitions to average over; pass law(data, given=partition)")
+        raise TooLargeError(
+            f"there are more than {MAX_PARTITIONS} partitions to average over; pass law(data, given=partition)"
+        )
     listed = product(range(t), repeat=n) if independent else _arrangements([i % t for i in range(n)])
     return [np.array(partition, dtype=np.int64) for partition in listed]
 

@@ -1,14 +1,15 @@
 """How the tree learner divides epsilon, delta and its ranks: from public numbers only.
 
-``Split.of`` fills in what was left out so that, with enough users, the depth misses its ranks with probability at most ``beta/3`` and
-``hi`` votes are not followed with probability at most ``beta/3``; ``epsilon1`` is the multiple of ``epsilon/20`` with the least ``K``.
+``Split.of`` fills in what was left out so that, with enough users, the depth misses its ranks with probability at most
+``beta/3`` and ``hi`` votes are not followed with probability at most ``beta/3``; ``epsilon1`` is the multiple of
+``epsilon/20`` with the least ``K``.
 
 Selectors of the depth:
 
 * ``exponential``: the rank law, pure; about ``(4/epsilon) ln(height)`` ranks.
 * ``interior``, ``prefix``: an interior point of the window of ranks ``hi..K+1``, by hidden walks or by random pairs
-  (:class:`~privpac.mechanisms.interior_point.InteriorPoint`); one replaced, added or removed part replaces one element of the window.  They
-  take a share of delta and need fewer ranks on trees of more than about 2**140 levels.
+  (:class:`~privpac.mechanisms.interior_point.InteriorPoint`); one replaced, added or removed part replaces one element
+  of the window.  They take a share of delta and need fewer ranks on trees of more than about 2**140 levels.
 * ``auto``: the one with fewer ranks, ties to the rank law.
 """
 
@@ -124,13 +125,15 @@ class _Ask:
             found.append(Split("exponential", *spent, Fraction(0), delta2, hi, K, None))
         if not found:
             raise InfeasibleError(
-                "epsilon is too small, or delta too large for it, however it is split; use a larger epsilon, a smaller delta"
+                "epsilon is too small, or delta too large for it, however it is split; use a larger epsilon, a smaller "
+                "delta"
             )
         # With given ranks every share has the same K, and the even split is taken.
         return min(found, key=lambda split: (split.K, abs(2 * split.epsilon1 - self.epsilon)))
 
     def windowed(self, selector: str, epsilon1: Fraction | None) -> Split:
-        """An interior point of the window of ranks; half of epsilon and delta for it, all where naming a depth names the node."""
+        """An interior point of the window of ranks; half of epsilon and delta for it, all where naming a depth names
+        the node."""
         share = epsilon1 if epsilon1 is not None else self.epsilon if self.width == 1 else self.epsilon / 2
         delta1 = self.delta if self.width == 1 else self.delta / 2
         delta2 = self.delta - delta1
@@ -141,7 +144,9 @@ class _Ask:
         engine, levels = "pairs" if selector == "prefix" else "walk", 1 if self.delta > 0 else 0
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AccuracyWarning)  # said by the learner, for the number of users
-            point = InteriorPoint(share, delta1, top=self.height, beta=self.beta / 3, size=size, levels=levels, engine=engine, hi=hi)
+            point = InteriorPoint(
+                share, delta1, top=self.height, beta=self.beta / 3, size=size, levels=levels, engine=engine, hi=hi
+            )
         assert point.size is not None
         spent = (share, Fraction(0) if self.width == 1 else self.epsilon - share)
         return Split(selector, *spent, delta1, delta2, hi, hi + point.size - 2, point)

@@ -1,20 +1,23 @@
 """Trimmed selection: drop the extreme users of every rule, and test privately that the others agree.
 
-Each user contributes an integer in ``0..levels`` to every rule (the error rate in steps, or the number of mistakes).  The score of a
-rule is the sum of the middle contributions, ``trim`` users dropped on each side; if all rules' middles are narrower than ``width``, also
-after a few replacements, one user moves a score by at most ``width`` although a contribution may be as large as ``levels``.
+Each user contributes an integer in ``0..levels`` to every rule (the error rate in steps, or the number of mistakes).
+The score of a rule is the sum of the middle contributions, ``trim`` users dropped on each side; if all rules' middles
+are narrower than ``width``, also after a few replacements, one user moves a score by at most ``width`` although a
+contribution may be as large as ``levels``.
 
-    Law(h) ~ exp(-lambda s_h),  lambda = eps_O / (2 width),    given out with the probability b[rho] of the release test.
+    Law(h) ~ exp(-lambda s_h),  lambda = eps_O / (2 width),    given out with the probability b[rho] of the release
+    test.
 
-**Guarantee** (Theorem T).  ``(eps_R + eps_O, delta)`` per user under replace.  (1) Replacing one user moves each order statistic to a
-neighbouring one, so ``W_k(x') <= W_(k+1)(x)`` and rho moves by at most 1.  (2) With y the other users,
-``s = const + clip(own; y_(t), y_(n-t))``, so s moves by at most ``y_(n-t) - y_(t) <= W_0 <= width`` when rho <= K.  (3) Scores move within
-``[-width, width]``: range ``2 width``, and ``eps_O = 2 lambda width`` (range rule).  Then Theorem G
-(:mod:`privpac.mechanisms.certificate`).  Any public parameters are private; they change the accuracy only.  **Never take the width
-from the data.**
+**Guarantee** (Theorem T).  ``(eps_R + eps_O, delta)`` per user under replace.  (1) Replacing one user moves each order
+statistic to a neighbouring one, so ``W_k(x') <= W_(k+1)(x)`` and rho moves by at most 1.  (2) With y the other users,
+``s = const + clip(own; y_(t), y_(n-t))``, so s moves by at most ``y_(n-t) - y_(t) <= W_0 <= width`` when rho <= K.  (3)
+Scores move within ``[-width, width]``: range ``2 width``, and ``eps_O = 2 lambda width`` (range rule).  Then Theorem G
+(:mod:`privpac.mechanisms.certificate`).  Any public parameters are private; they change the accuracy only.  **Never
+take the width from the data.**
 
-Add-remove: with declared ``slots`` only (:mod:`privpac.learners.slots`).  Every empty slot is a possible outlier, so their number must
-stay well below the ladder.  *Not for realizable learning*: a mistake of fewer than ``trim`` users is invisible.
+Add-remove: with declared ``slots`` only (:mod:`privpac.learners.slots`).  Every empty slot is a possible outlier, so
+their number must stay well below the ladder.  *Not for realizable learning*: a mistake of fewer than ``trim`` users is
+invisible.
 """
 
 from __future__ import annotations
@@ -80,7 +83,14 @@ class TrimmedSums:
 
 
 def trimmed_profile(
-    concept: ConceptClass, codes: Codes, labels: NDArray[np.uint8], offsets: Ints, *, levels: int, counts: bool, design: TrimDesign
+    concept: ConceptClass,
+    codes: Codes,
+    labels: NDArray[np.uint8],
+    offsets: Ints,
+    *,
+    levels: int,
+    counts: bool,
+    design: TrimDesign,
 ) -> TrimmedSums:
     """Cuts are swept over the distinct values; other classes are tabulated."""
     shape: dict[str, Any] = {"levels": levels, "counts": counts, "trim": design.trim, "width": design.width}
@@ -99,7 +109,14 @@ def trimmed_profile(
 
 
 def _tabulated(
-    concept: ConceptClass, codes: Codes, labels: NDArray[np.uint8], offsets: Ints, *, levels: int, counts: bool, design: TrimDesign
+    concept: ConceptClass,
+    codes: Codes,
+    labels: NDArray[np.uint8],
+    offsets: Ints,
+    *,
+    levels: int,
+    counts: bool,
+    design: TrimDesign,
 ) -> TrimmedSums:
     n, total = len(offsets) - 1, int(offsets[-1])
     kept = {name: column[:total] for name, column in codes.items()}
@@ -139,9 +156,10 @@ class TrimmedBound(Bound):
 class TrimmedSelection(Selection):
     """Exponential law over trimmed sums, behind a private test that the users agree.
 
-    ``records_per_user`` m alone is enough: contributions are error rates in steps of 1/m, and trim, ladder and width follow from the
-    public numbers (:func:`privpac.learners.design_trim`).  Give ``trim``, ``ladder``, ``width`` (in steps of a contribution) to set
-    them.  ``share`` is the test's part of epsilon.  ``contribution="counts"`` counts mistakes among the first ``levels`` records.
+    ``records_per_user`` m alone is enough: contributions are error rates in steps of 1/m, and trim, ladder and width
+    follow from the public numbers (:func:`privpac.learners.design_trim`).  Give ``trim``, ``ladder``, ``width`` (in
+    steps of a contribution) to set them.  ``share`` is the test's part of epsilon.  ``contribution="counts"`` counts
+    mistakes among the first ``levels`` records.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -173,7 +191,12 @@ class TrimmedSelection(Selection):
         put(self, "failure", rational(self.failure, "failure", above=0, below=1))
         if self.contribution not in ("rates", "counts"):
             raise ParameterError(f"contribution must be 'rates' or 'counts', got {self.contribution!r}")
-        limits = {"records_per_user": (1, MAX_LEVELS), "levels": (1, MAX_LEVELS), "trim": (1, 1 << 40), "ladder": (0, 1 << 16)}
+        limits = {
+            "records_per_user": (1, MAX_LEVELS),
+            "levels": (1, MAX_LEVELS),
+            "trim": (1, 1 << 40),
+            "ladder": (0, 1 << 16),
+        }
         limits |= {"width": (1, MAX_LEVELS), "effective_size": (1, 1 << 200)}
         for name, (least, most) in limits.items():
             if getattr(self, name) is not None:
@@ -182,7 +205,9 @@ class TrimmedSelection(Selection):
             put(self, "share", rational(self.share, "share", above=0, below=1))
         put(self, "slots", read_slots(self.slots, self.neighbours))
         if self.levels is None and self._records is None:
-            raise ParameterError("declare records_per_user (public), or levels: the scale of a contribution is never taken from the data")
+            raise ParameterError(
+                "declare records_per_user (public), or levels: the scale of a contribution is never taken from the data"
+            )
         if self.width is None and self.records_per_user is None:
             raise ParameterError("declare records_per_user (public), or width: it is never taken from the data")
         if self.trim is not None and self.ladder is not None and self.trim <= self.ladder:
@@ -205,13 +230,16 @@ class TrimmedSelection(Selection):
     @property
     def guarantee(self) -> Guarantee:
         how = "trimmed scores behind a release test" + ("" if self.slots is None else f", {self.slots} slots")
-        return Guarantee(self.epsilon, rational(self.delta), unit=self.unit, neighbours=self.neighbours, derivation=(how,))
+        return Guarantee(
+            self.epsilon, rational(self.delta), unit=self.unit, neighbours=self.neighbours, derivation=(how,)
+        )
 
     def design(self, n_users: int, size: int, columns: int = 1) -> TrimDesign:
         """Trim, ladder, width and share for a public number of users and of rules (and of columns, for cuts).
 
-        With users who hold ``records_per_user`` independent records each, the answer is "nothing" with probability at most ``failure``:
-        half of it is the test's own, half that the users spread wider than ``width``, whatever the rules' error rates.
+        With users who hold ``records_per_user`` independent records each, the answer is "nothing" with probability at
+        most ``failure``: half of it is the test's own, half that the users spread wider than ``width``, whatever the
+        rules' error rates.
         """
         n, m = positive_int(n_users, "n_users", minimum=0), self._records
         if m is not None and self.contribution == "counts":
@@ -225,7 +253,9 @@ class TrimmedSelection(Selection):
         ladder = self._test(share, self.ladder).ladder if self.trim is None or self.ladder is None else self.ladder
         trim = max(ladder + 1, min(ladder + n // 10, (n - 1) // 2)) if self.trim is None else self.trim
         if trim <= ladder:
-            raise ParameterError(f"trim must exceed the ladder of {ladder} that delta and share need; give a larger trim or share")
+            raise ParameterError(
+                f"trim must exceed the ladder of {ladder} that delta and share need; give a larger trim or share"
+            )
         if n <= 2 * trim:
             raise InfeasibleError(f"too few users: trimming {trim} on each side needs more than {2 * trim}, got {n}")
         width = self.width
@@ -242,8 +272,8 @@ class TrimmedSelection(Selection):
     def _distinct(self, n: int, m: int, size: int, columns: int) -> tuple[int, bool]:
         """How many rules the width has to hold for, and whether they are cuts at users' own values.
 
-        All of the class, or for cuts those at one of the ``n m`` values of a column and one beyond them: any other cut predicts like
-        one of these.  Both directions of a cut spread alike.
+        All of the class, or for cuts those at one of the ``n m`` values of a column and one beyond them: any other cut
+        predicts like one of these.  Both directions of a cut spread alike.
         """
         if self.effective_size is not None:
             return self.effective_size, False
@@ -257,7 +287,11 @@ class TrimmedSelection(Selection):
         return width if self.scale == m or self.contribution == "counts" else -(-width * self.scale // m) + 1
 
     def _test(self, share: Fraction, ladder: int | None) -> ReleaseTest:
-        given: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours, "failure": rational(self.failure) / 2}
+        given: dict[str, Any] = {
+            "unit": self.unit,
+            "neighbours": self.neighbours,
+            "failure": rational(self.failure) / 2,
+        }
         given |= {} if ladder is None else {"ladder": ladder}
         return ReleaseTest(share * self.epsilon, self.delta, **given)
 
@@ -269,7 +303,8 @@ class TrimmedSelection(Selection):
         n = public_count(users, self.slots)
         if not isinstance(plain.concept, (Thresholds, Stumps)) and n * plain.concept.size > MAX_CELLS:
             raise TooLargeError(
-                f"users times rules must be at most {MAX_CELLS}; use thresholds, stumps, a smaller class or RegretSelection"
+                f"users times rules must be at most {MAX_CELLS}; use thresholds, stumps, a smaller class or "
+                "RegretSelection"
             )
         design = self.design(n, plain.concept.size, len(plain.concept.declared()))
         return TrimmedBound(plain.concept, users, plain.label, design=design, levels=self.scale)
@@ -280,7 +315,13 @@ class TrimmedSelection(Selection):
         codes, labels, offsets = joined(bound.users.fold(Gather(columns)), columns)
         seated = seat_arrays(offsets, self.slots)
         return trimmed_profile(
-            bound.concept, codes, labels, seated, levels=bound.levels, counts=self.contribution == "counts", design=bound.design
+            bound.concept,
+            codes,
+            labels,
+            seated,
+            levels=bound.levels,
+            counts=self.contribution == "counts",
+            design=bound.design,
         )
 
     def _answer(self, profile: Profile, design: TrimDesign) -> Law:
@@ -295,8 +336,15 @@ class TrimmedSelection(Selection):
 
     def draw(self, bound: TrimmedBound, rng: Rng) -> Released:
         design = bound.design
-        shown: dict[str, Any] = {"trim": design.trim, "ladder": design.ladder, "width": design.width, "levels": bound.levels}
-        shown |= {"share": design.share, "contribution": self.contribution} | ({} if self.slots is None else {"slots": self.slots})
+        shown: dict[str, Any] = {
+            "trim": design.trim,
+            "ladder": design.ladder,
+            "width": design.width,
+            "levels": bound.levels,
+        }
+        shown |= {"share": design.share, "contribution": self.contribution} | (
+            {} if self.slots is None else {"slots": self.slots}
+        )
         found, method = self.scores(bound), "trimmed selection"
         if not self._test(design.share, design.ladder).passes(found.distance, rng):
             return no_release(self.guarantee, {"class": type(bound.concept).__name__} | shown, self.warnings, method)

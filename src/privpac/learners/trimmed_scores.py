@@ -5,11 +5,13 @@ For one rule, sort the n contributions ``x_(1) <= ... <= x_(n)``.  With ``trim``
     s   = x_(t+1) + ... + x_(n-t)                                   the trimmed sum
     W_k = max over a + b = k of  x_(n-t+1+a) - x_(t-b)              the width reachable by replacing k users
 
-and the distance to instability is ``rho = min{j <= K : W_(K-j) <= w}`` (``K+1`` if none), with the maximum of W over all rules.
+and the distance to instability is ``rho = min{j <= K : W_(K-j) <= w}`` (``K+1`` if none), with the maximum of W over
+all rules.
 
-*Dense*: a matrix of users by rules, sorted column by column.  *Swept*: for cuts on ordered columns of any size, passing one record
-changes one user's contribution by a step; a histogram of the contributions with six moving order statistics gives s, and the widths
-are compared with w only as far as needed: O(records (log records + K)), and as many blocks as distinct values.
+*Dense*: a matrix of users by rules, sorted column by column.  *Swept*: for cuts on ordered columns of any size, passing
+one record changes one user's contribution by a step; a histogram of the contributions with six moving order statistics
+gives s, and the widths are compared with w only as far as needed: O(records (log records + K)), and as many blocks as
+distinct values.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ Words = NDArray[np.uint64]
 
 @jit
 def contribution(mistakes: int, m: int, levels: int, counts: bool) -> int:
-    """One user's contribution: mistakes, or the error rate in steps of ``1/levels`` (half a step up); always in 0..levels."""
+    """One user's contribution: mistakes, or the error rate in steps of ``1/levels`` (half a step up); always in
+    0..levels."""
     if counts:
         return min(mistakes, levels)
     # A user without records stands in the middle; the bound 0..levels is what the order statistics rely on.
@@ -63,7 +66,9 @@ def spreads(sorted_columns: Ints, trim: int, ladder: int) -> Ints:
     n = len(sorted_columns)
     top = sorted_columns[n - trim : n - trim + ladder + 1]  # x_(n-t+1+a) for a = 0..K
     low = sorted_columns[trim - 1 - ladder : trim][::-1]  # x_(t-b) for b = 0..K
-    return np.array([max(int((top[a] - low[k - a]).max()) for a in range(k + 1)) for k in range(ladder + 1)], dtype=np.int64)
+    return np.array(
+        [max(int((top[a] - low[k - a]).max()) for a in range(k + 1)) for k in range(ladder + 1)], dtype=np.int64
+    )
 
 
 def distance_of(reach: int, ladder: int) -> int:
@@ -223,7 +228,18 @@ def sweep(
         places, scores = np.empty(len(column.key), np.uint64), np.empty(len(column.key), np.int64)
         mistakes = sizes - ones if above else ones.copy()
         first, blocks, reach = _sweep(
-            column.key, column.load, sizes, mistakes, 1 if above else -1, levels, counts, trim, width, reach, places, scores
+            column.key,
+            column.load,
+            sizes,
+            mistakes,
+            1 if above else -1,
+            levels,
+            counts,
+            trim,
+            width,
+            reach,
+            places,
+            scores,
         )
         cut0 = base + c * (size + 1)
         alone = Step(cut0, np.zeros(1, dtype=np.uint64), 0, np.array([first], dtype=np.int64))

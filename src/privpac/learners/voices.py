@@ -1,32 +1,32 @@
 """Two voices: the default learner for real, noisy labels.
 
 Two voices score every rule: the *clip voice* ``C`` by how much worse than each user's own best rule it does, cut off at
-``own_clip(m)``, and the *mean voice* ``M`` by per-user averages (``concepts.voices``).  One exponential law over pairs (voice, rule) is
-sampled, and only the rule is released.  The mean voice pays a handicap, so that with few users the clip voice speaks and with many
-the unbiased mean:
+``own_clip(m)``, and the *mean voice* ``M`` by per-user averages (``concepts.voices``).  One exponential law over pairs
+(voice, rule) is sampled, and only the rule is released.  The mean voice pays a handicap, so that with few users the
+clip voice speaks and with many the unbiased mean:
 
-    P(clip, h) ~ exp(-theta C(h) / levels)          theta = epsilon (add-remove) or epsilon / 2 (replace)
-    P(mean, h) ~ exp(-theta A(h) / levels)          A = M + min(D, K) + B,   D the users' own luck, summed
-    K = floor(4 bits levels / theta)                B = floor(bits levels / theta),   bits = bit length of |H| - 1, at least 1
+    P(clip, h) ~ exp(-theta C(h) / levels)          theta = epsilon (add-remove) or epsilon / 2 (replace) P(mean, h) ~
+    exp(-theta A(h) / levels)          A = M + min(D, K) + B,   D the users' own luck, summed K = floor(4 bits levels /
+    theta)                B = floor(bits levels / theta),   bits = bit length of |H| - 1, at least 1
 
 No number of users is needed, declared or bought.
 
-**Guarantee.**  ``(epsilon, 0)`` per user and ``epsilon**2 / 8``-zCDP, for the pair and hence for the rule.  Add one user: every
-clip score grows by an integer in ``0..levels``; every mean score by ``v + w`` with ``v = floor(levels r / m) <= levels - d`` (the
-room, see ``concepts.voices``) and ``w = min(D + d, K) - min(D, K)`` in ``0..d``, since ``x -> min(x, K)`` rises by at most its
-argument's rise.  So all ``2 |H|`` scores grow within one interval ``[0, levels]``; a user without records adds 0.  The range rule
-of ``learners.base`` applies with ``R = levels`` under add-remove and ``2 * levels`` under replace.  Forgetting the voice is
-post-processing.
+**Guarantee.**  ``(epsilon, 0)`` per user and ``epsilon**2 / 8``-zCDP, for the pair and hence for the rule.  Add one
+user: every clip score grows by an integer in ``0..levels``; every mean score by ``v + w`` with ``v = floor(levels r /
+m) <= levels - d`` (the room, see ``concepts.voices``) and ``w = min(D + d, K) - min(D, K)`` in ``0..d``, since ``x ->
+min(x, K)`` rises by at most its argument's rise.  So all ``2 |H|`` scores grow within one interval ``[0, levels]``; a
+user without records adds 0.  The range rule of ``learners.base`` applies with ``R = levels`` under add-remove and ``2 *
+levels`` under replace.  Forgetting the voice is post-processing.
 
-**Accuracy.**  ``C >= M`` for every rule and the handicap is at most ``5 bits / theta`` users' votes, whatever their number: the
-error tends to that of the best rule whoever the users are (``bounds.voices``).
+**Accuracy.**  ``C >= M`` for every rule and the handicap is at most ``5 bits / theta`` users' votes, whatever their
+number: the error tends to that of the best rule whoever the users are (``bounds.voices``).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -75,7 +75,8 @@ class TwoVoices(Selection):
         return self.rate(self.epsilon, 1)
 
     def handicap(self, bits: int) -> tuple[int, int]:
-        """``K``, the most that luck is worth to the mean voice, and ``B``, what it pays in any case; constants of the law.
+        """``K``, the most that luck is worth to the mean voice, and ``B``, what it pays in any case; constants of the
+        law.
 
         >>> from privpac.concepts import Thresholds
         >>> TwoVoices(Thresholds(), epsilon="1/2", neighbours="replace").handicap(1)
@@ -94,7 +95,10 @@ class TwoVoices(Selection):
             return Profile(tuple(Step(s.offset, s.starts, s.end, np.zeros_like(s.scores)) for s in folded.steps))
         more = self._offset(folded, bound)
         return Profile(
-            tuple(s if s.offset < bound.concept.size else Step(s.offset, s.starts, s.end, s.scores + more) for s in folded.steps)
+            tuple(
+                s if s.offset < bound.concept.size else Step(s.offset, s.starts, s.end, s.scores + more)
+                for s in folded.steps
+            )
         )
 
     def _offset(self, folded: Profile, bound: Bound) -> int:
@@ -110,7 +114,11 @@ class TwoVoices(Selection):
         """The law of what is released, the rule's id alone."""
         bound = self.bind(data)
         size = bound.concept.size
-        return self._law(bound).map_blocks(lambda ids: range(ids.start % size, ids.start % size + (ids.stop - ids.start)))  # type: ignore[union-attr]
+
+        def rules(ids: Any) -> range:
+            return range(ids.start % size, ids.start % size + (ids.stop - ids.start))
+
+        return self._law(bound).map_blocks(rules)
 
     def outcome_text(self, concept: ConceptClass, pair: int) -> str:
         """A value of the law in words, for audits."""
@@ -121,10 +129,13 @@ class TwoVoices(Selection):
         return self.scores(bound).law(self.rate(self.epsilon, self.levels))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        return self.release_id(bound, self._pair(bound, rng) % bound.concept.size, {"levels": self.levels}, "two voices")
+        return self.release_id(
+            bound, self._pair(bound, rng) % bound.concept.size, {"levels": self.levels}, "two voices"
+        )
 
     def _pair(self, bound: Bound, rng: Rng) -> int:
-        """One draw from the law of ``law``, without laying it out where two profiles of millions of blocks would be copied."""
+        """One draw from the law of ``law``, without laying it out where two profiles of millions of blocks would be
+        copied."""
         if self.epsilon == 0:
             return int(self._law(bound).sample(rng))
         folded, size = profile_of(bound, Voices(self.levels)), bound.concept.size

@@ -56,7 +56,9 @@ class Account:
         if self.rule is Rule.BASIC:
             return None
         if guarantee.delta:
-            raise ParameterError("a zcdp ledger pays for guarantees with delta = 0 only; use a ledger with the basic rule")
+            raise ParameterError(
+                "a zcdp ledger pays for guarantees with delta = 0 only; use a ledger with the basic rule"
+            )
         # Pure epsilon is epsilon**2 / 2 zCDP, so the smaller of the two bounds holds.
         half = guarantee.epsilon**2 / 2
         return half if guarantee.rho is None else min(guarantee.rho, half)
@@ -67,7 +69,9 @@ class Account:
             return spend.rho is None
         return spend.rho is not None and spend.rho <= spend.eps**2 / 2
 
-    def next(self, last: Spend | None, name: str, label: str, eps: Fraction, delta: Fraction, rho: Fraction | None, at: str) -> Spend:
+    def next(
+        self, last: Spend | None, name: str, label: str, eps: Fraction, delta: Fraction, rho: Fraction | None, at: str
+    ) -> Spend:
         """The row that must follow ``last``."""
         seq, prev = (last.seq + 1, last.hash) if last else (1, self.genesis)
         cum_eps, cum_delta, cum_rho = self._spent(last)
@@ -102,18 +106,25 @@ class Account:
 
 def settings_of(budget: Guarantee, rule: Rule | str, dataset: str) -> dict[str, str]:
     if not isinstance(budget, Guarantee):
-        raise TypeError(f"budget must be a Guarantee, got {type(budget).__name__}; an existing ledger is opened with BudgetLedger.open")
+        raise TypeError(
+            f"budget must be a Guarantee, got {type(budget).__name__}; an existing ledger is opened with "
+            "BudgetLedger.open"
+        )
     rule = one_of(Rule, rule, "rule")
     dataset = plain_text(dataset, "dataset", 200)
     if budget.epsilon == 0:
         raise ParameterError("the budget's epsilon must be positive: with 0 nothing can be learned")
     if rule is Rule.ZCDP and budget.delta == 0:
-        raise ParameterError("a zcdp budget needs delta > 0 (such as 1e-6) for the conversion; use the basic rule for delta = 0")
+        raise ParameterError(
+            "a zcdp budget needs delta > 0 (such as 1e-6) for the conversion; use the basic rule for delta = 0"
+        )
     if max(bits(budget.epsilon), bits(budget.delta)) > MAX_BITS:
         raise ParameterError("the budget has thousands of digits; use decimals such as 0.25")
     rho = str(zcdp_budget(budget.epsilon, budget.delta)) if rule is Rule.ZCDP else ""
     numbers = {"epsilon": str(budget.epsilon), "delta": str(budget.delta), "rho": rho}
-    return {"format": "privpac.ledger", "dataset": dataset, "rule": str(rule), **numbers} | {n: str(getattr(budget, n)) for n in _TAGS}
+    return {"format": "privpac.ledger", "dataset": dataset, "rule": str(rule), **numbers} | {
+        n: str(getattr(budget, n)) for n in _TAGS
+    }
 
 
 def bits(value: Any) -> int:

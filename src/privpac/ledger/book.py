@@ -1,9 +1,10 @@
 """A durable budget: what a crash, a copy of the file or a second process cannot reset.
 
-One ledger is one dataset with one unit, relation, model, budget and rule, fixed when it is made on purpose.  Nothing is refunded.
+One ledger is one dataset with one unit, relation, model, budget and rule, fixed when it is made on purpose.  Nothing is
+refunded.
 
-Out of scope: restoring an old copy or a snapshot of the file, spending from two copies of it, deleting it, a hostile operator.  Publish
-``head()`` from time to time and pass it to ``verify`` to detect those.
+Out of scope: restoring an old copy or a snapshot of the file, spending from two copies of it, deleting it, a hostile
+operator.  Publish ``head()`` from time to time and pass it to ``verify`` to detect those.
 """
 
 from __future__ import annotations
@@ -54,13 +55,20 @@ class BudgetLedger:
         for name, value in wanted.items():
             if self._account.meta.get(name) != value and name != "rho":
                 raise LedgerMismatch(
-                    f"the ledger {self._file.name} was made with {name} {self._account.meta.get(name)!r}, not {value!r}; "
+                    f"the ledger {self._file.name} was made with {name} {self._account.meta.get(name)!r}, not "
+                    f"{value!r}; "
                     "use it as it is with BudgetLedger.open, or make another ledger for another dataset"
                 )
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], budget: Guarantee, rule: Rule | str = Rule.BASIC, dataset: str = "", *, timeout: float = 30.0
+        cls,
+        path: str | os.PathLike[str],
+        budget: Guarantee,
+        rule: Rule | str = Rule.BASIC,
+        dataset: str = "",
+        *,
+        timeout: float = 30.0,
     ) -> BudgetLedger:
         """Make a new ledger; an existing file is refused."""
         wanted = settings_of(budget, rule, dataset)
@@ -68,7 +76,9 @@ class BudgetLedger:
         try:
             make_file(file.path, _new(wanted))
         except FileExistsError:
-            raise LedgerUnavailable(f"{file.name} exists already; use it with BudgetLedger.open, or choose another name") from None
+            raise LedgerUnavailable(
+                f"{file.name} exists already; use it with BudgetLedger.open, or choose another name"
+            ) from None
         return cls.open(path, timeout=timeout)
 
     @classmethod
@@ -131,13 +141,19 @@ class BudgetLedger:
         with self._file.turn() as turn:
             last = turn.state.last
             if turn.state.paid(name):
-                raise DuplicateSpend(f"spend id {name!r} was used before; a retry would release twice on one payment: use a new id")
+                raise DuplicateSpend(
+                    f"spend id {name!r} was used before; a retry would release twice on one payment: use a new id"
+                )
             spend = self._account.next(last, name, label, guarantee.epsilon, guarantee.delta, rho, now())
             if not self._account.within(spend):
                 raise BudgetExhausted(self._account.left(last), guarantee)
             if any(bits(getattr(spend, f.name)) > MAX_BITS for f in fields(spend)):
-                raise ParameterError("the exact sum of all spends would have thousands of digits; spend decimals such as 0.25")
-            turn.write("spend", name, label, str(spend.eps), str(spend.delta), "" if rho is None else str(rho), spend.at)
+                raise ParameterError(
+                    "the exact sum of all spends would have thousands of digits; spend decimals such as 0.25"
+                )
+            turn.write(
+                "spend", name, label, str(spend.eps), str(spend.delta), "" if rho is None else str(rho), spend.at
+            )
         return Receipt(spend, guarantee)
 
     # Reading
@@ -175,7 +191,9 @@ class BudgetLedger:
         rows = self.history()
         left = self._account.left(rows[-1] if rows else None)
         body: dict[str, Any] = {**self._account.meta, "head": rows[-1].hash if rows else self._account.genesis}
-        body["remaining"] = {f.name: str(getattr(left, f.name)) for f in fields(left) if getattr(left, f.name) is not None}
+        body["remaining"] = {
+            f.name: str(getattr(left, f.name)) for f in fields(left) if getattr(left, f.name) is not None
+        }
         body["spends"] = [dict(zip((f.name for f in fields(row)), row.row())) for row in rows]
         return json.dumps(body, indent=1)
 

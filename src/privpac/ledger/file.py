@@ -1,17 +1,21 @@
 """The file of a ledger: lines that are only ever added, in one file that holds everything.
 
-The first 512 bytes are the **seal**: how many lines there are, where they end, the hash of the last, and a checksum.  Then come the
-lines, one for each transaction, each with a SHA-256 over the hash before it and its own text.  A transaction locks the file, reads what
-others added, appends its line, **syncs**, renews the seal, and reads line and seal back through a fresh descriptor of the same name.
+The first 512 bytes are the **seal**: how many lines there are, where they end, the hash of the last, and a checksum.
+Then come the lines, one for each transaction, each with a SHA-256 over the hash before it and its own text.  A
+transaction locks the file, reads what others added, appends its line, **syncs**, renews the seal, and reads line and
+seal back through a fresh descriptor of the same name.
 
 Why nothing that was acknowledged is ever lost:
 
-* There is no journal, no log and no index beside the file, so a copy or a rename of the file alone takes everything along.
-* The line is on disk before the seal speaks of it, so every line under the seal is complete: a cut or changed byte there is damage and
-  refused (``LedgerCorrupt``), never read as a smaller total.  A crash can leave one line behind the seal.  If it is whole it counts,
-  since it may have been acknowledged just before a power loss took the seal; if it is torn it was never acknowledged and is dropped.
-* The lock is ``flock`` on a descriptor of this transaction alone.  It belongs to the file itself, so links, mounts and renames share
-  it, and the process cannot drop it by closing another descriptor of the file.  Nothing stays open between transactions.
+* There is no journal, no log and no index beside the file, so a copy or a rename of the file alone takes everything
+  along.
+* The line is on disk before the seal speaks of it, so every line under the seal is complete: a cut or changed byte
+  there is damage and refused (``LedgerCorrupt``), never read as a smaller total.  A crash can leave one line behind the
+  seal.  If it is whole it counts, since it may have been acknowledged just before a power loss took the seal; if it is
+  torn it was never acknowledged and is dropped.
+* The lock is ``flock`` on a descriptor of this transaction alone.  It belongs to the file itself, so links, mounts and
+  renames share it, and the process cannot drop it by closing another descriptor of the file.  Nothing stays open
+  between transactions.
 * A file with several names, or a name that leads to another file than before, is not written to.
 
 Reading needs no lock: lines under the seal never change.  Local file systems only.
@@ -40,7 +44,8 @@ __all__ = ["LedgerFile", "Turn"]
 OLD_MAGIC = b"SQLite format 3\0"
 _WENT_BACK = "does not continue what was read before: it was changed, or an older copy was put in its place"
 
-# A fork waits until no transaction is under way and no state is being read, so that a child inherits neither a lock nor half a state.
+# A fork waits until no transaction is under way and no state is being read, so that a child inherits neither a lock nor
+# half a state.
 _gate = threading.RLock()
 _reading = threading.RLock()
 
@@ -103,7 +108,8 @@ class LedgerFile:
 
     @contextmanager
     def reading(self, hashes: set[str] | None = None) -> Iterator[State]:
-        """What is on disk; waits for no writer.  With ``hashes`` everything is read again, and every head on the way put there."""
+        """What is on disk; waits for no writer.  With ``hashes`` everything is read again, and every head on the way
+        put there."""
         with _reading:
             with self._translated(), self._opened(os.O_RDWR, os.O_RDONLY) as handle:
                 state = self._current(handle, hashes=hashes).state
@@ -128,7 +134,8 @@ class LedgerFile:
                     still = self._still(handle)
                 if still:
                     yield handle
-                    # In a child of a fork inside the block the lock is the parent's: closing leaves it, unlocking would not.
+                    # In a child of a fork inside the block the lock is the parent's: closing leaves it, unlocking would
+                    # not.
                     if os.getpid() == owner:
                         fcntl.flock(handle, fcntl.LOCK_UN)
                     return
@@ -161,7 +168,9 @@ class LedgerFile:
             if self._identity is None:
                 self._identity = found.st_dev, found.st_ino
             elif self._identity != (found.st_dev, found.st_ino):
-                raise LedgerUnavailable(f"{self.name} is another file than the one that was opened; open it again with BudgetLedger.open")
+                raise LedgerUnavailable(
+                    f"{self.name} is another file than the one that was opened; open it again with BudgetLedger.open"
+                )
             yield handle
         finally:
             if handle >= 0:
@@ -178,9 +187,13 @@ class LedgerFile:
                     if mode == modes[-1] or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                         raise
         except FileNotFoundError:
-            raise LedgerUnavailable(f"there is no ledger {self.name}; make one on purpose with BudgetLedger.create") from None
+            raise LedgerUnavailable(
+                f"there is no ledger {self.name}; make one on purpose with BudgetLedger.create"
+            ) from None
         except OSError as error:
-            raise LedgerUnavailable(f"the ledger {self.name} cannot be opened: {error.strerror}; nothing may be released") from None
+            raise LedgerUnavailable(
+                f"the ledger {self.name} cannot be opened: {error.strerror}; nothing may be released"
+            ) from None
         raise AssertionError
 
     def _still(self, handle: int) -> bool:
@@ -199,7 +212,8 @@ class LedgerFile:
         return (found.st_dev, found.st_ino) == (mine.st_dev, mine.st_ino)
 
     def _forget_drafts(self, mine: os.stat_result) -> bool:
-        """Remove the passing name of a ledger whose maker was killed before it could; who holds the lock knows that nobody is at it."""
+        """Remove the passing name of a ledger whose maker was killed before it could; who holds the lock knows that
+        nobody is at it."""
         found = [name for name in os.listdir(self.path.parent) if is_draft(name, self.path.name)]
         drafts = [self.path.parent / name for name in found]
         same = [draft for draft in drafts if os.path.samestat(os.lstat(draft), mine)]
@@ -214,7 +228,9 @@ class LedgerFile:
             yield
         except OSError as error:
             self._seen = None
-            raise LedgerUnavailable(f"the ledger {self.name} cannot be used ({error.strerror}); nothing may be released") from None
+            raise LedgerUnavailable(
+                f"the ledger {self.name} cannot be used ({error.strerror}); nothing may be released"
+            ) from None
 
     def corrupt(self, what: str) -> LedgerCorrupt:
         return LedgerCorrupt(f"{self.name} {what}; do not use this ledger")
@@ -231,7 +247,8 @@ class LedgerFile:
             return self._current(handle, mine=self._half_sealed(handle), hashes=hashes)
         size = os.fstat(handle).st_size
         if size != end and not mine and _try_lock(handle):
-            # Behind the seal is a writer at work, which seals when it is done, or what a crash left: here it is the second.
+            # Behind the seal is a writer at work, which seals when it is done, or what a crash left: here it is the
+            # second.
             return self._current(handle, mine=True, hashes=hashes)
         seen = Reading(self._mark, hashes) if self._seen is None or hashes is not None else self._seen
         try:
@@ -248,7 +265,8 @@ class LedgerFile:
         return seen
 
     def _half_sealed(self, handle: int) -> bool:
-        """A seal that is being renewed may be seen half: look again until it is whole (False) or the lock is ours (True).
+        """A seal that is being renewed may be seen half: look again until it is whole (False) or the lock is ours
+        (True).
 
         A lock that another thread of this process holds is not waited for: that thread may be waiting for this one.
         """
@@ -276,7 +294,9 @@ class LedgerFile:
     def _unchanged(self, handle: int, seen: Reading) -> bool:
         """Whether the last line that was read is still where it was."""
         line = _read(handle, seen.begin, seen.end)
-        return seen.end == START or (line[:64].decode("ascii", "replace") == seen.head == chained(seen.before, line[65:-1]))
+        return seen.end == START or (
+            line[:64].decode("ascii", "replace") == seen.head == chained(seen.before, line[65:-1])
+        )
 
     def _extend(self, handle: int, seen: Reading, end: int) -> None:
         """Read whole lines up to ``end``, as far as their hashes are right."""
@@ -351,4 +371,6 @@ class Turn:
         with file._opened(os.O_RDONLY) as fresh:
             found = os.pread(fresh, START, 0), _read(fresh, start, start + len(line))
             if not file._still(fresh) or found != (seal(seen.lines, seen.end, seen.head), line):
-                raise LedgerUnavailable(f"{file.name} was moved or replaced while it was written to; nothing may be released")
+                raise LedgerUnavailable(
+                    f"{file.name} was moved or replaced while it was written to; nothing may be released"
+                )

@@ -26,7 +26,8 @@ def make_file(path: Path, settings: Mapping[str, str]) -> None:
         raise FileExistsError(path.name)
     if leftovers:  # of a ledger of the first format, whose last spends are in there
         raise LedgerUnavailable(
-            f"{path.name + leftovers[0]!r} is left over from a ledger that is gone; bring that back, or use another name"
+            f"{path.name + leftovers[0]!r} is left over from a ledger that is gone; bring that back, or use another "
+            "name"
         )
     try:
         with draft_file(path, [["settings", dict(settings)]]) as (draft, handle):
@@ -38,7 +39,9 @@ def make_file(path: Path, settings: Mapping[str, str]) -> None:
         raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a usable name"
-        raise LedgerUnavailable(f"a ledger cannot be made at {path.name!r}: {reason}; choose a writable local folder") from None
+        raise LedgerUnavailable(
+            f"a ledger cannot be made at {path.name!r}: {reason}; choose a writable local folder"
+        ) from None
 
 
 @contextmanager

@@ -1,15 +1,16 @@
 """Answered queries: a counter that no crash, copy or second process can turn back.
 
-A prediction session is paid for once, as a whole, by one spend; it may then give at most ``queries`` answers.  Each answer is part of
-a line of the ledger's file, **on disk before the answer leaves**.  Counting, drawing and writing are one transaction that takes the
-file's lock before its first read, so any number of processes stop exactly at the limit; a crash after the commit wastes one answer
-and never gives one for free.  The counter lives here and nowhere else: a session file restored from a backup finds the answers that
-were written since.  A session without its line in this ledger answers nothing.
+A prediction session is paid for once, as a whole, by one spend; it may then give at most ``queries`` answers.  Each
+answer is part of a line of the ledger's file, **on disk before the answer leaves**.  Counting, drawing and writing are
+one transaction that takes the file's lock before its first read, so any number of processes stop exactly at the limit;
+a crash after the commit wastes one answer and never gives one for free.  The counter lives here and nowhere else: a
+session file restored from a backup finds the answers that were written since.  A session without its line in this
+ledger answers nothing.
 
-A line holds what a restart needs to repeat an answer free of charge, and nothing that tells a query or an answer to somebody who has
-the ledger alone: ``digest`` is a keyed hash of the query and ``answer`` is masked with a keyed bit; the key is inside the encrypted
-session file.  ``key`` is the public name of the API key that asked; its answers are counted too, so that shares of the budget are
-kept by the same transaction.
+A line holds what a restart needs to repeat an answer free of charge, and nothing that tells a query or an answer to
+somebody who has the ledger alone: ``digest`` is a keyed hash of the query and ``answer`` is masked with a keyed bit;
+the key is inside the encrypted session file.  ``key`` is the public name of the API key that asked; its answers are
+counted too, so that shares of the budget are kept by the same transaction.
 
 Answers of a session are chained by SHA-256 from the session's own line, which names its spend.
 """
@@ -69,7 +70,9 @@ class QueryLog:
         limit = positive_int(queries, "queries", maximum=MAX_QUERIES)
         with self._file.turn() as turn:
             if not turn.state.paid(name):
-                raise LedgerMismatch("this ledger paid for no session of this id; spend the session's whole guarantee first")
+                raise LedgerMismatch(
+                    "this ledger paid for no session of this id; spend the session's whole guarantee first"
+                )
             if name in turn.state.sessions:
                 raise DuplicateSpend("this session is open already: one payment covers one session")
             turn.write("session", name, limit, now())
@@ -87,9 +90,9 @@ class QueryLog:
     ) -> list[Answer]:
         """Answers to some queries, all of them or none; returns after the disk has every new row.
 
-        ``draw(i, number)`` makes the stored form of the answer to ``digests[i]``, which is the session's ``number``-th; it is called
-        once, inside the transaction, and only for queries that were not answered before.  Over the session's limit, or over the
-        ``share`` of this ``key``: ``BudgetExhausted``, nothing is drawn or written.
+        ``draw(i, number)`` makes the stored form of the answer to ``digests[i]``, which is the session's ``number``-th;
+        it is called once, inside the transaction, and only for queries that were not answered before.  Over the
+        session's limit, or over the ``share`` of this ``key``: ``BudgetExhausted``, nothing is drawn or written.
         """
         (found,) = self.answer_many(session_id, [Ask(digests, draw, key, share)])
         if isinstance(found, BudgetExhausted):
@@ -99,9 +102,10 @@ class QueryLog:
     def answer_many(self, session_id: str, asks: Sequence[Ask]) -> list[list[Answer] | BudgetExhausted]:
         """Several asks in one durable transaction with one sync: for each its answers, or why it was refused.
 
-        The asks are served in order, each wholly or not at all, as if each had been a call of ``answer``: what an ask was answered
-        counts for the asks after it and repeats free of charge, and a refused one draws and counts nothing.  Nothing returns before
-        the disk has every new row.  If a draw fails nothing of the whole batch is written, and the failure is raised.
+        The asks are served in order, each wholly or not at all, as if each had been a call of ``answer``: what an ask
+        was answered counts for the asks after it and repeats free of charge, and a refused one draws and counts
+        nothing.  Nothing returns before the disk has every new row.  If a draw fails nothing of the whole batch is
+        written, and the failure is raised.
         """
         wanted = {digest for ask in asks for digest in ask.digests}
         with self._file.reading() as state:  # repeats need neither the lock nor a sync
@@ -146,7 +150,8 @@ class QueryLog:
             return self._session(state, session_id).queries
 
     def history(self, session_id: str, width: int = 16) -> list[tuple[str, int]]:
-        """Answers given per span of time, as ``(start, number)``; ``width`` characters of the time: 13 hours, 16 minutes, 19 seconds."""
+        """Answers given per span of time, as ``(start, number)``; ``width`` characters of the time: 13 hours, 16
+        minutes, 19 seconds."""
         span = positive_int(width, "width", maximum=19)
         spans: Counter[str] = Counter()
         with self._file.reading() as state:
@@ -163,13 +168,19 @@ class QueryLog:
         found = state.sessions.get(plain_text(session_id, "session_id", 100))
         if found is None:
             # Without its counter every answer counts as spent.
-            raise LedgerMismatch(f"the ledger {self._file.name} knows no session of this id; use the ledger that paid for the session")
+            raise LedgerMismatch(
+                f"the ledger {self._file.name} knows no session of this id; use the ledger that paid for the session"
+            )
         return found
 
 
 def _known(session: Session, digests: set[str]) -> dict[str, Answer]:
     numbers = {digest: session.numbers.get(bytes.fromhex(digest)) for digest in digests}
-    return {digest: Answer(number, session.answers[number - 1], False) for digest, number in numbers.items() if number is not None}
+    return {
+        digest: Answer(number, session.answers[number - 1], False)
+        for digest, number in numbers.items()
+        if number is not None
+    }
 
 
 def _refused(left: int, used: int, share: int | None, wanted: int) -> BudgetExhausted | None:

@@ -1,7 +1,7 @@
 """The one way from data to a release: validate, **spend, and only then touch data and coins**.
 
-The spend is on disk before the first draw, so a crash wastes budget and never leaks; nothing is refunded, because a failure may itself
-depend on the data.
+The spend is on disk before the first draw, so a crash wastes budget and never leaks; nothing is refunded, because a
+failure may itself depend on the data.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def _price(learner: Learner, ledger: BudgetLedger | None) -> Guarantee:
     mine, theirs = guarantee.neighbours, ledger.budget.neighbours
     if (mine, theirs) == (Neighbours.REPLACE, Neighbours.ADD_REMOVE):
         raise IncompatibleGuarantees(
-            "an add-remove ledger cannot pay for a replace learner: replace treats the number of users as public; build the learner "
+            "an add-remove ledger cannot pay for a replace learner: replace treats the number of users as public; "
+            "build the learner "
             "with neighbours='add-remove', or keep the dataset under a replace ledger"
         )
     price = guarantee.to_replace() if (mine, theirs) == (Neighbours.ADD_REMOVE, Neighbours.REPLACE) else guarantee

@@ -48,7 +48,8 @@ class Spend:
 
 @dataclass(frozen=True)
 class Balance:
-    """The most that one further spend may cost; under ``zcdp`` a spend with its own ``rho`` is judged by ``rho`` alone."""
+    """The most that one further spend may cost; under ``zcdp`` a spend with its own ``rho`` is judged by ``rho``
+    alone."""
 
     epsilon: Fraction
     delta: Fraction
@@ -100,7 +101,9 @@ _COLUMNS = [f.name for f in fields(Spend)]
 def chain_hash(*parts: str) -> str:
     """SHA-256 over length-prefixed fields: no two lists of fields read alike."""
     texts = [part.encode() for part in parts]
-    return hashlib.sha256(b"privpac.ledger.v1" + b"".join(len(text).to_bytes(8, "big") + text for text in texts)).hexdigest()
+    return hashlib.sha256(
+        b"privpac.ledger.v1" + b"".join(len(text).to_bytes(8, "big") + text for text in texts)
+    ).hexdigest()
 
 
 def genesis(meta: Mapping[str, str]) -> str:
@@ -129,7 +132,8 @@ def plain_text(value: Any, name: str, longest: int) -> str:
         raise TypeError(f"{name} must be text, got {type(value).__name__}")
     if not 1 <= len(value) <= longest or not value.isprintable():
         raise ParameterError(
-            f"{name} must be 1 to {longest} printable characters on one line, got {value[:20]!r} ({len(value)} characters)"
+            f"{name} must be 1 to {longest} printable characters on one line, got {value[:20]!r} ({len(value)} "
+            "characters)"
         )
     return str.__str__(value)
 

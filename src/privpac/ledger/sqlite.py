@@ -1,9 +1,10 @@
 """Ledgers of the first format, brought over once: a SQLite file with its write-ahead log becomes lines.
 
-Under the file's lock the log is merged into the database, which SQLite refuses while another program has it open; then everything is
-read and checked, written as lines to a draft, and the draft is put in the place of the file.  Nothing is lost: the draft must have the
-same heads, of the spends and of every session, as the database, and heads published before stay good.  Before the draft takes the
-place the database is marked, so that a program of the first format that comes in between refuses it.
+Under the file's lock the log is merged into the database, which SQLite refuses while another program has it open; then
+everything is read and checked, written as lines to a draft, and the draft is put in the place of the file.  Nothing is
+lost: the draft must have the same heads, of the spends and of every session, as the database, and heads published
+before stay good.  Before the draft takes the place the database is marked, so that a program of the first format that
+comes in between refuses it.
 """
 
 from __future__ import annotations
@@ -36,8 +37,13 @@ def convert(path: Path, timeout: float) -> None:
     with _held(path, timeout) as mode:
         if mode is None:  # another process was faster
             return
-        with _refused(path), closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None)) as db:
-            if db.execute("PRAGMA journal_mode=DELETE").fetchone() != ("delete",):  # merges the log, unless another connection is open
+        with (
+            _refused(path),
+            closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=timeout, isolation_level=None)) as db,
+        ):
+            if db.execute("PRAGMA journal_mode=DELETE").fetchone() != (
+                "delete",
+            ):  # merges the log, unless another connection is open
                 raise LedgerBusy(_OPEN_ELSEWHERE.format(path.name))
             db.execute("PRAGMA synchronous=EXTRA")
             db.execute("BEGIN EXCLUSIVE")
@@ -51,7 +57,8 @@ def convert(path: Path, timeout: float) -> None:
                 sync_directory(path.parent)
         except OSError as error:
             raise LedgerUnavailable(
-                f"the ledger {path.name!r} has the first format and cannot be rewritten in its place ({error.strerror}); "
+                f"the ledger {path.name!r} has the first format and cannot be rewritten in its place "
+                f"({error.strerror}); "
                 "open it once in its own, writable folder"
             ) from None
         for ending in ("-shm", "-wal", "-journal"):
@@ -74,7 +81,9 @@ def _held(path: Path, timeout: float) -> Iterator[int | None]:
         if len(head) < 100 or numbers not in ((_APPLICATION, _VERSION), (_APPLICATION, _MARKED)):
             raise LedgerCorrupt(f"{path.name!r} is not a privpac ledger; it was left as it is")
         if mine.st_nlink > 1:
-            raise LedgerUnavailable(f"{path.name!r} has {mine.st_nlink} names (hard links); keep one, then open it again")
+            raise LedgerUnavailable(
+                f"{path.name!r} has {mine.st_nlink} names (hard links); keep one, then open it again"
+            )
         yield stat.S_IMODE(mine.st_mode)
     finally:
         os.close(handle)
@@ -87,7 +96,9 @@ def _wait(handle: int, path: Path, timeout: float) -> None:
             return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
-                raise LedgerBusy(f"another process holds the ledger {path.name!r}; try again, or raise timeout") from None
+                raise LedgerBusy(
+                    f"another process holds the ledger {path.name!r}; try again, or raise timeout"
+                ) from None
             time.sleep(0.005)
 
 
@@ -100,15 +111,30 @@ def _refused(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise LedgerBusy(_OPEN_ELSEWHERE.format(path.name)) from None
-        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-            raise LedgerUnavailable(f"the ledger {path.name!r} has the first format and cannot be rewritten ({error})") from None
+        if code in (
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_IOERR,
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_PERM,
+        ):
+            raise LedgerUnavailable(
+                f"the ledger {path.name!r} has the first format and cannot be rewritten ({error})"
+            ) from None
         raise LedgerCorrupt(f"{path.name!r} is not an intact privpac ledger; do not use it") from None
-    except (ValueError, TypeError, KeyError, ArithmeticError, OverflowError):  # texts that are none, rules that are broken
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        ArithmeticError,
+        OverflowError,
+    ):  # texts that are none, rules that are broken
         raise LedgerCorrupt(f"the rows of {path.name!r} were changed; do not use this ledger") from None
 
 
 def _entries(db: sqlite3.Connection) -> list[Any]:
-    """The lines that say what the tables said; ``ValueError`` and the like unless both have the same hashes throughout."""
+    """The lines that say what the tables said; ``ValueError`` and the like unless both have the same hashes
+    throughout."""
     if db.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
         raise ValueError
     meta = dict(db.execute("SELECT key, value FROM meta"))
@@ -131,7 +157,9 @@ def _entries(db: sqlite3.Connection) -> list[Any]:
 
 def _sessions(db: sqlite3.Connection, state: State) -> Iterator[Any]:
     count = 0
-    for session_id, spend_id, queries, at, digest in db.execute("SELECT session_id, spend_id, queries, at, hash FROM session").fetchall():
+    for session_id, spend_id, queries, at, digest in db.execute(
+        "SELECT session_id, spend_id, queries, at, hash FROM session"
+    ).fetchall():
         entry: list[Any] = ["session", session_id, queries, at]
         state.take(entry)
         session = state.sessions[session_id]

@@ -1,8 +1,8 @@
 """What the lines of a ledger say, read one after the other.
 
-A line holds only what was decided (who, what, how much, when); numbers, sums and hashes that follow from the lines before are computed
-here and nowhere stored, so a file cannot contradict itself.  Every line is checked against all rules whenever it is read: a ledger that
-can be opened is within its budget.
+A line holds only what was decided (who, what, how much, when); numbers, sums and hashes that follow from the lines
+before are computed here and nowhere stored, so a file cannot contradict itself.  Every line is checked against all
+rules whenever it is read: a ledger that can be opened is within its budget.
 
 | line | fields |
 |---|---|
@@ -53,11 +53,14 @@ class Session:
         self.times[at] += 1
         self.numbers[name] = number
         self.answers.append(intern(answer))
-        self.head = chain_hash("query", self.session_id, str(number), digest, answer, key, str(self.used[key]), at, self.head)
+        self.head = chain_hash(
+            "query", self.session_id, str(number), digest, answer, key, str(self.used[key]), at, self.head
+        )
 
 
 class State:
-    """All lines so far.  ``take`` raises ``ValueError`` (or ``TypeError``, ``KeyError``) for a line that breaks a rule."""
+    """All lines so far.  ``take`` raises ``ValueError`` (or ``TypeError``, ``KeyError``) for a line that breaks a
+    rule."""
 
     def __init__(self, hashes: set[str] | None = None) -> None:
         self.spends: list[Spend] = []
@@ -115,7 +118,9 @@ class State:
     def _session(self, session_id: str, queries: int, at: str) -> None:
         if type(queries) is not int or not 1 <= queries <= MAX_QUERIES or session_id in self.sessions:
             raise ValueError
-        digest = session_hash(self.account.genesis, self._ids[session_id].hash, session_id, queries, plain_text(at, "at", 40))
+        digest = session_hash(
+            self.account.genesis, self._ids[session_id].hash, session_id, queries, plain_text(at, "at", 40)
+        )
         self.sessions[session_id] = Session(session_id, queries, at, digest, digest)
         self._note(digest)
 

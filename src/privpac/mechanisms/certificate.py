@@ -1,18 +1,21 @@
 """Propose, test, release: answer only where the answer is stable, and decide privately whether it is.
 
 A *distance to instability* ``rho`` in ``0..K+1`` moves by at most 1 between neighbours, and the answer ``M(x)`` is
-``(eps_O, delta_O)``-close for neighbours with ``rho, rho' <= K`` that are not both ``K``.  The answer is released with probability
-``b[rho]``, otherwise ``BOTTOM``.  The *pass curve* ``b[0..K+1]`` falls to ``b[K+1] = 0`` with, for ``a = e**eps_R``,
+``(eps_O, delta_O)``-close for neighbours with ``rho, rho' <= K`` that are not both ``K``.  The answer is released with
+probability ``b[rho]``, otherwise ``BOTTOM``.  The *pass curve* ``b[0..K+1]`` falls to ``b[K+1] = 0`` with, for ``a =
+e**eps_R``,
 
     b[k] <= a b[k+1] + delta_R      and      1 - b[k+1] <= a (1 - b[k]) + delta_R.
 
-**Guarantee** (Theorem G).  ``(eps_R + eps_O, delta_R + delta_O)``-DP.  *Proof.*  Let ``b, b'`` be the two pass probabilities, U an event
-and ``U0`` its part without ``BOTTOM``.  If one distance is ``K+1`` or both are ``K``, both ``b, b' <= delta_R``, which pays for U0 or for
-``BOTTOM``, whichever grows.  Otherwise the answers are close: if ``b <= a b'`` the product of both factors covers U0 and
-the second condition covers ``BOTTOM``; if ``b > a b'`` the excess ``b - a b' <= delta_R`` is paid once and ``1 - b < 1 - b'``.
+**Guarantee** (Theorem G).  ``(eps_R + eps_O, delta_R + delta_O)``-DP.  *Proof.*  Let ``b, b'`` be the two pass
+probabilities, U an event and ``U0`` its part without ``BOTTOM``.  If one distance is ``K+1`` or both are ``K``, both
+``b, b' <= delta_R``, which pays for U0 or for ``BOTTOM``, whichever grows.  Otherwise the answers are close: if ``b <=
+a b'`` the product of both factors covers U0 and the second condition covers ``BOTTOM``; if ``b > a b'`` the excess ``b
+- a b' <= delta_R`` is paid once and ``1 - b < 1 - b'``.
 
-Both conditions only bound ``b[k]`` from above given ``b[k+1]``, so the largest curve is found backwards, ``a`` may be a rational *below*
-``e**eps_R``, and rounding an entry down keeps a curve valid.  All entries are rationals and the coin is exact.
+Both conditions only bound ``b[k]`` from above given ``b[k+1]``, so the largest curve is found backwards, ``a`` may be a
+rational *below* ``e**eps_R``, and rounding an entry down keeps a curve valid.  All entries are rationals and the coin
+is exact.
 """
 
 from __future__ import annotations
@@ -86,13 +89,18 @@ def smallest_K(base: Rational, delta: Rational, failure: Rational = DEFAULT_FAIL
     """
     a, d = _read_base(base), _read_delta(delta)
     goal = 1 - rational(failure, "failure", minimum=0, below=1)
-    sure, open_ = _divide(goal.numerator << _BITS, goal.denominator, True), (goal.numerator << _BITS) // goal.denominator
+    sure, open_ = (
+        _divide(goal.numerator << _BITS, goal.denominator, True),
+        (goal.numerator << _BITS) // goal.denominator,
+    )
     steps = zip(range(-1, MAX_LADDER + 1), _rounded_steps(a, d), _rounded_steps(a, d, up=True))
     for k, least, most in steps:
         # The recursion is increasing, so the exact entry lies between the two rounded ones.
         if k >= 0 and (least >= sure or (most >= open_ and pass_curve(a, d, k)[0] >= goal)):
             return k
-    raise InfeasibleError(f"no ladder of at most {MAX_LADDER} steps passes that often: raise epsilon, delta or the failure accepted")
+    raise InfeasibleError(
+        f"no ladder of at most {MAX_LADDER} steps passes that often: raise epsilon, delta or the failure accepted"
+    )
 
 
 def _first(values: Iterator[Fraction], count: int) -> Iterator[Fraction]:
@@ -122,8 +130,8 @@ def _read_delta(delta: Any) -> Fraction:
 class ReleaseTest:
     """Pass or ``BOTTOM``; give ``epsilon``, or a rational ``base <= e**epsilon``, or both.
 
-    ``ladder`` left out is the shortest one that fails at most ``failure`` often at distance 0.  Curves of more than 64 steps
-    are rounded down to 512 bits.
+    ``ladder`` left out is the shortest one that fails at most ``failure`` often at distance 0.  Curves of more than 64
+    steps are rounded down to 512 bits.
 
     >>> test = ReleaseTest(1, "1e-6", unit="user", neighbours="replace")
     >>> test.ladder, len(test.curve), float(test.curve[0]) > 0.999
@@ -149,10 +157,18 @@ class ReleaseTest:
         put(self, "unit", one_of(Unit, self.unit, "unit"))
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
         a, d = rational(self.base), rational(self.delta)
-        put(self, "ladder", smallest_K(a, d, self.failure) if self.ladder is None else positive_int(self.ladder, "ladder", minimum=0))
+        put(
+            self,
+            "ladder",
+            smallest_K(a, d, self.failure) if self.ladder is None else positive_int(self.ladder, "ladder", minimum=0),
+        )
         if self.ladder > MAX_LADDER:
             raise ParameterError(f"ladder must be at most {MAX_LADDER}, got {self.ladder}")
-        steps = _exact_steps(a, d) if self.ladder <= _EXACT_STEPS else (Fraction(b, 1 << _BITS) for b in _rounded_steps(a, d))
+        steps = (
+            _exact_steps(a, d)
+            if self.ladder <= _EXACT_STEPS
+            else (Fraction(b, 1 << _BITS) for b in _rounded_steps(a, d))
+        )
         put(self, "curve", tuple(_first(steps, self.ladder + 2))[::-1])
         # Theorem G's hypotheses, checked on the very numbers that are sampled.
         if not (factor_within(a, epsilon) and valid_curve(self.curve, a, d)):

@@ -1,17 +1,18 @@
 """The choosing mechanism: name a popular candidate out of any universe, or abstain.
 
-One unit adds 0 or 1 to the counts of at most ``growth = k`` candidates.  Only candidates with votes are touched, so the size
-of the universe does not matter.
+One unit adds 0 or 1 to the counts of at most ``growth = k`` candidates.  Only candidates with votes are touched, so the
+size of the universe does not matter.
 
-**One-stage law** (default).  ``delta0 = delta/(k (1 - delta))``, weight ``w(q) = delta0 (r**q - 1)/(r - 1)`` for a candidate
-with ``q`` votes, weight 1 for ``BOTTOM``; ``k delta0 <= r - 1`` is required.
+**One-stage law** (default).  ``delta0 = delta/(k (1 - delta))``, weight ``w(q) = delta0 (r**q - 1)/(r - 1)`` for a
+candidate with ``q`` votes, weight 1 for ``BOTTOM``; ``k delta0 <= r - 1`` is required.
 
-**Guarantee.** ``(epsilon, delta)``, with ``r = base(epsilon)`` under add-remove and ``base(epsilon/2)`` under replace.  *Proof.* Note
-``w(q+1) = r w(q) + delta0``.  A replacement lowers at most ``k`` counts by one and raises a set ``K`` of at most ``k``, so
-``Z' - Z <= sum over K of ((r-1) w + delta0) <= (r-1)(Z-1) + k delta0 <= (r-1) Z``; hence ``Z' <= r Z``, and ``Z <= r Z'`` by symmetry.
-A raised candidate has ``P' = w(q+1)/Z' <= r**2 P + delta0/Z'``, every other outcome ``P' <= r P``; over an event the excess is at
-most ``k delta0/Z' <= k delta0/(1 + k delta0) = delta``.  Adding a unit gives ``Z' >= Z``, so ``P' <= r P + delta0/Z'``; removing one gives
-``P' <= (Z/Z') P <= r P``, and a candidate that drops to 0 had at most ``delta0/Z``.
+**Guarantee.** ``(epsilon, delta)``, with ``r = base(epsilon)`` under add-remove and ``base(epsilon/2)`` under replace.
+*Proof.* Note ``w(q+1) = r w(q) + delta0``.  A replacement lowers at most ``k`` counts by one and raises a set ``K`` of
+at most ``k``, so ``Z' - Z <= sum over K of ((r-1) w + delta0) <= (r-1)(Z-1) + k delta0 <= (r-1) Z``; hence ``Z' <= r
+Z``, and ``Z <= r Z'`` by symmetry. A raised candidate has ``P' = w(q+1)/Z' <= r**2 P + delta0/Z'``, every other outcome
+``P' <= r P``; over an event the excess is at most ``k delta0/Z' <= k delta0/(1 + k delta0) = delta``.  Adding a unit
+gives ``Z' >= Z``, so ``P' <= r P + delta0/Z'``; removing one gives ``P' <= (Z/Z') P <= r P``, and a candidate that
+drops to 0 had at most ``delta0/Z``.
 
 **Two-stage law**: see :mod:`privpac.mechanisms.two_stage`.
 """
@@ -57,7 +58,9 @@ def _read(base: Rational, delta: Rational, growth: int) -> tuple[Fraction, Fract
     k = positive_int(growth, "growth")
     delta0 = d / (k * (1 - d))
     if k * delta0 > r - 1:
-        raise InfeasibleError(f"delta too large for epsilon: delta/(1 - delta) must be at most base - 1; take delta <= {1 - 1 / r}")
+        raise InfeasibleError(
+            f"delta too large for epsilon: delta/(1 - delta) must be at most base - 1; take delta <= {1 - 1 / r}"
+        )
     return r, delta0
 
 
@@ -125,7 +128,8 @@ class ChoosingMechanism:
     28
 
     ``epsilon1``, ``eta2`` and ``T`` (test, selection, threshold) belong to the two-stage law; left out they are
-    ``epsilon/2``, ``epsilon/2`` (a quarter each under replace) and the least threshold whose ``delta_star`` is small enough.
+    ``epsilon/2``, ``epsilon/2`` (a quarter each under replace) and the least threshold whose ``delta_star`` is small
+    enough.
     """
 
     epsilon: Fraction

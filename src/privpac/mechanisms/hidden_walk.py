@@ -1,22 +1,23 @@
-"""The hidden walk: a noisy descent of the prefix tree that trades a domain of ``2**b`` values for the ``b + 1`` depths of the tree.
+"""The hidden walk: a noisy descent of the prefix tree that trades a domain of ``2**b`` values for the ``b + 1`` depths
+of the tree.
 
 From the root, while more than ``T`` values share the prefix, go to the child that is heavier by ``d`` with probability
-``step(d)``: 1 for ``d >= kappa``, 0 for ``d <= -kappa``, ``(r**(kappa+d) - 1)/(2 (r**kappa - 1))`` for ``-kappa <= d <= 0`` and
-``1 - step(-d)`` above.  Every value remembers the depth at which it was left behind.  The walk and its stop are never released; the
-``T`` deepest entries are dropped, which hides where it stopped.
+``step(d)``: 1 for ``d >= kappa``, 0 for ``d <= -kappa``, ``(r**(kappa+d) - 1)/(2 (r**kappa - 1))`` for ``-kappa <= d <=
+0`` and ``1 - step(-d)`` above.  Every value remembers the depth at which it was left behind.  The walk and its stop are
+never released; the ``T`` deepest entries are dropped, which hides where it stopped.
 
-**Lemma 1.** ``step(d+1) <= r step(d) + delta1`` and the mirror image, ``delta1 = (r - 1)/(2 (r**kappa - 1))``: one unit of ``d`` is an
-``(ln r, delta1)`` change.  *Proof.* Equality below 0 by definition; for ``d >= 0`` the difference is
+**Lemma 1.** ``step(d+1) <= r step(d) + delta1`` and the mirror image, ``delta1 = (r - 1)/(2 (r**kappa - 1))``: one unit
+of ``d`` is an ``(ln r, delta1)`` change.  *Proof.* Equality below 0 by definition; for ``d >= 0`` the difference is
 ``(r - 1)(step(d) - step(-d-1)) >= 0``.
 
-**Lemma 2.** Cut the walk as soon as the values common to two neighbours weigh at most ``T``: the laws of this common prefix are
-``(ln r**(J+1), (J + r) delta1)``-indistinguishable, ``J`` = :func:`active_steps`.  *Proof.* A node decided by more than ``kappa`` common
-values is decided alike; any other halves (weight - kappa), so there are at most ``J`` of them on any path; where the two values
-part, ``d`` differs by 2, at the others by at most 1.
+**Lemma 2.** Cut the walk as soon as the values common to two neighbours weigh at most ``T``: the laws of this common
+prefix are ``(ln r**(J+1), (J + r) delta1)``-indistinguishable, ``J`` = :func:`active_steps`.  *Proof.* A node decided
+by more than ``kappa`` common values is decided alike; any other halves (weight - kappa), so there are at most ``J`` of
+them on any path; where the two values part, ``d`` differs by 2, at the others by at most 1.
 
-**Lemma 3.** Given the common prefix, the windows (``n - T`` shallowest entries without the ``B - 1`` smallest) differ in at most one
-replaced element: whatever the walks do further down happens among entries that are at least as deep, and of those all but one
-are dropped.
+**Lemma 3.** Given the common prefix, the windows (``n - T`` shallowest entries without the ``B - 1`` smallest) differ
+in at most one replaced element: whatever the walks do further down happens among entries that are at least as deep, and
+of those all but one are dropped.
 """
 
 from __future__ import annotations
@@ -34,7 +35,19 @@ from privpac.guarantee import positive_int
 from privpac.law.levels import invert
 from privpac.rng import Rng
 
-__all__ = ["MAX_PATHS", "Level", "active_steps", "branch", "coin", "delta1", "kept_law", "step", "step_ball", "walk", "walk_paths"]
+__all__ = [
+    "MAX_PATHS",
+    "Level",
+    "active_steps",
+    "branch",
+    "coin",
+    "delta1",
+    "kept_law",
+    "step",
+    "step_ball",
+    "walk",
+    "walk_paths",
+]
 
 MAX_PATHS = 1 << 14
 """How many walks an exact law enumerates at most."""
@@ -85,7 +98,8 @@ def active_steps(n: int, T: int, kappa: int) -> int:
 
 @dataclass(frozen=True)
 class Level:
-    """One reduction: ``kappa`` and ``r`` of the walk, ``T`` deepest and ``B - 1`` shallowest entries dropped, then the last two stages."""
+    """One reduction: ``kappa`` and ``r`` of the walk, ``T`` deepest and ``B - 1`` shallowest entries dropped, then the
+    last two stages."""
 
     kappa: int
     r: Fraction
@@ -100,7 +114,10 @@ class Level:
         put(self, "kappa", positive_int(kappa, "kappa"))
         put(self, "T", positive_int(T, "T"))
         if self.kappa > self.T:
-            raise ParameterError(f"T must be at least kappa = {self.kappa}, got {self.T}: a stop above kappa keeps one-sided nodes certain")
+            raise ParameterError(
+                f"T must be at least kappa = {self.kappa}, got {self.T}: a stop above kappa keeps one-sided nodes "
+                "certain"
+            )
         put(self, "B", positive_int(B, "B"))
         for name, base in (("r", r), ("rL", rL), ("rc", rc)):
             put(self, name, rational(base, name, above=1))
@@ -152,7 +169,8 @@ def branch(values: Sequence[int], a: int, b: int, bits: int) -> tuple[int, int] 
 def walk(values: Sequence[int], bits: int, T: int, goes_left: Callable[[int], bool]) -> list[int]:
     """Depths at which values were left behind, shallowest first; ``values`` sorted, ``goes_left(d)`` decides a node.
 
-    Only branching nodes are visited: at a one-sided node ``|d|`` is the whole weight, above ``T >= kappa``, and the step is certain.
+    Only branching nodes are visited: at a one-sided node ``|d|`` is the whole weight, above ``T >= kappa``, and the
+    step is certain.
     """
     a, b = 0, len(values)
     fallen: list[int] = []
@@ -171,7 +189,8 @@ def walk(values: Sequence[int], bits: int, T: int, goes_left: Callable[[int], bo
 
 
 def coin(level: Level, rng: Rng) -> Callable[[int], bool]:
-    """Fresh secret coins with probability exactly ``step``: bits are drawn until a ball decides; certain steps draw nothing."""
+    """Fresh secret coins with probability exactly ``step``: bits are drawn until a ball decides; certain steps draw
+    nothing."""
 
     def goes_left(d: int) -> bool:
         if abs(d) >= level.kappa:
@@ -205,14 +224,17 @@ def walk_paths(values: Sequence[int], bits: int, level: Level) -> list[tuple[tup
             if left < 1:
                 open_.append((middle, b, fallen + (depth,) * (middle - a), share * (1 - left)))
         if len(out) + len(open_) > MAX_PATHS:
-            raise LawError(f"more than {MAX_PATHS} walks: this law is not written out; sample instead, or use fewer values")
+            raise LawError(
+                f"more than {MAX_PATHS} walks: this law is not written out; sample instead, or use fewer values"
+            )
     return out
 
 
 def kept_law(values: Sequence[int], bits: int, level: Level) -> dict[tuple[int, ...], Fraction]:
     """The law of the ``n - T`` shallowest entries.
 
-    Exactly ``T`` are dropped, however many values were still together at the stop: this is the step that hides the stop.
+    Exactly ``T`` are dropped, however many values were still together at the stop: this is the step that hides the
+    stop.
     """
     out: dict[tuple[int, ...], Fraction] = {}
     for fallen, share in walk_paths(values, bits, level):

@@ -1,20 +1,23 @@
-"""Public parameters of hidden-walk interior points: how many values are needed, and which integers and bases to run with.
+"""Public parameters of hidden-walk interior points: how many values are needed, and which integers and bases to run
+with.
 
-Conditions for a level with window size ``m`` (``n = m + T + B - 1``), innermost domain ``0..D`` and innermost size ``m_z``:
+Conditions for a level with window size ``m`` (``n = m + T + B - 1``), innermost domain ``0..D`` and innermost size
+``m_z``:
 
 * (a) ``D rz**-ceil(m_z/2) <= beta_z``,  (b) ``2 rc**-c <= beta_c``,  (c) ``B = 2c - 1``,
 * (d) ``T >= 2c + kappa - 2`` and ``T >= kappa``,
 * (e) ``a/(a + w(T+1)) <= beta_L``, ``w(q) = delta0 (rL**q - 1)/(rL - 1)``, ``a = 1 + n w(c-1)/(c-1)``.
 
-**Accuracy.** Under (a)-(e) the point lies outside ``[min, max]`` with probability at most ``beta_z + sum of (beta_L + beta_c)``, for every
-multiset of ``n`` values.  *Proof.* (a) puts the depth ``z`` between two depths of the window.  Then at least ``B`` values were left at or
-above ``z`` and the walk reached ``z`` with at least ``T + 1`` values together, whose taken half holds at least ``c`` by (d).  (e) yields a
-prefix with at least ``c`` values; by counting left, right and half not taken (at least ``2c - 1`` together), one of the three points has
-``c`` values on both sides, and (b) keeps points without values on one side away.
+**Accuracy.** Under (a)-(e) the point lies outside ``[min, max]`` with probability at most ``beta_z + sum of (beta_L +
+beta_c)``, for every multiset of ``n`` values.  *Proof.* (a) puts the depth ``z`` between two depths of the window.
+Then at least ``B`` values were left at or above ``z`` and the walk reached ``z`` with at least ``T + 1`` values
+together, whose taken half holds at least ``c`` by (d).  (e) yields a prefix with at least ``c`` values; by counting
+left, right and half not taken (at least ``2c - 1`` together), one of the three points has ``c`` values on both sides,
+and (b) keeps points without values on one side away.
 
-Conditions are judged in double precision with the rounded bases that will be used, moved outward by ``SLACK``; privacy is recomputed
-exactly from the final integers (:class:`~privpac.mechanisms.interior_point.InteriorPoint`).  Any parameters are private; the search
-over five shares of the budgets only looks for few values.
+Conditions are judged in double precision with the rounded bases that will be used, moved outward by ``SLACK``; privacy
+is recomputed exactly from the final integers (:class:`~privpac.mechanisms.interior_point.InteriorPoint`).  Any
+parameters are private; the search over five shares of the budgets only looks for few values.
 """
 
 from __future__ import annotations
@@ -106,8 +109,8 @@ def voters(log_ratio: float, rate: float) -> int:
 
 
 def choosing_depth(size: Callable[[int], int], c: int, rate: float, delta: float, beta: float, start: int) -> int:
-    """Condition (e): the least ``q >= start`` such that, with ``q`` votes on top among ``size(q)``, fewer than ``c`` are chosen with
-    probability at most ``beta``.
+    """Condition (e): the least ``q >= start`` such that, with ``q`` votes on top among ``size(q)``, fewer than ``c``
+    are chosen with probability at most ``beta``.
 
     Monotone: ``w(q)/q`` grows with ``q``, and ``a/size`` does not grow.
     """
@@ -129,7 +132,8 @@ def choosing_depth(size: Callable[[int], int], c: int, rate: float, delta: float
 
 @dataclass(frozen=True)
 class Budget:
-    """What to spend: epsilon, delta and beta in total, on an innermost domain of logarithm ``log_top``, over ``reductions`` levels."""
+    """What to spend: epsilon, delta and beta in total, on an innermost domain of logarithm ``log_top``, over
+    ``reductions`` levels."""
 
     epsilon: Real
     delta: Real
@@ -144,10 +148,12 @@ class Budget:
 
 
 Shares = tuple[int, ...]
-"""In thousandths: epsilon of the innermost choice; of the rest, walk and prefix; beta of the innermost choice; delta of the walk."""
+"""In thousandths: epsilon of the innermost choice; of the rest, walk and prefix; beta of the innermost choice; delta of
+the walk."""
 
 Rate = Callable[[Real], float]
-"""From an exponent to the logarithm of the base that is used for it: the exponent itself while searching, rounded in the end."""
+"""From an exponent to the logarithm of the base that is used for it: the exponent itself while searching, rounded in
+the end."""
 
 
 def exact_rate(exponent: Real) -> float:
@@ -213,7 +219,8 @@ def _kappa(rate: float, J: int, delta: float) -> int:
 
 
 def _stop(others: int, c: int, deep: int, J: int, kappa: int) -> int:
-    """The least ``T`` with (d), (e) and no more than ``J`` active steps: ``n - 1 - kappa < 2**J (T + 1 - kappa)``, ``n = others + T``."""
+    """The least ``T`` with (d), (e) and no more than ``J`` active steps: ``n - 1 - kappa < 2**J (T + 1 - kappa)``, ``n
+    = others + T``."""
     halvings: int = 1 << J
     linear = (others - 1 - kappa + (kappa - 1) * halvings) // (halvings - 1) + 1
     return max(2 * c + kappa - 2, kappa, deep, linear)
@@ -224,7 +231,10 @@ def _build(budget: Budget, shares: Shares, innermost: int = 1) -> Plan[Level]:
     spent, found = _Spent.of(budget, shares), _numbers(budget, shares, exact_rate, innermost)
     rL, rc = base_of(spent.prefix / 2), base_of(spent.point / 2)
     delta_L = min(Fraction(spent.delta_L), 1 - 1 / rL)  # more would not be private with this base
-    levels = [Level(kappa, base_of(spent.walk / (J + 1)), T, found.B, rL, delta_L, rc) for T, J, kappa in reversed(found.stops)]
+    levels = [
+        Level(kappa, base_of(spent.walk / (J + 1)), T, found.B, rL, delta_L, rc)
+        for T, J, kappa in reversed(found.stops)
+    ]
     return Plan(tuple(levels), base_of(spent.eps_z / 2), found.size, Fraction(budget.beta), found.size)
 
 
@@ -232,7 +242,11 @@ def _build(budget: Budget, shares: Shares, innermost: int = 1) -> Plan[Level]:
 
 
 def _starts(reductions: int) -> tuple[Shares, ...]:
-    return (400 // reductions, 370, 230, 220, 850), (600 // reductions, 300, 250, 120, 950), (500 // reductions, 350, 230, 250, 800)
+    return (
+        (400 // reductions, 370, 230, 220, 850),
+        (600 // reductions, 300, 250, 120, 950),
+        (500 // reductions, 350, 230, 250, 800),
+    )
 
 
 def search(cost: Callable[[Shares], float], starts: tuple[Shares, ...], allowed: Callable[[Shares], bool]) -> Shares:
@@ -281,7 +295,8 @@ def rough_size(budget: Budget) -> int:
 
 
 def plan_walk(budget: Budget, size: int | None = None) -> Plan[Level]:
-    """The least certified plan, or the plan for ``size`` values: the surplus certifies nothing more, a lack certifies less."""
+    """The least certified plan, or the plan for ``size`` values: the surplus certifies nothing more, a lack certifies
+    less."""
     if budget.reductions == 0:
         return _plan_exponential(budget, size)
     shares = _best_shares(budget)
@@ -302,7 +317,8 @@ def _plan_exponential(budget: Budget, size: int | None) -> Plan[Level]:
 
 
 def _stretched(budget: Budget, shares: Shares, size: int) -> Plan[Level]:
-    """The surplus goes to the innermost window; what that leaves over makes the outermost walk stop earlier, which no condition minds."""
+    """The surplus goes to the innermost window; what that leaves over makes the outermost walk stop earlier, which no
+    condition minds."""
     over = least_int(lambda m: _build(budget, shares, m).size > size, 1)
     plan = _build(budget, shares, over - 1)
     outer = plan.levels[0]
@@ -322,7 +338,8 @@ def relaxed(budget: Budget, size: int, needed: Callable[[Budget], int]) -> Budge
 
     if needed(weaker(64)) > size:
         raise InfeasibleError(
-            f"levels={budget.reductions} needs at least {needed(weaker(64))} values even for failure probability {float(_WEAKEST)}, "
+            f"levels={budget.reductions} needs at least {needed(weaker(64))} values even for failure probability "
+            f"{float(_WEAKEST)}, "
             f"and {needed(budget)} for the one asked; got size = {size}: use levels=0, or more values"
         )
     return weaker(least_int(lambda i: needed(weaker(i)) <= size, 1))

@@ -1,20 +1,23 @@
-"""Private interior points and medians over ordered domains of any size: 64-bit numbers, long strings, integers below 2**65536.
+"""Private interior points and medians over ordered domains of any size: 64-bit numbers, long strings, integers below
+2**65536.
 
-An *interior point* of ``size`` values lies between the smallest and the largest of them; one of the central values of a larger
-table is an approximate median.  The plain exponential mechanism (``levels=0``) needs about ``(4/epsilon) ln(top/beta)`` values and no
-delta.  Each reduction by a hidden walk (``levels=k``) replaces the domain by the number of its bits, so that the size grows like
-``k**2 log k``, ``k = log*``, instead of ``log`` of the domain (seed 003, Theorem 6, which names such a median and gives no algorithm; the
-construction here is our own, with every constant).
+An *interior point* of ``size`` values lies between the smallest and the largest of them; one of the central values of a
+larger table is an approximate median.  The plain exponential mechanism (``levels=0``) needs about ``(4/epsilon)
+ln(top/beta)`` values and no delta.  Each reduction by a hidden walk (``levels=k``) replaces the domain by the number of
+its bits, so that the size grows like ``k**2 log k``, ``k = log*``, instead of ``log`` of the domain (seed 003, Theorem
+6, which names such a median and gives no algorithm; the construction here is our own, with every constant).
 
-What that is worth: for 64-bit numbers the exponential mechanism is right.  One reduction pays from about 140 bits on (461 values
-instead of 181 717 at 65536 bits, epsilon 1, delta 1e-6).  A second one would pay beyond 2**165 *bits*, never for data that fit in a
-computer; it is there because the theorem asks for it, and ``"auto"`` does not choose it in practice.
+What that is worth: for 64-bit numbers the exponential mechanism is right.  One reduction pays from about 140 bits on
+(461 values instead of 181 717 at 65536 bits, epsilon 1, delta 1e-6).  A second one would pay beyond 2**165 *bits*,
+never for data that fit in a computer; it is there because the theorem asks for it, and ``"auto"`` does not choose it in
+practice.
 
-**Guarantee.** ``(epsilon, delta)`` per user, one value each, under add-remove **and** replace: adding, removing or replacing a
-user replaces at most one element of the window of ranks ``hi..hi+size-1`` (:func:`~privpac.mechanisms.rank.rank_window`, padded with 0),
-and the engine is private for one replaced element of *every* window (:mod:`~privpac.mechanisms.walk_reduction`,
-:mod:`~privpac.mechanisms.prefix_point`).  The exact ``e**epsilon`` and ``delta`` are recomputed from the final integers and rounded
-bases, and refused if they exceed what was asked.
+**Guarantee.** ``(epsilon, delta)`` per user, one value each, under add-remove **and** replace: adding, removing or
+replacing a user replaces at most one element of the window of ranks ``hi..hi+size-1``
+(:func:`~privpac.mechanisms.rank.rank_window`, padded with 0), and the engine is private for one replaced element of
+*every* window (:mod:`~privpac.mechanisms.walk_reduction`, :mod:`~privpac.mechanisms.prefix_point`).  The exact
+``e**epsilon`` and ``delta`` are recomputed from the final integers and rounded bases, and refused if they exceed what
+was asked.
 """
 
 from __future__ import annotations
@@ -61,7 +64,8 @@ def plan_interior_point(
     engine: str = "walk",
     size: int | None = None,
 ) -> Plan[Any]:
-    """Levels, bases and the number of values for integers of ``bits`` bits (or ``0..top``); ``bits`` may be as large as 2**65536.
+    """Levels, bases and the number of values for integers of ``bits`` bits (or ``0..top``); ``bits`` may be as large as
+    2**65536.
 
     >>> plan_interior_point(1, "1e-6", "0.05", bits=64).size
     189
@@ -124,7 +128,8 @@ class _Ask:
         return plan_walk(self.budget(reductions), size)
 
     def auto(self) -> Plan[Any]:
-        """The number of reductions of least size, ties to the smaller; with too few values, the one that fails least."""
+        """The number of reductions of least size, ties to the smaller; with too few values, the one that fails
+        least."""
         best, chosen = self.plan(0, least=True), 0
         for k in _AUTO[1:]:
             # The search improves its first guess by far less than a half, so a guess of twice the best size cannot win.
@@ -149,8 +154,8 @@ class _Ask:
 class InteriorPoint:
     """A private point between the largest and the smallest of the values of ranks ``hi..hi+size-1``.
 
-    ``size`` (the window) is planned for failure probability ``beta`` unless given; parameters come from public numbers only.  ``levels`` is
-    the number of reductions, ``"auto"`` the one of least size.
+    ``size`` (the window) is planned for failure probability ``beta`` unless given; parameters come from public numbers
+    only.  ``levels`` is the number of reductions, ``"auto"`` the one of least size.
 
     >>> point = InteriorPoint(1, "1e-6", top=2**1000 - 1)
     >>> point.reductions, point.size <= 426, str(point.guarantee)
@@ -159,15 +164,16 @@ class InteriorPoint:
     >>> 1995 <= year.sample([2000 + i % 7 for i in range(500)]) <= 2011
     True
 
-    ===========================  ===========================================================================================
-    ``top = 0``                  the answer is 0 and costs nothing: guarantee (0, 0)
-    ``delta = 0``                ``levels="auto"`` means 0; ``levels >= 1`` is refused
-    ``size`` below the plan      runs with ``AccuracyWarning`` and says what would be needed; privacy is untouched.  A fixed ``levels >= 1``
+    ===========================
+    =========================================================================================== ``top = 0``
+    the answer is 0 and costs nothing: guarantee (0, 0) ``delta = 0``                ``levels="auto"`` means 0; ``levels
+    >= 1`` is refused ``size`` below the plan      runs with ``AccuracyWarning`` and says what would be needed; privacy
+    is untouched.  A fixed ``levels >= 1``
                                  with fewer values than any accuracy needs is an ``InfeasibleError``
     fewer values than ``hi+size``  the window is padded with 0, without an error: the number of values stays private
-    values outside ``0..top``    moved to the nearest end, one by one
-    ``BOTTOM``                   the choosing mechanism abstained (only with reductions): an output like any other
-    ===========================  ===========================================================================================
+    values outside ``0..top``    moved to the nearest end, one by one ``BOTTOM``                   the choosing
+    mechanism abstained (only with reductions): an output like any other ===========================
+    ===========================================================================================
     """
 
     epsilon: Rational
@@ -199,7 +205,9 @@ class InteriorPoint:
             put(self, "size", size or 1)
             return
         bits, how = self.top.bit_length(), (self.levels, self.engine)
-        plan = plan_interior_point(self.epsilon, self.delta, self.beta, bits=bits, top=self.top, levels=how[0], engine=how[1], size=size)
+        plan = plan_interior_point(
+            self.epsilon, self.delta, self.beta, bits=bits, top=self.top, levels=how[0], engine=how[1], size=size
+        )
         put(self, "plan", plan)
         put(self, "size", plan.size)
         put(self, "reduction", self._checked(plan))

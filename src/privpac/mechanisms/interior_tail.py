@@ -1,11 +1,11 @@
 """From a depth to a point: the last two stages that every reduction of the interior-point problem shares.
 
-Given sorted values of ``bits`` bits and a depth ``z``, choose a ``z``-bit prefix ``L`` held by many values (choosing mechanism), then
-one of the points ``L0...0``, ``L10...0``, ``L1...1`` (only ``L`` if ``z = bits``), each cut at ``top``, by the exponential mechanism with
-score ``u(c) = min(#{x <= c}, #{x >= c})``.
+Given sorted values of ``bits`` bits and a depth ``z``, choose a ``z``-bit prefix ``L`` held by many values (choosing
+mechanism), then one of the points ``L0...0``, ``L10...0``, ``L1...1`` (only ``L`` if ``z = bits``), each cut at
+``top``, by the exponential mechanism with score ``u(c) = min(#{x <= c}, #{x >= c})``.
 
-**Guarantee.** For one replaced value: one vote moves, so ``L`` is ``(ln rL**2, delta_L)``; given ``L`` every ``u`` moves by at most 1, so
-the point is ``(ln rc**2, 0)``.  The candidates depend on the data through ``L`` and ``z`` only.
+**Guarantee.** For one replaced value: one vote moves, so ``L`` is ``(ln rL**2, delta_L)``; given ``L`` every ``u``
+moves by at most 1, so the point is ``(ln rc**2, 0)``.  The candidates depend on the data through ``L`` and ``z`` only.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def point_law(values: Sequence[int], points: list[int], rc: Fraction) -> BlockLa
     return law
 
 
-def point_sample(values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction], rng: Rng) -> Outcome:
+def point_sample(
+    values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction], rng: Rng
+) -> Outcome:
     """One exact draw; ``stage`` is ``(rL, delta_L, rc)``."""
     rL, delta_L, rc = stage
     prefix: Outcome = choosing_sample(prefix_votes(values, bits, z), rL, delta_L, rng=rng)
@@ -84,7 +86,9 @@ def interior_masses(values: Sequence[int], points: Iterable[int], base: Fraction
     return {c: Fraction(w, total) for c, w in weights.items()}
 
 
-def point_masses(values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction]) -> dict[Outcome, Fraction]:
+def point_masses(
+    values: Sequence[int], bits: int, top: int, z: int, stage: tuple[Fraction, Fraction, Fraction]
+) -> dict[Outcome, Fraction]:
     """The law that :func:`point_sample` draws from."""
     rL, delta_L, rc = stage
     chosen = choosing_law(prefix_votes(values, bits, z), rL, delta_L)

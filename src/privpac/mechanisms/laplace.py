@@ -2,11 +2,11 @@
 
 ``P(k) = (1 - x)/(1 + x) * x**|k|`` with ``x = e**-eta``, ``eta = epsilon / sensitivity``.
 
-**Guarantee.** ``(epsilon, 0)`` for an integer query that neighbours change by at most ``sensitivity``: shifting by ``j``
-changes a probability by a factor of at most ``e**(eta |j|)``.
+**Guarantee.** ``(epsilon, 0)`` for an integer query that neighbours change by at most ``sensitivity``: shifting by
+``j`` changes a probability by a factor of at most ``e**(eta |j|)``.
 
-The sampler uses integers only (Canonne, Kamath and Steinke's construction): ``Bernoulli(e**(-a/b))`` from uniform integers,
-a geometric variable from those, a random sign.  Values are Python ints, so nothing overflows.
+The sampler uses integers only (Canonne, Kamath and Steinke's construction): ``Bernoulli(e**(-a/b))`` from uniform
+integers, a geometric variable from those, a random sign.  Values are Python ints, so nothing overflows.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ __all__ = ["Laplace", "bernoulli_exp", "discrete_laplace", "geometric", "upper_t
 def bernoulli_exp(a: int, b: int, rng: Rng) -> bool:
     """True with probability ``e**(-a/b)``, for integers ``a >= 0`` and ``b >= 1``.
 
-    For ``a <= b``: with independent events of probabilities ``a/b, a/(2b), a/(3b) ...``, the first failure comes at an odd
-    place with probability ``1 - a/b + (a/b)**2/2! - ... = e**(-a/b)``.  Larger exponents are products of such events.
+    For ``a <= b``: with independent events of probabilities ``a/b, a/(2b), a/(3b) ...``, the first failure comes at an
+    odd place with probability ``1 - a/b + (a/b)**2/2! - ... = e**(-a/b)``.  Larger exponents are products of such
+    events.
     """
     while a > b:
         if not bernoulli_exp(1, 1, rng):
@@ -48,8 +49,8 @@ def bernoulli_exp(a: int, b: int, rng: Rng) -> bool:
 def geometric(eta: Fraction, rng: Rng) -> int:
     """``g >= 0`` with probability ``(1 - x) x**g``, ``x = e**-eta``.
 
-    With ``eta = s/t``: ``U + tV`` is geometric with ratio ``e**(-1/t)`` (its remainder and quotient by ``t`` are independent),
-    and dividing by ``s``, rounded down, makes the ratio ``e**(-s/t)``.
+    With ``eta = s/t``: ``U + tV`` is geometric with ratio ``e**(-1/t)`` (its remainder and quotient by ``t`` are
+    independent), and dividing by ``s``, rounded down, makes the ratio ``e**(-s/t)``.
     """
     s, t = eta.numerator, eta.denominator
     while True:
@@ -117,7 +118,9 @@ class Laplace:
         """The law of the noisy value clamped to the public ``bounds`` (clamping is post-processing)."""
         lo, hi = read_bounds(bounds)
         if hi - lo >= MAX_VALUES:
-            raise TooLargeError(f"bounds span more than {MAX_VALUES} values; the law is listed value by value, sample instead")
+            raise TooLargeError(
+                f"bounds span more than {MAX_VALUES} values; the law is listed value by value, sample instead"
+            )
         center, eta = read_value(value), self.eta
         if lo == hi:
             return FiniteLaw([(range(lo, hi + 1), Quotient.of(1))], {})
@@ -152,7 +155,10 @@ class Laplace:
 def read_value(value: Any) -> int:
     """The exact query result; it is private, so an error says its type only."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"the value must be an integer, got {type(value).__name__}; scale rational values, and the sensitivity with them")
+        raise TypeError(
+            f"the value must be an integer, got {type(value).__name__}; scale rational values, and the sensitivity "
+            "with them"
+        )
     return int(value.__index__())
 
 

@@ -3,9 +3,10 @@
 Every candidate's score is lowered by independent exponential noise and the least one wins:
 minimise ``eta s_h - E_h`` with ``eta = epsilon / R``.
 
-**Guarantee.** ``(epsilon, 0)``: given the noise of the others, ``h`` wins iff ``E_h`` exceeds a threshold; a neighbour raises
-that threshold by at most ``eta R``, and ``Pr[E > x + eta R] >= e**(-eta R) Pr[E > x]`` for every real ``x``.  The range is not
-bounded as for the exponential mechanism, so ``rho = epsilon**2 / 2``.  The noisy score itself is never released.
+**Guarantee.** ``(epsilon, 0)``: given the noise of the others, ``h`` wins iff ``E_h`` exceeds a threshold; a neighbour
+raises that threshold by at most ``eta R``, and ``Pr[E > x + eta R] >= e**(-eta R) Pr[E > x]`` for every real ``x``.
+The range is not bounded as for the exponential mechanism, so ``rho = epsilon**2 / 2``.  The noisy score itself is never
+released.
 
 The expected score is never worse than that of the exponential mechanism at the same rate.  Use this one for a single
 selection; the exponential mechanism when many selections are composed by zCDP.
@@ -40,8 +41,8 @@ class NoisyMin(ScoreMechanism):
     >>> choice.law([0, 0]).prob_exact(1)
     Fraction(1, 2)
 
-    Up to 64 candidates with few distinct sums of scores have exact laws, on which privacy is *decided*; larger ones have
-    enclosures of any precision, on which a comparison may end in ``Undecided``.  Draws are exact at any size.
+    Up to 64 candidates with few distinct sums of scores have exact laws, on which privacy is *decided*; larger ones
+    have enclosures of any precision, on which a comparison may end in ``Undecided``.  Draws are exact at any size.
     """
 
     @property
@@ -61,11 +62,15 @@ class NoisyMin(ScoreMechanism):
 
     # Draws
 
-    def sample(self, scores: Any, rng: Rng | None = None, *, counts: Any = None, labels: Sequence[Hashable] | None = None) -> Any:
+    def sample(
+        self, scores: Any, rng: Rng | None = None, *, counts: Any = None, labels: Sequence[Hashable] | None = None
+    ) -> Any:
         """One exact draw from :meth:`law`, by running the race."""
         return _draw(candidate_blocks(scores, self.eta, counts, labels), rng)
 
-    def sample_blocks(self, lo: Any, hi: Any, score: Any, rng: Rng | None = None, *, domain: tuple[int, int] | None = None) -> int:
+    def sample_blocks(
+        self, lo: Any, hi: Any, score: Any, rng: Rng | None = None, *, domain: tuple[int, int] | None = None
+    ) -> int:
         """One exact draw from :meth:`law_blocks`; multiplicities may have any size."""
         return int(_draw(interval_blocks(lo, hi, score, self.eta, domain), rng))
 

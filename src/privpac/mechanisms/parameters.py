@@ -42,7 +42,8 @@ def range_sensitivity(delta_inf: int, monotone: bool, neighbours: Neighbours | s
         raise TypeError(f"monotone must be True or False, got {type(monotone).__name__}")
     if monotone and relation is Neighbours.REPLACE:
         raise ParameterError(
-            "scores are not monotone under replace, where one unit leaves and another enters; pass monotone=False, or use add-remove"
+            "scores are not monotone under replace, where one unit leaves and another enters; pass monotone=False, or "
+            "use add-remove"
         )
     return bound if monotone else 2 * bound
 
@@ -55,7 +56,8 @@ def read_epsilon(value: Any, name: str = "epsilon", *, zero: bool = False) -> Fr
 
 
 def ceil_log(x: Fraction, rate: Callable[[], arb]) -> int:
-    """``ceil(ln(x) / rate)`` for rational ``x >= 1`` and a positive rate; exact, also when the quotient is an integer's neighbour.
+    """``ceil(ln(x) / rate)`` for rational ``x >= 1`` and a positive rate; exact, also when the quotient is an integer's
+    neighbour.
 
     The quotient must not be an integer itself unless ``x`` is 1: true for a rational rate, because ``e`` to a non-zero
     rational power is irrational.

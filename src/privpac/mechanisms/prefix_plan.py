@@ -1,14 +1,15 @@
 """Public parameters of interior points by random pairs.
 
-For one level of ``n`` values: ``2 rc**-c <= beta_c``, ``B = 2c - 1``, ``q >= c`` least with ``a/(a + w(q)) <= beta_L`` (condition (e) of
-:mod:`privpac.mechanisms.interior_plan`), ``A = floor(n (q-2)/(2 (n-1)) + sqrt(n ln(1/beta_p))) + 1``; the last window of ``m`` depths
-in ``0..D`` needs ``D rz**-ceil(m/2) <= beta_z``.
+For one level of ``n`` values: ``2 rc**-c <= beta_c``, ``B = 2c - 1``, ``q >= c`` least with ``a/(a + w(q)) <= beta_L``
+(condition (e) of :mod:`privpac.mechanisms.interior_plan`), ``A = floor(n (q-2)/(2 (n-1)) + sqrt(n ln(1/beta_p))) + 1``;
+the last window of ``m`` depths in ``0..D`` needs ``D rz**-ceil(m/2) <= beta_z``.
 
-**Accuracy.** Failure at most ``beta_z + sum of (beta_p + beta_L + beta_c)``.  *Proof.* Below the deepest level at which some prefix
-holds ``q`` values, groups have at most ``q - 1``; the number of agreeing pairs has mean at most ``n (q-2)/(2 (n-1))``.  Exposing
-pairs one by one, each conditional mean moves in a range of at most 2, so ``A`` of them agree with probability at most ``beta_p``:
-a depth that ``A`` pairs reach has a prefix of ``q`` values.  Each of the ``B`` pairs that end at or above it has a value outside the
-prefix or one in each half, so one of the three points has ``c`` values on both sides.
+**Accuracy.** Failure at most ``beta_z + sum of (beta_p + beta_L + beta_c)``.  *Proof.* Below the deepest level at which
+some prefix holds ``q`` values, groups have at most ``q - 1``; the number of agreeing pairs has mean at most ``n
+(q-2)/(2 (n-1))``.  Exposing pairs one by one, each conditional mean moves in a range of at most 2, so ``A`` of them
+agree with probability at most ``beta_p``: a depth that ``A`` pairs reach has a prefix of ``q`` values.  Each of the
+``B`` pairs that end at or above it has a value outside the prefix or one in each half, so one of the three points has
+``c`` values on both sides.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class _Conditions:
 def _best_shares(budget: Budget) -> Shares:
     rough = budget.rough
     return search(
-        lambda shares: _Conditions(rough, shares, exact=False).least(), _STARTS, lambda shares: min(shares) >= 5 and max(shares) <= 995
+        lambda shares: _Conditions(rough, shares, exact=False).least(),
+        _STARTS,
+        lambda shares: min(shares) >= 5 and max(shares) <= 995,
     )
 
 

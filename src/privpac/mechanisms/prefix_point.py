@@ -1,16 +1,18 @@
 """Interior points by random pairs: the common prefix lengths of a random matching stand for the values.
 
-``n`` values (``n`` even) of ``b`` bits are put in random order and paired; ``z_j`` is the common prefix length of pair ``j``.  A depth
-``z`` with at least ``A`` of the ``z_j`` at or below it in the tree and at least ``B`` at or above is found privately, at the last level by
-the score ``min(#{z_j >= z} - A, #{z_j <= z} - B)`` and base ``rz``, before it by recursion on the sorted ``z_j`` without the ``A - 1``
-largest and ``B - 1`` smallest; then a point is named from the depth (:mod:`privpac.mechanisms.interior_tail`).
+``n`` values (``n`` even) of ``b`` bits are put in random order and paired; ``z_j`` is the common prefix length of pair
+``j``.  A depth ``z`` with at least ``A`` of the ``z_j`` at or below it in the tree and at least ``B`` at or above is
+found privately, at the last level by the score ``min(#{z_j >= z} - A, #{z_j <= z} - B)`` and base ``rz``, before it by
+recursion on the sorted ``z_j`` without the ``A - 1`` largest and ``B - 1`` smallest; then a point is named from the
+depth (:mod:`privpac.mechanisms.interior_tail`).
 
-**Guarantee.** For one replaced value ``e**epsilon = rz**2 * product of rL**2 rc**2``, ``delta = sum of delta_L``.  *Proof.* Match the
-orders of two neighbours by keeping common values in place: one ``z_j`` is replaced, hence at most one element of the window and each
-count by at most 1; induct, then the two stages; adaptive basic composition and joint convexity over the order.
+**Guarantee.** For one replaced value ``e**epsilon = rz**2 * product of rL**2 rc**2``, ``delta = sum of delta_L``.
+*Proof.* Match the orders of two neighbours by keeping common values in place: one ``z_j`` is replaced, hence at most
+one element of the window and each count by at most 1; induct, then the two stages; adaptive basic composition and joint
+convexity over the order.
 
-Every reduction halves the number of values, so ``k`` of them cost ``2**k``: the hidden walk (``engine="walk"``) needs fewer values and is
-the default.
+Every reduction halves the number of values, so ``k`` of them cost ``2**k``: the hidden walk (``engine="walk"``) needs
+fewer values and is the default.
 """
 
 from __future__ import annotations
@@ -107,7 +109,9 @@ class PrefixInteriorPoint:
     @cached_property
     def inner(self) -> PrefixInteriorPoint:
         """The problem left after one of several reductions: depths instead of values."""
-        return PrefixInteriorPoint(self.levels[1:], self.rz, self.bits, self.levels[0].inner_size(self.size, last=False))
+        return PrefixInteriorPoint(
+            self.levels[1:], self.rz, self.bits, self.levels[0].inner_size(self.size, last=False)
+        )
 
     @property
     def multiplicative(self) -> Fraction:
@@ -146,15 +150,23 @@ class PrefixInteriorPoint:
             j = source.below(i + 1)
             order[i], order[j] = order[j], order[i]
         depths = self._depths(values, list(zip(order[::2], order[1::2])))
-        z = self._choose(depths).sample(source) if len(self.levels) == 1 else self.inner.sample(self._window(depths), source)
-        return point_sample(sorted(values), self.bits, self.top, 0 if isinstance(z, Bottom) else z, self.levels[0].stage, source)
+        z = (
+            self._choose(depths).sample(source)
+            if len(self.levels) == 1
+            else self.inner.sample(self._window(depths), source)
+        )
+        return point_sample(
+            sorted(values), self.bits, self.top, 0 if isinstance(z, Bottom) else z, self.levels[0].stage, source
+        )
 
     # Laws, for the curator and for audits
 
     def law(self, values: Sequence[int], *, given: Sequence[Sequence[int]] | None = None) -> Law:
-        """The exact law of :meth:`sample`: averaged over all matchings, or for the orders ``given``, one for each level.
+        """The exact law of :meth:`sample`: averaged over all matchings, or for the orders ``given``, one for each
+        level.
 
-        An order lists places of ``values`` (below the first level, places of the sorted window); places 0 and 1 of it are paired.
+        An order lists places of ``values`` (below the first level, places of the sorted window); places 0 and 1 of it
+        are paired.
         """
         weights: list[tuple[Any, Fraction]] = list(self.masses(values, given).items())
         return Law.from_weights(weights)
@@ -162,7 +174,9 @@ class PrefixInteriorPoint:
     def masses(self, values: Sequence[int], given: Sequence[Sequence[int]] | None = None) -> dict[Outcome, Fraction]:
         """Probability of every outcome, as rationals."""
         ordered, depths = sorted(values), at_depths(self._depth_masses(values, given))
-        return mixed((p, point_masses(ordered, self.bits, self.top, z, self.levels[0].stage)) for z, p in depths.items())
+        return mixed(
+            (p, point_masses(ordered, self.bits, self.top, z, self.levels[0].stage)) for z, p in depths.items()
+        )
 
     def _depth_masses(self, values: Sequence[int], given: Sequence[Sequence[int]] | None) -> dict[Outcome, Fraction]:
         drawn = Counter(tuple(self._depths(values, pairs)) for pairs in self._matchings(given))
@@ -170,7 +184,9 @@ class PrefixInteriorPoint:
         if len(self.levels) == 1:
             return mixed((Fraction(n, total), self._chosen(list(depths))) for depths, n in drawn.items())
         rest = None if given is None else given[1:]
-        return mixed((Fraction(n, total), self.inner.masses(self._window(list(depths)), rest)) for depths, n in drawn.items())
+        return mixed(
+            (Fraction(n, total), self.inner.masses(self._window(list(depths)), rest)) for depths, n in drawn.items()
+        )
 
     def _chosen(self, depths: list[int]) -> dict[Outcome, Fraction]:
         law = self._choose(depths)
@@ -180,11 +196,14 @@ class PrefixInteriorPoint:
         if given is None:
             if prod(range(1, self.size, 2)) > MAX_MATCHINGS:
                 raise TooLargeError(
-                    f"{self.size} values have more than {MAX_MATCHINGS} matchings; pass law(values, given=orders), or use sample"
+                    f"{self.size} values have more than {MAX_MATCHINGS} matchings; pass law(values, given=orders), or "
+                    "use sample"
                 )
             return matchings(list(range(self.size)))
         if len(given) != len(self.levels) or sorted(given[0]) != list(range(self.size)):
-            raise ParameterError(f"given must hold {len(self.levels)} orders, the first one of the places 0..{self.size - 1}")
+            raise ParameterError(
+                f"given must hold {len(self.levels)} orders, the first one of the places 0..{self.size - 1}"
+            )
         return iter([list(zip(given[0][::2], given[0][1::2]))])
 
 

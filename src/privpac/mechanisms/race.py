@@ -1,12 +1,13 @@
 """The exponential-noise race: who wins when every candidate runs with its own clock.
 
-Candidate ``h`` gets ``E_h - eta s_h`` with independent standard exponential ``E_h``; the largest wins.  This is the law of
-permute-and-flip.  The ``N`` candidates of one score are exchangeable, so a level runs once, with the largest of its
+Candidate ``h`` gets ``E_h - eta s_h`` with independent standard exponential ``E_h``; the largest wins.  This is the law
+of permute-and-flip.  The ``N`` candidates of one score are exchangeable, so a level runs once, with the largest of its
 ``N`` clocks, ``G = -ln(1 - U**(1/N))`` for uniform ``U``; then one of its candidates is drawn uniformly.
 
-Exactness: ``G`` increases with ``U``, so the cylinder of the bits of ``U`` drawn so far encloses it; bits are added, 64 at a
-time, to all levels still in the race until the intervals of the leader and of everyone else are disjoint.  An answer is
-given only when it is the same for all reals in the cylinders, and the undecided set shrinks to ties, a null set.
+Exactness: ``G`` increases with ``U``, so the cylinder of the bits of ``U`` drawn so far encloses it; bits are added, 64
+at a time, to all levels still in the race until the intervals of the leader and of everyone else are disjoint.  An
+answer is given only when it is the same for all reals in the cylinders, and the undecided set shrinks to ties, a null
+set.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def winner(levels: Levels, rng: Rng) -> int:
             leader = max(spans, key=lambda level: spans[level][0])
             front = spans[leader][0]
             # A level whose upper end is at most the leader's lower end cannot win (ties have probability 0).
-            running = {level: u for level, u in running.items() if level == leader or not _behind(spans[level][1], front)}
+            running = {
+                level: u for level, u in running.items() if level == leader or not _behind(spans[level][1], front)
+            }
         if len(running) == 1:
             return leader
         bits += 64

@@ -7,13 +7,13 @@ With ``q_j = e**(-eta d_j)`` for a candidate whose score is ``d_j`` above the be
 It depends on the level only.  Few candidates: the product is expanded and integrated term by term, an exact
 exponential sum.  Otherwise the integrals are enclosed.
 
-*Enclosure.*  ``f(t) = product of (1 - q_d t)**N_d`` is log-concave and decreasing.  From ``a`` the next point is the one where
-the tangent of ``ln f`` has fallen by ``_DROP``; there ``f`` is expanded in its Taylor polynomial around ``a`` (the logarithm's
-series is explicit, its exponential a power-series operation), and ``f / (1 - q_s t)`` follows by a recurrence.  On the
-circle of radius ``r`` around ``a`` the polynomial ``f / (1 - q_s t)`` is at most its value at ``a - r`` (every factor is), so
-Cauchy's estimate bounds the terms left out.  Steps scale with ``1 / sum of N_d q_d``, so a level of ``2**64`` candidates is
-enclosed as tightly as one of two.  Beyond the point where ``f < 2**-bits``, log-concavity bounds the rest by
-``f(T) / |(ln f)'(T)|``.
+*Enclosure.*  ``f(t) = product of (1 - q_d t)**N_d`` is log-concave and decreasing.  From ``a`` the next point is the
+one where the tangent of ``ln f`` has fallen by ``_DROP``; there ``f`` is expanded in its Taylor polynomial around ``a``
+(the logarithm's series is explicit, its exponential a power-series operation), and ``f / (1 - q_s t)`` follows by a
+recurrence.  On the circle of radius ``r`` around ``a`` the polynomial ``f / (1 - q_s t)`` is at most its value at ``a -
+r`` (every factor is), so Cauchy's estimate bounds the terms left out.  Steps scale with ``1 / sum of N_d q_d``, so a
+level of ``2**64`` candidates is enclosed as tightly as one of two.  Beyond the point where ``f < 2**-bits``,
+log-concavity bounds the rest by ``f(T) / |(ln f)'(T)|``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def race_law(blocks: BlockLaw) -> FiniteLaw:
     if sum(blocks.levels.totals) > MAX_VALUES:
         raise TooLargeError("labelled blocks are too large to enumerate; sample them, or use the exponential mechanism")
     listed = list(enumerate(blocks.blocks))
-    return FiniteLaw([], {(label, at): numbers[score - blocks.best] for i, (label, score) in listed for at in range(blocks.count(i))})
+    return FiniteLaw(
+        [], {(label, at): numbers[score - blocks.best] for i, (label, score) in listed for at in range(blocks.count(i))}
+    )
 
 
 def level_numbers(levels: Levels) -> list[Number]:
@@ -57,7 +59,10 @@ def level_numbers(levels: Levels) -> list[Number]:
     n = sum(totals)
     if len(totals) == 1 or levels.rate.flat:
         return [Quotient.of(Fraction(1, n)) for _ in totals]
-    if n <= EXACT_CANDIDATES and min(prod(c + 1 for c in totals), n * sum(c * d for c, d in zip(totals, gaps))) <= EXACT_TERMS:
+    if (
+        n <= EXACT_CANDIDATES
+        and min(prod(c + 1 for c in totals), n * sum(c * d for c, d in zip(totals, gaps))) <= EXACT_TERMS
+    ):
         return _expanded(levels)
     integrals = _Integrals(levels)
     return [Enclosed(lambda i=i: integrals.all()[i]) for i in range(len(totals))]  # type: ignore[misc]
@@ -146,7 +151,8 @@ def _integrate(levels: Levels, goal: int) -> list[arb]:
 
 
 def _remainder(height: arb, fall: arb, width: arb) -> arb:
-    """Encloses the integral of a decreasing log-concave function from where it has this height and logarithmic slope."""
+    """Encloses the integral of a decreasing log-concave function from where it has this height and logarithmic
+    slope."""
     bound = height * width
     if fall > 0:
         bound = bound.min(height / fall)
@@ -154,7 +160,8 @@ def _remainder(height: arb, fall: arb, width: arb) -> arb:
 
 
 def _segment(z: list[arb], totals: list[int], length: int) -> list[arb]:
-    """``integral over [0, 1] of product of (1 - z_d v)**N_d / (1 - z_s v) dv`` for every ``s``; ``sum of N_d z_d`` is at most ``_DROP``."""
+    """``integral over [0, 1] of product of (1 - z_d v)**N_d / (1 - z_s v) dv`` for every ``s``; ``sum of N_d z_d`` is
+    at most ``_DROP``."""
     powers, logs = list(z), [arb(0)]
     for k in range(1, length):
         logs.append(-sum((c * p for c, p in zip(totals, powers)), arb(0)) / k)

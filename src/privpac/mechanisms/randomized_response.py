@@ -1,11 +1,11 @@
 """Randomised response over ``k`` values: one unit's report, private before anyone collects it.
 
-The true value has weight ``e**epsilon``, every other value 1.  With ``keep=p`` the true value is reported with the rational
-probability ``p`` and every other one with ``(1 - p)/(k - 1)``.
+The true value has weight ``e**epsilon``, every other value 1.  With ``keep=p`` the true value is reported with the
+rational probability ``p`` and every other one with ``(1 - p)/(k - 1)``.
 
 **Guarantee.** ``(epsilon, 0)`` in the local model, for any two values of one unit: a report's probability is one of two
-numbers whose ratio is ``e**epsilon`` (with ``keep``: ``p (k - 1)/(1 - p)``).  The report hides the value, not that a report was
-sent, so the relation is ``replace``.
+numbers whose ratio is ``e**epsilon`` (with ``keep``: ``p (k - 1)/(1 - p)``).  The report hides the value, not that a
+report was sent, so the relation is ``replace``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ __all__ = ["RandomizedResponse", "keep_probability"]
 
 
 def keep_probability(epsilon: Rational) -> Fraction:
-    """``floor(2**32 e**eps/(1 + e**eps))/2**32``: a rational chance of telling the truth about one bit that loses at most epsilon.
+    """``floor(2**32 e**eps/(1 + e**eps))/2**32``: a rational chance of telling the truth about one bit that loses at
+    most epsilon.
 
     >>> float(keep_probability(1))
     0.7310585784725845
@@ -63,7 +64,9 @@ class RandomizedResponse:
         put(self, "unit", one_of(Unit, self.unit, "unit"))
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
         if self.neighbours is not Neighbours.REPLACE:
-            raise ParameterError("randomised response hides the value of a report, not that it was sent: neighbours must be 'replace'")
+            raise ParameterError(
+                "randomised response hides the value of a report, not that it was sent: neighbours must be 'replace'"
+            )
         if self.keep is None:
             if self.epsilon is None:
                 raise ParameterError("give epsilon, or keep")
@@ -73,14 +76,22 @@ class RandomizedResponse:
         ratio = keep * (self.k - 1) / (1 - keep)
         loss = None if self.epsilon is None else read_epsilon(self.epsilon, zero=True)
         if loss is not None and not factor_within(ratio, loss):
-            raise ParameterError(f"keep = {keep} loses more than epsilon = {loss}; at most e**epsilon / (e**epsilon + k - 1) is allowed")
+            raise ParameterError(
+                f"keep = {keep} loses more than epsilon = {loss}; at most e**epsilon / (e**epsilon + k - 1) is allowed"
+            )
         put(self, "keep", keep)
-        put(self, "epsilon", read_epsilon(up(lambda: as_arb(ratio).log()), "the loss of keep", zero=True) if loss is None else loss)
+        put(
+            self,
+            "epsilon",
+            read_epsilon(up(lambda: as_arb(ratio).log()), "the loss of keep", zero=True) if loss is None else loss,
+        )
 
     @property
     def guarantee(self) -> Guarantee:
         epsilon = rational(self.epsilon)
-        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, model=Model.LOCAL, rho=epsilon * epsilon / 2)
+        return Guarantee(
+            epsilon, unit=self.unit, neighbours=self.neighbours, model=Model.LOCAL, rho=epsilon * epsilon / 2
+        )
 
     def law(self, value: int) -> Law:
         """The law of the report of one value in ``0..k-1``."""

@@ -1,17 +1,18 @@
 """Private order statistics: a point of an ordered domain of any size whose rank lies between two public ones.
 
-For values ``y`` in ``0..d`` and public ranks ``1 <= hi <= K + 1`` the score of a point ``z`` is
-``u(z) = min(#{y >= z} - hi, K - #{y > z})``, non-negative iff ``z`` lies between the (K+1)-th and the hi-th largest value, and
-``Pr[z]`` is proportional to ``r**u(z)``.
+For values ``y`` in ``0..d`` and public ranks ``1 <= hi <= K + 1`` the score of a point ``z`` is ``u(z) = min(#{y >= z}
+- hi, K - #{y > z})``, non-negative iff ``z`` lies between the (K+1)-th and the hi-th largest value, and ``Pr[z]`` is
+proportional to ``r**u(z)``.
 
-**Guarantee.** With ``r = base(epsilon/2)`` the law is ``(epsilon, 0)``-DP for replacing one value **and** for adding or removing one:
-each count moves by at most 1, so ``|u - u'| <= 1`` everywhere and a probability changes by at most ``r**2``.  ``hi`` and ``K`` are
-constants, not shares of the number of values, which therefore stays private.
+**Guarantee.** With ``r = base(epsilon/2)`` the law is ``(epsilon, 0)``-DP for replacing one value **and** for adding or
+removing one: each count moves by at most 1, so ``|u - u'| <= 1`` everywhere and a probability changes by at most
+``r**2``.  ``hi`` and ``K`` are constants, not shares of the number of values, which therefore stays private.
 
 **Accuracy.** With ``opt = floor((K + 1 - hi)/2)`` and at least ``opt + hi`` values some ``z`` has ``u >= opt``, so
 ``Pr[u(z) < 0] <= d r**-(opt + 1)``.
 
-Scores change only at a value or right after it: at most ``2t + 1`` blocks for ``t`` values, whether ``d`` is 2**64 or 2**1000.
+Scores change only at a value or right after it: at most ``2t + 1`` blocks for ``t`` values, whether ``d`` is 2**64 or
+2**1000.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def clipped(values: Any, top: int) -> list[int]:
     if hasattr(values, "__array__") and not isinstance(values, np.generic):
         array = np.asarray(values)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iuO"):
-            raise TypeError(f"values must be a one-dimensional array of integers, got {array.dtype} of shape {array.shape}")
+            raise TypeError(
+                f"values must be a one-dimensional array of integers, got {array.dtype} of shape {array.shape}"
+            )
         values = array.tolist()
     if not isinstance(values, Sequence) or isinstance(values, (str, bytes)):
         raise TypeError(f"values must be a list, tuple or array of integers, got {type(values).__name__}")
@@ -48,7 +51,10 @@ def clipped(values: Any, top: int) -> list[int]:
 
 def _integer(value: Any) -> int:
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"values must be integers, found {type(value).__name__}; map other types to integer codes of a public domain first")
+        raise TypeError(
+            f"values must be integers, found {type(value).__name__}; map other types to integer codes of a public "
+            "domain first"
+        )
     return int(value.__index__())
 
 
@@ -56,15 +62,17 @@ def positive_base(exponent: Fraction, name: str) -> Fraction:
     """``base(exponent)``; refused where rounding down leaves 1, a law that ignores the data."""
     base = dyadic_base(exponent)
     if base == 1:
-        raise ParameterError(f"{name} is too small: its base rounds down to 1, so the data would have no influence; use at least 1e-8")
+        raise ParameterError(
+            f"{name} is too small: its base rounds down to 1, so the data would have no influence; use at least 1e-8"
+        )
     return base
 
 
 def rank_window(values: Any, hi: int, K: int, d: int) -> list[int]:
     """The values of ranks ``hi..K+1``, largest first, padded with 0: always ``K + 2 - hi`` of them.
 
-    Adding, removing or replacing one value replaces at most one element: ``#{window >= z}`` is ``#{y >= z} - (hi - 1)`` cut to
-    ``0..K+2-hi``, and ``#{y >= z}`` moves by one, in one direction, on one interval of ``z``.
+    Adding, removing or replacing one value replaces at most one element: ``#{window >= z}`` is ``#{y >= z} - (hi - 1)``
+    cut to ``0..K+2-hi``, and ``#{y >= z}`` moves by one, in one direction, on one interval of ``z``.
 
     >>> rank_window([3, 4, 2], 3, 5, 6)
     [2, 0, 0, 0]
@@ -80,7 +88,8 @@ def _ranks(hi: Any, K: Any, d: Any) -> tuple[int, int, int]:
 
 
 def rank_law(values: Any, hi: int, K: int, d: int, base: Rational) -> BlockLaw:
-    """The law over ``0..d``, weights ``base**u``; scores of the law are ``-u`` (minimised), so all probabilities are rational.
+    """The law over ``0..d``, weights ``base**u``; scores of the law are ``-u`` (minimised), so all probabilities are
+    rational.
 
     >>> law = rank_law([1, 0, 0, 0, 0, 1], 2, 1, 1, "363/256")
     >>> law.prob_exact(0), law.prob_exact(1)
@@ -111,7 +120,8 @@ def _ints(values: list[int], kind: Any) -> Any:
 
 @dataclass(frozen=True)
 class RankMechanism:
-    """A private order statistic: a point between the (K+1)-th and the hi-th largest of any number of values in ``0..d``.
+    """A private order statistic: a point between the (K+1)-th and the hi-th largest of any number of values in
+    ``0..d``.
 
     >>> median = RankMechanism(1, hi=40, K=60, d=2**64 - 1, unit="user", neighbours="add-remove")
     >>> str(median.guarantee), median.base == dyadic_base("1/2"), median.opt

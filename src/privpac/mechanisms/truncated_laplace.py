@@ -3,8 +3,8 @@
 Noise on ``0..2 kappa`` with weight ``e**(-epsilon |v - kappa|)``.  A query shifted by one keeps every ratio within
 ``e**epsilon`` except at the end that falls out of the support, which has mass ``p0 = e**(-epsilon kappa) / Z``.
 
-**Guarantee.** ``(epsilon, p0)``, and ``p0 <= delta`` by the choice of ``kappa``: the least one, decided exactly
-(``1 + ceil(ln(1/delta)/epsilon)`` is always enough, never less).  With ``base=r`` the weights are ``r**(-|v - kappa|)``, all
+**Guarantee.** ``(epsilon, p0)``, and ``p0 <= delta`` by the choice of ``kappa``: the least one, decided exactly (``1 +
+ceil(ln(1/delta)/epsilon)`` is always enough, never less).  With ``base=r`` the weights are ``r**(-|v - kappa|)``, all
 probabilities are rational and the loss is ``ln r``.
 """
 
@@ -45,7 +45,9 @@ def read_loss(epsilon: Rational | None, base: Rational | None) -> tuple[Fraction
         return read_epsilon(up(lambda: as_arb(factor).log()), "ln(base)"), factor
     claimed = read_epsilon(epsilon)
     if not factor_within(factor, claimed):
-        raise ParameterError(f"base = {factor} loses more than epsilon = {claimed}; dyadic_base(epsilon) rounds e**epsilon down")
+        raise ParameterError(
+            f"base = {factor} loses more than epsilon = {claimed}; dyadic_base(epsilon) rounds e**epsilon down"
+        )
     return claimed, factor
 
 
@@ -56,7 +58,8 @@ def factor_within(factor: Fraction, epsilon: Fraction) -> bool:
 
 @dataclass(frozen=True)
 class TruncatedLaplace:
-    """Non-negative bounded noise; give ``epsilon``, or a rational ``base``, or both (then ``base <= e**epsilon`` is checked).
+    """Non-negative bounded noise; give ``epsilon``, or a rational ``base``, or both (then ``base <= e**epsilon`` is
+    checked).
 
     >>> noise = TruncatedLaplace(1, "1e-3", unit="user", neighbours="replace")
     >>> noise.kappa, noise.certified_kappa
@@ -84,7 +87,10 @@ class TruncatedLaplace:
         if self.kappa is None:
             put(self, "kappa", least_int(self._enough, 1))
         elif not self._enough(positive_int(self.kappa, "kappa")):
-            raise ParameterError(f"kappa = {self.kappa} leaves more than delta at the end; the least kappa is {least_int(self._enough, 1)}")
+            raise ParameterError(
+                f"kappa = {self.kappa} leaves more than delta at the end; the least kappa is "
+                f"{least_int(self._enough, 1)}"
+            )
 
     @property
     def rate(self) -> Rate:
@@ -133,7 +139,9 @@ class TruncatedLaplace:
     def shift(self, value: int) -> FiniteLaw:
         """The law of ``value`` plus the noise."""
         by = read_value(value)
-        return FiniteLaw([(range(cell.start + by, cell.stop + by), n) for cell, n in self.law().cells if isinstance(cell, range)], {})
+        return FiniteLaw(
+            [(range(cell.start + by, cell.stop + by), n) for cell, n in self.law().cells if isinstance(cell, range)], {}
+        )
 
     def sample(self, value: int = 0, rng: Rng | None = None) -> int:
         """One exact draw of ``value`` plus the noise."""
@@ -142,7 +150,9 @@ class TruncatedLaplace:
 
 def _require_listable(kappa: int) -> None:
     if 2 * kappa >= MAX_VALUES:
-        raise TooLargeError(f"kappa = {kappa} needs a law of more than {MAX_VALUES} values; raise epsilon or delta, or use Laplace")
+        raise TooLargeError(
+            f"kappa = {kappa} needs a law of more than {MAX_VALUES} values; raise epsilon or delta, or use Laplace"
+        )
 
 
 def _sign(rate: Rate, terms: Iterable[tuple[Fraction, int]]) -> int:

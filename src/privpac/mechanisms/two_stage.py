@@ -9,13 +9,15 @@ Needs: all scores 0 without units, and one unit raises each score by 0 or 1, at 
 **Guarantee** under add-remove: ``(epsilon1 + eta2, delta*)``, ``delta* = max over m >= 1 of p(m) a(m)``, with
 ``p(m) = Pr[m + noise >= T]``, ``a(1) = 1``, ``a(m) = k/(k + e**(eta2 (m-1)))``.
 
-*Proof.*  Let ``x'`` be ``x`` plus a unit; ``p <= p' <= e**epsilon1 p`` if ``m >= 1``.  *x' against x*: among old candidates
-``P' <= e**(epsilon1 + eta2) P`` since ``Z' >= Z``; the at most ``k`` new ones have score 1 and mass at most ``p(m') a(m')`` if ``m' >= 2``
-(the best one is not new), at most ``p(1)`` if ``m' = 1``.  *x against x'*: ``Z' <= e**eta2 (Z + k)``, so the excess is at most
-``p(m) (1 - Z/(Z + k)) <= p(m) a(m)``.  ``BOTTOM`` has ratio at most ``e**epsilon1`` if ``m >= 1`` and costs at most ``p(1)`` if ``m = 0``.
-Replace is one removal and one addition: ``(2 e, (1 + e**e) delta*)`` with ``e = epsilon1 + eta2``.
+*Proof.*  Let ``x'`` be ``x`` plus a unit; ``p <= p' <= e**epsilon1 p`` if ``m >= 1``.  *x' against x*: among old
+candidates ``P' <= e**(epsilon1 + eta2) P`` since ``Z' >= Z``; the at most ``k`` new ones have score 1 and mass at most
+``p(m') a(m')`` if ``m' >= 2`` (the best one is not new), at most ``p(1)`` if ``m' = 1``.  *x against x'*: ``Z' <=
+e**eta2 (Z + k)``, so the excess is at most ``p(m) (1 - Z/(Z + k)) <= p(m) a(m)``.  ``BOTTOM`` has ratio at most
+``e**epsilon1`` if ``m >= 1`` and costs at most ``p(1)`` if ``m = 0``. Replace is one removal and one addition: ``(2 e,
+(1 + e**e) delta*)`` with ``e = epsilon1 + eta2``.
 
-``ln p`` and ``ln a`` are concave in ``m >= 2`` (the noise is log-concave; log-sum-exp is convex), so bisection finds the worst ``m``.
+``ln p`` and ``ln a`` are concave in ``m >= 2`` (the noise is log-concave; log-sum-exp is convex), so bisection finds
+the worst ``m``.
 """
 
 from __future__ import annotations
@@ -60,7 +62,8 @@ class TwoStage:
         eta2: Rational | None = None,
         T: int | None = None,
     ) -> TwoStage:
-        """Parameters that lose at most ``step`` per added or removed unit, and at most ``delta`` in the chosen relation."""
+        """Parameters that lose at most ``step`` per added or removed unit, and at most ``delta`` in the chosen
+        relation."""
         first = None if epsilon1 is None else read_epsilon(epsilon1, "epsilon1")
         second = None if eta2 is None else read_epsilon(eta2, "eta2")
         if first is None:
@@ -68,7 +71,9 @@ class TwoStage:
         if second is None:
             second = step - first
         if first <= 0 or second <= 0 or first + second > step:
-            raise ParameterError(f"epsilon1 and eta2 must be positive and sum to at most {step} (half of epsilon under replace)")
+            raise ParameterError(
+                f"epsilon1 and eta2 must be positive and sum to at most {step} (half of epsilon under replace)"
+            )
         factor = 1 + ExpSum.exp(first + second) if replace else ExpSum.of(1)
 
         def private(threshold: int) -> bool:
@@ -79,7 +84,9 @@ class TwoStage:
             return TwoStage(first, second, least_int(private, 1), growth)
         threshold = positive_int(T, "T")
         if not private(threshold):
-            raise InfeasibleError(f"T = {threshold} does not reach delta; the least threshold is {least_int(private, threshold)}")
+            raise InfeasibleError(
+                f"T = {threshold} does not reach delta; the least threshold is {least_int(private, threshold)}"
+            )
         return TwoStage(first, second, threshold, growth)
 
     # Privacy: the exact delta
@@ -112,7 +119,10 @@ class TwoStage:
             return candidate_law({}, {}, Quotient.of(1))
         best = next(iter(groups))
         noise = Denominator(1 + ExpSum.exp(-self.epsilon1))
-        passing, failing = upper_tail(self.epsilon1, self.T - best, noise), upper_tail(self.epsilon1, best - self.T + 1, noise)
+        passing, failing = (
+            upper_tail(self.epsilon1, self.T - best, noise),
+            upper_tail(self.epsilon1, best - self.T + 1, noise),
+        )
         z = Denominator(sum_levels([best - q for q in groups], map(len, groups.values()), Rate(self.eta2)))
         numbers = {q: passing * Quotient.of(ExpSum.exp(self.eta2 * (q - best)), z) for q in groups}
         return candidate_law(groups, numbers, failing)
@@ -133,4 +143,6 @@ class TwoStage:
     def votes_needed(self, beta: Fraction) -> int:
         """The least count at which the only candidate passes the test, except with probability ``beta``."""
         failure = rational(beta)
-        return least_int(lambda m: sign_of_sum(upper_tail(self.epsilon1, m - self.T + 1) + Quotient.of(-failure)) <= 0, 1)
+        return least_int(
+            lambda m: sign_of_sum(upper_tail(self.epsilon1, m - self.T + 1) + Quotient.of(-failure)) <= 0, 1
+        )

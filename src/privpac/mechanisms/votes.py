@@ -1,22 +1,24 @@
 """Private plurality: every person names one item or none, and the item named most often is released.
 
-Items come from any universe; only items that were named are touched.  Noise ``N`` lives on ``-K..K`` with weights ``q**|k|``,
-``q`` rational, ``d(k) = Pr[N = k]``.
+Items come from any universe; only items that were named are touched.  Noise ``N`` lives on ``-K..K`` with weights
+``q**|k|``, ``q`` rational, ``d(k) = Pr[N = k]``.
 
-:class:`StableHistogram` releases the item with the largest ``count + N``, if that is at least ``K + 1``.  An item nobody named could
-never reach ``K + 1``, so this is noise on the whole universe without listing it.  **Guarantee.**  Add-remove: one bin moves by one, the
-ratio is at most ``1/q`` except at the end that falls out: ``(ln 1/q, d(K))``.  Replace: two independent bins,
-``(2 ln 1/q, 2 d(K) - d(K)**2)``: an outcome impossible on the other side has probability at most ``1 - (1 - d(K))**2``, elsewhere the
-losses add.  Threshold and maximum are post-processing, and so is a higher threshold: with ``named = 2`` (``count + N >= K + 2``) an item
-that one person named is never released.
+:class:`StableHistogram` releases the item with the largest ``count + N``, if that is at least ``K + 1``.  An item
+nobody named could never reach ``K + 1``, so this is noise on the whole universe without listing it.  **Guarantee.**
+Add-remove: one bin moves by one, the ratio is at most ``1/q`` except at the end that falls out: ``(ln 1/q, d(K))``.
+Replace: two independent bins, ``(2 ln 1/q, 2 d(K) - d(K)**2)``: an outcome impossible on the other side has probability
+at most ``1 - (1 - d(K))**2``, elsewhere the losses add.  Threshold and maximum are post-processing, and so is a higher
+threshold: with ``named = 2`` (``count + N >= K + 2``) an item that one person named is never released.
 
-:class:`GapSelection` releases the first item iff ``gap + N >= K + s + 1``, ``gap`` the lead over the second and ``s`` how far one person
-moves it: 1 (add-remove) or 2 (replace).  If the first item differs between neighbours both gaps are at most ``s`` and nothing is
-released.  **Guarantee.**  ``(ln 1/q, d(K))`` and, the gap moving by two, ``(2 ln 1/q, d(K) + d(K-1))``.
+:class:`GapSelection` releases the first item iff ``gap + N >= K + s + 1``, ``gap`` the lead over the second and ``s``
+how far one person moves it: 1 (add-remove) or 2 (replace).  If the first item differs between neighbours both gaps are
+at most ``s`` and nothing is released.  **Guarantee.**  ``(ln 1/q, d(K))`` and, the gap moving by two, ``(2 ln 1/q, d(K)
++ d(K-1))``.
 
-:class:`PureSelection` draws an item with probability proportional to ``B**count`` over a declared universe, ``B = 1/q``.  **Guarantee.**
-Pure: add-remove moves one weight by ``B``, replace two, so ``epsilon = ln B`` and ``2 ln B``.  With ``abstain`` there is one more outcome,
-``BOTTOM``, of the constant weight ``B**abstain``, which nobody moves: the same proof.
+:class:`PureSelection` draws an item with probability proportional to ``B**count`` over a declared universe, ``B =
+1/q``.  **Guarantee.** Pure: add-remove moves one weight by ``B``, replace two, so ``epsilon = ln B`` and ``2 ln B``.
+With ``abstain`` there is one more outcome, ``BOTTOM``, of the constant weight ``B**abstain``, which nobody moves: the
+same proof.
 """
 
 from __future__ import annotations
@@ -38,7 +40,15 @@ from privpac.mechanisms.truncated_laplace import TruncatedLaplace
 from privpac.mechanisms.votes_cast import by_count
 from privpac.rng import Rng, secret_rng
 
-__all__ = ["GapSelection", "PureSelection", "StableHistogram", "gap_law", "histogram_law", "plurality_law", "vote_decay"]
+__all__ = [
+    "GapSelection",
+    "PureSelection",
+    "StableHistogram",
+    "gap_law",
+    "histogram_law",
+    "plurality_law",
+    "vote_decay",
+]
 
 MAX_K = 10**6
 _LAW_WORK = 1 << 22
@@ -87,7 +97,9 @@ def histogram_law(votes: Any, q: Rational, K: int, named: int = 1) -> Law:
     for v in range(noise.K + positive_int(named, "named"), top + 1):
         # Smaller items must stay below v, larger ones may tie.
         before = list(accumulate((noise.most(v - 1 - count) for _, count in items), lambda a, b: a * b, initial=1))
-        after = list(accumulate((noise.most(v - count) for _, count in reversed(items)), lambda a, b: a * b, initial=1))[::-1]
+        after = list(
+            accumulate((noise.most(v - count) for _, count in reversed(items)), lambda a, b: a * b, initial=1)
+        )[::-1]
         for i, (item, count) in enumerate(items):
             weights[item] += noise.at(v - count) * before[i] * after[i + 1]
     total = noise.total ** len(items)
@@ -102,9 +114,14 @@ def gap_law(votes: Any, q: Rational, K: int, neighbours: Neighbours | str) -> La
 
 
 def plurality_law(votes: Any, base: Rational, universe: int, abstain: int | None = None) -> Law:
-    """``Pr[item]`` proportional to ``base**count`` over the items ``0..universe - 1``, and to ``base**abstain`` for ``BOTTOM``."""
+    """``Pr[item]`` proportional to ``base**count`` over the items ``0..universe - 1``, and to ``base**abstain`` for
+    ``BOTTOM``."""
     law, size = _plurality(votes, base, universe, abstain), universe
-    return law if abstain is None else law.map_blocks(lambda cell: BOTTOM if isinstance(cell, range) and cell.start > size else cell)
+    return (
+        law
+        if abstain is None
+        else law.map_blocks(lambda cell: BOTTOM if isinstance(cell, range) and cell.start > size else cell)
+    )
 
 
 def _plurality(votes: Any, base: Rational, universe: int, abstain: int | None) -> Law:
@@ -149,7 +166,8 @@ def _step(neighbours: Neighbours) -> int:
 
 
 def vote_decay(epsilon: Rational, neighbours: Neighbours | str) -> Fraction:
-    """``q = ceil(2**32 e**-e)/2**32`` with ``e`` all of epsilon under add-remove, half of it under replace: rounding up loses less."""
+    """``q = ceil(2**32 e**-e)/2**32`` with ``e`` all of epsilon under add-remove, half of it under replace: rounding up
+    loses less."""
     share = read_epsilon(epsilon) / _step(one_of(Neighbours, neighbours, "neighbours"))
     with precision(256):
         scaled = ((-as_arb(share)).exp() * (1 << 32)).ceil().unique_fmpz()
@@ -217,7 +235,8 @@ def _edge(q: Fraction, K: int) -> Fraction:
 
 
 def _edge_within(q: Fraction, K: int, limit: Fraction, second: bool = False) -> bool:
-    """``d(K) <= limit`` (with ``second``: ``d(K) + d(K-1) <= limit``): balls first, the large rationals only where they cannot tell."""
+    """``d(K) <= limit`` (with ``second``: ``d(K) + d(K-1) <= limit``): balls first, the large rationals only where they
+    cannot tell."""
     more = 1 + 1 / q if second else Fraction(1)
     for bits in (128, 1024):
         with precision(bits):
@@ -255,7 +274,8 @@ class StableHistogram(_Bounded):
         return self.noisy(votes, rng)[0]
 
     def noisy(self, votes: Any, rng: Rng | None = None) -> tuple[Any, int]:
-        """A draw with its noisy count, covered by the same guarantee: the item was named at least that count minus ``K`` times."""
+        """A draw with its noisy count, covered by the same guarantee: the item was named at least that count minus
+        ``K`` times."""
         source = secret_rng(rng)
         best, most = BOTTOM, self.K + self.named - 1
         for item, count in _items(votes):
@@ -290,7 +310,8 @@ class GapSelection(_Bounded):
 class PureSelection(_Selection):
     """Draw an item of ``0..universe - 1`` that many have named; the universe may be 2**64 or far larger.
 
-    With ``abstain`` the answer may be ``BOTTOM``, which counts as named by so many (:func:`privpac.bounds.agreement.silent_votes`).
+    With ``abstain`` the answer may be ``BOTTOM``, which counts as named by so many
+    (:func:`privpac.bounds.agreement.silent_votes`).
 
     >>> PureSelection(1, universe=2**64).law({7: 60}).mode
     7

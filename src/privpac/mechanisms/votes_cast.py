@@ -1,7 +1,7 @@
 """Votes for candidates of an unknown or huge universe: only candidates with a positive count exist.
 
-A candidate is any hashable value; counts are non-negative integers, given as a mapping or as an array whose indices are the
-candidates.  Counts are private, so no error repeats one.
+A candidate is any hashable value; counts are non-negative integers, given as a mapping or as an array whose indices are
+the candidates.  Counts are private, so no error repeats one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ def _positive(votes: Any) -> list[tuple[Hashable, int]]:
         return [(candidate, count) for candidate, count in read if count]
     array = np.asarray(votes)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise TypeError(f"votes must be a mapping from candidate to count or a one-dimensional integer array, got {_kind(votes, array)}")
+        raise TypeError(
+            f"votes must be a mapping from candidate to count or a one-dimensional integer array, got "
+            f"{_kind(votes, array)}"
+        )
     if array.dtype.kind == "i" and (array < 0).any():
         raise ParameterError("counts must not be negative")
     where = np.flatnonzero(array)

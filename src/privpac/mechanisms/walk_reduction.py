@@ -1,14 +1,15 @@
 """Interior points by hidden walks: ``k`` reductions of the domain, then the exponential mechanism.
 
-Each reduction replaces the ``n`` values by the depths of a hidden walk (:mod:`privpac.mechanisms.hidden_walk`), finds a depth between
-two of those recursively, and names a point from the depth (:mod:`privpac.mechanisms.interior_tail`).  Without reductions left,
-``Pr[c]`` over ``0..top`` is proportional to ``rz**u(c)``, ``u(c) = min(#{x <= c}, #{x >= c})``.
+Each reduction replaces the ``n`` values by the depths of a hidden walk (:mod:`privpac.mechanisms.hidden_walk`), finds a
+depth between two of those recursively, and names a point from the depth (:mod:`privpac.mechanisms.interior_tail`).
+Without reductions left, ``Pr[c]`` over ``0..top`` is proportional to ``rz**u(c)``, ``u(c) = min(#{x <= c}, #{x >=
+c})``.
 
-**Guarantee.** For every multiset of ``size`` values and one of them replaced:
-``e**epsilon = rz**2 * product over levels of r**(J+1) rL**2 rc**2`` and
-``delta = sum over levels of (J + r) delta1(r, kappa) + delta_L`` (the terms of ``J`` vanish where ``J = 0``).  *Proof.* Induction on the
-levels.  None: ``|u - u'| <= 1``.  One more: compare the joint laws of (common prefix of the walk, depth, prefix, point): Lemma 2, then
-Lemma 3 with the induction hypothesis (mixing over the walk's further coins), then the two stages; adaptive basic composition.
+**Guarantee.** For every multiset of ``size`` values and one of them replaced: ``e**epsilon = rz**2 * product over
+levels of r**(J+1) rL**2 rc**2`` and ``delta = sum over levels of (J + r) delta1(r, kappa) + delta_L`` (the terms of
+``J`` vanish where ``J = 0``).  *Proof.* Induction on the levels.  None: ``|u - u'| <= 1``.  One more: compare the joint
+laws of (common prefix of the walk, depth, prefix, point): Lemma 2, then Lemma 3 with the induction hypothesis (mixing
+over the walk's further coins), then the two stages; adaptive basic composition.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ class WalkReduction:
             left = level.inner_size(left)
         if left < 1:
             needed = self.size + 1 - left
-            raise ParameterError(f"the levels drop more values than there are: size must be at least {needed}, got {self.size}")
+            raise ParameterError(
+                f"the levels drop more values than there are: size must be at least {needed}, got {self.size}"
+            )
 
     # Public numbers
 
@@ -116,7 +119,8 @@ class WalkReduction:
             return self._exponential(values)
         if (self.bits + 1) * self.size > MAX_LAW_WORK:
             raise TooLargeError(
-                f"{self.size} values of {self.bits} bits: an exact law is written out only while their product is at most {MAX_LAW_WORK}; "
+                f"{self.size} values of {self.bits} bits: an exact law is written out only while their product is at "
+                f"most {MAX_LAW_WORK}; "
                 "use sample, or levels=0"
             )
         weights: list[tuple[Any, Fraction]] = list(self.masses(values).items())
@@ -126,9 +130,13 @@ class WalkReduction:
         """Probability of every outcome, as rationals; without levels every point of ``0..top`` is listed."""
         if not self.levels:
             if self.top >= MAX_LAW_WORK:
-                raise TooLargeError(f"a domain of {self.bits} bits is too large to list point by point; use law, which keeps blocks")
+                raise TooLargeError(
+                    f"a domain of {self.bits} bits is too large to list point by point; use law, which keeps blocks"
+                )
             return interior_masses(values, range(self.top + 1), self.rz)
         level = self.levels[0]
         windows = hidden_walk.kept_law(values, self.bits, level)
         depths = mixed((share, self.inner.masses(kept[level.B - 1 :])) for kept, share in windows.items())
-        return mixed((share, point_masses(values, self.bits, self.top, z, level.stage)) for z, share in at_depths(depths).items())
+        return mixed(
+            (share, point_masses(values, self.bits, self.top, z, level.stage)) for z, share in at_depths(depths).items()
+        )

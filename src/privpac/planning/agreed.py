@@ -1,20 +1,23 @@
-"""Learning by agreement as something to plan for, in three trust models: users for the plurality, records for the agreement.
+"""Learning by agreement as something to plan for, in three trust models: users for the plurality, records for the
+agreement.
 
-====================  ==========================================  ======================================  =====================
-model                 who runs it                                 selection                               relation
-====================  ==========================================  ======================================  =====================
-``central``           ``AgreementLearner``, ``CentralProtocol``   stable histogram, or pure (delta = 0)   add-remove, replace
-``local``             ``LocalProtocol``                           Hadamard reports, in chunks or not      replace
-``shuffle``           ``ShuffleProtocol``                         shuffled counts, in chunks or not       replace
-====================  ==========================================  ======================================  =====================
+====================  ==========================================  ======================================
+===================== model                 who runs it                                 selection
+relation ====================  ==========================================  ======================================
+===================== ``central``           ``AgreementLearner``, ``CentralProtocol``   stable histogram, or pure (delta
+= 0)   add-remove, replace ``local``             ``LocalProtocol``                           Hadamard reports, in chunks
+or not      replace ``shuffle``           ``ShuffleProtocol``                         shuffled counts, in chunks or not
+replace ====================  ==========================================  ======================================
+=====================
 
-Two rows for each model.  *Certified*: records per user are a requirement, mostly a very large one ((30/beta)**2, the price of one public
-seed); below it nothing is certified.  *If 9 in 10 users agree*: the same number of users on the assumption that agreement has been
-measured, on public or made-up people with fewer records.  Noise parameters are those that the protocols themselves publish.
+Two rows for each model.  *Certified*: records per user are a requirement, mostly a very large one ((30/beta)**2, the
+price of one public seed); below it nothing is certified.  *If 9 in 10 users agree*: the same number of users on the
+assumption that agreement has been measured, on public or made-up people with fewer records.  Noise parameters are those
+that the protocols themselves publish.
 
-*Lower bound*: ``N`` rules of the class, each with a law of records for which no rule can be accurate on two of them, force
-``N p0(n) <= 1`` (:func:`privpac.bounds.lower_agreement_packing`) for any learner that names rules of the class, in every model and for
-any number of records.
+*Lower bound*: ``N`` rules of the class, each with a law of records for which no rule can be accurate on two of them,
+force ``N p0(n) <= 1`` (:func:`privpac.bounds.lower_agreement_packing`) for any learner that names rules of the class,
+in every model and for any number of records.
 """
 
 from __future__ import annotations
@@ -70,7 +73,8 @@ _MAX_CODE = 1 << 12
 
 
 class Stability(NamedTuple):
-    """A task with certified parameters, the records per user at which nine in ten agree, and whether labels may be noisy."""
+    """A task with certified parameters, the records per user at which nine in ten agree, and whether labels may be
+    noisy."""
 
     task: Task
     records: int
@@ -108,7 +112,14 @@ class AgreementTarget:
         promised = self.task.kind in _RACES or (self.task.kind in _QUERIES and setting != "agnostic")
         if promised:
             labels = "" if self.task.kind in _RACES else ", labels right"
-            rows.append((name, self.certified, f", which is certified for independent records from one law{labels}", "certified"))
+            rows.append(
+                (
+                    name,
+                    self.certified,
+                    f", which is certified for independent records from one law{labels}",
+                    "certified",
+                )
+            )
         rows.append((f"{name}, if 9 in 10 users agree", self.users, ", and it is as accurate as wanted", "certified"))
         if self.dimension is not None or self.tasks > 1:
             rows.append(("any private learner naming such rules", self.lower, "", "lower bound"))
@@ -128,20 +139,27 @@ class AgreementTarget:
             words.append(f"no accuracy is proved for {self.task.kind} by agreement: measure it on public people")
         if self.model is Model.LOCAL and self.delta > 0:
             words.append("local reports are pure: delta is not used")
-        words.append(f"where no two people agree a rule is released with probability at most {CLEAR}, else the public default")
+        words.append(
+            f"where no two people agree a rule is released with probability at most {CLEAR}, else the public default"
+        )
         return "; ".join(words)
 
     def recommend(self, n_users: int | None, records_per_user: int) -> Choice:
-        """Agreement in this model, and what must be measured before: the certified records are out of reach for most people."""
+        """Agreement in this model, and what must be measured before: the certified records are out of reach for most
+        people."""
         from privpac.planning.choose import Choice
 
         try:
             needed = self.users(records_per_user).n_users
         except (ParameterError, TooLargeError) as error:
             return Choice("agreement", f"but no number of users is known to do: {error}")
-        short = "" if n_users is None or needed is None or n_users >= needed else f", more than the {n_users:,} there are"
+        short = (
+            "" if n_users is None or needed is None or n_users >= needed else f", more than the {n_users:,} there are"
+        )
         words = [f"{'no number of' if needed is None else f'{needed:,}'} users name the rule if 9 in 10 agree{short}"]
-        words.append(f"measure first, on public or made-up people with {records_per_user:,} records each, how many agree")
+        words.append(
+            f"measure first, on public or made-up people with {records_per_user:,} records each, how many agree"
+        )
         if self.model is Model.CENTRAL:
             words.append("a curator who may see the records needs no agreement: plan the class without a model")
         return Choice("agreement", "; ".join(words))
@@ -150,7 +168,8 @@ class AgreementTarget:
 
     @property
     def stability(self) -> Stability:
-        """The certified parameters; ``InfeasibleError`` where the task's own ones certify nothing, or no accuracy is proved."""
+        """The certified parameters; ``InfeasibleError`` where the task's own ones certify nothing, or no accuracy is
+        proved."""
         return _stability(self.task, self.alpha, self.beta)
 
     def certified(self, m: int) -> Certificate:
@@ -158,7 +177,8 @@ class AgreementTarget:
         records = self.stability.records
         if records > MAX_DENOMINATOR:
             raise InfeasibleError(
-                f"agreement is certified from {records:,} records per user on, more than the {MAX_DENOMINATOR:,} ever read"
+                f"agreement is certified from {records:,} records per user on, more than the {MAX_DENOMINATOR:,} ever "
+                "read"
             )
         if m < records:
             raise InfeasibleError(f"needs {records:,} records per user for agreement")
@@ -174,10 +194,16 @@ class AgreementTarget:
     def _central(self) -> Certificate:
         if self.delta == 0:
             return _plurality(1 / vote_decay(self.epsilon, self.neighbours), self.task.learner.universe.size, self.beta)
-        return users_histogram(StableHistogram(self.epsilon, delta=self.delta, neighbours=self.neighbours).K, beta=self.beta, named=2)
+        return users_histogram(
+            StableHistogram(self.epsilon, delta=self.delta, neighbours=self.neighbours).K, beta=self.beta, named=2
+        )
 
     def _local(self) -> Certificate:
-        bits, keep, told = self.task.learner.universe.bits, keep_probability(self.epsilon), {"beta": self.beta, "clear": CLEAR}
+        bits, keep, told = (
+            self.task.learner.universe.bits,
+            keep_probability(self.epsilon),
+            {"beta": self.beta, "clear": CLEAR},
+        )
         width = width_of_reports(bits)
         # The transform runs over all values of so many bits, rules or not.
         return users_local(keep, 1 << bits, **told) if width >= bits else users_local_chunks(keep, bits, width, **told)
@@ -188,7 +214,8 @@ class AgreementTarget:
     def shuffled(self, clients: int) -> Certificate:
         """Users of a run that lets so many clients take part.
 
-        For an epsilon so large that clients could not make the noise, a run with half of it, or a quarter, promises more and will do.
+        For an epsilon so large that clients could not make the noise, a run with half of it, or a quarter, promises
+        more and will do.
         """
         universe, beta = self.task.learner.universe, self.beta
         refused = InfeasibleError("no shuffled run is possible")
@@ -236,10 +263,14 @@ def agreement_target(
     {'central agreement, if 9 in 10 users agree': 47, 'any private learner naming such rules': 7}
     """
     trust = one_of(Model, model, "model")
-    relation = (Neighbours.ADD_REMOVE if trust is Model.CENTRAL else Neighbours.REPLACE) if neighbours is None else neighbours
+    relation = (
+        (Neighbours.ADD_REMOVE if trust is Model.CENTRAL else Neighbours.REPLACE) if neighbours is None else neighbours
+    )
     relation = one_of(Neighbours, relation, "neighbours")
     if trust is not Model.CENTRAL and relation is not Neighbours.REPLACE:
-        raise ParameterError(f"the {trust} model protects the report of a person who takes part: neighbours must be 'replace'")
+        raise ParameterError(
+            f"the {trust} model protects the report of a person who takes part: neighbours must be 'replace'"
+        )
     leak = rational(delta, "delta", minimum=0, below=1)
     if trust is Model.SHUFFLE and leak == 0:
         raise ParameterError("the shuffle model needs delta > 0; give a delta such as 1e-6")
@@ -260,11 +291,18 @@ def _task_of(what: Any) -> Task:
     if isinstance(what, Task):
         return what
     if not isinstance(what, ConceptClass):
-        raise TypeError(f"give a class of rules such as Thresholds(Integers(0, 100)) or a Task, got {type(what).__name__}")
+        raise TypeError(
+            f"give a class of rules such as Thresholds(Integers(0, 100)) or a Task, got {type(what).__name__}"
+        )
     kind, domains = kind_of(what), list(what.declared().values())
     if not domains or any(domain is None for domain in domains):
-        raise ParameterError(f"{type(what).__name__} needs the domain of every column to be planned, such as Thresholds(Integers(0, 100))")
-    return Task(kind, tuple(domain.size for domain in domains if domain is not None), tuple(own_parameters(what).items()))
+        raise ParameterError(
+            f"{type(what).__name__} needs the domain of every column to be planned, such as Thresholds(Integers(0, "
+            "100))"
+        )
+    return Task(
+        kind, tuple(domain.size for domain in domains if domain is not None), tuple(own_parameters(what).items())
+    )
 
 
 # Records for agreement
@@ -280,7 +318,9 @@ def _stability(task: Task, alpha: Fraction, beta: Fraction) -> Stability:
     # A literal kept by mistake is 0 on less than kept/I of the records, and there are so many literals.
     grid = int(given.get("grid", math.ceil(literals * kept / alpha)))
     if literals * kept > grid * alpha:
-        raise InfeasibleError(f"a grid of {grid} promises error {literals * kept}/{grid} only; take {math.ceil(literals * kept / alpha)}")
+        raise InfeasibleError(
+            f"a grid of {grid} promises error {literals * kept}/{grid} only; take {math.ceil(literals * kept / alpha)}"
+        )
     made = Task(task.kind, task.sizes, tuple({**given, "grid": grid}.items()))
     return Stability(made, query_records(literals, grid, beta), False)
 
@@ -289,7 +329,9 @@ def _race(task: Task, alpha: Fraction, beta: Fraction) -> Stability:
     given, size = dict(task.parameters), task.learner.universe.size
     least = plan_race(size, alpha, beta)
     if "Gamma" not in given:
-        return Stability(Task(task.kind, task.sizes, tuple({**given, "Gamma": least.Gamma}.items())), least.records, True)
+        return Stability(
+            Task(task.kind, task.sizes, tuple({**given, "Gamma": least.Gamma}.items())), least.records, True
+        )
     assert isinstance(task.learner, RaceLearner)
     own = task.learner.Gamma
     if own < least.Gamma:
@@ -318,7 +360,8 @@ def _noise(epsilon: Fraction, delta: Fraction, n_max: int) -> ShuffleNoise:
 
 @lru_cache(maxsize=256)
 def _shuffled(epsilon: Fraction, delta: Fraction, beta: Fraction, size: int, bits: int, clients: int) -> Certificate:
-    """Users when ``n_min`` is their number and ``n_max`` a power of two that holds them: clients beyond ``n_min`` would add noise."""
+    """Users when ``n_min`` is their number and ``n_max`` a power of two that holds them: clients beyond ``n_min`` would
+    add noise."""
     width = 0 if size <= 1024 else _chunk(bits, 9)  # the default of ``ShuffleProtocol``
     power = _POWER
     # The cap on messages is paid for every client allowed: few clients where delta is small against e**epsilon.
@@ -364,12 +407,14 @@ def _chunk(bits: int, most: int) -> int:
 
 
 def _packing(kind: str, sizes: tuple[int, ...], alpha: Fraction) -> int:
-    """Rules with laws on which no rule of the class (for the last three kinds: no rule at all) errs on at most ``alpha`` of two.
+    """Rules with laws on which no rule of the class (for the last three kinds: no rule at all) errs on at most
+    ``alpha`` of two.
 
-    Cuts and points: all mass on the one or two values that only one rule explains.  Stumps: the same, other columns fixed, so that
-    rules of other columns are constant there.  Conjunctions that fix every column: half on the point that fulfils it, the rest on its
-    neighbours; a good one accepts the point and has all but a share ``2 alpha`` of the literals, so two at a distance of more than
-    ``2 alpha d`` have none in common.  Parities and single literals (with the constants): uniform records, pairwise difference 1/2.
+    Cuts and points: all mass on the one or two values that only one rule explains.  Stumps: the same, other columns
+    fixed, so that rules of other columns are constant there.  Conjunctions that fix every column: half on the point
+    that fulfils it, the rest on its neighbours; a good one accepts the point and has all but a share ``2 alpha`` of the
+    literals, so two at a distance of more than ``2 alpha d`` have none in common.  Parities and single literals (with
+    the constants): uniform records, pairwise difference 1/2.
     """
     d, half = len(sizes), alpha < Fraction(1, 2)
     if kind == "point":

@@ -1,7 +1,9 @@
-"""What learning by agreement is predicted to do on the standard model of its class, with a curator: the exact law of the plurality.
+"""What learning by agreement is predicted to do on the standard model of its class, with a curator: the exact law of
+the plurality.
 
-The people of the model name rules by one public seed each time; where the plurality is not clear the public default stands in.  The other
-trust models count the same votes with more noise and have no exact law: their runs are drawn (:mod:`privpac.planning.protocol_models`).
+The people of the model name rules by one public seed each time; where the plurality is not clear the public default
+stands in.  The other trust models count the same votes with more noise and have no exact law: their runs are drawn
+(:mod:`privpac.planning.protocol_models`).
 """
 
 from __future__ import annotations
@@ -98,7 +100,9 @@ def _excess(target: AgreementTarget, m: int, n: int, epsilon: Fraction, i: int) 
     for cell, number in learner.selector(target.task).law(dict(votes)).as_finite().cells:
         each = float(number.arb())
         # Without a clear plurality the public default is released.
-        mean += each * (default if cell is BOTTOM else sum(map(value, cell)) if isinstance(cell, range) else value(cell))
+        mean += each * (
+            default if cell is BOTTOM else sum(map(value, cell)) if isinstance(cell, range) else value(cell)
+        )
     return mean
 
 
@@ -126,7 +130,9 @@ def _named(target: AgreementTarget, m: int, i: int, n: int) -> list[int | None]:
 
 def default_excess(people: Population) -> float:
     """Of the public default."""
-    columns = {name: domain for name, domain in people.concept.declared().items() if name is not None and domain is not None}
+    columns = {
+        name: domain for name, domain in people.concept.declared().items() if name is not None and domain is not None
+    }
     task = task_of(kind_of(people.concept), columns, own_parameters(people.concept))
     rule = AgreedRule(task.kind, Frozen(tuple(columns.items())), task.default, task.parameters)
     return float(people.error(rule.predict_codes(people.points))) - people.best_error
@@ -137,6 +143,8 @@ def modelled_concept(target: AgreementTarget) -> ConceptClass | None:
     if target.task.kind not in RULES or dict(target.task.parameters):
         return None
     try:
-        return rule_class(target.task.kind, {f"x{i}": Integers(0, size - 1) for i, size in enumerate(target.task.sizes)})
+        return rule_class(
+            target.task.kind, {f"x{i}": Integers(0, size - 1) for i, size in enumerate(target.task.sizes)}
+        )
     except (ParameterError, TooLargeError):
         return None

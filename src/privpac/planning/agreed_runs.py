@@ -1,7 +1,8 @@
 """The certified rows of agreement as learners: with a curator one of ``learn``, without one a protocol.
 
-*Certified* rows run the stable learner with the certified parameters (a race's ``Gamma``, a ``grid``), rows on the assumption that nine in
-ten people agree run the task as it was given.  Devices of the protocols speak from as many records on as the plan is for.
+*Certified* rows run the stable learner with the certified parameters (a race's ``Gamma``, a ``grid``), rows on the
+assumption that nine in ten people agree run the task as it was given.  Devices of the protocols speak from as many
+records on as the plan is for.
 """
 
 from __future__ import annotations
@@ -24,13 +25,18 @@ from privpac.protocols.protocol import LocalProtocol, Protocol, ShuffleProtocol
 __all__ = ["agreed_run"]
 
 
-def agreed_run(target: AgreementTarget, row: str, m: int, certificate: Certificate, n_users: int | None) -> CertifiedRun:
-    """The run of a certified row, for ``n_users`` where they are known: a shuffled run admits them all, and all of them make the noise."""
+def agreed_run(
+    target: AgreementTarget, row: str, m: int, certificate: Certificate, n_users: int | None
+) -> CertifiedRun:
+    """The run of a certified row, for ``n_users`` where they are known: a shuffled run admits them all, and all of them
+    make the noise."""
     task = target.task if row.endswith("agree") else target.stability.task
     given, columns = dict(task.parameters), _columns(target)
     source = ["--rule", task.kind, *feature_words(columns)]
     if target.model is Model.CENTRAL:
-        told: dict[str, Any] = {"beta": CLEAR} | ({"delta": target.delta} if target.delta else {}) | ({"task": given} if given else {})
+        told: dict[str, Any] = (
+            {"beta": CLEAR} | ({"delta": target.delta} if target.delta else {}) | ({"task": given} if given else {})
+        )
         concept = AgreedRules(task.kind, columns) if target.concept is None else target.concept
 
         def learn() -> AgreementLearner:
@@ -45,11 +51,17 @@ def agreed_run(target: AgreementTarget, row: str, m: int, certificate: Certifica
             certificate = target.shuffled(n_users)
             if certificate.n_users is None or certificate.n_users > n_users:
                 raise ParameterError(
-                    f"a run that lets {n_users} clients take part certifies nothing at this epsilon; plan for a larger one"
+                    f"a run that lets {n_users} clients take part certifies nothing at this epsilon; plan for a larger "
+                    "one"
                 )
         # The certificate may be that of a smaller epsilon, which promises more.
         epsilon, most = certificate["epsilon"], certificate["n_max"]
-        shape = {"delta": target.delta, "n_min": n_users or certificate.n_users, "n_max": most, "width": certificate["width"]}
+        shape = {
+            "delta": target.delta,
+            "n_min": n_users or certificate.n_users,
+            "n_max": most,
+            "width": certificate["width"],
+        }
     kind: type[Any] = LocalProtocol if target.model is Model.LOCAL else ShuffleProtocol
     usual: int = LocalProtocol(task.kind, columns, target.epsilon, task=given).min_records or 1
     shape |= {"min_records": min(m, usual), "beta": CLEAR}
@@ -59,10 +71,27 @@ def agreed_run(target: AgreementTarget, row: str, m: int, certificate: Certifica
         return run
 
     def command() -> list[str]:
-        new = ["protocol", "new", "RUN.json", "--model", str(target.model), *source, "--label", "LABEL", "--epsilon", written(epsilon)]
-        return [*new, *option_words(shape), *(word for name, value in given.items() for word in ("--set", f"{name}={value}"))]
+        new = [
+            "protocol",
+            "new",
+            "RUN.json",
+            "--model",
+            str(target.model),
+            *source,
+            "--label",
+            "LABEL",
+            "--epsilon",
+            written(epsilon),
+        ]
+        return [
+            *new,
+            *option_words(shape),
+            *(word for name, value in given.items() for word in ("--set", f"{name}={value}")),
+        ]
 
-    return CertifiedRun(f"{target.model} protocol", certificate.n_users, shape | ({"task": given} if given else {}), build, command)
+    return CertifiedRun(
+        f"{target.model} protocol", certificate.n_users, shape | ({"task": given} if given else {}), build, command
+    )
 
 
 def _columns(target: AgreementTarget) -> Mapping[str, Domain]:

@@ -1,9 +1,9 @@
 """From a certified row to the learner it speaks of: the same parameters, ready to run, and the command that runs it.
 
-A certificate is a promise about one learner with its clip, cap, split of the budget and so on; with any other nothing is promised.
-What the certificate does not name is what was asked for: the accuracy, the records per user, and the certified number of users where
-the learner takes a declared one.  Every target makes the runs of its own rows (:mod:`privpac.planning.runs`); those of rules and trees,
-methods of ``learn``, are made here.
+A certificate is a promise about one learner with its clip, cap, split of the budget and so on; with any other nothing
+is promised. What the certificate does not name is what was asked for: the accuracy, the records per user, and the
+certified number of users where the learner takes a declared one.  Every target makes the runs of its own rows
+(:mod:`privpac.planning.runs`); those of rules and trees, methods of ``learn``, are made here.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ def method_of(row: str) -> str | None:
 def _class_words(concept: Any) -> list[str]:
     name = name_of(concept)
     if name is None:
-        raise ParameterError(f"this {type(concept).__name__} has no name on the command line; in Python: plan.learner(row).learn(users)")
+        raise ParameterError(
+            f"this {type(concept).__name__} has no name on the command line; in Python: plan.learner(row).learn(users)"
+        )
     return ["--rule", name, *feature_words(concept.declared())]
 
 
 def certified_run(plan: Any, row: Any, records_per_user: int | None = None) -> CertifiedRun:
-    """The learner of a certified row, for one of the plan's numbers of records per user (the middle one if none is named)."""
+    """The learner of a certified row, for one of the plan's numbers of records per user (the middle one if none is
+    named)."""
     name = row if isinstance(row, str) else row.method
     shown = plan.row(name)
     if plan.asked is None or shown.kind != "certified":
@@ -60,7 +63,9 @@ def certified_run(plan: Any, row: Any, records_per_user: int | None = None) -> C
     certify = next(certify for method, certify, _, _ in target.methods(plan.asked.setting) if method == name)
     certificate: Certificate | None = known[place] if known else certify(m)
     if certificate is None or certificate.n_users is None:
-        raise ParameterError(f"{name!r} certifies nothing for {m} records per user, so there is no learner to run; take another row")
+        raise ParameterError(
+            f"{name!r} certifies nothing for {m} records per user, so there is no learner to run; take another row"
+        )
     run: CertifiedRun = target.run(name, m, certificate, plan.asked)
     return run
 
@@ -71,17 +76,22 @@ def _place(plan: Any, records_per_user: int | None) -> int:
         return len(sizes) // 2
     if records_per_user not in sizes:
         listed = ", ".join(map(str, sizes))
-        raise ParameterError(f"the plan is for {listed} records per user, got {records_per_user}; plan for that number first")
+        raise ParameterError(
+            f"the plan is for {listed} records per user, got {records_per_user}; plan for that number first"
+        )
     return sizes.index(records_per_user)
 
 
 def _target_at(plan: Any, row: Any, place: int, name: str, m: int) -> Any:
-    """The target with the value that an inverse plan found for this row, asked about exactly the number of users there is."""
+    """The target with the value that an inverse plan found for this row, asked about exactly the number of users there
+    is."""
     target, quantity = plan.asked.target, getattr(plan, "quantity", None)
     if quantity is None:
         return target
     if row.values[place] is None:
-        raise ParameterError(f"{name!r} certifies nothing for {m} records per user, so there is no learner to run; take another row")
+        raise ParameterError(
+            f"{name!r} certifies nothing for {m} records per user, so there is no learner to run; take another row"
+        )
     within = {"within": plan.asked.n_users} if hasattr(target, "within") else {}
     return replace(target, **{quantity: row.values[place]}, **within)
 
@@ -92,7 +102,12 @@ def rule_run(target: Any, name: str, m: int, certificate: Certificate, asked: An
     if method is None:
         raise ParameterError(f"the row {name!r} is not run by a method of learn; its methods are {', '.join(METHODS)}")
     own = learner_options(method, dict.fromkeys(COMMON))
-    told = {"alpha": target.alpha, "beta": target.beta, "records_per_user": m, "public_n_users": asked.n_users or certificate.n_users}
+    told = {
+        "alpha": target.alpha,
+        "beta": target.beta,
+        "records_per_user": m,
+        "public_n_users": asked.n_users or certificate.n_users,
+    }
     if getattr(target, "delta", 0) > 0:
         told["delta"] = target.delta
     preset = METHODS[method].preset
@@ -108,7 +123,11 @@ def rule_run(target: Any, name: str, m: int, certificate: Certificate, asked: An
     concept = getattr(target, "tree", None) or target.concept
     if isinstance(concept, VC1Tree) and method != "tree":
         concept = TreeNodes(concept)
-    common = {"tree" if isinstance(concept, VC1Tree) else "concept": concept, "epsilon": epsilon, "neighbours": target.neighbours}
+    common = {
+        "tree" if isinstance(concept, VC1Tree) else "concept": concept,
+        "epsilon": epsilon,
+        "neighbours": target.neighbours,
+    }
 
     def build() -> Learner:
         options = {key: value for key, value in given.items() if key != "max_records"}

@@ -1,15 +1,16 @@
 """Which method, from public quantities only.
 
-With nothing declared the answer is two voices, which needs no number of users, no noise rate and no cap.  With a number of users and
-of records per user declared, methods are compared by their predicted excess error on a stated model:
+With nothing declared the answer is two voices, which needs no number of users, no noise rate and no cap.  With a number
+of users and of records per user declared, methods are compared by their predicted excess error on a stated model:
 
-* ``users=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see ``planning.people``);
+* ``users=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see
+  ``planning.people``);
 * ``population=`` brings a public table or a model of one's own instead, on which more methods are compared.
 
-Every method sees the same simulated data sets; two voices are left only where another one is better by more than the Monte-Carlo
-error of the difference, and by more than 1 %.  Where a class has no affordable model, certified numbers of users are shown instead.
-With so many users that the mean voice always speaks, ``"mean"`` is named: the same errors, and the better certificate.
-Data are never an argument here.
+Every method sees the same simulated data sets; two voices are left only where another one is better by more than the
+Monte-Carlo error of the difference, and by more than 1 %.  Where a class has no affordable model, certified numbers of
+users are shown instead. With so many users that the mean voice always speaks, ``"mean"`` is named: the same errors, and
+the better certificate. Data are never an argument here.
 """
 
 from __future__ import annotations
@@ -51,10 +52,12 @@ MAX_SIMULATED = 1 << 20
 """Simulated records per data set, and users; from 2**17 records on there are half as many data sets."""
 
 MAX_WORK = 1 << 25
-"""Simulated users times rules, for classes that are scored rule by rule.  Fewer users than declared are simulated beyond, and said so."""
+"""Simulated users times rules, for classes that are scored rule by rule.  Fewer users than declared are simulated
+beyond, and said so."""
 
 MAX_ESTIMATED, MAX_COMPARED, MAX_PAIRED = 1 << 16, 1 << 22, 256
-"""Records for the estimate of the least error, squared records and rules for pairwise comparisons: beyond these they are no candidates."""
+"""Records for the estimate of the least error, squared records and rules for pairwise comparisons: beyond these they
+are no candidates."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +86,9 @@ def choose_method(
 ) -> Choice:
     """The method predicted best among those that need nothing but what was declared.
 
-    ``users``: what is known about the people, ``"alike"``, ``"differ"`` (who a person is matters more than x) or ``"heavy"`` (people with
-    many records follow another rule).  ``population``: a public table or a model of one's own.  **Neither may come from the private
-    table.**
+    ``users``: what is known about the people, ``"alike"``, ``"differ"`` (who a person is matters more than x) or
+    ``"heavy"`` (people with many records follow another rule).  ``population``: a public table or a model of one's own.
+    **Neither may come from the private table.**
 
     >>> import privpac as pp
     >>> cuts = pp.Thresholds(pp.Integers(0, 99))
@@ -100,9 +103,19 @@ def choose_method(
     if isinstance(concept, VC1Tree):
         if setting == "realizable" or concept.n_nodes is None or concept.n_nodes > MAX_NODES:
             return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
-        people: dict[str, Any] = {"public_n_users": public_n_users, "records_per_user": records_per_user, "noise": noise, "users": users}
-        chosen = choose_method(TreeNodes(concept), epsilon=epsilon, neighbours=neighbours, population=population, **people)
-        return Choice(chosen.method, f"labels may be wrong, and selection among all nodes stays right as people grow; {chosen.reason}")
+        people: dict[str, Any] = {
+            "public_n_users": public_n_users,
+            "records_per_user": records_per_user,
+            "noise": noise,
+            "users": users,
+        }
+        chosen = choose_method(
+            TreeNodes(concept), epsilon=epsilon, neighbours=neighbours, population=population, **people
+        )
+        return Choice(
+            chosen.method,
+            f"labels may be wrong, and selection among all nodes stays right as people grow; {chosen.reason}",
+        )
     known = _declared(users, population, setting)
     eps = rational(epsilon, "epsilon", above=0)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
@@ -114,7 +127,9 @@ def choose_method(
         return Choice("realizable", "some rule is declared to be right")
     if m is None or n is None:
         if known != "alike":
-            raise ParameterError(f"users={known!r} is a matter of numbers: declare public_n_users and records_per_user too")
+            raise ParameterError(
+                f"users={known!r} is a matter of numbers: declare public_n_users and records_per_user too"
+            )
         return _default(concept, eps, relation, n)
     if m == 1 and known != "heavy":
         return Choice("voices", "with one record per user all agnostic methods score users alike")
@@ -126,7 +141,11 @@ def _default(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n
     """Two voices, unless the number of users alone says that its mean voice always speaks."""
     theta = epsilon if neighbours is Neighbours.ADD_REMOVE else epsilon / 2
     if n is not None and _sized(concept) and n * theta >= MANY * concept.bits:
-        return Choice("mean", f"{n} users are so many that two voices would average too, and the certificate of the mean is the better one")
+        return Choice(
+            "mean",
+            f"{n} users are so many that two voices would average too, and the certificate of the mean is the better "
+            "one",
+        )
     return Choice("voices", "the default: it needs no number of users, no noise rate, no cap and nothing to tune")
 
 
@@ -147,26 +166,37 @@ def _hashable(concept: ConceptClass) -> bool:
 def _declared(users: str | None, population: Any, setting: str) -> str:
     """The declaration, once it makes sense together with the others."""
     if population is not None and not isinstance(population, Population):
-        raise TypeError(f"population must come from public_population or sampled_population, got {type(population).__name__}")
+        raise TypeError(
+            f"population must come from public_population or sampled_population, got {type(population).__name__}"
+        )
     if users is None:
         return "alike"
     if population is not None:
         raise ParameterError("give either users or population: each of them is a model of the people")
     known = read_users(users)
     if known != "alike" and setting == "realizable":
-        raise ParameterError(f"users={known!r} ({ABOUT_USERS[known]}) and setting='realizable' (one rule is right) exclude each other")
+        raise ParameterError(
+            f"users={known!r} ({ABOUT_USERS[known]}) and setting='realizable' (one rule is right) exclude each other"
+        )
     return known
 
 
 @lru_cache(maxsize=256)
-def _on_model(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n: int, m: int, noise: Fraction, users: str) -> Choice:
+def _on_model(
+    concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n: int, m: int, noise: Fraction, users: str
+) -> Choice:
     share = MAX_SIMULATED // (4 if users == "heavy" else 1)  # some of the heavy have many more
     records = min(m, max(1, share // max(n, 1)))
     people = declared_population(users, concept, records_per_user=records, noise=noise) if n > 0 else None
     if people is not None:
-        return _predicted(people, ("voices", "regret", "mean"), epsilon, neighbours, min(n, _simulated(people.concept)), records)
+        return _predicted(
+            people, ("voices", "regret", "mean"), epsilon, neighbours, min(n, _simulated(people.concept)), records
+        )
     if users != "alike":
-        return Choice("mean", f"{ABOUT_USERS[users]}, and averages are unbiased whoever the people are; no prediction for this class")
+        return Choice(
+            "mean",
+            f"{ABOUT_USERS[users]}, and averages are unbiased whoever the people are; no prediction for this class",
+        )
     if with_domains(concept) is None:
         return Choice("voices", "the default; the class has no domains yet on which to predict")
     return _certified(concept, epsilon, neighbours, m)
@@ -191,13 +221,20 @@ def _on_population(
     if not n:
         raise ParameterError("a choice on a population is a matter of numbers: declare public_n_users, at least 1")
     if type(people.concept) is not type(concept):
-        raise ParameterError(f"the population has rules of {type(people.concept).__name__}, asked for are {type(concept).__name__}")
+        raise ParameterError(
+            f"the population has rules of {type(people.concept).__name__}, asked for are {type(concept).__name__}"
+        )
     most = people.largest()
     users = min(n, _simulated(people.concept), MAX_SIMULATED if most is None else most)
     typical = m or people.records_per_user or int(np.median(people.users.sizes))
     names = [*(("realizable",) if setting == "realizable" else ()), "voices", "regret", "mean"]
     # A scalar noise rate is the model's; the estimating learner would read it as a pair.
-    if setting != "realizable" and noise is None and users * typical <= MAX_ESTIMATED and people.concept.size <= MAX_ESTIMATED:
+    if (
+        setting != "realizable"
+        and noise is None
+        and users * typical <= MAX_ESTIMATED
+        and people.concept.size <= MAX_ESTIMATED
+    ):
         names.append("agnostic")
     swept = isinstance(concept, (Thresholds, Points)) or people.concept.size <= MAX_PAIRED
     if setting != "realizable" and m is not None and swept and users * typical**2 <= MAX_COMPARED:
@@ -205,7 +242,9 @@ def _on_population(
     return _predicted(people, tuple(names), epsilon, neighbours, users, m)
 
 
-def _predicted(people: Population, names: tuple[str, ...], epsilon: Fraction, neighbours: Neighbours, n: int, m: int | None) -> Choice:
+def _predicted(
+    people: Population, names: tuple[str, ...], epsilon: Fraction, neighbours: Neighbours, n: int, m: int | None
+) -> Choice:
     """The first name unless another has clearly less excess error on the same data sets."""
     common = {"concept": people.concept, "epsilon": epsilon, "neighbours": neighbours}
     facts = {"public_n_users": n} | ({} if m is None else {"records_per_user": m})
@@ -217,7 +256,9 @@ def _predicted(people: Population, names: tuple[str, ...], epsilon: Fraction, ne
     means = found.mean(axis=1)
     best = int(np.argmin(means))
     gain = found[0] - found[best]
-    kept = best != 0 and float(gain.mean()) <= max(float(np.std(gain, ddof=1)) / repeats**0.5, MARGIN * float(means[0]), VISIBLE)
+    kept = best != 0 and float(gain.mean()) <= max(
+        float(np.std(gain, ddof=1)) / repeats**0.5, MARGIN * float(means[0]), VISIBLE
+    )
     chosen = 0 if kept else best
     compared = ", ".join(f"{name} {value:.4f}" for name, value in zip(names, means.tolist()))
     near = f"; {names[best]} is not clearly better" if kept else ""
@@ -226,6 +267,11 @@ def _predicted(people: Population, names: tuple[str, ...], epsilon: Fraction, ne
 
 
 def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, m: int) -> Choice:
-    rows = {row.method: row.n_users[0] for row in plan_users(concept, epsilon=epsilon, neighbours=neighbours, records_per_user=m).rows}
+    rows = {
+        row.method: row.n_users[0]
+        for row in plan_users(concept, epsilon=epsilon, neighbours=neighbours, records_per_user=m).rows
+    }
     voices, regret, mean = rows["two voices"], rows["regret selection"], rows["per-user mean"]
-    return Choice("voices", f"no prediction for this class; certified users: two voices {voices}, regret {regret}, mean {mean}")
+    return Choice(
+        "voices", f"no prediction for this class; certified users: two voices {voices}, regret {regret}, mean {mean}"
+    )

@@ -1,11 +1,13 @@
 """What the methods cost on people whose records are public: excess error at the same epsilon, side by side.
 
-The population is a table declared public or a stated model (``planning.population``); the methods are ``planning.contenders``.  For
-every number of users, data sets are drawn with a seeded generator, and every method sees the same ones.  *Excess error* is the
-error over all users of the population, each weighing the same, minus the least error of any rule of the class: what privacy, few users and
-a method's own model cost together.  A peer with another class of rules may come out below zero.
+The population is a table declared public or a stated model (``planning.population``); the methods are
+``planning.contenders``.  For every number of users, data sets are drawn with a seeded generator, and every method sees
+the same ones.  *Excess error* is the error over all users of the population, each weighing the same, minus the least
+error of any rule of the class: what privacy, few users and a method's own model cost together.  A peer with another
+class of rules may come out below zero.
 
-**Not private.**  Measured errors and the optimum are functions of the records.  Run this on public or generated data only.
+**Not private.**  Measured errors and the optimum are functions of the records.  Run this on public or generated data
+only.
 """
 
 from __future__ import annotations
@@ -85,7 +87,8 @@ class Comparison:
         raise ParameterError(f"nothing was measured for {method!r} at epsilon {epsilon} with {n_users} users")
 
     def users_needed(self, method: str, epsilon: Rational, excess: float) -> int | None:
-        """The least number of users tried from which on the mean excess error stays at most this; None if the last one is above."""
+        """The least number of users tried from which on the mean excess error stays at most this; None if the last one
+        is above."""
         needed = None
         for n in sorted(self.n_users, reverse=True):
             if self.of(method, epsilon, n).excess > excess:
@@ -159,7 +162,11 @@ def named_contenders(methods: Iterable[str | Contender]) -> list[Contender]:
         if isinstance(method, Contender):
             found[method.name] = method
             continue
-        matching = [one for name, one in CONTENDERS.items() if name == method or (method == "diffprivlib" and name.startswith(method))]
+        matching = [
+            one
+            for name, one in CONTENDERS.items()
+            if name == method or (method == "diffprivlib" and name.startswith(method))
+        ]
         if not matching:
             raise ParameterError(f"method must be one of {', '.join(CONTENDERS)} or diffprivlib; got {method!r}")
         found |= {one.name: one for one in matching}
@@ -184,11 +191,13 @@ def compare(
 ) -> Comparison:
     """Mean excess error of each method over ``draws`` data sets of ``n_users`` users; all users of a table by default.
 
-    Methods without an affordable law run ``runs`` times on each data set.  ``cap``: records per user under group privacy.
-    ``delta``: for DP-SGD and ``trimmed``, the other methods need none.  ``peers``: a Python that has diffprivlib.  ``neighbours``: what
-    every method protects people against, somebody who comes or goes or (``"replace"``) somebody whose records become any others.
+    Methods without an affordable law run ``runs`` times on each data set.  ``cap``: records per user under group
+    privacy. ``delta``: for DP-SGD and ``trimmed``, the other methods need none.  ``peers``: a Python that has
+    diffprivlib.  ``neighbours``: what every method protects people against, somebody who comes or goes or
+    (``"replace"``) somebody whose records become any others.
 
-    A method of the standard list that cannot run here is left out and said so; one that was asked for by name is an error.
+    A method of the standard list that cannot run here is left out and said so; one that was asked for by name is an
+    error.
 
     >>> from privpac.planning.population import generated_population
     >>> people = generated_population("0.1", records_per_user=16, values=64)
@@ -197,7 +206,9 @@ def compare(
     True
     """
     if not isinstance(population, Population):
-        raise TypeError(f"population must come from public_population or generated_population, got {type(population).__name__}")
+        raise TypeError(
+            f"population must come from public_population or generated_population, got {type(population).__name__}"
+        )
     several = epsilon if isinstance(epsilon, Sequence) and not isinstance(epsilon, str) else [epsilon]
     epsilons = {rational(one, "epsilon", above=0, maximum=MAX_EPSILON): str(one) for one in several}
     if not epsilons:
@@ -222,7 +233,9 @@ def compare(
         raise ParameterError(f"{name} cannot run: {why}")
     # Every method sees the same data sets; those of the whole table are all the same one.
     counts = [1 if n == population.largest() else repeats for n in sizes]
-    datasets = [population.draw(n, np.random.default_rng([setting.seed, n, i])) for n, k in zip(sizes, counts) for i in range(k)]
+    datasets = [
+        population.draw(n, np.random.default_rng([setting.seed, n, i])) for n, k in zip(sizes, counts) for i in range(k)
+    ]
     rows: list[Measured] = []
     kept = [one for one in chosen if one.name not in missing]
     for one in kept:
@@ -233,11 +246,19 @@ def compare(
             for n, start, stop in zip(sizes, ends, ends[1:]):
                 rows.append(Measured(one.name, text, n, *_summary(found[e, start:stop]), promise))
     if not kept:
-        raise ParameterError("none of the methods can run here: " + "; ".join(f"{name}: {why}" for name, why in missing.items()))
+        raise ParameterError(
+            "none of the methods can run here: " + "; ".join(f"{name}: {why}" for name, why in missing.items())
+        )
     about = {one.name: f"{one.about} ({one.how(setting) if callable(one.how) else one.how})" for one in kept}
-    left = tuple(dict.fromkeys(f"{name.split('-')[0] if 'diffprivlib' in name else name}: {why}" for name, why in missing.items()))
+    left = tuple(
+        dict.fromkeys(
+            f"{name.split('-')[0] if 'diffprivlib' in name else name}: {why}" for name, why in missing.items()
+        )
+    )
     errors = population.best_error, population.constant_error
-    return Comparison(population.name, *errors, repeats, setting.runs, tuple(rows), about, left, str(setting.neighbours))
+    return Comparison(
+        population.name, *errors, repeats, setting.runs, tuple(rows), about, left, str(setting.neighbours)
+    )
 
 
 def _sizes(population: Population, n_users: int | Sequence[int] | None) -> list[int]:
@@ -251,7 +272,9 @@ def _sizes(population: Population, n_users: int | Sequence[int] | None) -> list[
     if not sizes:
         raise ParameterError("give at least one number of users")
     if most is not None and max(sizes) > most:
-        raise ParameterError(f"the table has {most} users with records, so n_users can be at most that; got {max(sizes)}")
+        raise ParameterError(
+            f"the table has {most} users with records, so n_users can be at most that; got {max(sizes)}"
+        )
     return sizes
 
 

@@ -1,16 +1,19 @@
 """The methods that a comparison runs, as a table of callables.
 
-Every contender protects whole users at the same epsilon and for the same neighbours, or says that it protects nobody.  Given data sets
-it returns the excess error of what it would release: an expectation over the exact law where that is affordable, else a few runs.
+Every contender protects whole users at the same epsilon and for the same neighbours, or says that it protects nobody.
+Given data sets it returns the excess error of what it would release: an expectation over the exact law where that is
+affordable, else a few runs.
 
-* ``default``, ``mean`` and the library's other methods; ``one-record`` and ``group``: the default on one record per user, and per record
-  at ``epsilon / cap`` with at most ``cap`` records per user.
+* ``default``, ``mean`` and the library's other methods; ``one-record`` and ``group``: the default on one record per
+  user, and per record at ``epsilon / cap`` with at most ``cap`` records per user.
 * ``dp-sgd``: logistic regression by noisy gradients, clipped per user (``planning.dpsgd``), at ``(epsilon, delta)``.
-* ``diffprivlib-…``: its models protect single *rows*, so people are protected either by giving it one record per user (``-one``) or by
-  group privacy (``-group``): at most ``cap`` records per user at ``epsilon / cap``.  In its own convention one row is *changed*.  Under
-  replace every user therefore gets exactly one row, or exactly ``cap`` rows (its records over and over), so that the number of rows is
-  public and a replaced user changes at most that many of them: ``cap`` steps of ``epsilon / cap`` each.
-* ``erm``: the best rule on the data set, and ``constant``: the better of "always" and "never" on the population; neither is private.
+* ``diffprivlib-…``: its models protect single *rows*, so people are protected either by giving it one record per user
+  (``-one``) or by group privacy (``-group``): at most ``cap`` records per user at ``epsilon / cap``.  In its own
+  convention one row is *changed*.  Under replace every user therefore gets exactly one row, or exactly ``cap`` rows
+  (its records over and over), so that the number of rows is public and a replaced user changes at most that many of
+  them: ``cap`` steps of ``epsilon / cap`` each.
+* ``erm``: the best rule on the data set, and ``constant``: the better of "always" and "never" on the population;
+  neither is private.
 """
 
 from __future__ import annotations
@@ -165,7 +168,9 @@ def dp_sgd(how: NoisyGradients = USUAL, name: str = "dp-sgd") -> Contender:
         return out
 
     def promise(setting: Setting, epsilon: Fraction) -> str:
-        return f"({float(epsilon):g}, {float(setting.delta):g})-DP per user, {setting.neighbours} (floating-point noise)"
+        return (
+            f"({float(epsilon):g}, {float(setting.delta):g})-DP per user, {setting.neighbours} (floating-point noise)"
+        )
 
     about = f"user-level logistic regression, {how.steps} steps, clip {how.clip:g}, rate {how.rate:g}"
     missing = "dp-accounting is not installed (pip install dp-accounting)"
@@ -180,7 +185,8 @@ def _runs(setting: Setting) -> str:
 
 
 def peer_rows(people: Population, data: UserData, cap: int, neighbours: Neighbours) -> tuple[Floats64, Any]:
-    """The rows a model of single rows gets, and their labels: at most ``cap`` of each user, under replace exactly so many."""
+    """The rows a model of single rows gets, and their labels: at most ``cap`` of each user, under replace exactly so
+    many."""
     kept = data.max_records(cap)
     features, labels = features_of_users(people, kept.codes), np.asarray(kept.labels)
     if neighbours is Neighbours.ADD_REMOVE:
@@ -212,7 +218,9 @@ def _peer(model: str, way: str) -> Contender:
     words = {"logistic": "logistic regression", "bayes": "Gaussian naive Bayes", "tree": "decision tree of depth 1"}
     about = f"diffprivlib {words[model]}, {'one record per user' if way == 'one' else 'group privacy'}"
     missing = "diffprivlib runs in a Python of its own: name one with --peers"
-    return Contender(f"diffprivlib-{model}-{way}", about, _runs, promise, run, lambda setting: None if setting.peers else missing)
+    return Contender(
+        f"diffprivlib-{model}-{way}", about, _runs, promise, run, lambda setting: None if setting.peers else missing
+    )
 
 
 def _in_peers(python: Path | None, job: dict[str, Any]) -> Any:
@@ -228,11 +236,14 @@ def _in_peers(python: Path | None, job: dict[str, Any]) -> Any:
             command = [str(python), peer_models.__file__, str(file)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet)
         except OSError as error:
-            raise ParameterError(f"{str(python)!r} cannot be run ({error.strerror}); name a Python that has diffprivlib") from None
+            raise ParameterError(
+                f"{str(python)!r} cannot be run ({error.strerror}); name a Python that has diffprivlib"
+            ) from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise ParameterError(
-            f"{str(python)!r} could not fit diffprivlib's models: {last}; pip install diffprivlib==0.6.6 scikit-learn==1.6.1"
+            f"{str(python)!r} could not fit diffprivlib's models: {last}; pip install diffprivlib==0.6.6 "
+            "scikit-learn==1.6.1"
         )
     return json.loads(done.stdout.splitlines()[-1])
 

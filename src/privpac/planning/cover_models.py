@@ -1,14 +1,18 @@
-"""What selection among distributions is predicted to do: the mean total variation over its exact law, on drawn people of a stated law.
+"""What selection among distributions is predicted to do: the mean total variation over its exact law, on drawn people
+of a stated law.
 
-=================  ====================================================================================================================
-selection          ``k`` candidates on a power of two of values, tilted along different Walsh signs so that any two are ``2 alpha`` apart
+=================
+====================================================================================================================
+selection          ``k`` candidates on a power of two of values, tilted along different Walsh signs so that any two are
+``2 alpha`` apart
                    (at most 1/2); the first of them is the law.  Given candidates of one column: the first is the law.
-discrete, product  the masses of every column grow like 1, 2, ..., k
-gaussian           the mean is half-way to the public radius, in all columns alike, and so is the variance where it has a range (one column)
-=================  ====================================================================================================================
+discrete, product  the masses of every column grow like 1, 2, ..., k gaussian           the mean is half-way to the
+public radius, in all columns alike, and so is the variance where it has a range (one column) =================
+====================================================================================================================
 
-Learners, clips and covers are those of the plan; scores are computed as the learner does, and the mean over its exponential law is a sum
-in double precision.  People are drawn with fixed seeds, so the same question has the same answer.
+Learners, clips and covers are those of the plan; scores are computed as the learner does, and the mean over its
+exponential law is a sum in double precision.  People are drawn with fixed seeds, so the same question has the same
+answer.
 """
 
 from __future__ import annotations
@@ -49,7 +53,8 @@ _USUAL = (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fraction(2, 5))
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A learner with all that does not depend on the data: scores of a data set, their range, and how far each outcome is from the law."""
+    """A learner with all that does not depend on the data: scores of a data set, their range, and how far each outcome
+    is from the law."""
 
     scores: Callable[[UserData], NDArray[np.int64]]
     rate: float
@@ -181,7 +186,8 @@ def _apart(target: SelectionTarget) -> Fraction:
 
 
 def _walsh(target: SelectionTarget) -> tuple[list[list[int]], tuple[tuple[str, Domain], ...]]:
-    """Weights ``1 + t w_i(x)``, ``w_i`` different Walsh signs: where two differ, on half of the values, it is by ``2 t``."""
+    """Weights ``1 + t w_i(x)``, ``w_i`` different Walsh signs: where two differ, on half of the values, it is by ``2
+    t``."""
     size, tilt = 1 << target.k.bit_length(), 2 * _apart(target)
     x = np.arange(size)
     signs = [1 - 2 * (np.bitwise_count(x & i).astype(np.int64) & 1) for i in range(1, target.k + 1)]
@@ -201,7 +207,11 @@ def selected_ready(target: SelectionTarget, m: int, epsilon: Fraction) -> Ready:
 
     def draw(size: int, rng: np.random.Generator) -> NDArray[Any]:
         codes = rng.choice(masses.shape[1], size, p=masses[0])
-        return codes if isinstance(domain, Integers) and domain.lo == 0 else np.array([domain.value(int(code)) for code in codes])
+        return (
+            codes
+            if isinstance(domain, Integers) and domain.lo == 0
+            else np.array([domain.value(int(code)) for code in codes])
+        )
 
     distances = np.abs(masses - masses[0]).sum(axis=1) / 2
     return Ready(lambda users: comparison.scores(users, top), float(epsilon) / reach, distances, draw, domains)
@@ -221,7 +231,11 @@ def _family(target: CountedTarget | GaussianTarget) -> Family:
 
 
 def _from_cover(
-    target: CountedTarget | GaussianTarget, m: int, epsilon: Fraction, distances: Floats64, draw: Callable[..., NDArray[Any]]
+    target: CountedTarget | GaussianTarget,
+    m: int,
+    epsilon: Fraction,
+    distances: Floats64,
+    draw: Callable[..., NDArray[Any]],
 ) -> Ready:
     told = {"alpha": _aim(target), "beta": target.beta, "records_per_user": m}
     learner, cover = replace(target, epsilon=epsilon).cover_learner(_family(target), told), _cover_of(target)
@@ -250,9 +264,12 @@ def _weights(cover: Cover) -> NDArray[np.int64]:
 
 
 def _compositions(units: int, cells: int) -> NDArray[np.int64]:
-    """All counts of so many cells that sum to ``units``, in lexicographic order: the gaps between ``cells - 1`` bars."""
+    """All counts of so many cells that sum to ``units``, in lexicographic order: the gaps between ``cells - 1``
+    bars."""
     size = math.comb(units + cells - 1, cells - 1)
-    bars = np.fromiter(chain.from_iterable(combinations(range(units + cells - 1), cells - 1)), np.int64, size * (cells - 1))
+    bars = np.fromiter(
+        chain.from_iterable(combinations(range(units + cells - 1), cells - 1)), np.int64, size * (cells - 1)
+    )
     ends = np.full((size, 1), -1), bars.reshape(size, cells - 1), np.full((size, 1), units + cells - 1)
     counts: NDArray[np.int64] = np.diff(np.concatenate(ends, axis=1), axis=1) - 1
     return counts

@@ -1,7 +1,7 @@
 """How a plan moves when one of its numbers does: users against records, users against epsilon, accuracy against users.
 
-The numbers that are not varied are those asked for; the usual alpha where the question was which alpha, the epsilon found where it was
-which epsilon, and the middle one of the numbers of records.
+The numbers that are not varied are those asked for; the usual alpha where the question was which alpha, the epsilon
+found where it was which epsilon, and the middle one of the numbers of records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from privpac.planning.trees import TreeTarget
 __all__ = ["Curves"]
 
 EPSILONS = tuple(Fraction(2) ** k for k in range(-3, 4))
-ALPHAS = tuple(Fraction(a) for a in ("0.01", "0.015", "0.02", "0.03", "0.04", "0.05", "0.07", "0.1", "0.15", "0.2", "0.3"))
+ALPHAS = tuple(
+    Fraction(a) for a in ("0.01", "0.015", "0.02", "0.03", "0.04", "0.05", "0.07", "0.1", "0.15", "0.2", "0.3")
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,11 @@ class Curves:
     def by_records(self) -> Plan:
         standard = STANDARD_RECORDS[2:3] if isinstance(self.target, TreeTarget) else STANDARD_RECORDS
         sizes = tuple(sorted({1, *self.planned.records_per_user, *standard}))
-        same = isinstance(self.planned, Plan) and sizes == self.planned.records_per_user and not isinstance(self.target, TreeTarget)
+        same = (
+            isinstance(self.planned, Plan)
+            and sizes == self.planned.records_per_user
+            and not isinstance(self.target, TreeTarget)
+        )
         return self.planned if same else self.plan(sizes)  # type: ignore[return-value]
 
     @cached_property
@@ -104,7 +110,9 @@ class Curves:
 
     @cached_property
     def by_alpha(self) -> list[tuple[Fraction, Plan]]:
-        return [(a, self.plan(alpha=a)) for a in sorted({*(ALPHAS[2:10:3] if self._slow else ALPHAS), self.target.alpha})]
+        return [
+            (a, self.plan(alpha=a)) for a in sorted({*(ALPHAS[2:10:3] if self._slow else ALPHAS), self.target.alpha})
+        ]
 
     # The recommended method
 
@@ -125,14 +133,16 @@ class Curves:
         return min((row.values[self.place] for row in rows if row.values[self.place] is not None), default=None)
 
     def certified_alpha(self, n: int, m: int) -> Fraction | None:
-        """The least alpha that is certified for exactly so many users of the recommended method: what an inverse plan says of them."""
+        """The least alpha that is certified for exactly so many users of the recommended method: what an inverse plan
+        says of them."""
         if n == self.n_users and m == self.records and getattr(self.planned, "quantity", "") == "alpha":
             return self.promised
         rows = {row.method for row in rows_of(self.planned.rows, self.method)}
         return least_for(self.target, rows, quantity="alpha", n_users=n, records=m, setting=self._asked.setting)
 
     def number(self, kind: str) -> str | None:
-        """The "lower bound" of the plan's setting, or what is "predicted" of the recommended method, as printed; None if there is none."""
+        """The "lower bound" of the plan's setting, or what is "predicted" of the recommended method, as printed; None
+        if there is none."""
         own = {row.method for row in rows_of(self.planned.rows, self.method)}
         if kind == "predicted":
             rows = [row for row in self.planned.predicted if row.method in own]

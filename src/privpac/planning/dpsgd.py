@@ -1,18 +1,21 @@
-"""Logistic regression by noisy gradients, per user: the usual alternative to selecting a rule, for comparisons on public tables.
+"""Logistic regression by noisy gradients, per user: the usual alternative to selecting a rule, for comparisons on
+public tables.
 
-Each step averages a user's gradients over that user's records, clips the average to length ``clip``, adds the users up, adds Gaussian noise
-of standard deviation ``noise * clip`` per coordinate, and moves (Abadi et al. 2016, with users in the place of examples).  The
-released model is the mean of the second half of the path.  Features are scaled to -1..1 by their public domains.
+Each step averages a user's gradients over that user's records, clips the average to length ``clip``, adds the users up,
+adds Gaussian noise of standard deviation ``noise * clip`` per coordinate, and moves (Abadi et al. 2016, with users in
+the place of examples).  The released model is the mean of the second half of the path.  Features are scaled to -1..1 by
+their public domains.
 
-**What it would promise.**  A user changes a sum by at most ``clip`` under add-remove, so ``steps`` steps at noise multiplier ``noise``,
-each on users sampled with probability ``sampling``, are ``(epsilon, delta)``-DP by the accountant of ``dp-accounting``.  Under replace a
-user takes one vector of length at most ``clip`` out of a sum and puts another one in, which moves it by at most ``2 * clip``: twice the
-noise makes every step the Gaussian mechanism of the add-remove case.  With sampled users that argument does not carry over (both
-neighbours are mixtures then); a replaced user is one removed and one added, so add-remove at ``epsilon / 2`` and
-``delta / (1 + e**(epsilon / 2))`` promises ``(epsilon, delta)`` (group privacy, Dwork and Roth 2014, Theorem 2.2 with the deltas summed).
+**What it would promise.**  A user changes a sum by at most ``clip`` under add-remove, so ``steps`` steps at noise
+multiplier ``noise``, each on users sampled with probability ``sampling``, are ``(epsilon, delta)``-DP by the accountant
+of ``dp-accounting``.  Under replace a user takes one vector of length at most ``clip`` out of a sum and puts another
+one in, which moves it by at most ``2 * clip``: twice the noise makes every step the Gaussian mechanism of the
+add-remove case.  With sampled users that argument does not carry over (both neighbours are mixtures then); a replaced
+user is one removed and one added, so add-remove at ``epsilon / 2`` and ``delta / (1 + e**(epsilon / 2))`` promises
+``(epsilon, delta)`` (group privacy, Dwork and Roth 2014, Theorem 2.2 with the deltas summed).
 
-Noise here is drawn in floating point from a seeded generator, and the number of users is told to it: good for measuring errors on
-public tables, never for a release.  Hence no ``Guarantee`` and no ``Released`` here.
+Noise here is drawn in floating point from a seeded generator, and the number of users is told to it: good for measuring
+errors on public tables, never for a release.  Hence no ``Guarantee`` and no ``Released`` here.
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ def _event(noise: float, steps: int, sampling: float) -> Any:
     if sampling == 1:
         # Composed Gaussians of equal noise are one Gaussian: the squared shifts add up, adaptively too.
         return accounting.GaussianDpEvent(noise / math.sqrt(steps))
-    return accounting.SelfComposedDpEvent(accounting.PoissonSampledDpEvent(sampling, accounting.GaussianDpEvent(noise)), steps)
+    return accounting.SelfComposedDpEvent(
+        accounting.PoissonSampledDpEvent(sampling, accounting.GaussianDpEvent(noise)), steps
+    )
 
 
 def _accountant() -> Any:
@@ -59,13 +64,15 @@ def _accountant() -> Any:
 
 
 def epsilon_spent(noise: float, delta: float, *, steps: int, sampling: float = 1.0) -> float:
-    """The least epsilon at ``delta`` that the accountant (privacy loss distributions, add-remove) certifies for this noise multiplier."""
+    """The least epsilon at ``delta`` that the accountant (privacy loss distributions, add-remove) certifies for this
+    noise multiplier."""
     return float(_accountant().compose(_event(noise, steps, sampling)).get_epsilon(delta))
 
 
 @lru_cache(maxsize=256)
 def noise_multiplier(epsilon: float, delta: float, *, steps: int, sampling: float = 1.0) -> float:
-    """A noise multiplier, within two per cent of the least, that spends at most ``epsilon`` at ``delta`` by the accountant."""
+    """A noise multiplier, within two per cent of the least, that spends at most ``epsilon`` at ``delta`` by the
+    accountant."""
     if sampling == 1 and steps > 1:
         return math.sqrt(steps) * noise_multiplier(epsilon, delta, steps=1)
     high = math.sqrt(2 * math.log(1.25 / delta)) / epsilon  # the classical bound, as a first guess
@@ -76,7 +83,9 @@ def noise_multiplier(epsilon: float, delta: float, *, steps: int, sampling: floa
         low, high = low / 2, low
     while high / low > 1.02:
         middle = math.sqrt(low * high)
-        low, high = (low, middle) if epsilon_spent(middle, delta, steps=steps, sampling=sampling) <= epsilon else (middle, high)
+        low, high = (
+            (low, middle) if epsilon_spent(middle, delta, steps=steps, sampling=sampling) <= epsilon else (middle, high)
+        )
     return high
 
 
@@ -93,7 +102,12 @@ class NoisyGradients:
         positive_int(self.steps, "steps", maximum=1 << 20)
         for name, least in (("clip", 0), ("rate", 0), ("sampling", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value <= least:
+            if (
+                not isinstance(value, int | float)
+                or isinstance(value, bool)
+                or not math.isfinite(value)
+                or value <= least
+            ):
                 raise ParameterError(f"{name} must be a number above 0, got {value!r}")
         if self.sampling > 1:
             raise ParameterError(f"sampling is a probability, at most 1, got {self.sampling!r}")
@@ -102,7 +116,10 @@ class NoisyGradients:
         """The noise multiplier, in clips, for ``(epsilon, delta)`` per user."""
         if not accountant_installed():
             raise ParameterError(MISSING)
-        eps, chance = float(rational(epsilon, "epsilon", above=0, maximum=100)), float(rational(delta, "delta", above=0, below=1))
+        eps, chance = (
+            float(rational(epsilon, "epsilon", above=0, maximum=100)),
+            float(rational(delta, "delta", above=0, below=1)),
+        )
         if one_of(Neighbours, neighbours, "neighbours") is Neighbours.ADD_REMOVE:
             return noise_multiplier(eps, chance, steps=self.steps, sampling=self.sampling)
         if self.sampling == 1:
@@ -111,12 +128,17 @@ class NoisyGradients:
 
 
 def train(
-    features: Floats64, labels: NDArray[Any], offsets: NDArray[np.int64], how: NoisyGradients, noise: Floats64, rng: np.random.Generator
+    features: Floats64,
+    labels: NDArray[Any],
+    offsets: NDArray[np.int64],
+    how: NoisyGradients,
+    noise: Floats64,
+    rng: np.random.Generator,
 ) -> Floats64:
     """One model for each noise multiplier: weights of the features, then the intercept.
 
-    User ``i`` owns rows ``offsets[i]:offsets[i+1]``; one without records has no gradient.  All models see the same users and walk side
-    by side.
+    User ``i`` owns rows ``offsets[i]:offsets[i+1]``; one without records has no gradient.  All models see the same
+    users and walk side by side.
     """
     points, held, ones = _by_user(features, labels, offsets)
     weights = np.zeros((len(noise), points.shape[1]))
@@ -134,7 +156,8 @@ def train(
 
 
 def _by_user(features: Floats64, labels: NDArray[Any], offsets: NDArray[np.int64]) -> tuple[Floats64, Any, Floats64]:
-    """Distinct points with a 1 for the intercept; the share of each user's records at each point; each user's mean of label times point."""
+    """Distinct points with a 1 for the intercept; the share of each user's records at each point; each user's mean of
+    label times point."""
     from scipy.sparse import csr_matrix
 
     distinct, place = np.unique(features, axis=0, return_inverse=True)
@@ -155,7 +178,8 @@ def _summed(points: Floats64, held: Any, ones: Floats64, weights: Floats64, clip
     # (coordinates, users, models): the mean over a user's records of (chance - label) times the record.
     mean = np.stack([held @ (chance * points[:, [j]]) - ones[:, [j]] for j in range(points.shape[1])])
     length = np.sqrt((mean**2).sum(axis=0))
-    # The clip is the sensitivity: whoever comes or goes moves the sum by at most ``clip``, whoever is replaced by twice that.
+    # The clip is the sensitivity: whoever comes or goes moves the sum by at most ``clip``, whoever is replaced by twice
+    # that.
     scale = np.minimum(1.0, clip / np.maximum(length, 1e-300))
     if taken is not None:
         scale = scale * taken

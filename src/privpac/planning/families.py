@@ -1,19 +1,22 @@
-"""Families of distributions as something to plan for: users needed to learn a law in total variation, from public numbers only.
+"""Families of distributions as something to plan for: users needed to learn a law in total variation, from public
+numbers only.
 
-=============  ==============================================  ==========================================================================
-family         must be given                                   methods
-=============  ==============================================  ==========================================================================
-``selection``  ``k`` candidates (or ``candidates``,            hypothesis selection
+=============  ==============================================
+========================================================================== family         must be given
+methods =============  ==============================================
+========================================================================== ``selection``  ``k`` candidates (or
+``candidates``,            hypothesis selection
                ``domains``)
 ``discrete``   ``k`` values (or ``domain``)                    selection from a cover, noisy averages, noisy counts
 ``product``    ``d`` columns of ``k`` values (or ``sizes``)    selection from a cover, noisy averages, noisy counts
 ``histogram``  ``k`` bins (``d`` columns, or ``sizes``)        noisy averages, noisy counts
 ``gaussian``   ``radius`` (``d``, ``variance``,                coarse to fine (known variance), selection from a cover
                ``max_variance``)
-=============  ==============================================  ==========================================================================
+=============  ==============================================
+==========================================================================
 
-Certified numbers are those of the learners themselves (their own certificates, with the same cover, clip and split of the budget).
-Not certified, so not in a plan: histograms in two stages, and coarse-to-fine variances and covariances.
+Certified numbers are those of the learners themselves (their own certificates, with the same cover, clip and split of
+the budget). Not certified, so not in a plan: histograms in two stages, and coarse-to-fine variances and covariances.
 """
 
 from __future__ import annotations
@@ -98,7 +101,9 @@ class SelectionTarget(FamilyTarget):
 
     def learner(self, row: str, certificate: Certificate) -> HypothesisSelector:
         if self.candidates is None:
-            raise ParameterError("the learner selects among candidates that the plan does not know: plan with candidates=[...]")
+            raise ParameterError(
+                "the learner selects among candidates that the plan does not know: plan with candidates=[...]"
+            )
         return self.selector(self.candidates, certificate.parameters)
 
     def lower(self, m: int) -> Certificate:
@@ -127,13 +132,19 @@ class CountedTarget(FamilyTarget):
         if len(self.sizes) == 1:
             return {self.family: f"{self.sizes[0]} {what}"}
         same = len(set(self.sizes)) == 1
-        return {self.family: f"{len(self.sizes)} columns of {self.sizes[0] if same else ', '.join(map(str, self.sizes))} {what}"}
+        return {
+            self.family: f"{len(self.sizes)} columns of "
+            f"{self.sizes[0] if same else ', '.join(map(str, self.sizes))} {what}"
+        }
 
     @property
     def note(self) -> str:
         words = [super().note] if super().note else []
         words.append("histograms in two stages have no certificate; the number is for stages=1")
-        words.append("averaging needs no cap and lets people differ; where all hold equally many records it errs as counting does")
+        words.append(
+            "averaging needs no cap and lets people differ; where all hold equally many records it errs as counting "
+            "does"
+        )
         if len(self.sizes) > 1 and self.delta == 0:
             words.append("the lower bound is that of one column alone: more is known only up to constants")
         return "; ".join(words)
@@ -190,7 +201,8 @@ class HistogramTarget(CountedTarget):
 
 @dataclass(frozen=True)
 class GaussianTarget(FamilyTarget):
-    """Normal laws of ``d`` columns, the mean within ``radius`` of 0, one known ``variance`` or eigenvalues up to ``max_variance``."""
+    """Normal laws of ``d`` columns, the mean within ``radius`` of 0, one known ``variance`` or eigenvalues up to
+    ``max_variance``."""
 
     law: Gaussian
     d: int
@@ -199,10 +211,16 @@ class GaussianTarget(FamilyTarget):
     takes = ("radius", "d", "variance", "max_variance")
 
     def methods(self, setting: str | None = None) -> list[Method]:
-        rows: list[Method] = [("coarse-to-fine mean", self.coarse, "", "certified")] if self.law.max_variance is None else []
+        rows: list[Method] = (
+            [("coarse-to-fine mean", self.coarse, "", "certified")] if self.law.max_variance is None else []
+        )
         if self.d <= 4:
             # Sets of laws with different spreads are found on a grid, their probabilities from many samples.
-            sets = "" if self.law.max_variance is None else ", and sets and their probabilities right up to the learner's rounding"
+            sets = (
+                ""
+                if self.law.max_variance is None
+                else ", and sets and their probabilities right up to the learner's rounding"
+            )
             rows.append(("selection from a cover", self.cover, sets, "certified"))
         return self._with_lower(rows, "any private learner", self.lower)
 
@@ -211,7 +229,11 @@ class GaussianTarget(FamilyTarget):
         spread = f"variance {float(rational(self.law.variance)):g}"
         if self.law.max_variance is not None:
             spread += f" to {float(rational(self.law.max_variance)):g}"
-        return {"gaussian": f"{self.d} column{'s' if self.d > 1 else ''}, radius {float(rational(self.law.radius)):g}, {spread}"}
+        return {
+            "gaussian": (
+                f"{self.d} column{'s' if self.d > 1 else ''}, radius {float(rational(self.law.radius)):g}, {spread}"
+            )
+        }
 
     @property
     def note(self) -> str:
@@ -224,7 +246,8 @@ class GaussianTarget(FamilyTarget):
         return "; ".join(words)
 
     def coarse(self, m: int) -> Certificate:
-        """The best of all declarations that people with ``m`` records fulfil: finer units have more cells to choose from.
+        """The best of all declarations that people with ``m`` records fulfil: finer units have more cells to choose
+        from.
 
         ``records_per_user`` of the certificate is the one to declare.
         """
@@ -249,11 +272,14 @@ class GaussianTarget(FamilyTarget):
         return self.coarse_learner(certificate["records_per_user"])
 
     def lower(self, m: int) -> Certificate:
-        """Means along a code, all of them within ``Phi^-1(1/2 + alpha) sqrt(d)`` deviations of 0: the family must hold them."""
+        """Means along a code, all of them within ``Phi^-1(1/2 + alpha) sqrt(d)`` deviations of 0: the family must hold
+        them."""
         needed = float(ndtri(0.5 + min(float(self.alpha), 0.499999))) * math.sqrt(self.d) * (1 + 1e-6)
         reach = float(rational(self.law.radius)) / math.sqrt(rational(self.law.variance))
         if reach < needed:
-            raise InfeasibleError(f"the bound is for means within {needed:.3g} deviations of 0; the radius is {reach:.3g} of them")
+            raise InfeasibleError(
+                f"the bound is for means within {needed:.3g} deviations of 0; the radius is {reach:.3g} of them"
+            )
         return lower_gauss_mean(self.d, alpha=self.alpha, records_per_user=m, **self._hard)
 
 
@@ -264,7 +290,8 @@ def _coarse(target: GaussianTarget, m: int) -> Certificate:
 
 
 def _declared(m: int) -> list[int]:
-    """Numbers of up to three binary digits, at most ``m``, the largest first: one list for all ``m``, so more records never harm."""
+    """Numbers of up to three binary digits, at most ``m``, the largest first: one list for all ``m``, so more records
+    never harm."""
     found = {1, 2, 3} | {digits << shift for shift in range(m.bit_length()) for digits in (4, 5, 6, 7)}
     return sorted((told for told in found if told <= m), reverse=True)
 
@@ -289,11 +316,13 @@ def family_target(
 ) -> FamilyTarget | MedianTarget:
     """What to plan for: a family by name, its public shape, and the total variation wanted.
 
-    ``"median"`` (of a ``domain``, or of numbers of so many ``bits``) is planned as well; ``alpha`` is then a share of the ranks.
+    ``"median"`` (of a ``domain``, or of numbers of so many ``bits``) is planned as well; ``alpha`` is then a share of
+    the ranks.
 
     >>> target = family_target("discrete", epsilon=1, alpha="0.1", k=4)
-    >>> [(name, certify(16).n_users) for name, certify, _, _ in target.methods()]
-    [('selection from a cover', 695), ('averaged histogram', 471), ('clipped histogram, one stage', 137), ('any private learner', 3)]
+    >>> {name: certify(16).n_users for name, certify, _, _ in target.methods()}  # doctest: +NORMALIZE_WHITESPACE
+    {'selection from a cover': 695, 'averaged histogram': 471, 'clipped histogram, one stage': 137,
+     'any private learner': 3}
     """
     if not isinstance(family, str) or family not in (*FAMILY_TARGETS, "median"):
         raise ParameterError(f"family must be one of {', '.join(FAMILY_TARGETS)}, median, got {str(family)[:40]!r}")

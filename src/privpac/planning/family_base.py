@@ -1,4 +1,5 @@
-"""What all families of distributions share as something to plan for: the goal, the learners of covers and of counts, and their rows."""
+"""What all families of distributions share as something to plan for: the goal, the learners of covers and of counts,
+and their rows."""
 
 from __future__ import annotations
 
@@ -56,7 +57,10 @@ class FamilyTarget(ABC):
     def note(self) -> str:
         """What is left out of the plan, and why."""
         if self.delta > 0:
-            return "all methods are pure (delta is not used); the lower bounds are proved for delta = 0 only, so none is shown"
+            return (
+                "all methods are pure (delta is not used); the lower bounds are proved for delta = 0 only, so none is "
+                "shown"
+            )
         return ""
 
     @property
@@ -99,5 +103,10 @@ class FamilyTarget(ABC):
     def _counts(self, sizes: tuple[int, ...]) -> list[Method]:
         return [
             ("averaged histogram", lambda m: certify_averages(sizes, **self._goal), "", "certified"),
-            ("clipped histogram, one stage", lambda m: certify_counts(sizes, records_per_user=m, **self._goal), "", "certified"),
+            (
+                "clipped histogram, one stage",
+                lambda m: certify_counts(sizes, records_per_user=m, **self._goal),
+                "",
+                "certified",
+            ),
         ]

@@ -1,8 +1,8 @@
 """What learners of distributions are predicted to do on a stated law: mean total variation over simulated people.
 
-Noisy counts and coarse-to-fine means have no finite law, so their steps are drawn: people and noise of the learners' own public numbers, in
-double precision, with public seeds.  Stated laws: all values of every column equally likely; normal with the mean half-way to the public
-radius.  Selection has an exact law (:mod:`privpac.planning.cover_models`).
+Noisy counts and coarse-to-fine means have no finite law, so their steps are drawn: people and noise of the learners'
+own public numbers, in double precision, with public seeds.  Stated laws: all values of every column equally likely;
+normal with the mean half-way to the public radius.  Selection has an exact law (:mod:`privpac.planning.cover_models`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ def _runs(target: Any) -> list[FamilySimulation]:
     """Learners that must run."""
     if isinstance(target, CountedTarget) and max(target.sizes) > 1 and sum(target.sizes) <= MOST_VALUES:
         many = "" if len(target.sizes) == 1 else " of every column"
-        summed = "" if math.prod(target.sizes) <= MOST_CELLS else " (the sum over the columns, which is at least that of the whole)"
+        summed = (
+            ""
+            if math.prod(target.sizes) <= MOST_CELLS
+            else " (the sum over the columns, which is at least that of the whole)"
+        )
         law = f"all {' x '.join(map(str, dict.fromkeys(target.sizes)))} values{many} equally likely{summed}"
         return [
             FamilySimulation("averaged histogram", law, target, _averaged),

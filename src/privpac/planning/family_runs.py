@@ -1,6 +1,7 @@
 """Commands of the certified rows for families of distributions: ``privpac distribution`` and ``privpac select``.
 
-A plan knows how many values or bins a column has, not which: where it cannot say, a word in capitals stands for the reader's own.
+A plan knows how many values or bins a column has, not which: where it cannot say, a word in capitals stands for the
+reader's own.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ def family_run(target: FamilyTarget, row: str, certificate: Certificate) -> Cert
 
     def words() -> list[str]:
         if isinstance(target, SelectionTarget):
-            found = ["select", *TABLE, *(feature_words(dict(target.domains)) or ["--feature", "COLUMN=LO:HI"]), *_candidates(target)]
+            found = [
+                "select",
+                *TABLE,
+                *(feature_words(dict(target.domains)) or ["--feature", "COLUMN=LO:HI"]),
+                *_candidates(target),
+            ]
         else:
             family = "histogram" if method in ("average", "counts") else target.family
             found = ["distribution", *TABLE, *_columns(target), "--family", family, "--method", method]

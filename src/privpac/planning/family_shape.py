@@ -55,7 +55,9 @@ def _columns(family: str, given: Mapping[str, Any]) -> dict[str, Any]:
             raise ParameterError("give sizes, or k and d, not both")
         sizes = given["sizes"]
         if isinstance(sizes, str) or not isinstance(sizes, Iterable):
-            raise TypeError(f"sizes must be a list of numbers of values, one for each column, got {type(sizes).__name__}")
+            raise TypeError(
+                f"sizes must be a list of numbers of values, one for each column, got {type(sizes).__name__}"
+            )
         read = tuple(positive_int(size, "sizes") for size in sizes)
         if not read:
             raise ParameterError("sizes needs at least one column")

@@ -1,12 +1,15 @@
 """What no private learner of a class can do without, from dimensions that are proved and not only bounded from above.
 
-``ConceptClass.vc_dimension`` may be too large for some classes (several columns of stumps, short lists, separators), which is right for
-upper bounds and wrong for lower ones.  Here are sizes of sets that *are* shattered and depths of mistake trees that *are* there:
+``ConceptClass.vc_dimension`` may be too large for some classes (several columns of stumps, short lists, separators),
+which is right for upper bounds and wrong for lower ones.  Here are sizes of sets that *are* shattered and depths of
+mistake trees that *are* there:
 
-* stumps: the subsets of ``n`` points split into ``C(n, n/2)`` chains (Dilworth), and a column of ``n`` values or more orders the points
-  along one chain; both directions of one column shatter two points;
-* decision lists of ``k`` tests: zero and ``k`` unit points; separators with weights -1, 0 and 1: zero and the unit points of all columns;
-* cut-offs on ``N`` points: ``floor(log2(N + 1))`` mistakes by bisection; stumps and separators contain those of each column;
+* stumps: the subsets of ``n`` points split into ``C(n, n/2)`` chains (Dilworth), and a column of ``n`` values or more
+  orders the points along one chain; both directions of one column shatter two points;
+* decision lists of ``k`` tests: zero and ``k`` unit points; separators with weights -1, 0 and 1: zero and the unit
+  points of all columns;
+* cut-offs on ``N`` points: ``floor(log2(N + 1))`` mistakes by bisection; stumps and separators contain those of each
+  column;
 * intervals around the point ``c`` of ``N``: their two ends are found one after the other; boxes: column by column.
 
 All bounds are the largest of those that apply (spec 40 section 7, spec 10 section 8).
@@ -71,7 +74,9 @@ def shattered(concept: ConceptClass) -> int:
     >>> shattered(Intervals(Integers(0, 9))), shattered(Stumps({name: Integers(0, 9) for name in "abc"}))
     (2, 3)
     """
-    if isinstance(concept, (Thresholds, Points, Intervals, Rectangles, Conjunctions, Disjunctions, Parities, TreeNodes)):
+    if isinstance(
+        concept, (Thresholds, Points, Intervals, Rectangles, Conjunctions, Disjunctions, Parities, TreeNodes)
+    ):
         return concept.vc_dimension
     if isinstance(concept, FiniteClass):
         try:
@@ -134,7 +139,8 @@ def _line(points: int) -> int:
 
 
 def _two_ends(points: int) -> int:
-    """Intervals that hold one point ``c``: ``c + 1`` left ends and ``points - c`` right ends, each found by bisection."""
+    """Intervals that hold one point ``c``: ``c + 1`` left ends and ``points - c`` right ends, each found by
+    bisection."""
     return max(k + (points - (1 << k) + 1).bit_length() - 1 for k in range(points.bit_length()))
 
 
@@ -153,9 +159,16 @@ def _units(concept: Halfspaces) -> list[int]:
 
 
 def lower_realizable(
-    concept: ConceptClass, *, alpha: Fraction, beta: Fraction, epsilon: Fraction, records_per_user: int, neighbours: Neighbours
+    concept: ConceptClass,
+    *,
+    alpha: Fraction,
+    beta: Fraction,
+    epsilon: Fraction,
+    records_per_user: int,
+    neighbours: Neighbours,
 ) -> Certificate:
-    """With fewer users no pure private learner is right to ``alpha`` with probability ``1 - beta``, though some rule is right."""
+    """With fewer users no pure private learner is right to ``alpha`` with probability ``1 - beta``, though some rule is
+    right."""
     depth, goal = mistake_depth(concept), dict[str, Any](alpha=alpha, epsilon=epsilon)
     shared: dict[str, Any] = {"records_per_user": records_per_user, "neighbours": neighbours}
     return _largest(
@@ -167,7 +180,13 @@ def lower_realizable(
 
 
 def lower_agnostic(
-    concept: ConceptClass, *, alpha: Fraction, beta: Fraction, epsilon: Fraction, records_per_user: int, neighbours: Neighbours
+    concept: ConceptClass,
+    *,
+    alpha: Fraction,
+    beta: Fraction,
+    epsilon: Fraction,
+    records_per_user: int,
+    neighbours: Neighbours,
 ) -> Certificate:
     """The same when labels may be wrong: also noise on shattered points must be told from the truth."""
     points, beyond = min(shattered(concept), _LONGEST), min(alpha * _STRICT, (1 + alpha) / 2)
@@ -175,7 +194,9 @@ def lower_agnostic(
     found = [lambda: lower_realizable(concept, alpha=alpha, beta=beta, **goal)]
     if points:
         found.append(lambda: lower_agnostic_vc(points, alpha=alpha, success=1 - beta, **goal))
-        found.append(lambda: lower_statistics(alpha=beyond, beta=beta, records_per_user=records_per_user, dimension=points))
+        found.append(
+            lambda: lower_statistics(alpha=beyond, beta=beta, records_per_user=records_per_user, dimension=points)
+        )
     if points and records_per_user <= _MOST_RECORDS:
         found.append(lambda: lower_testing(alpha=beyond, beta=beta, **goal))
     return _largest(*found)

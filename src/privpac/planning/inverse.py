@@ -1,9 +1,9 @@
 """The other way round: what can be promised with so many users, and which epsilon does it take?
 
-For every method the least ``alpha`` (or ``epsilon``) at which its certified number of users is at most the number there is, found by
-bisection on a logarithmic grid and rounded up to three digits.  A promise is checked with exactly the number of users asked for, with the
-parameters that the learner has then; for the lower bound the value below which no private learner can promise
-anything with so few users, rounded down.  Pure functions of public numbers.
+For every method the least ``alpha`` (or ``epsilon``) at which its certified number of users is at most the number there
+is, found by bisection on a logarithmic grid and rounded up to three digits.  A promise is checked with exactly the
+number of users asked for, with the parameters that the learner has then; for the lower bound the value below which no
+private learner can promise anything with so few users, rounded down.  Pure functions of public numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _RANGES = {"alpha": (1e-4, 0.9), "epsilon": (1e-3, float(MAX_EPSILON))}
 class InverseRow:
     """One method: the least value for each number of records per user; None where nothing is certified.
 
-    ``kind``, ``states`` and ``standard_error`` as in :class:`PlanRow`; a predicted row names its model in ``assumption``.
+    ``kind``, ``states`` and ``standard_error`` as in :class:`PlanRow`; a predicted row names its model in
+    ``assumption``.
     """
 
     method: str
@@ -86,18 +87,22 @@ class InversePlan(Shown):
 
     @cached_property
     def predicted(self) -> tuple[InverseRow, ...]:
-        """The excess error that so many users of the stated model lead to, or the epsilon it takes there: simulated, not certified."""
+        """The excess error that so many users of the stated model lead to, or the epsilon it takes there: simulated,
+        not certified."""
         from privpac.planning.outlook import predicted_values
 
         return predicted_values(self)
 
     @cached_property
     def cost_per_record(self) -> dict[str, tuple[float | None, ...]]:
-        """For each certified method, all records of these users against users with one record each, for the same promise."""
+        """For each certified method, all records of these users against users with one record each, for the same
+        promise."""
         costs: dict[str, tuple[float | None, ...]] = {}
         for row in self.rows:
             if row.kind == "certified":
-                costs[row.method] = tuple(self._cost(row.method, m, value) for m, value in zip(self.records_per_user, row.values))
+                costs[row.method] = tuple(
+                    self._cost(row.method, m, value) for m, value in zip(self.records_per_user, row.values)
+                )
         return costs
 
     def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
@@ -144,7 +149,11 @@ def _inverse(
 ) -> InversePlan:
     spent = (1 if epsilon is None else epsilon, "1/2" if alpha is None else alpha)
     base = rule_target(concept, *spent, beta, neighbours, noise, users, population, model_noise, every_method)
-    shown = {"users": str(n_users), **({"epsilon": str(epsilon)} if alpha is None else {"alpha": str(alpha)}), "beta": str(beta)}
+    shown = {
+        "users": str(n_users),
+        **({"epsilon": str(epsilon)} if alpha is None else {"alpha": str(alpha)}),
+        "beta": str(beta),
+    }
     shown |= {"neighbours": str(base.neighbours)} | ({} if noise is None else {"noise": str(noise)})
     sizes = read_records(records_per_user)
     return invert(base, quantity=quantity, n_users=n_users, sizes=sizes, shown=shown, setting=read_setting(setting))
@@ -153,10 +162,11 @@ def _inverse(
 def invert(
     target: Any, *, quantity: str, n_users: int, sizes: Iterable[int], shown: dict[str, str], setting: str | None = None
 ) -> InversePlan:
-    """The least ``alpha`` or ``epsilon`` of any target (see :func:`plan_target`) for ``n_users`` users, method by method.
+    """The least ``alpha`` or ``epsilon`` of any target (see :func:`plan_target`) for ``n_users`` users, method by
+    method.
 
-    A target whose learners follow the number of users, or whose certificates are dear, has a field ``within``: only whether exactly so many
-    users are enough is then asked.
+    A target whose learners follow the number of users, or whose certificates are dear, has a field ``within``: only
+    whether exactly so many users are enough is then asked.
     """
     if quantity not in _RANGES:
         raise ParameterError(f"quantity must be 'alpha' or 'epsilon', got {quantity!r}")
@@ -178,8 +188,11 @@ def invert(
     return InversePlan(quantity, dict(shown), records, tuple(rows), Asked(target, setting, n))
 
 
-def least_for(target: Any, methods: Collection[str], *, quantity: str, n_users: int, records: int, setting: str | None) -> Fraction | None:
-    """The least value that some of these methods certify for exactly ``n_users`` users: what an inverse plan says of them."""
+def least_for(
+    target: Any, methods: Collection[str], *, quantity: str, n_users: int, records: int, setting: str | None
+) -> Fraction | None:
+    """The least value that some of these methods certify for exactly ``n_users`` users: what an inverse plan says of
+    them."""
     probe = replace(target, within=n_users) if hasattr(target, "within") else target
     found = []
     for place, (method, _, _, _) in enumerate(target.methods(setting)):
@@ -198,8 +211,9 @@ def _least(
 ) -> tuple[Fraction | None, int]:
     """The least value at which ``n`` users are certified (or, for a lower bound, no longer excluded).
 
-    On a fine logarithmic grid.  Some bounds have ranges of their own, so the largest value need not be the easiest: coarse steps first,
-    outwards from ``start``, where the last search ended; then the fine step, guessed from the numbers of users on both sides.
+    On a fine logarithmic grid.  Some bounds have ranges of their own, so the largest value need not be the easiest:
+    coarse steps first, outwards from ``start``, where the last search ended; then the fine step, guessed from the
+    numbers of users on both sides.
     """
     first, last = (math.log(end) for end in _RANGES[quantity])
     users: dict[int, int | None] = {}
@@ -239,7 +253,8 @@ def _coarse_place(enough: Callable[[int], bool], start: int) -> int | None:
 
 
 def _guess(low: int, high: int, users_low: int | None, users_high: int | None, n: int) -> int:
-    """Where a power law through both ends reaches ``n`` users: the step that is then just enough, or the one before it."""
+    """Where a power law through both ends reaches ``n`` users: the step that is then just enough, or the one before
+    it."""
     if not users_low or not users_high or users_low <= users_high:
         return (low + high) // 2
     share = (math.log(users_low) - math.log(max(n, 1))) / (math.log(users_low) - math.log(users_high))

@@ -1,8 +1,10 @@
-"""What private medians are predicted to do on uniform numbers: the mean share of ranks by which the answer misses the middle.
+"""What private medians are predicted to do on uniform numbers: the mean share of ranks by which the answer misses the
+middle.
 
-One number per user, uniform over the domain.  An answer with a share ``a`` of the numbers at most it, and ``b`` at least it, misses by
-``max(0, 1/2 - min(a, b))``; no answer by 1/2.  The exponential mechanism has an exact law over blocks, and its mean is a sum in double
-precision over drawn people of fixed seeds.  Hidden walks run, with the coins of the model.
+One number per user, uniform over the domain.  An answer with a share ``a`` of the numbers at most it, and ``b`` at
+least it, misses by ``max(0, 1/2 - min(a, b))``; no answer by 1/2.  The exponential mechanism has an exact law over
+blocks, and its mean is a sum in double precision over drawn people of fixed seeds.  Hidden walks run, with the coins of
+the model.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ def median_simulations(target: MedianTarget) -> list[MedianSimulation]:
     if not 0 < target.top.bit_length() < MOST_BITS:
         return []
     made = [MedianSimulation(target, "median by the exponential mechanism", 0)]
-    return [*made, *([MedianSimulation(target, "median, best number of hidden walks", "auto")] if target.delta > 0 else [])]
+    return [
+        *made,
+        *([MedianSimulation(target, "median, best number of hidden walks", "auto")] if target.delta > 0 else []),
+    ]
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,8 @@ def median_point(target: MedianTarget, levels: int | str, n: int, epsilon: Fract
 
 
 def _numbers(top: int, n: int, seed: int) -> list[int]:
-    """Uniform numbers, of which a larger data set of the same seed holds those of a smaller one; the bias is below 2**-64."""
+    """Uniform numbers, of which a larger data set of the same seed holds those of a smaller one; the bias is below
+    2**-64."""
     size = top.bit_length() // 8 + 9
     drawn = np.random.default_rng([13, seed]).bytes(n * size)
     return [int.from_bytes(drawn[i * size : (i + 1) * size], "little") % (top + 1) for i in range(n)]

@@ -24,7 +24,8 @@ from privpac.learners.base import Learner
 __all__ = ["METHODS", "Method", "build_learner", "check_learns", "learner_options", "named_class", "takes"]
 
 PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "users", "population")
-"""Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of refused."""
+"""Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of
+refused."""
 
 
 def _scored(concept: Any) -> bool:
@@ -65,13 +66,30 @@ class Method:
 
 
 METHODS: dict[str, Method] = {
-    "voices": Method("voices", "TwoVoices", "clipped regret with few users, per-user averages with many, in one law; the default"),
-    "regret": Method("regret", "RegretSelection", "clipped regret against each user's own best rule; a clip that follows public_n_users"),
+    "voices": Method(
+        "voices", "TwoVoices", "clipped regret with few users, per-user averages with many, in one law; the default"
+    ),
+    "regret": Method(
+        "regret",
+        "RegretSelection",
+        "clipped regret against each user's own best rule; a clip that follows public_n_users",
+    ),
     "mean": Method("regret", "RegretSelection", "per-user averages; unbiased when users differ", {"statistic": "mean"}),
-    "realizable": Method("realizable", "RealizableSelection", "users with more than `tolerance` mistakes; when some rule is right"),
-    "agnostic": Method("agnostic", "UserAgnosticLearner", "users with more than t mistakes, t from a private estimate of the least error"),
+    "realizable": Method(
+        "realizable", "RealizableSelection", "users with more than `tolerance` mistakes; when some rule is right"
+    ),
+    "agnostic": Method(
+        "agnostic",
+        "UserAgnosticLearner",
+        "users with more than t mistakes, t from a private estimate of the least error",
+    ),
     "direct": Method(
-        "thresholds", "ThresholdLearner", "the same over all cut-offs of one column", {"method": "direct"}, _cuts, "cut-offs of one column"
+        "thresholds",
+        "ThresholdLearner",
+        "the same over all cut-offs of one column",
+        {"method": "direct"},
+        _cuts,
+        "cut-offs of one column",
     ),
     "search": Method(
         "thresholds",
@@ -82,16 +100,23 @@ METHODS: dict[str, Method] = {
         "cut-offs of one column in one direction",
     ),
     "surrogate": Method("surrogate", "SurrogateSelection", "a small public set of stand-ins for a large class"),
-    "pairwise": Method("pairwise", "PairwiseSelection", "worst clipped comparison with any other rule; needs records_per_user or tau"),
+    "pairwise": Method(
+        "pairwise", "PairwiseSelection", "worst clipped comparison with any other rule; needs records_per_user or tau"
+    ),
     "trimmed": Method(
-        "trimmed", "TrimmedSelection", "drop the extreme users of every rule, test that the others agree; needs delta, replace"
+        "trimmed",
+        "TrimmedSelection",
+        "drop the extreme users of every rule, test that the others agree; needs delta, replace",
     ),
     "agreement": Method(
         "agreement",
         "AgreementLearner",
         "the rule that most users' own records lead to; few users with many records each",
         learns=by_agreement,
-        rules="cut-offs in one direction, stumps, points, parities, conjunctions, disjunctions, decision lists, halfspaces and naive Bayes",
+        rules=(
+            "cut-offs in one direction, stumps, points, parities, conjunctions, disjunctions, decision lists, "
+            "halfspaces and naive Bayes"
+        ),
     ),
     "tree": Method(
         "tree",
@@ -116,8 +141,16 @@ def check_learns(method: str, concept: Any) -> None:
         return  # what is no class at all is refused by the learner, as a wrong type
     fitting = [name for name, other in METHODS.items() if other.learns(concept)]
     which = " in both directions" if _cuts(concept) and not _one_way(concept) else ""
-    named = f"one of the methods auto, {', '.join(fitting)}" if len(fitting) > 1 else f"the method {fitting[0]!r}" if fitting else "another"
-    raise ParameterError(f"the method {method!r} learns {METHODS[method].rules}, not {type(concept).__name__}{which}; use {named}")
+    named = (
+        f"one of the methods auto, {', '.join(fitting)}"
+        if len(fitting) > 1
+        else f"the method {fitting[0]!r}"
+        if fitting
+        else "another"
+    )
+    raise ParameterError(
+        f"the method {method!r} learns {METHODS[method].rules}, not {type(concept).__name__}{which}; use {named}"
+    )
 
 
 def named_class(rule: str, features: Mapping[str, Domain], method: str) -> ConceptClass:
@@ -125,7 +158,9 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
     if method == "agreement" and rule in KINDS:
         return AgreedRules(rule, dict(features))
     if rule in KINDS and rule not in RULES:
-        raise ParameterError(f"the rule {rule!r} is learned by the method 'agreement' alone, got {method!r}; name that method")
+        raise ParameterError(
+            f"the rule {rule!r} is learned by the method 'agreement' alone, got {method!r}; name that method"
+        )
     return rule_class(rule, features)
 
 
@@ -151,7 +186,9 @@ def build_learner(method: str, common: Mapping[str, Any], options: Mapping[str, 
     strange = sorted(set(given) - set(own))
     if strange:
         allowed = ", ".join(own)
-        raise ParameterError(f"unknown option {strange[0]!r}: the method {method!r} takes {allowed or 'none'}; leave {strange[0]} out")
+        raise ParameterError(
+            f"unknown option {strange[0]!r}: the method {method!r} takes {allowed or 'none'}; leave {strange[0]} out"
+        )
     chosen = METHODS[method]
     built: Learner = chosen.load()(**common, **chosen.preset, **given)
     return built

@@ -1,15 +1,16 @@
 """Stated models of people, on which a prediction runs when no public table is at hand.
 
-The standard model of any class of rules: x uniform on the declared domains, one rule of the class is right, and every label is wrong
-with probability ``noise``, independently.  What varies is the rule and how the truth is known:
+The standard model of any class of rules: x uniform on the declared domains, one rule of the class is right, and every
+label is wrong with probability ``noise``, independently.  What varies is the rule and how the truth is known:
 
-* **Cut-offs** (``Thresholds``, ``Stumps``): the middle of the (first) column.  The excess error of a cut is a piecewise linear function of
-  its id, so that the domain may have 2**64 codes.
-* **Points**: on a uniform x every point but one says 0 almost everywhere and all rules are good, so half of the records are at the right
-  point and the others uniform elsewhere.
-* **Any other class** of at most ``MAX_RULES`` rules: the rule nearest to saying 1 on half of the points, among ``TRIED`` of them.  The
-  domain is listed where it has at most ``LISTED`` points; else x is uniform on as many points drawn once with a public seed, and the
-  model's name says so.  Intervals over more than ``GRID`` values stand on a grid of that many.
+* **Cut-offs** (``Thresholds``, ``Stumps``): the middle of the (first) column.  The excess error of a cut is a piecewise
+  linear function of its id, so that the domain may have 2**64 codes.
+* **Points**: on a uniform x every point but one says 0 almost everywhere and all rules are good, so half of the records
+  are at the right point and the others uniform elsewhere.
+* **Any other class** of at most ``MAX_RULES`` rules: the rule nearest to saying 1 on half of the points, among
+  ``TRIED`` of them.  The domain is listed where it has at most ``LISTED`` points; else x is uniform on as many points
+  drawn once with a public seed, and the model's name says so.  Intervals over more than ``GRID`` values stand on a grid
+  of that many.
 
 Nothing here reads data.
 """
@@ -63,14 +64,18 @@ SHOWN_RECORDS = 1 << 12
 MAX_RECORDS = 1 << 20
 
 
-def standard_population(concept: ConceptClass, *, records_per_user: int, noise: Rational = "0.2", seed: int = 0) -> Population | None:
+def standard_population(
+    concept: ConceptClass, *, records_per_user: int, noise: Rational = "0.2", seed: int = 0
+) -> Population | None:
     """The standard model of a class (see the module); None where a profile of the class is not affordable.
 
     >>> print(standard_population(Thresholds(Integers(0, 2**64 - 1)), records_per_user=16, noise="0.1").name)
     x uniform on 2^64 values, right cut in the middle, label noise 1/10, 16 records per user
     """
     if not isinstance(concept, ConceptClass):
-        raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
+        raise TypeError(
+            f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}"
+        )
     m = positive_int(records_per_user, "records_per_user", maximum=MAX_RECORDS)
     wrong = rational(noise, "noise", minimum=0, below="1/2")
     start = positive_int(seed, "seed", minimum=0)
@@ -121,7 +126,8 @@ def _flipped(right: NDArray[Any], noise: float, rng: np.random.Generator) -> NDA
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Formula(Population):
-    """Data sets of independent records; ``users`` is a public sample, the excess error of rules of the class does not come from it."""
+    """Data sets of independent records; ``users`` is a public sample, the excess error of rules of the class does not
+    come from it."""
 
     noise: float = 0.2
 
@@ -139,7 +145,8 @@ class Formula(Population):
         return users_from_codes(np.full(n_users, self.records_per_user), codes, labels, domains_of(self.concept))
 
     def _disagreement(self, first: int, lows: Floats64, counts: Floats64) -> Floats64:
-        """How often the rules of blocks disagree with the right one, in the mean over a block; ids start at ``first + lows``."""
+        """How often the rules of blocks disagree with the right one, in the mean over a block; ids start at ``first +
+        lows``."""
         raise NotImplementedError
 
     def expected_excess(self, law: BlockLaw) -> float:
@@ -276,12 +283,17 @@ class OnePoint(Formula):
 
 def _point(concept: Points, m: int, noise: float, rest: str) -> Population:
     n = next(iter(domains_of(concept).values())).size
-    return formula(OnePoint, f"half of the records at the right one of {n} values, the others uniform, {rest}", concept, m, noise)
+    return formula(
+        OnePoint, f"half of the records at the right one of {n} values, the others uniform, {rest}", concept, m, noise
+    )
 
 
 def formula(model: type[Formula], name: str, concept: ConceptClass, m: int, noise: float) -> Population:
     nobody = users_from_codes(
-        np.zeros(0, np.int64), {c: np.zeros(0, np.uint64) for c in domains_of(concept)}, np.zeros(0, np.uint8), domains_of(concept)
+        np.zeros(0, np.int64),
+        {c: np.zeros(0, np.uint64) for c in domains_of(concept)},
+        np.zeros(0, np.uint8),
+        domains_of(concept),
     )
     return model(name, nobody, concept, m, noise).shown()
 
@@ -301,7 +313,9 @@ class ListedModel:
     @property
     def tried(self) -> list[int]:
         """Evenly spaced rules."""
-        ids: list[int] = np.unique(np.linspace(0, self.concept.size - 1, min(TRIED, self.concept.size)).astype(np.int64)).tolist()
+        ids: list[int] = np.unique(
+            np.linspace(0, self.concept.size - 1, min(TRIED, self.concept.size)).astype(np.int64)
+        ).tolist()
         return ids
 
     def says(self, hypothesis: int) -> NDArray[np.bool_]:
@@ -313,16 +327,20 @@ class ListedModel:
         return self.says(min(self.tried, key=lambda h: (abs(float(self.says(h).mean()) - 0.5), h)))
 
     def users(self, rules: Sequence[tuple[NDArray[np.bool_], int]]) -> UserData:
-        """The truth: one user for each point, with the labels of some rules, each so many times, and a part of them wrong."""
+        """The truth: one user for each point, with the labels of some rules, each so many times, and a part of them
+        wrong."""
         parts, count = self.noise.denominator, len(self.right)
         turned = np.arange(parts) < self.noise.numerator
-        labels = np.concatenate([(right[:, None] ^ turned)[:, np.tile(np.arange(parts), times)] for right, times in rules], axis=1)
+        labels = np.concatenate(
+            [(right[:, None] ^ turned)[:, np.tile(np.arange(parts), times)] for right, times in rules], axis=1
+        )
         columns = {name: np.repeat(values, labels.shape[1]) for name, values in self.codes.items()}
         return users_from_codes(np.full(count, labels.shape[1]), columns, labels.ravel(), domains_of(self.concept))
 
 
 def listed_model(concept: ConceptClass, noise: Fraction, seed: int) -> ListedModel | None:
-    """Uniform points for a class with domains; None if it has more than ``MAX_RULES`` rules, or reads texts of any kind."""
+    """Uniform points for a class with domains; None if it has more than ``MAX_RULES`` rules, or reads texts of any
+    kind."""
     on = ""
     if any(isinstance(domain, Texts) for domain in domains_of(concept).values()):
         return None
@@ -334,7 +352,9 @@ def listed_model(concept: ConceptClass, noise: Fraction, seed: int) -> ListedMod
     codes, drawn = _points(domains_of(concept), seed)
     near = noise.limit_denominator(MOST_PARTS)  # the truth holds the wrong labels, so their share has few parts
     flips = near if near < Fraction(1, 2) else Fraction(MOST_PARTS // 2 - 1, MOST_PARTS)
-    return ListedModel(concept, codes, flips, f"{len(next(iter(codes.values())))} points{on}{', drawn once' if drawn else ''}")
+    return ListedModel(
+        concept, codes, flips, f"{len(next(iter(codes.values())))} points{on}{', drawn once' if drawn else ''}"
+    )
 
 
 def _points(domains: Mapping[str, Domain], seed: int) -> tuple[dict[str, NDArray[np.uint64]], bool]:

@@ -1,16 +1,17 @@
 """Two more things to plan for: a median, and further ways to a rule.
 
-*Median.* One number per user; ``alpha`` is a share of ranks: at least ``(1/2 - alpha) n`` users' numbers are at most the answer, and as
-many at least it.  ``InteriorPoint.median`` names a point between the smallest and the largest of the ``s`` middle numbers but for
-``beta``, with ``s`` planned from epsilon, delta, beta and the domain, so ``1 + floor((n - s)/2) >= (1/2 - alpha) n`` decides.  Nothing is
-assumed about the numbers.  *Lower bound*: if all users hold the same number, only that number is right, so as many tasks as values
-exclude each other.
+*Median.* One number per user; ``alpha`` is a share of ranks: at least ``(1/2 - alpha) n`` users' numbers are at most
+the answer, and as many at least it.  ``InteriorPoint.median`` names a point between the smallest and the largest of the
+``s`` middle numbers but for ``beta``, with ``s`` planned from epsilon, delta, beta and the domain, so ``1 + floor((n -
+s)/2) >= (1/2 - alpha) n`` decides.  Nothing is assumed about the numbers.  *Lower bound*: if all users hold the same
+number, only that number is right, so as many tasks as values exclude each other.
 
-*Rules.* Certificates that exist beside those of :mod:`privpac.planning.target`: the transformation of a realizable into an agnostic
-learner, and the search for a cut by private medians.  Neither has needed fewer users than selection so far.
+*Rules.* Certificates that exist beside those of :mod:`privpac.planning.target`: the transformation of a realizable into
+an agnostic learner, and the search for a cut by private medians.  Neither has needed fewer users than selection so far.
 
-Not here, because nothing is certified: answers by votes (``plan_service`` estimates their error), trimmed and friendly means (their
-accuracy rests on a declared width), and the transformations of item-level algorithms (``choose_transform`` predicts).
+Not here, because nothing is certified: answers by votes (``plan_service`` estimates their error), trimmed and friendly
+means (their accuracy rests on a declared width), and the transformations of item-level algorithms (``choose_transform``
+predicts).
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ __all__ = ["MedianTarget", "OtherRulesTarget", "median_target", "other_rules_tar
 
 Method = tuple[str, Callable[[int], Certificate], str, str]
 _MOST_TASKS = 1 << 999
-_LEVELS: dict[str, int | str] = {"median by the exponential mechanism": 0, "median, best number of hidden walks": "auto"}
+_LEVELS: dict[str, int | str] = {
+    "median by the exponential mechanism": 0,
+    "median, best number of hidden walks": "auto",
+}
 """The reductions behind the rows for medians."""
 
 
@@ -53,7 +57,8 @@ _LEVELS: dict[str, int | str] = {"median by the exponential mechanism": 0, "medi
 
 @dataclass(frozen=True)
 class MedianTarget:
-    """A median of one number per user, up to ``alpha`` of the ranks, except with probability ``beta``; numbers are ``0..top`` in order."""
+    """A median of one number per user, up to ``alpha`` of the ranks, except with probability ``beta``; numbers are
+    ``0..top`` in order."""
 
     top: int
     epsilon: Fraction
@@ -72,7 +77,11 @@ class MedianTarget:
     def shown(self) -> dict[str, str]:
         """The domain in words, for a title."""
         size = self.top + 1
-        return {"median": f"of {size:,} values" if size.bit_length() <= 32 else f"of about 2^{(size - 1).bit_length()} values"}
+        return {
+            "median": f"of {size:,} values"
+            if size.bit_length() <= 32
+            else f"of about 2^{(size - 1).bit_length()} values"
+        }
 
     @property
     def note(self) -> str:
@@ -82,7 +91,9 @@ class MedianTarget:
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
         """The mechanism that a certified row speaks of, for the declared number of users."""
         n: int = asked.n_users or certificate.n_users or 0  # something is certified
-        told = {"n_users": n, "beta": self.beta, "levels": _LEVELS[row]} | ({"delta": self.delta} if _LEVELS[row] else {})
+        told = {"n_users": n, "beta": self.beta, "levels": _LEVELS[row]} | (
+            {"delta": self.delta} if _LEVELS[row] else {}
+        )
         how = in_python(f"plan.learner({row!r}).sample(numbers), one whole number from 0 on for each user")
         return CertifiedRun("median", certificate.n_users, told, lambda: self.point(_LEVELS[row], n), how)
 
@@ -101,7 +112,9 @@ class MedianTarget:
         """How many middle numbers the mechanism plans for."""
         if self.top == 0:
             return 1
-        return plan_interior_point(self.epsilon, self.delta, self.beta, bits=self.top.bit_length(), top=self.top, levels=levels).size
+        return plan_interior_point(
+            self.epsilon, self.delta, self.beta, bits=self.top.bit_length(), top=self.top, levels=levels
+        ).size
 
     def _any_records(self, levels: int | str, m: int) -> Certificate:
         return self.median(levels)
@@ -124,7 +137,9 @@ class MedianTarget:
         tasks = min(self.top + 1, _MOST_TASKS) if self.alpha < Fraction(1, 2) else 1
         found = [lower_agreement_packing(tasks, epsilon=self.epsilon, delta=self.delta, beta=self.beta)]
         if self.delta == 0:
-            found.append(lower_packing(tasks, 1, epsilon=self.epsilon, success=1 - self.beta, neighbours=self.neighbours))
+            found.append(
+                lower_packing(tasks, 1, epsilon=self.epsilon, success=1 - self.beta, neighbours=self.neighbours)
+            )
         return max(found, key=lambda c: c.n_users or 0)
 
 
@@ -182,7 +197,8 @@ class OtherRulesTarget:
         return rows
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
-        """The learner that a certified row speaks of; that of the reduction follows the number of users, as it is certified to."""
+        """The learner that a certified row speaks of; that of the reduction follows the number of users, as it is
+        certified to."""
         if row != "agnostic reduction":
             from privpac.planning.certified import rule_run
 
@@ -194,13 +210,22 @@ class OtherRulesTarget:
         def build() -> AgnosticReduction:
             chosen = RealizableSelection(self.concept, inner, neighbours=self.neighbours)
             given: dict[str, Any] = {"beta": self.beta, "neighbours": self.neighbours, "levels": certificate["levels"]}
-            return AgnosticReduction.for_target(chosen, epsilon=self.epsilon, public_n_users=n, users=certificate["users"], **given)
+            return AgnosticReduction.for_target(
+                chosen, epsilon=self.epsilon, public_n_users=n, users=certificate["users"], **given
+            )
 
-        return CertifiedRun("reduction", certificate.n_users, told, build, in_python(f"plan.learner({row!r}).learn(users)"))
+        return CertifiedRun(
+            "reduction", certificate.n_users, told, build, in_python(f"plan.learner({row!r}).learn(users)")
+        )
 
     def search(self, m: int) -> Certificate:
         # A class of N + 1 cuts is one of N values.
-        goal: dict[str, Any] = {"alpha": self.alpha, "beta": self.beta, "epsilon": self.epsilon, "neighbours": self.neighbours}
+        goal: dict[str, Any] = {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "epsilon": self.epsilon,
+            "neighbours": self.neighbours,
+        }
         return plan_threshold_search(log_domain=math.log(max(1, self.concept.size - 1)), records_per_user=m, **goal)
 
 
@@ -235,7 +260,9 @@ def other_rules_target(
     ['agnostic reduction', 'threshold search']
     """
     if not isinstance(concept, ConceptClass):
-        raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
+        raise TypeError(
+            f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}"
+        )
     concept.size  # noqa: B018  # a class without its domains is refused here
     return OtherRulesTarget(
         concept,

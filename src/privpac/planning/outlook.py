@@ -1,7 +1,7 @@
 """What a plan says beyond its certificates: the method to use and why, and what a stated model lets expect.
 
-Everything is a function of public numbers and of a model that is stated or supplied, never of the private table.  Predictions are
-simulated with fixed seeds, so the same question has the same answer; they hold for their model only.
+Everything is a function of public numbers and of a model that is stated or supplied, never of the private table.
+Predictions are simulated with fixed seeds, so the same question has the same answer; they hold for their model only.
 """
 
 from __future__ import annotations
@@ -59,16 +59,23 @@ _STEPS = 7
 
 
 def recommend(plan: Plan | InversePlan) -> Choice | None:
-    """The method for the middle one of the numbers of records per user; None for a plan that was put together by hand."""
+    """The method for the middle one of the numbers of records per user; None for a plan that was put together by
+    hand."""
     if plan.asked is None:
         return None
     place = len(plan.records_per_user) // 2
     m, target, users = plan.records_per_user[place], plan.asked.target, plan.asked.n_users
     if isinstance(target, Target):
-        asked = target if isinstance(plan, Plan) or plan.quantity == "alpha" else replace(target, epsilon=epsilon_found(plan, place))
+        asked = (
+            target
+            if isinstance(plan, Plan) or plan.quantity == "alpha"
+            else replace(target, epsilon=epsilon_found(plan, place))
+        )
         if users is not None or not _by_numbers(asked, plan.asked.setting, m):
             return _choice(asked, plan.asked.setting, users, m)
-        typical = _typical(plan, place) if isinstance(plan, Plan) and target.population is None and quick(plan) else None
+        typical = (
+            _typical(plan, place) if isinstance(plan, Plan) and target.population is None and quick(plan) else None
+        )
         if typical is not None:
             return typical
         stands, where = _standing(plan, place)
@@ -83,16 +90,26 @@ def recommend(plan: Plan | InversePlan) -> Choice | None:
 def better_certificate(plan: Any) -> str:
     """Which method to name where its certificate is better than that of two voices, in words; empty where none is.
 
-    Two voices are one law, and what is proved of it charges both of them; a method of one voice may be certified for less.
+    Two voices are one law, and what is proved of it charges both of them; a method of one voice may be certified for
+    less.
     """
     found = []
     for place, m in enumerate(plan.records_per_user):
-        own, (best, method) = (_best(plan, "voices", place), min((_best(plan, name, place), name) for name in ("mean", "regret")))
+        own, (best, method) = (
+            _best(plan, "voices", place),
+            min((_best(plan, name, place), name) for name in ("mean", "regret")),
+        )
         if best < own < math.inf:
             said = ["{:,}" if isinstance(plan, Plan) else "{:.3g}"] * 2
             shown = " instead of ".join(said).format(best, own)
             found.append(f"method='{method}' with {m:,} record{'s' * (m != 1)} per user ({shown})")
-    what = "fewer users" if isinstance(plan, Plan) else f"a smaller {plan.quantity}" if isinstance(plan, InversePlan) else ""
+    what = (
+        "fewer users"
+        if isinstance(plan, Plan)
+        else f"a smaller {plan.quantity}"
+        if isinstance(plan, InversePlan)
+        else ""
+    )
     return f"for a certificate with {what} than the default's, name {', '.join(found)}" if found else ""
 
 
@@ -127,7 +144,8 @@ def _by_numbers(target: Target, setting: str | None, m: int) -> bool:
 
 
 def _typical(plan: Plan, place: int) -> Choice | None:
-    """The method with the fewest typical users, as the plan shows them; the default unless another needs clearly fewer."""
+    """The method with the fewest typical users, as the plan shows them; the default unless another needs clearly
+    fewer."""
     shown = {row.method: row.n_users[place] for row in plan.predicted}
     found = {method: n for method in ("voices", "regret", "mean") if (n := shown.get(ROWS[method])) is not None}
     if not found or plan.asked is None:
@@ -142,14 +160,20 @@ def _typical(plan: Plan, place: int) -> Choice | None:
 
 
 def _standing(plan: Plan | InversePlan, place: int) -> tuple[int | None, str]:
-    """Where somebody stands who did not say how many people there are: where the wanted accuracy is within reach, on the stated model.
+    """Where somebody stands who did not say how many people there are: where the wanted accuracy is within reach, on
+    the stated model.
 
-    The certified number would judge methods on the worst law's terms, where all of them are good enough for the reader's.
+    The certified number would judge methods on the worst law's terms, where all of them are good enough for the
+    reader's.
     """
     assert plan.asked is not None
     target, m = plan.asked.target, plan.records_per_user[place]
     if isinstance(plan, Plan) and quick(plan):
-        rows = [row.n_users[place] for row in plan.predicted if plan.asked.setting == "realizable" or row.method != ROWS["realizable"]]
+        rows = [
+            row.n_users[place]
+            for row in plan.predicted
+            if plan.asked.setting == "realizable" or row.method != ROWS["realizable"]
+        ]
     else:
         first = [made for made in simulations(target, plan.asked.setting) if made.method != ROWS["realizable"]][:1]
         rows = [made.users(m) for made in first]
@@ -169,10 +193,14 @@ def _fewest(plan: Plan | InversePlan, place: int) -> Choice:
     else:
         found = {row.method: row.values[place] for row in plan.rows if row.kind == "certified"}  # type: ignore[misc]
         what, shown = plan.quantity, "{:.3g}"
-    known = sorted(((float(value), method) for method, value in found.items() if value is not None), key=lambda pair: pair[0])
+    known = sorted(
+        ((float(value), method) for method, value in found.items() if value is not None), key=lambda pair: pair[0]
+    )
     if not known:
         return Choice(next(iter(found), "none"), f"nothing is certified {held}")
-    compared = ", ".join(f"{method} {shown.format(value if what != 'users' else round(value))}" for value, method in known)
+    compared = ", ".join(
+        f"{method} {shown.format(value if what != 'users' else round(value))}" for value, method in known
+    )
     return Choice(known[0][1], f"the least certified {what} {held}: {compared}")
 
 
@@ -184,14 +212,21 @@ def rows_of(rows: Any, method: str) -> list[Any]:
 
 def enough_for(plan: Plan, method: str, place: int = 0) -> int | None:
     """The least number of users that the plan certifies for the method."""
-    return min((row.n_users[place] for row in rows_of(plan.rows, method) if row.n_users[place] is not None), default=None)
+    return min(
+        (row.n_users[place] for row in rows_of(plan.rows, method) if row.n_users[place] is not None), default=None
+    )
 
 
 def epsilon_found(plan: Plan | InversePlan, place: int) -> Fraction:
-    """The epsilon found for the default method, or the least one found, for one number of records; 1 where there is none."""
+    """The epsilon found for the default method, or the least one found, for one number of records; 1 where there is
+    none."""
     rows = plan.rows if isinstance(plan, InversePlan) and plan.quantity == "epsilon" else ()
     found = {row.method: row.values[place] for row in rows if row.kind == "certified"}
-    best = found["two voices"] if "two voices" in found else min((value for value in found.values() if value), default=None)
+    best = (
+        found["two voices"]
+        if "two voices" in found
+        else min((value for value in found.values() if value), default=None)
+    )
     return best or Fraction(1)
 
 
@@ -209,7 +244,9 @@ def simulations(target: Any, setting: str | None) -> list[MeanSimulation]:
     if not isinstance(target, Target):
         if isinstance(target, AgreementTarget):
             return [*agreement_simulations(target)]
-        found: list[MeanSimulation] = target.simulations(setting) if hasattr(target, "simulations") else [*family_simulations(target)]
+        found: list[MeanSimulation] = (
+            target.simulations(setting) if hasattr(target, "simulations") else [*family_simulations(target)]
+        )
         return found
     return [*rule_simulations(target, setting)]
 
@@ -234,7 +271,9 @@ def quick(plan: Plan | InversePlan) -> bool:
     records = 0 if n is None else sum(min(n * m, 64 * MOST_RECORDS) for m in plan.records_per_user)
     if isinstance(plan, InversePlan) and plan.quantity == "epsilon":
         records *= _STEPS
-    return records <= 32 * MOST_RECORDS and (isinstance(concept, (Intervals, Points, Stumps, Thresholds)) or concept.size <= _SMALL)
+    return records <= 32 * MOST_RECORDS and (
+        isinstance(concept, (Intervals, Points, Stumps, Thresholds)) or concept.size <= _SMALL
+    )
 
 
 def predicted_rows(plan: Plan) -> tuple[PlanRow, ...]:
@@ -281,7 +320,8 @@ def predicted_values(plan: InversePlan) -> tuple[InverseRow, ...]:
 
 
 def _least_epsilon(simulation: MeanSimulation, m: int, n: int, alpha: float) -> float | None:
-    """The least epsilon with a mean excess of at most ``alpha``, by bisection on a logarithmic scale; the error falls with epsilon."""
+    """The least epsilon with a mean excess of at most ``alpha``, by bisection on a logarithmic scale; the error falls
+    with epsilon."""
 
     def enough(exponent: float) -> bool:
         found = simulation.at(m, n, _three(math.exp(exponent)), alpha)

@@ -1,7 +1,8 @@
 """Mean excess error of the library's learners over the law of what they release, on people whose records are public.
 
-A comparison should not depend on luck where it need not: most learners have an exact law over rules, and its mean is a sum.  What each
-learner has to be told is taken from the stated model, or from the public table itself (which only a comparison may do):
+A comparison should not depend on luck where it need not: most learners have an exact law over rules, and its mean is a
+sum.  What each learner has to be told is taken from the stated model, or from the public table itself (which only a
+comparison may do):
 
 * ``pairwise``: the records per user of the model; on a table a clip that grows with each user's own number of records.
 * ``trimmed``: the records per user of the model, the median of a table; ``delta``; replace.
@@ -87,7 +88,8 @@ def _told(name: str, setting: Setting, run: int) -> dict[str, Any]:
 
 
 def mean_excess(learner: Any, people: Population, data: UserData, value: Callable[[Any], float]) -> float:
-    """The mean excess error of what the learner releases on these data; ``value`` is that of one value of its law (:func:`listed`)."""
+    """The mean excess error of what the learner releases on these data; ``value`` is that of one value of its law
+    (:func:`listed`)."""
     with warnings.catch_warnings():
         # What a certificate says of these numbers is beside the point: here the error itself is measured.
         warnings.simplefilter("ignore", AccuracyWarning)
@@ -96,7 +98,9 @@ def mean_excess(learner: Any, people: Population, data: UserData, value: Callabl
             laws: list[tuple[float, Any]] = [(p, learner.law(data, given=n)) for p, n in points]
             return sum((p * people.expected_excess(law) for p, law in laws), 0.0)
         # The ranks of a tree learner hardly move with the noise of its count: its law is taken at the true number.
-        law: Law = learner.law(data, given=data.n_users) if getattr(learner, "needs_count", False) else learner.law(data)
+        law: Law = (
+            learner.law(data, given=data.n_users) if getattr(learner, "needs_count", False) else learner.law(data)
+        )
     if isinstance(law, BlockLaw) and not isinstance(learner, AgreementLearner):
         return people.expected_excess(law)
     mean = 0.0
@@ -115,7 +119,9 @@ def listed(learner: Any, people: Population) -> Callable[[Any], float] | None:
 
     if isinstance(learner, AgreementLearner):
         concept = people.concept
-        columns = {name: domain for name, domain in concept.declared().items() if name is not None and domain is not None}
+        columns = {
+            name: domain for name, domain in concept.declared().items() if name is not None and domain is not None
+        }
         task = task_of(kind_of(concept), columns, own_parameters(concept))
         if task.learner.universe.size > MOST_RULES:
             return None
@@ -147,7 +153,8 @@ def count_points(learner: RegretSelection, bits: int, data: UserData) -> list[tu
     noise = np.arange(-reach, reach + 1)
     chance = np.exp(-rate * np.abs(noise))
     chance /= chance.sum()
-    # Far from the centre nothing is left of the mass; the clip grows with the count, so its ends say how many clips there are.
+    # Far from the centre nothing is left of the mass; the clip grows with the count, so its ends say how many clips
+    # there are.
     kept = np.flatnonzero(chance > 1e-9)
     values, chance = np.maximum(data.n_users + noise[kept], 0), chance[kept] / chance[kept].sum()
     sizes = np.unique(data.sizes).tolist()

@@ -1,16 +1,20 @@
 """What may be declared about people before their data are seen, and the model behind each declaration.
 
 * ``"alike"``: one rule is right for everybody, up to noise in the labels: the standard model of the class.
-* ``"differ"``: who a person is matters more than x.  Three people in four keep one label whatever x is, half of them 0 and half 1; the
-  others are as in the standard model.  Together the former cost every rule the same, so the best rule stays the best.
-* ``"heavy"``: people with many records follow another rule than the others.  Numbers of records are spread evenly on a log scale from an
-  eighth of the declared number to eight times as many; the third with more than twice the declared number follow the other rule.  Cut-offs:
-  the cuts are a quarter of the range of x apart.  Other classes: the first rule found that disagrees at a quarter of the points or more.
+* ``"differ"``: who a person is matters more than x.  Three people in four keep one label whatever x is, half of them 0
+  and half 1; the others are as in the standard model.  Together the former cost every rule the same, so the best rule
+  stays the best.
+* ``"heavy"``: people with many records follow another rule than the others.  Numbers of records are spread evenly on a
+  log scale from an eighth of the declared number to eight times as many; the third with more than twice the declared
+  number follow the other rule.  Cut-offs: the cuts are a quarter of the range of x apart.  Other classes: the first
+  rule found that disagrees at a quarter of the points or more.
 
-In all of them x is uniform and a label is wrong with probability ``noise``.  Users weigh the same, whatever their number of records.
+In all of them x is uniform and a label is wrong with probability ``noise``.  Users weigh the same, whatever their
+number of records.
 
-Why it matters: a clipped score amplifies a user with m records up to sqrt(m) times, so that with few users heavy people outvote
-the others; and people who keep one label pull a clipped score to "always" and "never".  The per-user mean does neither.
+Why it matters: a clipped score amplifies a user with m records up to sqrt(m) times, so that with few users heavy people
+outvote the others; and people who keep one label pull a clipped score to "always" and "never".  The per-user mean does
+neither.
 """
 
 from __future__ import annotations
@@ -70,12 +74,14 @@ def read_users(users: object) -> str:
     return users
 
 
-def declared_population(users: str, concept: ConceptClass, *, records_per_user: int, noise: Rational = "0.2") -> Population | None:
+def declared_population(
+    users: str, concept: ConceptClass, *, records_per_user: int, noise: Rational = "0.2"
+) -> Population | None:
     """The model behind a declaration; None where there is none for this class.
 
     >>> from privpac.data import Integers
-    >>> print(declared_population("heavy", Thresholds(Integers(0, 99)), records_per_user=8, noise="0.1").name)
-    people with 1 to 64 records, those above 16 with a cut a quarter of the range higher; x uniform on 100 values, label noise 1/10
+    >>> declared_population("heavy", Thresholds(Integers(0, 99)), records_per_user=8, noise="0.1").name.split("; ")[0]
+    'people with 1 to 64 records, those above 16 with a cut a quarter of the range higher'
     """
     known = read_users(users)
     if known == "heavy":
@@ -95,7 +101,8 @@ def declared_population(users: str, concept: ConceptClass, *, records_per_user: 
 class DifferingPeople(Population):
     """Some people of another model keep one label instead.
 
-    Where a rule says 1 it is right for those who keep 1 and wrong for those who keep 0: together they cost every rule a half.
+    Where a rule says 1 it is right for those who keep 1 and wrong for those who keep 0: together they cost every rule a
+    half.
     """
 
     others: Population | None = None
@@ -147,7 +154,11 @@ def _heavy(concept: ConceptClass, records_per_user: int, noise: Rational) -> Pop
         name = f"{text} a cut a quarter of the range higher; x uniform on {sizes_of(bound)} values, label noise {wrong}"
         return formula(HeavyCuts, name, bound, m, float(wrong))
     model = listed_model(bound, wrong, seed=0)
-    return None if model is None else _heavy_listed(model, f"{text} another rule; x uniform on {model.what}, label noise {model.noise}", m)
+    return (
+        None
+        if model is None
+        else _heavy_listed(model, f"{text} another rule; x uniform on {model.what}, label noise {model.noise}", m)
+    )
 
 
 def _sizes(m: int, n_users: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -1,8 +1,10 @@
-"""Certified numbers of users for every applicable method, next to what no method can beat and to what a stated model lets expect.
+"""Certified numbers of users for every applicable method, next to what no method can beat and to what a stated model
+lets expect.
 
-A plan is a pure function of public numbers: what is to be learned, epsilon, the accuracy ``alpha`` and failure probability
-``beta`` wanted, and how many records each user is known to hold.  Certified numbers hold for every law the stated assumption
-allows and are pessimistic for milder ones.  Predictions hold for the model they name, and are made when they are first looked at.
+A plan is a pure function of public numbers: what is to be learned, epsilon, the accuracy ``alpha`` and failure
+probability ``beta`` wanted, and how many records each user is known to hold.  Certified numbers hold for every law the
+stated assumption allows and are pessimistic for milder ones.  Predictions hold for the model they name, and are made
+when they are first looked at.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ STANDARD_RECORDS = (1, 4, 16, 64, 256)
 class PlanRow:
     """One method: how many users for each number of records per user; None where there is no such number.
 
-    ``kind``: "certified" (enough), "lower bound" (fewer are not) or "predicted" (on the model that ``assumption`` names).
+    ``kind``: "certified" (enough), "lower bound" (fewer are not) or "predicted" (on the model that ``assumption``
+    names).
     """
 
     method: str
@@ -83,7 +86,8 @@ class PlanRow:
 
 @dataclass(frozen=True)
 class Asked:
-    """The question behind a plan, so that a recommendation, costs and predictions can be made when they are looked at."""
+    """The question behind a plan, so that a recommendation, costs and predictions can be made when they are looked
+    at."""
 
     target: Any
     setting: str | None = None
@@ -125,7 +129,8 @@ class Plan(Shown):
 
     @cached_property
     def predicted(self) -> tuple[PlanRow, ...]:
-        """Users at which a method's mean excess error on the stated model is at most ``alpha``: simulated, not certified."""
+        """Users at which a method's mean excess error on the stated model is at most ``alpha``: simulated, not
+        certified."""
         from privpac.planning.outlook import predicted_rows
 
         return predicted_rows(self)
@@ -134,7 +139,8 @@ class Plan(Shown):
     def cost_per_record(self) -> dict[str, tuple[float | None, ...]]:
         """For each certified method, users times records against one record per user.
 
-        1: a further record of the same person is worth as much as one of somebody new; 10: it takes ten times as many records in all.
+        1: a further record of the same person is worth as much as one of somebody new; 10: it takes ten times as many
+        records in all.
         """
         costs: dict[str, tuple[float | None, ...]] = {}
         for row in self.rows:
@@ -162,13 +168,14 @@ def plan_users(
 ) -> Plan:
     """How many users are certified to suffice for excess error at most ``alpha`` with probability ``1 - beta``?
 
-    ``noise`` (thresholds): each label is wrong with at most this probability at every x, which certifies far fewer users.
-    ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.  ``users``, ``population`` and ``model_noise`` set the
-    model of the predictions, as for :func:`privpac.plan`.  Where a method certifies nothing, or its bound is out of reach for these
-    numbers, its row says so.
+    ``noise`` (thresholds): each label is wrong with at most this probability at every x, which certifies far fewer
+    users. ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods.  ``users``, ``population`` and
+    ``model_noise`` set the model of the predictions, as for :func:`privpac.plan`.  Where a method certifies nothing, or
+    its bound is out of reach for these numbers, its row says so.
 
     >>> import privpac as pp
-    >>> plan_users(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1, records_per_user=16).row("realizable selection").n_users
+    >>> plan_users(pp.Thresholds(pp.Integers(0, 1440)), epsilon=1,
+    ...     records_per_user=16).row("realizable selection").n_users
     (24,)
     """
     task = rule_target(concept, epsilon, alpha, beta, neighbours, noise, users, population, model_noise, every_method)
@@ -194,13 +201,19 @@ def rule_target(
     from privpac.planning.population import Population
 
     if not isinstance(concept, ConceptClass):
-        raise TypeError(f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}")
+        raise TypeError(
+            f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}"
+        )
     if population is not None and not isinstance(population, Population):
-        raise TypeError(f"population must come from public_population or sampled_population, got {type(population).__name__}")
+        raise TypeError(
+            f"population must come from public_population or sampled_population, got {type(population).__name__}"
+        )
     if population is not None and (users is not None or model_noise is not None):
         raise ParameterError("a population is a model of the people: leave out users and model_noise")
     if population is not None and type(population.concept) is not type(concept):
-        raise ParameterError(f"the population has rules of {type(population.concept).__name__}, asked for are {type(concept).__name__}")
+        raise ParameterError(
+            f"the population has rules of {type(population.concept).__name__}, asked for are {type(concept).__name__}"
+        )
     relation = one_of(Neighbours, neighbours, "neighbours")
     eps = rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
     a, b = rational(alpha, "alpha", above=0, below=1), rational(beta, "beta", above=0, below=1)
@@ -229,18 +242,22 @@ def read_records(records: int | Iterable[int] | None) -> tuple[int, ...]:
 def plan_target(target: Any, sizes: Iterable[int], shown: dict[str, str], setting: str | None = None) -> Plan:
     """The plan of any target: one row for each of its methods.
 
-    A target is a frozen dataclass with fields ``alpha`` and ``epsilon``, ``methods(setting)``, a list of (name, certify(m) ->
-    Certificate, what else is assumed, kind), and ``run(name, m, certificate, asked)``, the learner of a certified row.  It may have
-    ``recommend(n_users, records_per_user) -> Choice`` (else the method with the fewest certified users is recommended),
-    ``simulations(setting) -> list[MeanSimulation]``, and a ``note``.  ``shown``: the numbers as they were typed.
+    A target is a frozen dataclass with fields ``alpha`` and ``epsilon``, ``methods(setting)``, a list of (name,
+    certify(m) -> Certificate, what else is assumed, kind), and ``run(name, m, certificate, asked)``, the learner of a
+    certified row.  It may have ``recommend(n_users, records_per_user) -> Choice`` (else the method with the fewest
+    certified users is recommended), ``simulations(setting) -> list[MeanSimulation]``, and a ``note``.  ``shown``: the
+    numbers as they were typed.
     """
     records = tuple(sizes)
     rows = [plan_row(method, certify, records, also, kind) for method, certify, also, kind in target.methods(setting)]
     return Plan(dict(shown), records, tuple(rows), Asked(target, setting))
 
 
-def plan_row(method: str, certify: Callable[[int], Certificate], sizes: Iterable[int], also: str = "", kind: str = "certified") -> PlanRow:
-    """One method for all sizes; a bound that refuses a size (too many records to scan, epsilon too small) leaves it open and says why."""
+def plan_row(
+    method: str, certify: Callable[[int], Certificate], sizes: Iterable[int], also: str = "", kind: str = "certified"
+) -> PlanRow:
+    """One method for all sizes; a bound that refuses a size (too many records to scan, epsilon too small) leaves it
+    open and says why."""
     found: list[Certificate | None] = []
     assumption = note = ""
     for m in sizes:

@@ -1,12 +1,14 @@
 """People whose records are public or made up, and what every rule costs on them.
 
-A comparison needs the truth: the error of a rule over *all* users of a public table, each user weighing the same, or over the law of a
-stated model.  Both are a :class:`Population`: users in memory, a class of rules bound to their columns, and a way to draw data sets.
-Models of one's own come in as a function that draws users (:func:`sampled_population`), with a large public sample as the truth.
+A comparison needs the truth: the error of a rule over *all* users of a public table, each user weighing the same, or
+over the law of a stated model.  Both are a :class:`Population`: users in memory, a class of rules bound to their
+columns, and a way to draw data sets. Models of one's own come in as a function that draws users
+(:func:`sampled_population`), with a large public sample as the truth.
 
-A public table is its own truth: a data set is a draw of its users without replacement (all of them: the table itself).  The stated
-model of cut-offs is the planner's: x uniform on ``values`` codes, the best cut in the middle, every label wrong with probability
-``noise``; users hold independent records.  Its truth is held exactly, as one user for each x whose records have the model's labels.
+A public table is its own truth: a data set is a draw of its users without replacement (all of them: the table itself).
+The stated model of cut-offs is the planner's: x uniform on ``values`` codes, the best cut in the middle, every label
+wrong with probability ``noise``; users hold independent records.  Its truth is held exactly, as one user for each x
+whose records have the model's labels.
 
 Nothing here is private: errors and best rules are functions of the records.
 """
@@ -163,7 +165,9 @@ class Population:
         if size <= DENSE:
             weight, rules = np.exp(-gaps), firsts % size
             summed = self._summed[rules + counts.astype(np.int64)] - self._summed[rules]
-            return float(np.sum(weight * summed) / np.sum(weight * counts))  # no threads of linear algebra for so little
+            return float(
+                np.sum(weight * summed) / np.sum(weight * counts)
+            )  # no threads of linear algebra for so little
         starts, excess = self._errors
         logs, costs = [], []
         for voice in range(int(firsts[-1]) // size + 1):
@@ -227,7 +231,9 @@ def law_blocks(law: BlockLaw, size: int) -> tuple[NDArray[Any], Floats64, Floats
     begins = [first for first, _ in law.segments]
     lengths = np.diff([*begins, len(law)])
     if size < _EXACT:
-        firsts: NDArray[Any] = law.lows.astype(np.int64) + np.repeat(np.array([offset for _, offset in law.segments], np.int64), lengths)
+        firsts: NDArray[Any] = law.lows.astype(np.int64) + np.repeat(
+            np.array([offset for _, offset in law.segments], np.int64), lengths
+        )
     else:
         offsets = [offset for (_, offset), length in zip(law.segments, lengths.tolist()) for _ in range(length)]
         firsts = _ids([offset + low for offset, low in zip(offsets, law.lows.tolist())], size)
@@ -238,7 +244,10 @@ def law_blocks(law: BlockLaw, size: int) -> tuple[NDArray[Any], Floats64, Floats
 
 
 def users_from_codes(
-    sizes: NDArray[np.int64], codes: Mapping[str, NDArray[Any]], labels: NDArray[Any], features: Mapping[str, Domain | None]
+    sizes: NDArray[np.int64],
+    codes: Mapping[str, NDArray[Any]],
+    labels: NDArray[Any],
+    features: Mapping[str, Domain | None],
 ) -> UserData:
     """Users with these numbers of records, whose codes and labels follow one another."""
     offsets = np.append(0, np.cumsum(sizes)).astype(np.int64)
@@ -294,12 +303,18 @@ class _Sampled(Population):
 
 
 def sampled_population(
-    draw: Draw, concept: ConceptClass, *, truth_users: int = TRUTH_USERS, seed: int = 0, name: str = "a model of one's own"
+    draw: Draw,
+    concept: ConceptClass,
+    *,
+    truth_users: int = TRUTH_USERS,
+    seed: int = 0,
+    name: str = "a model of one's own",
 ) -> Population:
-    """A model of one's own: ``draw(n, rng)`` makes a data set of ``n`` users, and one draw of ``truth_users`` stands for the truth.
+    """A model of one's own: ``draw(n, rng)`` makes a data set of ``n`` users, and one draw of ``truth_users`` stands
+    for the truth.
 
-    The function must come from what is publicly known or assumed.  **It must not be fitted on the private table**: what is predicted
-    from it, and the method chosen with it, would be outputs of that table that no budget paid for.
+    The function must come from what is publicly known or assumed.  **It must not be fitted on the private table**: what
+    is predicted from it, and the method chosen with it, would be outputs of that table that no budget paid for.
 
     >>> def draw(n, rng):
     ...     x = rng.integers(0, 100, n * 5)
@@ -317,7 +332,9 @@ def sampled_population(
     return _Sampled(name, kept, bound, None, draw)
 
 
-def _checked_draw(draw: Draw, concept: ConceptClass, n_users: int, rng: np.random.Generator) -> tuple[ConceptClass, UserData]:
+def _checked_draw(
+    draw: Draw, concept: ConceptClass, n_users: int, rng: np.random.Generator
+) -> tuple[ConceptClass, UserData]:
     users = draw(n_users, rng)
     if not isinstance(users, UserData) or users.unit is not Unit.USER:
         raise TypeError("draw must return UserData with user ids")
@@ -329,7 +346,8 @@ def _checked_draw(draw: Draw, concept: ConceptClass, n_users: int, rng: np.rando
 
 
 def generated_population(noise: Rational = "0.2", *, records_per_user: int = 16, values: int = 1024) -> Population:
-    """The standard model of cut-offs: x uniform on ``values`` codes, best cut in the middle, labels wrong with probability ``noise``.
+    """The standard model of cut-offs: x uniform on ``values`` codes, best cut in the middle, labels wrong with
+    probability ``noise``.
 
     >>> people = generated_population("0.25", records_per_user=4, values=8)
     >>> people.best, people.best_error, people.constant_error
@@ -338,7 +356,9 @@ def generated_population(noise: Rational = "0.2", *, records_per_user: int = 16,
     wrong = rational(noise, "noise", minimum=0, below="1/2")
     parts = wrong.denominator
     if parts > MOST_PARTS:
-        raise ParameterError(f"noise must be a fraction with a denominator of at most {MOST_PARTS}, such as 0.15 or 1/3")
+        raise ParameterError(
+            f"noise must be a fraction with a denominator of at most {MOST_PARTS}, such as 0.15 or 1/3"
+        )
     codes = positive_int(values, "values", minimum=2, maximum=1 << 14)
     m = positive_int(records_per_user, "records_per_user", maximum=1 << 20)
     x = np.repeat(np.arange(codes), parts)

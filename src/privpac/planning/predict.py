@@ -1,11 +1,13 @@
-"""What a learner is predicted to do on a stated model: the exact law on simulated data, never the mechanism's own draws.
+"""What a learner is predicted to do on a stated model: the exact law on simulated data, never the mechanism's own
+draws.
 
-A model is a :class:`~privpac.planning.population.Population`: the standard one of a class (:func:`standard_population`), a public table,
-or a function of one's own.  A prediction is not a certificate: it holds for the model it names.
+A model is a :class:`~privpac.planning.population.Population`: the standard one of a class
+(:func:`standard_population`), a public table, or a function of one's own.  A prediction is not a certificate: it holds
+for the model it names.
 
-The mean excess error is over data sets of a fixed seed and over the law of the output, in double precision.  Where a learner first
-buys a noisy count of the users its law is taken at the true number; where it first buys an estimate of the least error, the mean
-is over the law of the estimate.
+The mean excess error is over data sets of a fixed seed and over the law of the output, in double precision.  Where a
+learner first buys a noisy count of the users its law is taken at the true number; where it first buys an estimate of
+the least error, the mean is over the law of the estimate.
 """
 
 from __future__ import annotations
@@ -58,12 +60,19 @@ def predict_on(learner: Any, population: Population, *, n_users: int, repeats: i
 
 
 def predicted_users(
-    build: Callable[[int], Any], population: Population, *, alpha: Rational, repeats: int = 6, seed: int = 0, most: int = MOST_USERS
+    build: Callable[[int], Any],
+    population: Population,
+    *,
+    alpha: Rational,
+    repeats: int = 6,
+    seed: int = 0,
+    most: int = MOST_USERS,
 ) -> int | None:
-    """About the least number of users at which the mean excess error is at most ``alpha``; None if more than ``most`` (or all) are needed.
+    """About the least number of users at which the mean excess error is at most ``alpha``; None if more than ``most``
+    (or all) are needed.
 
-    ``build(n)`` is the learner for ``n`` users.  Doubling, then bisection on nested data sets, up to one part in 64: the excess is taken to
-    fall with the number of users.
+    ``build(n)`` is the learner for ``n`` users.  Doubling, then bisection on nested data sets, up to one part in 64:
+    the excess is taken to fall with the number of users.
     """
     wanted = float(rational(alpha, "alpha", above=0, below=1))
     k, top = positive_int(repeats, "repeats", maximum=MOST_REPEATS), positive_int(most, "most")
@@ -98,7 +107,9 @@ def predict_excess(
 ) -> Prediction:
     """Mean excess error of a learner on the standard model of its class."""
     concept = getattr(learner, "concept", None)
-    people = standard_population(Thresholds() if concept is None else concept, records_per_user=records_per_user, noise=noise)
+    people = standard_population(
+        Thresholds() if concept is None else concept, records_per_user=records_per_user, noise=noise
+    )
     if people is None:
         raise ParameterError("this class has no affordable model: give predict_on a population of your own")
     return predict_on(learner, people, n_users=n_users, repeats=repeats, seed=seed)
@@ -118,12 +129,17 @@ def excess_on(learner: Any, data: UserData, population: Population) -> float:
         # What has no weight in doubles costs as much time as what has.
         kept = [(value, share) for value, share in shares if share > 1e-9]
         total = sum(share for _, share in kept)
-        return sum(share * population.expected_excess(_blocks(learner.given_law(bound, value))) for value, share in kept) / total
+        return (
+            sum(share * population.expected_excess(_blocks(learner.given_law(bound, value))) for value, share in kept)
+            / total
+        )
 
 
 def _blocks(law: Law) -> BlockLaw:
     if not isinstance(law, BlockLaw) or law.lows is None or law.eta is None:
-        raise ParameterError("predictions need a law over blocks of rules, such as those of RegretSelection or RealizableSelection")
+        raise ParameterError(
+            "predictions need a law over blocks of rules, such as those of RegretSelection or RealizableSelection"
+        )
     return law
 
 
@@ -131,4 +147,6 @@ def _check(learner: Any, population: Any) -> None:
     if not hasattr(learner, "with_") or not hasattr(learner, "law"):
         raise TypeError(f"learner must be a selection learner such as RegretSelection, got {type(learner).__name__}")
     if not isinstance(population, Population):
-        raise TypeError(f"population must be a Population, such as standard_population(...), got {type(population).__name__}")
+        raise TypeError(
+            f"population must be a Population, such as standard_population(...), got {type(population).__name__}"
+        )

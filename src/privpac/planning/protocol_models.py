@@ -1,14 +1,16 @@
-"""What agreement without a curator is predicted to do on the standard model of its class: votes drawn, noise drawn, decoded.
+"""What agreement without a curator is predicted to do on the standard model of its class: votes drawn, noise drawn,
+decoded.
 
-For each of a few public seeds some drawn people name items; they stand for all, so that thousands of users cost no more than their noise.
-A run draws the votes of ``n`` users among them and the noise that the protocol would add, and decodes as the analyzer does:
+For each of a few public seeds some drawn people name items; they stand for all, so that thousands of users cost no more
+than their noise. A run draws the votes of ``n`` users among them and the noise that the protocol would add, and decodes
+as the analyzer does:
 
 * local: one report each, through the protocol's own ``keep``, by one Walsh-Hadamard transform for each chunk;
 * shuffle: counts with ``NB(r, p)`` noise in every bucket, the ``r`` and ``p`` of a run with ``n_min = n``.
 
-Messages are not written and read again: nothing is lost or forged on the way.  People with fewer records than the protocol's
-``min_records`` have nothing to say, and where nothing stands out from the noise the public default is released.  Everything is seeded, so
-the same question has the same answer.
+Messages are not written and read again: nothing is lost or forged on the way.  People with fewer records than the
+protocol's ``min_records`` have nothing to say, and where nothing stands out from the noise the public default is
+released.  Everything is seeded, so the same question has the same answer.
 """
 
 from __future__ import annotations
@@ -118,7 +120,8 @@ def _winner(target: AgreementTarget, n: int, epsilon: Fraction) -> Winner:
 
 
 def local_winner(select: ChunkedHadamard, items: Ints, rng: np.random.Generator) -> int | None:
-    """What :func:`privpac.protocols.analyzer.decode_reports` says of one drawn report each; an item below 0 is nothing to say."""
+    """What :func:`privpac.protocols.analyzer.decode_reports` says of one drawn report each; an item below 0 is nothing
+    to say."""
     n, spectra, sizes = len(items), [], []
     chunks, truth, coin = rng.integers(0, select.chunks, n), rng.random(n) < float(select.keep), rng.integers(0, 2, n)
     for chunk in range(select.chunks):
@@ -144,7 +147,8 @@ def shuffle_winner(select: ShuffleSelection, items: Ints, rng: np.random.Generat
 
 @lru_cache(maxsize=64)
 def _named(target: AgreementTarget, m: int, i: int) -> tuple[Ints, Callable[[int | None], float]]:
-    """The items of some people under one public seed (-1: nothing to say), and the excess error of what may be released."""
+    """The items of some people under one public seed (-1: nothing to say), and the excess error of what may be
+    released."""
     concept = modelled_concept(target)
     assert concept is not None
     people = standard_population(concept, records_per_user=m, noise=DEFAULT_NOISE)
@@ -165,4 +169,6 @@ def _named(target: AgreementTarget, m: int, i: int) -> tuple[Ints, Callable[[int
     data: Any = people.draw(PEOPLE, np.random.default_rng([7, i]))
     x, y = np.stack([data.codes[name] for name in data.codes], axis=1), data.labels.astype(np.int64)
     named = (task.learner.item(x[a:b], y[a:b], seed) for a, b in pairwise(data.offsets.tolist()))
-    return np.array([-1 if item is None else task.learner.universe.number(item) for item in named], dtype=np.int64), excess
+    return np.array(
+        [-1 if item is None else task.learner.universe.number(item) for item in named], dtype=np.int64
+    ), excess

@@ -1,6 +1,7 @@
 """What a method is predicted to do for a class of rules, on the standard model or on people of one's own.
 
-Data sets are drawn with fixed seeds and the excess error is a mean over the exact law, so the same question has the same answer.
+Data sets are drawn with fixed seeds and the excess error is a mean over the exact law, so the same question has the
+same answer.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _SEED = 0
 
 def rule_simulations(target: Target, setting: str | None) -> list[RuleSimulation]:
     """The methods of a setting; none where the class has no affordable model."""
-    methods = [*(["realizable"] if setting != "agnostic" else []), *(["voices", "regret", "mean"] if setting != "realizable" else [])]
+    methods = [
+        *(["realizable"] if setting != "agnostic" else []),
+        *(["voices", "regret", "mean"] if setting != "realizable" else []),
+    ]
     made = [RuleSimulation(method, target) for method in methods]
     return [simulation for simulation in made if simulation.people(NAMED) is not None]
 
@@ -77,11 +81,14 @@ class RuleSimulation(MeanSimulation):
         return people.name.replace(f"{NAMED} records per user", "as many records per user as the column says")
 
     def people(self, m: int) -> Population | None:
-        """People with ``m`` records each; of a table or a function of one's own, its people, of whom ``m`` records are read."""
+        """People with ``m`` records each; of a table or a function of one's own, its people, of whom ``m`` records are
+        read."""
         given = self.target.population
         if given is None:
             try:
-                return declared_population(self.target.users or "alike", self.target.concept, records_per_user=m, noise=self.noise)
+                return declared_population(
+                    self.target.users or "alike", self.target.concept, records_per_user=m, noise=self.noise
+                )
             except (ParameterError, TooLargeError):
                 return None
         return given if given.records_per_user is None else replace(given, records_per_user=m)

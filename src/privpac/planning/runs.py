@@ -1,7 +1,7 @@
 """A learner that a certificate speaks of, before it is built: what it is run with, and the command that runs it.
 
-Every target of a plan makes the runs of its own rows: ``target.run(row, records_per_user, certificate, asked)``.  A row that no command can
-run has a command that says so, and how Python runs it.
+Every target of a plan makes the runs of its own rows: ``target.run(row, records_per_user, certificate, asked)``.  A row
+that no command can run has a command that says so, and how Python runs it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ class CertifiedRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; without a command a ``note`` says why."""
-        shown = {name: value if isinstance(value, (int, str)) else written(value) for name, value in self.parameters.items()}
+        shown = {
+            name: value if isinstance(value, (int, str)) else written(value) for name, value in self.parameters.items()
+        }
         try:
             told: dict[str, Any] = {"command": self.command()}
         except PrivpacError as error:
@@ -79,7 +81,9 @@ def option_words(parameters: Mapping[str, Any]) -> list[str]:
     return [word for name, value in parameters.items() for word in (f"--{name.replace('_', '-')}", written(value))]
 
 
-def learn_words(source: Iterable[str], epsilon: Fraction, neighbours: Neighbours, method: str, parameters: Mapping[str, Any]) -> list[str]:
+def learn_words(
+    source: Iterable[str], epsilon: Fraction, neighbours: Neighbours, method: str, parameters: Mapping[str, Any]
+) -> list[str]:
     """``learn`` with these parameters; ``source`` is the class."""
     words = ["learn", *TABLE, "--label", "LABEL", *source, *privacy_words(epsilon, neighbours), "--method", method]
     for name, value in parameters.items():

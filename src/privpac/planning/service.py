@@ -1,16 +1,17 @@
 """Constants of a prediction service from public numbers: a budget, a number of answers and a declared number of people.
 
-More noise in the votes (small ``gamma``) leaves more of the budget for relabelling; more voters beat that noise but learn from smaller
-parts.  For every cost ``eps_A`` of the transcript, every share of T of a fixed grid (``bounds.reduction_plan``) and every number of
-voters, the choice is that of the least
+More noise in the votes (small ``gamma``) leaves more of the budget for relabelling; more voters beat that noise but
+learn from smaller parts.  For every cost ``eps_A`` of the transcript, every share of T of a fixed grid
+(``bounds.reduction_plan``) and every number of voters, the choice is that of the least
 
-    noise of the relabelling  +  1/levels  +  sqrt(dimension / w) / 2  +  env(share of wrong votes),      share ~ dimension * voters / t,
+    noise of the relabelling  +  1/levels  +  sqrt(dimension / w) / 2  +  env(share of wrong votes),      share ~
+    dimension * voters / t,
 
-where the share is the usual size of the error of a rule that fits ``t / voters`` records, the root that of the best rule on the others,
-and ``1/levels`` what rounding a user's loss may hide (nothing at item level).  It is an estimate, not a certificate, and serves the choice
-only: **the guarantee is recomputed from the constants that were chosen** and does not depend on any of this.  The candidates are
-the same for every number of people and every budget, and each one's estimate falls with both: more people, epsilon or delta never
-raise it.
+where the share is the usual size of the error of a rule that fits ``t / voters`` records, the root that of the best
+rule on the others, and ``1/levels`` what rounding a user's loss may hide (nothing at item level).  It is an estimate,
+not a certificate, and serves the choice only: **the guarantee is recomputed from the constants that were chosen** and
+does not depend on any of this.  The candidates are the same for every number of people and every budget, and each one's
+estimate falls with both: more people, epsilon or delta never raise it.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def plan_service(
 ) -> ServicePlan:
     """The predictor of least estimated error that gives ``queries`` answers within ``(epsilon, delta)``.
 
-    ``concept`` must be on named columns with domains.  ``public_n_users`` is a declared number under add-remove and the number itself under
-    replace.  ``InfeasibleError`` says what would suffice.
+    ``concept`` must be on named columns with domains.  ``public_n_users`` is a declared number under add-remove and the
+    number itself under replace.  ``InfeasibleError`` says what would suffice.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Floats
@@ -78,7 +79,10 @@ def plan_service(
     >>> plan.predictor.guarantee.epsilon <= 1, plan.expected_error < 0.2
     (True, True)
     """
-    n, relation = positive_int(public_n_users, "public_n_users", minimum=2), one_of(Neighbours, neighbours, "neighbours")
+    n, relation = (
+        positive_int(public_n_users, "public_n_users", minimum=2),
+        one_of(Neighbours, neighbours, "neighbours"),
+    )
     k, times = positive_int(queries, "queries", maximum=MAX_QUERIES), positive_int(epochs, "epochs", maximum=1 << 10)
     target = rational(epsilon, "epsilon", above=0, maximum=1000) / times
     leak = rational(delta, "delta", minimum=0, below=1) / times
@@ -107,7 +111,11 @@ def plan_service(
     plan = task.settle(n, eps_a, t, a, b)
     # What the relabelling leaves of the budget is spent on the votes, rounded down.
     gamma_exact = gamma_for_transcript(each, plan.eps_A, r, _inner_leak(plan, leak))
-    split = {"split_rate": plan.split_rate} if relation is Neighbours.ADD_REMOVE else {"split_size": plan.split_size, "public_n_users": n}
+    split = (
+        {"split_rate": plan.split_rate}
+        if relation is Neighbours.ADD_REMOVE
+        else {"split_size": plan.split_size, "public_n_users": n}
+    )
     relabelling = Relabelling(
         concept,
         plan.A,

@@ -1,6 +1,8 @@
-"""Parameters of a learner as text, both ways: ``--set name=value`` on the command line, and commands that a plan prints.
+"""Parameters of a learner as text, both ways: ``--set name=value`` on the command line, and commands that a plan
+prints.
 
-The learner's own fields say which names there are and how a text is read; whether a value is allowed the learner says itself.
+The learner's own fields say which names there are and how a text is read; whether a value is allowed the learner says
+itself.
 
 =====================  =========================================================
 field                  text
@@ -50,7 +52,9 @@ def read_settings(method: str, texts: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, equals, value in given:
         if not equals or not name or not value:
-            raise ParameterError(f"a parameter is set as name=value, such as radius=1/16; got {name + equals + value!r}")
+            raise ParameterError(
+                f"a parameter is set as name=value, such as radius=1/16; got {name + equals + value!r}"
+            )
         if name not in allowed:
             known = ", ".join(allowed) or "none"
             raise ParameterError(f"the method {method!r} has no parameter {name!r} to set; it has {known}")

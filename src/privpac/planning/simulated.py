@@ -1,12 +1,15 @@
-"""What simulations share: means of repeatable draws, whether so many users will do, and the search for the least number that will.
+"""What simulations share: means of repeatable draws, whether so many users will do, and the search for the least number
+that will.
 
-**What a prediction is.**  The mean of a loss (excess error, total variation, share of ranks) on a stated model: at the predicted number of
-users it is at most ``alpha``.  In a single run the loss may be larger; only certificates say how often.
+**What a prediction is.**  The mean of a loss (excess error, total variation, share of ranks) on a stated model: at the
+predicted number of users it is at most ``alpha``.  In a single run the loss may be larger; only certificates say how
+often.
 
-**How sure it is.**  Runs ``0, 1, 2, ...`` have public seeds of their own, so every process gives the same answer.  They are added until the
-standard error of the mean is at most 5 % of it; in a search, of ``alpha``, or until the mean is three standard errors away from
-``alpha`` (then the number of users is right up to the steps of the search).  At a public number of runs it ends all the same, and what is
-shown says so.  Where a run may fail altogether, a standard error is never taken to be smaller than that of one failure in all runs.
+**How sure it is.**  Runs ``0, 1, 2, ...`` have public seeds of their own, so every process gives the same answer.  They
+are added until the standard error of the mean is at most 5 % of it; in a search, of ``alpha``, or until the mean is
+three standard errors away from ``alpha`` (then the number of users is right up to the steps of the search).  At a
+public number of runs it ends all the same, and what is shown says so.  Where a run may fail altogether, a standard
+error is never taken to be smaller than that of one failure in all runs.
 """
 
 from __future__ import annotations
@@ -57,12 +60,19 @@ class ModelRng(Rng):
 
 
 def settle(
-    draw: Callable[[int], float], *, against: float | None = None, first: int = 6, most: int = 256, worst: float = 0.0, strata: int = 1
+    draw: Callable[[int], float],
+    *,
+    against: float | None = None,
+    first: int = 6,
+    most: int = 256,
+    worst: float = 0.0,
+    strata: int = 1,
 ) -> tuple[float, float, int]:
     """The mean of runs ``draw(0), draw(1), ...``, its standard error, and how many there were.
 
-    ``worst`` is the loss of a run that fails, where that may happen so rarely that few runs do not show it.  Run ``i`` belongs to part
-    ``i % strata`` of the model, all of them equally often (``first`` is a multiple): only the spread within a part is chance.
+    ``worst`` is the loss of a run that fails, where that may happen so rarely that few runs do not show it.  Run ``i``
+    belongs to part ``i % strata`` of the model, all of them equally often (``first`` is a multiple): only the spread
+    within a part is chance.
 
     >>> settle(lambda i: float(i % 2), most=4096)[2], settle(lambda i: 0.25, against=0.5)
     (768, (0.25, 0.0, 6))
@@ -82,7 +92,8 @@ def settle(
 
 
 class MeanSimulation(ABC):
-    """One method on one stated model: a concrete one has a ``target``, a ``method`` (the row) and a ``model``, and says what a run is."""
+    """One method on one stated model: a concrete one has a ``target``, a ``method`` (the row) and a ``model``, and says
+    what a run is."""
 
     if TYPE_CHECKING:  # fields or properties of the concrete ones
 
@@ -101,19 +112,24 @@ class MeanSimulation(ABC):
 
     @abstractmethod
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
-        """The loss of run ``i``, exactly or with its seed; None where that is too much to simulate, or no run is possible."""
+        """The loss of run ``i``, exactly or with its seed; None where that is too much to simulate, or no run is
+        possible."""
 
     @abstractmethod
     def between(self, records_per_user: int) -> tuple[int, int]:
         """Where to begin the search, and the most users that are simulated; at most 0 where nothing is."""
 
-    def at(self, records_per_user: int, n_users: int, epsilon: Fraction, against: float | None = None) -> Prediction | None:
+    def at(
+        self, records_per_user: int, n_users: int, epsilon: Fraction, against: float | None = None
+    ) -> Prediction | None:
         """The mean loss of so many users; with ``against`` as sure as it takes to compare it with that."""
         draw = self.run(records_per_user, n_users, epsilon)
         if draw is None:
             return None
         most = self.limit(records_per_user, n_users)
-        mean, error, runs = settle(draw, against=against, first=self.first, most=most, worst=self.worst, strata=self.strata)
+        mean, error, runs = settle(
+            draw, against=against, first=self.first, most=most, worst=self.worst, strata=self.strata
+        )
         return Prediction(mean, error, f"{self.model}; {n_users} users", runs)
 
     def limit(self, records_per_user: int, n_users: int) -> int:
@@ -125,7 +141,8 @@ class MeanSimulation(ABC):
         return self.found(records_per_user)[0]
 
     def found(self, records_per_user: int) -> tuple[int | None, float]:
-        """The same, and its standard error: 0 where the comparisons next to it are clear, else that of the mean as a share of alpha."""
+        """The same, and its standard error: 0 where the comparisons next to it are clear, else that of the mean as a
+        share of alpha."""
         alpha, seen = float(self.target.alpha), dict[int, Prediction]()
 
         def enough(n_users: int) -> bool:
@@ -140,15 +157,19 @@ class MeanSimulation(ABC):
             return None, 0.0
         below = max((n for n in seen if n < users), default=users)
         near = [seen[n] for n in {users, below} if n in seen]
-        return users, max((made.error / alpha for made in near if abs(made.excess - alpha) <= _CLEAR * made.error), default=0.0)
+        return users, max(
+            (made.error / alpha for made in near if abs(made.excess - alpha) <= _CLEAR * made.error), default=0.0
+        )
 
 
 def least_users(enough: Callable[[int], bool], *, start: int, most: int, fine: int = 16) -> int | None:
-    """About the least number of users that are enough, up to one part in ``fine``; None if more than ``most`` are needed.
+    """About the least number of users that are enough, up to one part in ``fine``; None if more than ``most`` are
+    needed.
 
     Doubling or halving from ``start``, then bisection; being enough is taken to be monotone.
 
-    >>> least_users(lambda n: n >= 1000, start=64, most=4096, fine=64), least_users(lambda n: n >= 1000, start=8, most=512)
+    >>> least_users(lambda n: n >= 1000, start=64, most=4096, fine=64), least_users(lambda n: n >= 1000, start=8,
+    ...     most=512)
     (1000, None)
     """
     high = min(max(start, 1), most)

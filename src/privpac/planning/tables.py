@@ -12,7 +12,19 @@ from privpac.errors import ParameterError
 if TYPE_CHECKING:
     from privpac.planning.choose import Choice
 
-__all__ = ["KINDS", "NAMES", "Shown", "as_text", "because", "cost_cells", "found_row", "meanings", "plan_grid", "plan_words", "share"]
+__all__ = [
+    "KINDS",
+    "NAMES",
+    "Shown",
+    "as_text",
+    "because",
+    "cost_cells",
+    "found_row",
+    "meanings",
+    "plan_grid",
+    "plan_words",
+    "share",
+]
 
 Row = TypeVar("Row")
 
@@ -24,19 +36,35 @@ NAMES = {"certified": "certified", "lower bound": "no method can", "predicted": 
 
 _MEANINGS = {
     "users": {
-        "certified": "so many people are enough whatever they are like, as long as the row's assumption holds: proved, and mostly too many",
+        "certified": (
+            "so many people are enough whatever they are like, as long as the row's assumption holds: proved, and "
+            "mostly too many"
+        ),
         "lower bound": "with fewer people than this every private method fails for some kind of people: proved",
-        "predicted": "so many people were enough on average, in a simulation of one kind of people that is named below: no promise",
+        "predicted": (
+            "so many people were enough on average, in a simulation of one kind of people that is named below: no "
+            "promise"
+        ),
     },
     "alpha": {
-        "certified": "no worse than this whatever the people are like, as long as the row's assumption holds: proved, mostly pessimistic",
+        "certified": (
+            "no worse than this whatever the people are like, as long as the row's assumption holds: proved, mostly "
+            "pessimistic"
+        ),
         "lower bound": "no private method can promise so many people less than this: proved",
-        "predicted": "this was reached on average, in a simulation of one kind of people that is named below: no promise",
+        "predicted": (
+            "this was reached on average, in a simulation of one kind of people that is named below: no promise"
+        ),
     },
     "epsilon": {
-        "certified": "this epsilon is enough whatever the people are like, as long as the row's assumption holds: proved, mostly too large",
+        "certified": (
+            "this epsilon is enough whatever the people are like, as long as the row's assumption holds: proved, "
+            "mostly too large"
+        ),
         "lower bound": "with a smaller epsilon every private method fails for some kind of people: proved",
-        "predicted": "this epsilon was enough on average, in a simulation of one kind of people that is named below: no promise",
+        "predicted": (
+            "this epsilon was enough on average, in a simulation of one kind of people that is named below: no promise"
+        ),
     },
 }
 
@@ -77,7 +105,8 @@ class Shown:
 
     @cached_property
     def recommendation(self) -> Choice | None:
-        """The method to use and the reason, from public numbers only; for the middle one of the numbers of records per user."""
+        """The method to use and the reason, from public numbers only; for the middle one of the numbers of records per
+        user."""
         from privpac.planning.outlook import recommend
 
         return recommend(self)  # type: ignore[arg-type]
@@ -104,7 +133,8 @@ class Shown:
 
     @property
     def runs(self) -> dict[str, dict[str, Any]]:
-        """For each certified row and number of records: the method, its certified parameters, and the command or why there is none."""
+        """For each certified row and number of records: the method, its certified parameters, and the command or why
+        there is none."""
         from privpac.planning.certified import runs
 
         return {str(m): runs(self, m) for m in self.records_per_user}
@@ -180,7 +210,10 @@ def plan_grid(title: str, caption: str, plan: Any, *, predict: bool) -> Any:
 def cost_cells(plan: Any) -> dict[str, list[str]]:
     """What a record costs, as it is printed, for methods of which that is known."""
     known = {method: costs for method, costs in plan.cost_per_record.items() if any(cost is not None for cost in costs)}
-    return {method: ["-" if c is None else f"{c:.2g}×" if c < 100 else f"{c:,.0f}×" for c in costs] for method, costs in known.items()}
+    return {
+        method: ["-" if c is None else f"{c:.2g}×" if c < 100 else f"{c:,.0f}×" for c in costs]
+        for method, costs in known.items()
+    }
 
 
 def plan_words(plan: Any, *, predict: bool) -> list[str]:

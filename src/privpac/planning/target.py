@@ -1,7 +1,7 @@
 """What is wanted of a rule, as public numbers, and the certificates of every method for it.
 
-A *target* of the planner is a frozen dataclass with fields ``alpha`` and ``epsilon`` and a list of ``methods``.  This one is for classes of
-rules; families of distributions and agreement have their own.
+A *target* of the planner is a frozen dataclass with fields ``alpha`` and ``epsilon`` and a list of ``methods``.  This
+one is for classes of rules; families of distributions and agreement have their own.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ __all__ = ["MAX_EPSILON", "Method", "Target"]
 MAX_EPSILON = 100
 """Beyond this nothing is protected, and there is nothing to plan."""
 
-_ROUND = tuple(Fraction(n, 40) for n in (1, 2, 4, 10, 20, 30, 40, 50, 60, 70, 80, 100, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560))
+_ROUND = tuple(
+    Fraction(n, 40)
+    for n in (1, 2, 4, 10, 20, 30, 40, 50, 60, 70, 80, 100, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560)
+)
 """Values of epsilon that are tried below the one that may be spent."""
 
 Method = tuple[str, Callable[[int], Certificate], str, str]
-"""Name, users for a number of records per user, what else is assumed, and the kind of number: "certified" or "lower bound"."""
+"""Name, users for a number of records per user, what else is assumed, and the kind of number: "certified" or "lower
+bound"."""
 
 
 FixedClip = Callable[[int, int, float, "int | None"], Certificate]
@@ -73,8 +77,8 @@ class _OwnClip:
 class Target:
     """Excess error ``alpha`` with probability ``1 - beta`` for a rule of the class, at ``epsilon``.
 
-    ``users`` (what is declared about the people), ``model_noise`` and ``population`` set the model of predictions and are no part of a
-    certificate.
+    ``users`` (what is declared about the people), ``model_noise`` and ``population`` set the model of predictions and
+    are no part of a certificate.
     """
 
     concept: ConceptClass
@@ -110,13 +114,22 @@ class Target:
             if self.every_method:
                 from privpac.planning.other_targets import OtherRulesTarget
 
-                rows += OtherRulesTarget(self.concept, self.epsilon, self.alpha, self.beta, self.neighbours).methods(setting)
+                rows += OtherRulesTarget(self.concept, self.epsilon, self.alpha, self.beta, self.neighbours).methods(
+                    setting
+                )
         # Nothing is known of a class whose dimensions are not.
         if mistake_depth(self.concept) > 0:
             if setting != "agnostic":
                 rows.append(("any private realizable learner", self.lower_realizable, "", "lower bound"))
             if setting != "realizable":
-                rows.append(("any private agnostic learner", self.lower, ", labels wrong as often as they may be", "lower bound"))
+                rows.append(
+                    (
+                        "any private agnostic learner",
+                        self.lower,
+                        ", labels wrong as often as they may be",
+                        "lower bound",
+                    )
+                )
         return rows
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
@@ -146,7 +159,11 @@ class Target:
 
     def realizable(self, m: int) -> Certificate:
         return plan_realizable(
-            log_size=self.concept.log_size, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
+            log_size=self.concept.log_size,
+            epsilon=self.epsilon,
+            records_per_user=m,
+            neighbours=self.neighbours,
+            **self._common,
         )
 
     def _own_clip(self, m: int, certify: FixedClip) -> Certificate:
@@ -154,7 +171,9 @@ class Target:
         share = regret_split(1, self.neighbours, 1).theta
         exponent = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha)
         rules = _OwnClip(self.concept.bits, exponent, certify)
-        return plan_own_clip(m, self.epsilon * share, rules, largest_rate=float(MAX_EPSILON * share), within=self.within)
+        return plan_own_clip(
+            m, self.epsilon * share, rules, largest_rate=float(MAX_EPSILON * share), within=self.within
+        )
 
     def _agnostic(self, m: int, tau: int, theta: float, enough: int | None = None) -> Certificate:
         return certify_regret_agnostic(
@@ -191,7 +210,12 @@ class Target:
         given = {"size": self.concept.size, "theta": theta, "levels": DEFAULT_LEVELS, **self._common, **more}
         # The clip voice's vote is worth at most alpha m/tau: see ``plan_own_clip``.
         worth = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha * theta)
-        return fewest(m, lambda size: certify(records_per_user=size, **given), lambda size: worth * own_clip(size) / size, self.within)
+        return fewest(
+            m,
+            lambda size: certify(records_per_user=size, **given),
+            lambda size: worth * own_clip(size) / size,
+            self.within,
+        )
 
     def voices(self, m: int) -> Certificate:
         return self._voices(certify_voices_any, m, thresholds=self.on_a_line)
@@ -199,8 +223,8 @@ class Target:
     def voices_noise(self, m: int) -> Certificate:
         """The fewest users at this epsilon or at a round smaller one.
 
-        With a larger epsilon the mean voice takes over sooner, sometimes before it has enough users (83 certified at 1.3, 128 at 1.7): who
-        may spend more may also spend less, so more budget never certifies more users.
+        With a larger epsilon the mean voice takes over sooner, sometimes before it has enough users (83 certified at
+        1.3, 128 at 1.7): who may spend more may also spend less, so more budget never certifies more users.
         """
         best = self._voices(certify_voices_noise, m, noise=self.noise or 0)
         for epsilon in (value for value in _ROUND if self.epsilon / 8 <= value < self.epsilon):
@@ -210,7 +234,9 @@ class Target:
         return best
 
     def mean(self, m: int) -> Certificate:
-        return self._agnostic(m, m, float(regret_split(self.epsilon, self.neighbours, 1).theta)).run_with(statistic="mean")
+        return self._agnostic(m, m, float(regret_split(self.epsilon, self.neighbours, 1).theta)).run_with(
+            statistic="mean"
+        )
 
     def user_agnostic(self, m: int) -> Certificate:
         return plan_user_agnostic(
@@ -236,7 +262,11 @@ class Target:
     # Lower bounds
 
     def lower_realizable(self, m: int) -> Certificate:
-        return lower_realizable(self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common)
+        return lower_realizable(
+            self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
+        )
 
     def lower(self, m: int) -> Certificate:
-        return lower_agnostic(self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common)
+        return lower_agnostic(
+            self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
+        )

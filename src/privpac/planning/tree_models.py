@@ -1,16 +1,19 @@
 """What the tree learner is predicted to do: the exact law of its two draws on drawn people of a stated model.
 
-*Model.*  The target is a node half-way down a longest path, and labels are right.  Half of the records are regions that hold the target,
-each of its depths equally likely; the others say nothing of it (points that all rules label alike).  On a tree with one node per
-level the values are uniform and the cut-off lies in the middle: then the others lie below the target.
+*Model.*  The target is a node half-way down a longest path, and labels are right.  Half of the records are regions that
+hold the target, each of its depths equally likely; the others say nothing of it (points that all rules label alike).
+On a tree with one node per level the values are uniform and the cut-off lies in the middle: then the others lie below
+the target.
 
-*Statistic.*  With right labels every part of users names an ancestor of the target, the deepest one it has seen, so all votes of a level
-are for one node.  The depths of the parts decide, and they are drawn directly, for any vocabulary and number of records: in ``m`` records
-none is deeper than ``d`` with probability ``(1 - s (D - d)/D)**m``, for a target at depth ``D`` and a share ``s`` of records on its
-path.  Whatever names no ancestor of the target counts as wrong on the whole path.
+*Statistic.*  With right labels every part of users names an ancestor of the target, the deepest one it has seen, so all
+votes of a level are for one node.  The depths of the parts decide, and they are drawn directly, for any vocabulary and
+number of records: in ``m`` records none is deeper than ``d`` with probability ``(1 - s (D - d)/D)**m``, for a target at
+depth ``D`` and a share ``s`` of records on its path.  Whatever names no ancestor of the target counts as wrong on the
+whole path.
 
-The law of the depth is the rank law of the learner, that of the node its choosing law (or selection among all nodes of the level); means
-are sums in double precision.  Only depths found by hidden walks are drawn, with the coins of the model.
+The law of the depth is the rank law of the learner, that of the node its choosing law (or selection among all nodes of
+the level); means are sums in double precision.  Only depths found by hidden walks are drawn, with the coins of the
+model.
 """
 
 from __future__ import annotations
@@ -56,7 +59,8 @@ def tree_simulations(target: TreeTarget) -> list[Any]:
 
     >>> from privpac.concepts import PrefixTree
     >>> from privpac.planning.trees import tree_target
-    >>> asked = {"epsilon": 1, "delta": "1e-6", "alpha": "0.1", "beta": "0.05", "neighbours": "add-remove", "simple": False}
+    >>> asked = {"epsilon": 1, "delta": "1e-6", "alpha": "0.1", "beta": "0.05", "neighbours": "add-remove",
+    ...     "simple": False}
     >>> (found,) = tree_simulations(tree_target(PrefixTree(8), **asked))
     >>> found.at(4, 200, found.target.epsilon).excess < 0.05
     True
@@ -87,7 +91,9 @@ class PathSelection(MeanSimulation):
         asked, tree = self.target, self.target.tree
         assert isinstance(tree, PathTree)
         concept = Thresholds(Integers(0, tree.size - 1), direction=tree.direction)
-        return RuleSimulation("realizable", Target(concept, asked.epsilon, asked.alpha, asked.beta, asked.neighbours, None))
+        return RuleSimulation(
+            "realizable", Target(concept, asked.epsilon, asked.alpha, asked.beta, asked.neighbours, None)
+        )
 
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
         return self._rules.run(records_per_user, n_users, epsilon)
@@ -133,7 +139,9 @@ class TreeSimulation(MeanSimulation):
             law = "values uniform, the cut-off in the middle"
         else:
             shown = f"{self.depth:,}" if self.depth.bit_length() <= _WORD else f"about 2^{self.depth.bit_length() - 1}"
-            law = f"a target at depth {shown}, half of the records regions that hold it, all their depths equally likely"
+            law = (
+                f"a target at depth {shown}, half of the records regions that hold it, all their depths equally likely"
+            )
         return f"{law}, labels right, as many records per user as the column says"
 
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
@@ -178,7 +186,15 @@ class TreeSimulation(MeanSimulation):
             return replace(self, ranks=None)._usual(target.epsilon)
         ranks = {name: found[name] for name in ("epsilon1", "hi", "K")}
         grouped = found["users_per_part"]
-        return TreeLearner(target.tree, target.epsilon, target.delta, target.neighbours, beta=target.beta, users_per_part=grouped, **ranks)
+        return TreeLearner(
+            target.tree,
+            target.epsilon,
+            target.delta,
+            target.neighbours,
+            beta=target.beta,
+            users_per_part=grouped,
+            **ranks,
+        )
 
     # Its mean error
 
@@ -226,8 +242,11 @@ class TreeSimulation(MeanSimulation):
         first = first[first <= height]
         return first, np.append(first[1:] - 1, height)
 
-    def _errors(self, first: NDArray[Any], last: NDArray[Any], votes: Any, budget: TreeBudget, followed: Floats64) -> Floats64:
-        """Mean errors of depths between ``first`` and ``last``: linear in the depth above the target, and on a path below it."""
+    def _errors(
+        self, first: NDArray[Any], last: NDArray[Any], votes: Any, budget: TreeBudget, followed: Floats64
+    ) -> Floats64:
+        """Mean errors of depths between ``first`` and ``last``: linear in the depth above the target, and on a path
+        below it."""
         D, share, height = self.depth, float(self.share), self.target.tree.height
         short = np.asarray(1 - (first + last) / (2 * D), dtype=np.float64)
         if self.path:
@@ -253,7 +272,9 @@ def _followed(budget: TreeBudget, most: int) -> Floats64:
 def _widths(tree: VC1Tree, widest: int | None) -> tuple[NDArray[np.bool_], Floats64]:
     """By depth: whether a level has one node, and how many others it has; of a very high tree, for the widest level."""
     found = [tree.level_width(z) for z in range(tree.height + 1)] if tree.height <= MAX_LEVELS else [widest]
-    return np.array([width == 1 for width in found]), np.array([math.inf if width is None else float(width - 1) for width in found])
+    return np.array([width == 1 for width in found]), np.array(
+        [math.inf if width is None else float(width - 1) for width in found]
+    )
 
 
 def _ints(values: list[int]) -> NDArray[Any]:

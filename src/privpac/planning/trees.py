@@ -1,8 +1,9 @@
 """Users needed to name one node of a public tree, next to selection from all its rules and to what no method can beat.
 
-Certified numbers for records labelled by one rule of the tree.  The tree learner pays for the logarithm of the height and not for
-the width; selection from the whole class pays for the logarithm of the number of rules.  So the first is the only one for open
-vocabularies, and the second needs fewer users for thresholds and other small classes: the plan says which, for these numbers.
+Certified numbers for records labelled by one rule of the tree.  The tree learner pays for the logarithm of the height
+and not for the width; selection from the whole class pays for the logarithm of the number of rules.  So the first is
+the only one for open vocabularies, and the second needs fewer users for thresholds and other small classes: the plan
+says which, for these numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,16 @@ from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, plan_target, read_
 from privpac.planning.runs import CertifiedRun
 from privpac.planning.target import Method
 
-__all__ = ["TreeTarget", "as_tree", "inverse_of_tree", "plan_of_tree", "rules_of", "selection_instead", "tree_reason", "tree_target"]
+__all__ = [
+    "TreeTarget",
+    "as_tree",
+    "inverse_of_tree",
+    "plan_of_tree",
+    "rules_of",
+    "selection_instead",
+    "tree_reason",
+    "tree_target",
+]
 
 LISTED = 1 << 20
 """Rules that selection goes through one by one at most."""
@@ -56,13 +66,22 @@ def as_tree(concept: Any, features: Mapping[str, Domain | None]) -> VC1Tree:
         return concept
     if not isinstance(concept, (Thresholds, Points)) or getattr(concept, "direction", "") == "both":
         raise ParameterError(
-            f"the method 'tree' learns trees such as PrefixTree(8), cut-offs in one direction and points, not {type(concept).__name__}"
+            f"the method 'tree' learns trees such as PrefixTree(8), cut-offs in one direction and points, not "
+            f"{type(concept).__name__}"
         )
     name, domain = concept.feature, concept.domain
     if domain is None:
-        domain = features.get(name) if name is not None else next(iter(features.values()), None) if len(features) == 1 else None
+        domain = (
+            features.get(name)
+            if name is not None
+            else next(iter(features.values()), None)
+            if len(features) == 1
+            else None
+        )
     if domain is None:
-        raise ParameterError("the method 'tree' needs the domain of the column: declare it, such as Thresholds(Integers(0, 100))")
+        raise ParameterError(
+            "the method 'tree' needs the domain of the column: declare it, such as Thresholds(Integers(0, 100))"
+        )
     return PathTree(domain, name, concept.direction) if isinstance(concept, Thresholds) else StarTree(domain, name)
 
 
@@ -140,11 +159,25 @@ class TreeTarget:
             rows.append(every)
         if self.tree.agrees_somewhere:
             rows.append(
-                ("any private learner", lambda m: lower_tree(delta=self.delta, records_per_user=m, **self._goal), "", "lower bound")
+                (
+                    "any private learner",
+                    lambda m: lower_tree(delta=self.delta, records_per_user=m, **self._goal),
+                    "",
+                    "lower bound",
+                )
             )
-        elif self.tree.height > 0 and self.delta == 0:  # two rules that may differ everywhere: one record tells them apart
+        elif (
+            self.tree.height > 0 and self.delta == 0
+        ):  # two rules that may differ everywhere: one record tells them apart
             nodes = TreeNodes(self.tree)
-            rows.append(("any private learner", lambda m: lower_realizable(nodes, records_per_user=m, **self._goal), "", "lower bound"))
+            rows.append(
+                (
+                    "any private learner",
+                    lambda m: lower_realizable(nodes, records_per_user=m, **self._goal),
+                    "",
+                    "lower bound",
+                )
+            )
         return rows
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
@@ -181,12 +214,25 @@ class TreeTarget:
     @property
     def shown(self) -> dict[str, str]:
         width = widest(self.tree)
-        held = "open vocabulary" if width is None else "one node per level" if width == 1 else f"at most {_count(width)} nodes per level"
+        held = (
+            "open vocabulary"
+            if width is None
+            else "one node per level"
+            if width == 1
+            else f"at most {_count(width)} nodes per level"
+        )
         return {"tree": f"{type(self.tree).__name__} of height {_count(self.tree.height)}, {held}"}
 
 
 def tree_target(
-    tree: VC1Tree, *, epsilon: Rational, delta: Rational, alpha: Rational, beta: Rational, neighbours: Neighbours | str, simple: bool
+    tree: VC1Tree,
+    *,
+    epsilon: Rational,
+    delta: Rational,
+    alpha: Rational,
+    beta: Rational,
+    neighbours: Neighbours | str,
+    simple: bool,
 ) -> TreeTarget:
     """The numbers, read and checked."""
     if not isinstance(tree, VC1Tree):
@@ -214,20 +260,32 @@ def plan_of_tree(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     simple: bool = True,
 ) -> Plan:
-    """How many users are certified to suffice for error at most ``alpha`` with probability ``1 - beta``, if some node is right?
+    """How many users are certified to suffice for error at most ``alpha`` with probability ``1 - beta``, if some node
+    is right?
 
     ``simple=False`` leaves out the row of the closed-form certificate.
 
     >>> from privpac.concepts import PrefixTree
-    >>> plan = plan_of_tree(PrefixTree(32), epsilon=1, delta="1e-6", alpha="0.1", records_per_user=10, neighbours="replace")
+    >>> plan = plan_of_tree(PrefixTree(32), epsilon=1, delta="1e-6", alpha="0.1", records_per_user=10,
+    ...     neighbours="replace")
     >>> plan.row("tree learner").n_users[0] <= 171
     True
     """
-    target = tree_target(tree, epsilon=epsilon, delta=delta, alpha=alpha, beta=beta, neighbours=neighbours, simple=simple)
-    shown = {**target.shown, "epsilon": str(epsilon), "delta": f"{float(target.delta):g}", "alpha": str(alpha), "beta": str(beta)}
+    target = tree_target(
+        tree, epsilon=epsilon, delta=delta, alpha=alpha, beta=beta, neighbours=neighbours, simple=simple
+    )
+    shown = {
+        **target.shown,
+        "epsilon": str(epsilon),
+        "delta": f"{float(target.delta):g}",
+        "alpha": str(alpha),
+        "beta": str(beta),
+    }
     plan = plan_target(target, read_records(records_per_user), shown | {"neighbours": str(target.neighbours)})
     rows = [
-        replace(row, note=_compared(tree, plan.rows[0], row, plan.records_per_user)) if row.method == "selection from all rules" else row
+        replace(row, note=_compared(tree, plan.rows[0], row, plan.records_per_user))
+        if row.method == "selection from all rules"
+        else row
         for row in plan.rows
     ]
     return replace(plan, rows=tuple(rows))
@@ -244,14 +302,19 @@ def inverse_of_tree(
     records_per_user: int | Iterable[int] | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
 ) -> InversePlan:
-    """The least ``alpha`` (given ``epsilon``) or ``epsilon`` (given ``alpha``) that ``n_users`` users can be promised on the tree.
+    """The least ``alpha`` (given ``epsilon``) or ``epsilon`` (given ``alpha``) that ``n_users`` users can be promised
+    on the tree.
 
     >>> from privpac.concepts import PathTree
     >>> inverse_of_tree(PathTree(16), n_users=304, epsilon=1, records_per_user=1).row("tree learner").values
     (Fraction(997, 10000),)
     """
     quantity = "alpha" if alpha is None else "epsilon"
-    spent: dict[str, Any] = {"epsilon": 1 if epsilon is None else epsilon, "alpha": "1/2" if alpha is None else alpha, "beta": beta}
+    spent: dict[str, Any] = {
+        "epsilon": 1 if epsilon is None else epsilon,
+        "alpha": "1/2" if alpha is None else alpha,
+        "beta": beta,
+    }
     target = tree_target(tree, delta=delta, neighbours=neighbours, simple=False, **spent)
     fixed = {"epsilon": str(epsilon)} if alpha is None else {"alpha": str(alpha)}
     shown = {**target.shown, "users": str(n_users), **fixed, "delta": f"{float(target.delta):g}", "beta": str(beta)}
@@ -275,12 +338,20 @@ def _compared(tree: VC1Tree, learner: PlanRow, every: PlanRow, sizes: tuple[int,
     )
     how = selection_instead(tree)
     return "; ".join(
-        [*words, f"learn {how} with setting='realizable'" if how else "by formula only: there are too many rules to go through"]
+        [
+            *words,
+            f"learn {how} with setting='realizable'"
+            if how
+            else "by formula only: there are too many rules to go through",
+        ]
     )
 
 
-def tree_reason(tree: VC1Tree, epsilon: Rational, delta: Rational, neighbours: Neighbours, records_per_user: int | None) -> str:
-    """Why a tree is learned by votes, and whether selection from all its rules may need fewer users.  Public numbers only."""
+def tree_reason(
+    tree: VC1Tree, epsilon: Rational, delta: Rational, neighbours: Neighbours, records_per_user: int | None
+) -> str:
+    """Why a tree is learned by votes, and whether selection from all its rules may need fewer users.  Public numbers
+    only."""
     rules, how = rules_of(tree), selection_instead(tree)
     if rules is None:
         return "the vocabulary is open: the rules cannot be listed, and people vote for what they hold"
@@ -291,10 +362,18 @@ def tree_reason(tree: VC1Tree, epsilon: Rational, delta: Rational, neighbours: N
     hint = f"the class is a tree; with {_count(rules)} rules selection from all of them ({how}) may need fewer users"
     if records_per_user is None:
         return hint
-    asked: dict[str, Any] = {"delta": delta, "alpha": "0.1", "records_per_user": records_per_user, "neighbours": neighbours}
+    asked: dict[str, Any] = {
+        "delta": delta,
+        "alpha": "0.1",
+        "records_per_user": records_per_user,
+        "neighbours": neighbours,
+    }
     try:
         plan = plan_of_tree(tree, epsilon=epsilon, simple=False, **asked)
     except (ParameterError, TooLargeError):  # nothing to plan; what is wrong for the learner, the learner says
         return hint
     users, other = plan.row("tree learner").n_users[0], plan.row("selection from all rules").n_users[0]
-    return f"the class is a tree; certified users for error 0.1: {users}, by selection from all {_count(rules)} rules ({how}): {other}"
+    return (
+        f"the class is a tree; certified users for error 0.1: {users}, by selection from all {_count(rules)} rules "
+        f"({how}): {other}"
+    )

@@ -1,6 +1,7 @@
 """Protocols: manifests, wire format, devices, shuffler and analyzers for data that stay with the people.
 
-Names are resolved on first use: a device that imports ``privpac.protocols.client`` needs the standard library and numpy only.
+Names are resolved on first use: a device that imports ``privpac.protocols.client`` needs the standard library and numpy
+only.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
 """The analyzer: from what was sent to one rule.
 
-Local reports are summed and decoded, shuffled messages counted, central items selected privately.  What is malformed, of another run,
-repeated or impossible is dropped and counted; nothing that arrives can raise.  ``Analysis`` keeps the numbers of messages apart from the
-``Released`` rule.
+Local reports are summed and decoded, shuffled messages counted, central items selected privately.  What is malformed,
+of another run, repeated or impossible is dropped and counted; nothing that arrives can raise.  ``Analysis`` keeps the
+numbers of messages apart from the ``Released`` rule.
 
-**Guarantee.**  That of the manifest.  Local and shuffled messages were private before they came here, so decoding, and asking whether the
-answer stands out from the noise, is post-processing.  Central items are not: a run is selected from **once**, and a second call on the
-same items is a second release.
+**Guarantee.**  That of the manifest.  Local and shuffled messages were private before they came here, so decoding, and
+asking whether the answer stands out from the noise, is post-processing.  Central items are not: a run is selected from
+**once**, and a second call on the same items is a second release.
 
-**No clear answer.**  If nobody named anything, or everybody something else, the largest of many noisy counts is still some item.  The
-manifest publishes ``beta``: where no two people name the same item one is released with at most that probability.  In chunks the
-values of one chunk may agree where items do not; there a value must be beyond what half of the people could name, so an item put together
-from two chunks was named by somebody, and every part of a longer one by a majority.  Otherwise, and when the decoded item is no rule,
-the manifest's default stands in, ``outcome="default"``.  Fewer than ``n_min`` clients of a shuffled run: ``outcome="none"``.
+**No clear answer.**  If nobody named anything, or everybody something else, the largest of many noisy counts is still
+some item.  The manifest publishes ``beta``: where no two people name the same item one is released with at most that
+probability.  In chunks the values of one chunk may agree where items do not; there a value must be beyond what half of
+the people could name, so an item put together from two chunks was named by somebody, and every part of a longer one by
+a majority.  Otherwise, and when the decoded item is no rule, the manifest's default stands in, ``outcome="default"``.
+Fewer than ``n_min`` clients of a shuffled run: ``outcome="none"``.
 """
 
 from __future__ import annotations
@@ -75,7 +76,9 @@ class Analysis:
 
 def promise(manifest: Manifest) -> Guarantee:
     """What the manifest promises; ``Manifest`` has checked that its mechanism keeps it."""
-    return Guarantee(manifest.epsilon, manifest.delta, unit=Unit.USER, neighbours=manifest.neighbours, model=manifest.protocol)
+    return Guarantee(
+        manifest.epsilon, manifest.delta, unit=Unit.USER, neighbours=manifest.neighbours, model=manifest.protocol
+    )
 
 
 def without_promise(released: Released) -> Released:
@@ -114,8 +117,11 @@ def likeliest(select: ChunkedHadamard, spectra: Iterable[Any], sizes: Sequence[i
     return number
 
 
-def analyze_shuffled(manifest: Manifest, buckets: Iterable[object], clients: int, *, beta: Rational | None = None) -> Analysis:
-    """Messages (bytes, or bucket numbers as the shuffler gives them) of so many distinct clients; ``beta`` instead of the manifest's."""
+def analyze_shuffled(
+    manifest: Manifest, buckets: Iterable[object], clients: int, *, beta: Rational | None = None
+) -> Analysis:
+    """Messages (bytes, or bucket numbers as the shuffler gives them) of so many distinct clients; ``beta`` instead of
+    the manifest's."""
     _for(manifest, "shuffle")
     failure, select = _beta(manifest, beta), manifest.shuffle
     good, dropped = [], 0
@@ -134,15 +140,16 @@ def analyze_shuffled(manifest: Manifest, buckets: Iterable[object], clients: int
 def decode_counts(select: ShuffleSelection, counts: Sequence[int], clients: int, beta: float) -> int | None:
     """The number with the largest counts, or ``None`` if one of these could be that of people who do not agree.
 
-    Each bucket holds ``NB(share * clients, p)`` noise if all were honest.  Missing noise makes that test stricter, never looser.
-    ``direction="under"`` counts what is missing, so noise only lowers a count.
+    Each bucket holds ``NB(share * clients, p)`` noise if all were honest.  Missing noise makes that test stricter,
+    never looser. ``direction="under"`` counts what is missing, so noise only lowers a count.
     """
     number = select.decode(counts)
     if number is None:
         return None
     over, p = select.direction == "over", float(select.p)
     noise = float(select.share * clients)
-    # At most so many have something to say; that the noise of the last bucket is larger is one of the ``buckets`` events.
+    # At most so many have something to say; that the noise of the last bucket is larger is one of the ``buckets``
+    # events.
     most = int(nbinom.isf(beta / select.buckets, noise, 1 - p)) if over else 0
     speak = min(clients, max(0, clients - counts[select.null] + most))
     edge = shuffle_edge(noise if over else 0.0, p, select.buckets, beta, speak=speak, chunks=select.chunks)
@@ -183,7 +190,9 @@ def _beta(manifest: Manifest, beta: Rational | None) -> float:
     return float(manifest.beta if beta is None else rational(beta, "beta", above=0, below=1))
 
 
-def _first_messages(manifest: Manifest, submissions: Submissions, kind: int) -> tuple[dict[Hashable, tuple[Any, ...]], int]:
+def _first_messages(
+    manifest: Manifest, submissions: Submissions, kind: int
+) -> tuple[dict[Hashable, tuple[Any, ...]], int]:
     """The first well-formed message of every client, and how many others there were."""
     seen: dict[Hashable, tuple[Any, ...]] = {}
     dropped = 0

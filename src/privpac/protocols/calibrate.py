@@ -1,13 +1,14 @@
 """How much negative binomial noise a shuffled count needs, decided with rigorous balls.
 
-A replaced user moves one message from a bucket to another.  With ``Y1, Y2 ~ NB(r, p)`` the two views are ``(Y1 + 1, Y2)`` and
-``(Y1, Y2 + 1)``; all other buckets agree.  ``delta_two`` is their hockey-stick divergence at ``e**epsilon``, by symmetry the same in both
-directions.
+A replaced user moves one message from a bucket to another.  With ``Y1, Y2 ~ NB(r, p)`` the two views are ``(Y1 + 1,
+Y2)`` and ``(Y1, Y2 + 1)``; all other buckets agree.  ``delta_two`` is their hockey-stick divergence at ``e**epsilon``,
+by symmetry the same in both directions.
 
-*Computation.*  The ratio of the views at ``(a, b)`` is ``L(a)/L(b)`` with ``L(k) = f(k-1)/f(k) = k/((k + r - 1) p)``, increasing in ``k``
-for ``r > 1``.  So for each ``b`` the terms with a positive part are those from some ``a*(b)`` on, ``a* = floor(c (r-1)/(1-c)) + 1`` with
-``c = e**epsilon b/(b + r - 1)`` (none if ``c >= 1``), and their sum is ``f(b) Pr[Y >= a* - 1] - e**epsilon f(b-1) Pr[Y >= a*]``.  The mass
-beyond the last ``b`` is added whole.  ``delta_one`` is the same for one bucket that a message enters or leaves.
+*Computation.*  The ratio of the views at ``(a, b)`` is ``L(a)/L(b)`` with ``L(k) = f(k-1)/f(k) = k/((k + r - 1) p)``,
+increasing in ``k`` for ``r > 1``.  So for each ``b`` the terms with a positive part are those from some ``a*(b)`` on,
+``a* = floor(c (r-1)/(1-c)) + 1`` with ``c = e**epsilon b/(b + r - 1)`` (none if ``c >= 1``), and their sum is ``f(b)
+Pr[Y >= a* - 1] - e**epsilon f(b-1) Pr[Y >= a*]``.  The mass beyond the last ``b`` is added whole.  ``delta_one`` is the
+same for one bucket that a message enters or leaves.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class _Noise:
             ratio = p * (k + r) / (k + 1)
             mass.append(mass[-1] * as_arb(ratio))
             k += 1
-            later = p * (k + max(r, Fraction(1))) / (k + 1)  # ratios fall towards p from here on (they rise towards it if r < 1)
+            later = (
+                p * (k + max(r, Fraction(1))) / (k + 1)
+            )  # ratios fall towards p from here on (they rise towards it if r < 1)
             if later < 1 and mass[-1] * as_arb(1 / (1 - later)) < limit:
                 break
             if k > _MOST:
@@ -113,7 +116,10 @@ def delta_two(r: Rational, p: Rational, epsilon: Rational) -> Ball:
     if shape <= 1:
         raise ParameterError("r must be above 1")
     with precision(_BITS):
-        return ball_of(_two(_Noise(shape, share, _BITS // 2), as_arb(rational(epsilon, "epsilon", above=0)).exp()), floor=Fraction(0))
+        return ball_of(
+            _two(_Noise(shape, share, _BITS // 2), as_arb(rational(epsilon, "epsilon", above=0)).exp()),
+            floor=Fraction(0),
+        )
 
 
 def _two(noise: _Noise, factor: arb) -> arb:
@@ -135,7 +141,8 @@ def _two(noise: _Noise, factor: arb) -> arb:
 
 
 def calibrate(epsilon: Rational, delta: Rational, p: Rational | None = None) -> ShuffleNoise:
-    """The least ``r`` on the grid ``2**-16`` that keeps ``delta``, for ``p = e**(-0.8 epsilon)`` (on the same grid) unless given.
+    """The least ``r`` on the grid ``2**-16`` that keeps ``delta``, for ``p = e**(-0.8 epsilon)`` (on the same grid)
+    unless given.
 
     >>> noise = calibrate(1, "1e-6")
     >>> round(float(noise.r), 1), round(float(noise.mean), 1)

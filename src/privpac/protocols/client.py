@@ -2,12 +2,13 @@
 
     python -m privpac.protocols.client manifest.json records.csv message.bin
 
-**Guarantee.**  Local: the message is ``epsilon``-private by itself, whoever reads it.  Shuffle: the messages are private once those of
-``n_min`` clients were shuffled.  The claim in the manifest is recomputed from the mechanism before anything is read, and refused if it is
-weaker than ``max_epsilon``, ``max_delta``.
+**Guarantee.**  Local: the message is ``epsilon``-private by itself, whoever reads it.  Shuffle: the messages are
+private once those of ``n_min`` clients were shuffled.  The claim in the manifest is recomputed from the mechanism
+before anything is read, and refused if it is weaker than ``max_epsilon``, ``max_delta``.
 
-A user with fewer than ``m_min`` valid records sends what someone with nothing to say sends, never silence.  A message is drawn **once**:
-with ``store`` it is kept and sent again byte for byte, because a second draw would be a second release.  Standard library and numpy only.
+A user with fewer than ``m_min`` valid records sends what someone with nothing to say sends, never silence.  A message
+is drawn **once**: with ``store`` it is kept and sent again byte for byte, because a second draw would be a second
+release.  Standard library and numpy only.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Client:
                 raise ManifestError(f"the run asks for {name} = {claimed}, above your limit {most}; nothing was sent")
 
     def item(self, records: Records) -> bytes | None:
-        """The user's item: a function of these records and of public numbers only.  It must not leave the device as it is."""
+        """The user's item: a function of these records and of public numbers only.  It must not leave the device as it
+        is."""
         return self.item_of_codes(*encode(self.manifest.columns, self.manifest.label, records))
 
     def item_of_codes(self, x: Any, y: Any) -> bytes | None:
@@ -59,14 +61,19 @@ class Client:
         return self.manifest.task.learner.item(x, y, self.manifest.seed)
 
     def messages(self, records: Records, *, rng: Rng | None = None, store: Path | None = None) -> list[bytes]:
-        """What to send.  ``store`` names a folder of the device's own in which the messages are kept for sending again."""
+        """What to send.  ``store`` names a folder of the device's own in which the messages are kept for sending
+        again."""
         if store is None:
             return self.send(self.item(records), rng)
         place = store / f"{self.manifest.run.hex()}.ppm"
         try:
-            return _kept(place.read_bytes() if place.exists() else keep_once(place, bundle(self.send(self.item(records), rng))))
+            return _kept(
+                place.read_bytes() if place.exists() else keep_once(place, bundle(self.send(self.item(records), rng)))
+            )
         except OSError as error:
-            raise ParameterError(f"cannot keep the messages in {str(store)!r}: {error.strerror}; choose a writable folder") from None
+            raise ParameterError(
+                f"cannot keep the messages in {str(store)!r}: {error.strerror}; choose a writable folder"
+            ) from None
 
     def send(self, said: bytes | None, rng: Rng | None = None) -> list[bytes]:
         """The messages for an item, or for nothing to say.  Every call is a release of its own."""
@@ -100,12 +107,15 @@ def unbundle(data: bytes, limit: int = 1 << 20) -> list[bytes]:
 def _kept(data: bytes) -> list[bytes]:
     found = unbundle(data)
     if bundle(found) != data:  # a part of the messages would carry a part of the noise
-        raise ParameterError("the messages kept in the store are damaged; nothing was sent, and no others may be drawn for this run")
+        raise ParameterError(
+            "the messages kept in the store are damaged; nothing was sent, and no others may be drawn for this run"
+        )
     return found
 
 
 def keep_once(place: Path, data: bytes) -> bytes:
-    """On disk before anything is sent, readable by the owner only; of two that draw at once the first wins, and both send its bytes."""
+    """On disk before anything is sent, readable by the owner only; of two that draw at once the first wins, and both
+    send its bytes."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = place.with_name(f"{place.stem}.{secrets.token_hex(8)}.part")
     try:
@@ -129,7 +139,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command of the module's first lines; reads CSV, writes one bundle, says nothing about the records."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if len(given) not in (3, 4):
-        sys.stderr.write("usage: python -m privpac.protocols.client manifest.json records.csv message.bin [store folder]\n")
+        sys.stderr.write(
+            "usage: python -m privpac.protocols.client manifest.json records.csv message.bin [store folder]\n"
+        )
         return 2
     try:
         client = Client(Manifest.read(Path(given[0]).read_bytes()))

@@ -3,10 +3,10 @@
     GET  /manifest          the manifest's bytes
     POST /submit/<name>     a client's messages, once
 
-The standard library's server, one thread per connection.  A body needs a ``Content-Length`` of at most what an honest client sends; the
-first submission of a name is kept and a second one is refused unless it is the same, byte for byte.  With ``tokens`` every name needs its
-own (``Authorization: Bearer ...``).  Answers are status codes: nothing that was sent is ever echoed or logged.  Put a proxy with
-encryption in front to collect from other machines.
+The standard library's server, one thread per connection.  A body needs a ``Content-Length`` of at most what an honest
+client sends; the first submission of a name is kept and a second one is refused unless it is the same, byte for byte.
+With ``tokens`` every name needs its own (``Authorization: Bearer ...``).  Answers are status codes: nothing that was
+sent is ever echoed or logged.  Put a proxy with encryption in front to collect from other machines.
 """
 
 from __future__ import annotations
@@ -92,7 +92,13 @@ class Collector(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, manifest: Manifest, folder: Path, port: int = 0, *, tokens: Mapping[str, str] | None = None, until: int | None = None
+        self,
+        manifest: Manifest,
+        folder: Path,
+        port: int = 0,
+        *,
+        tokens: Mapping[str, str] | None = None,
+        until: int | None = None,
     ) -> None:
         self.manifest, self.folder, self.limit = manifest, folder, limit_of(manifest)
         self._tokens, self._until, self._lock = tokens, until, threading.Lock()
@@ -108,7 +114,10 @@ class Collector(ThreadingHTTPServer):
         """Whether this name may submit."""
         if self._tokens is None:
             return True
-        return hmac.compare_digest(f"Bearer {self._tokens.get(name, '')}".encode(), header.encode()) and name in self._tokens
+        return (
+            hmac.compare_digest(f"Bearer {self._tokens.get(name, '')}".encode(), header.encode())
+            and name in self._tokens
+        )
 
     def take(self, name: str, body: bytes) -> int:
         """Keep a submission; the status to answer with."""

@@ -7,8 +7,8 @@
 | ``values`` | listed texts |
 | ``floats`` = 64 | every finite 64-bit float, by the order of its bits |
 
-A record's value becomes a code ``0..size-1`` in the order of the domain, the same code that a curator's table would give it.  A value
-outside the domain has no code and its record is dropped, by itself.  Standard library only.
+A record's value becomes a code ``0..size-1`` in the order of the domain, the same code that a curator's table would
+give it.  A value outside the domain has no code and its record is dropped, by itself.  Standard library only.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _TOP = 1 << 63
 
 
 def exact(value: Any) -> Fraction:
-    """A rational of a manifest: an integer, ``"a/b"`` or a decimal; exponents would let a short text ask for endless digits."""
+    """A rational of a manifest: an integer, ``"a/b"`` or a decimal; exponents would let a short text ask for endless
+    digits."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() < 1300:
         return Fraction(value)
     if not isinstance(value, str) or not _EXACT.fullmatch(value):
@@ -190,7 +191,9 @@ def _label(value: Any) -> int:
         return INVALID
 
 
-def encode(columns: Sequence[Column], label: str, records: Iterable[Mapping[str, Any]]) -> tuple[list[list[int]], list[int]]:
+def encode(
+    columns: Sequence[Column], label: str, records: Iterable[Mapping[str, Any]]
+) -> tuple[list[list[int]], list[int]]:
     """Codes and labels of records by column name; a missing column is an invalid value."""
     x, y = [], []
     for record in records:

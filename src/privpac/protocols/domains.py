@@ -26,7 +26,9 @@ def column_of(name: str, domain: Domain) -> Column:
         return Column.listed(name, [str(value) for value in domain.values])
     if isinstance(domain, Floats):
         return Column.floats(name)
-    raise ParameterError(f"a protocol reads Integers, Grid, Dates, Categories and Floats, but {name!r} is {type(domain).__name__}")
+    raise ParameterError(
+        f"a protocol reads Integers, Grid, Dates, Categories and Floats, but {name!r} is {type(domain).__name__}"
+    )
 
 
 def domain_of(column: Column) -> Domain:

@@ -1,8 +1,9 @@
 """Submissions as files: a folder with one file per client, and the shuffler's output.
 
-The file's name is the client's name; what authenticates it is the channel it came through.  A file is read up to a public limit and never
-beyond; folders, links, hidden files and files over the limit count as malformed submissions.  What a run has released is kept beside the
-submissions and given again, byte for byte, because a second draw would be a second release.
+The file's name is the client's name; what authenticates it is the channel it came through.  A file is read up to a
+public limit and never beyond; folders, links, hidden files and files over the limit count as malformed submissions.
+What a run has released is kept beside the submissions and given again, byte for byte, because a second draw would be a
+second release.
 
     shuffled = "PPS1" || run_id[0:8] || u64 clients || bundle of messages          (little-endian)
 """
@@ -84,7 +85,9 @@ def once(folder: Path, manifest: Manifest, make: Callable[[], bytes]) -> bytes:
     try:
         return place.read_bytes() if place.exists() else keep_once(place, make())
     except OSError as error:
-        raise ParameterError(f"cannot keep the release in {str(folder)!r}: {error.strerror}; it must be writable") from None
+        raise ParameterError(
+            f"cannot keep the release in {str(folder)!r}: {error.strerror}; it must be writable"
+        ) from None
 
 
 # The shuffler's output
@@ -92,7 +95,12 @@ def once(folder: Path, manifest: Manifest, make: Callable[[], bytes]) -> bytes:
 
 def write_shuffled(manifest: Manifest, buckets: list[int], clients: int) -> bytes:
     """The shuffled messages of so many clients."""
-    return _MAGIC + manifest.run[:8] + clients.to_bytes(8, "little") + bundle([pack_shuffled(manifest.run, b) for b in buckets])
+    return (
+        _MAGIC
+        + manifest.run[:8]
+        + clients.to_bytes(8, "little")
+        + bundle([pack_shuffled(manifest.run, b) for b in buckets])
+    )
 
 
 def read_shuffled(manifest: Manifest, data: bytes) -> tuple[list[bytes], int]:

@@ -1,15 +1,17 @@
 """Local plurality: one random bit of the item's Hadamard code, told through randomised response.
 
-The client draws ``j`` uniformly, takes the sign ``(-1)**<j, u>`` of its item ``u`` (a fair coin if it has none), tells it truthfully with
-probability ``keep`` and sends ``(chunk, j, bit)``.  Items longer than ``width`` bits are cut into chunks, little end first; the client
-reports a uniformly chosen one.
+The client draws ``j`` uniformly, takes the sign ``(-1)**<j, u>`` of its item ``u`` (a fair coin if it has none), tells
+it truthfully with probability ``keep`` and sends ``(chunk, j, bit)``.  Items longer than ``width`` bits are cut into
+chunks, little end first; the client reports a uniformly chosen one.
 
-**Guarantee.**  ``epsilon = ln(keep/(1 - keep))`` in the local model, for any two items of one user, ``NONE`` included: chunk and ``j`` are
-independent of the item, and the probability of a bit is ``keep``, ``1 - keep`` or one half.  Exactly attained.
+**Guarantee.**  ``epsilon = ln(keep/(1 - keep))`` in the local model, for any two items of one user, ``NONE`` included:
+chunk and ``j`` are independent of the item, and the probability of a bit is ``keep``, ``1 - keep`` or one half.
+Exactly attained.
 
-**Decoding.**  ``c * sum of s_i (-1)**<j_i, u>`` with ``c = 1/(2 keep - 1)`` is unbiased for the count of ``u``, and all of them are within
-``c sqrt(2 n ln(2 U/beta))`` with probability ``1 - beta`` (Hoeffding); one Walsh-Hadamard transform finds them all.  With chunks only a
-majority is found: without one the answer may be a mixture of items.  Standard library and numpy only.
+**Decoding.**  ``c * sum of s_i (-1)**<j_i, u>`` with ``c = 1/(2 keep - 1)`` is unbiased for the count of ``u``, and all
+of them are within ``c sqrt(2 n ln(2 U/beta))`` with probability ``1 - beta`` (Hoeffding); one Walsh-Hadamard transform
+finds them all.  With chunks only a majority is found: without one the answer may be a mixture of items.  Standard
+library and numpy only.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def _check(keep: Fraction, bits: int, width: int) -> None:
     if isinstance(bits, bool) or not isinstance(bits, int) or not 1 <= bits < 1 << 19:
         raise ParameterError("an item has between 1 and 2**19 - 1 bits")
     if not 1 <= width <= MAX_WIDTH:
-        raise TooLargeError(f"one transform takes items of 1 to {MAX_WIDTH} bits, got {width}; use ChunkedHadamard for longer ones")
+        raise TooLargeError(
+            f"one transform takes items of 1 to {MAX_WIDTH} bits, got {width}; use ChunkedHadamard for longer ones"
+        )
 
 
 @dataclass(frozen=True)

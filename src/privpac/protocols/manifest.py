@@ -1,8 +1,8 @@
 """The manifest: everything that is fixed and published before anyone reads their data.
 
-It names the rule to learn, the columns with their public domains, the public seed, the mechanism and the guarantee it claims.  ``read``
-refuses what it does not know, and recomputes the guarantee from the mechanism: a manifest that promises more than its mechanism keeps is
-never accepted.  Standard library and numpy only.
+It names the rule to learn, the columns with their public domains, the public seed, the mechanism and the guarantee it
+claims.  ``read`` refuses what it does not know, and recomputes the guarantee from the mechanism: a manifest that
+promises more than its mechanism keeps is never accepted.  Standard library and numpy only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,21 @@ from privpac.protocols.wire import canonical, run_id
 __all__ = ["VERSION", "Manifest"]
 
 VERSION = 1
-_KEYS = {"v", "protocol", "rule", "parameters", "features", "label", "seed", "m_min", "m_cap", "default", "beta", "mechanism", "guarantee"}
+_KEYS = {
+    "v",
+    "protocol",
+    "rule",
+    "parameters",
+    "features",
+    "label",
+    "seed",
+    "m_min",
+    "m_cap",
+    "default",
+    "beta",
+    "mechanism",
+    "guarantee",
+}
 _MECHANISM = {
     "central": {"selector"},
     "local": {"keep", "width"},
@@ -36,7 +50,8 @@ _CLAIM = {"epsilon", "delta", "neighbours", "unit"}
 
 @dataclass(frozen=True)
 class Manifest:
-    """A run of the protocol.  ``values`` is the JSON object itself; build one with the protocols of ``privpac.protocols``."""
+    """A run of the protocol.  ``values`` is the JSON object itself; build one with the protocols of
+    ``privpac.protocols``."""
 
     values: Mapping[str, Any]
 
@@ -45,7 +60,15 @@ class Manifest:
             # A copy of its own: what was checked is what is used.
             object.__setattr__(self, "values", json.loads(canonical(self.values)))
             self._check()
-        except (PrivpacError, TypeError, LookupError, ValueError, ArithmeticError, AttributeError, RecursionError) as error:
+        except (
+            PrivpacError,
+            TypeError,
+            LookupError,
+            ValueError,
+            ArithmeticError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             if isinstance(error, ManifestError):
                 raise
             said = error if isinstance(error, ParameterError) else "an entry has a wrong type or is too large"
@@ -70,7 +93,9 @@ class Manifest:
         strange, missing = set(self.values) - _KEYS, _KEYS - set(self.values)
         if strange or missing:
             raise ManifestError(
-                f"the manifest has an unknown key {sorted(strange)[0][:40]!r}" if strange else f"key {sorted(missing)[0]!r} is missing"
+                f"the manifest has an unknown key {sorted(strange)[0][:40]!r}"
+                if strange
+                else f"key {sorted(missing)[0]!r} is missing"
             )
         if self.values["v"] != VERSION:
             raise ManifestError(f"this client speaks version {VERSION} of the protocol")
@@ -78,7 +103,8 @@ class Manifest:
             raise ManifestError(f"protocol must be one of {', '.join(_MECHANISM)}")
         if set(self._mechanism) != _MECHANISM[self.protocol] or set(self._claim) != _CLAIM:
             raise ManifestError(
-                f"mechanism must hold {', '.join(sorted(_MECHANISM[self.protocol]))}, guarantee {', '.join(sorted(_CLAIM))}"
+                f"mechanism must hold {', '.join(sorted(_MECHANISM[self.protocol]))}, guarantee "
+                f"{', '.join(sorted(_CLAIM))}"
             )
         if self._claim["unit"] != "user" or not isinstance(self.values["label"], str):
             raise ManifestError("the unit is the user, and the label is a column's name")
@@ -107,7 +133,10 @@ class Manifest:
                 raise ManifestError(f"a client sends at most {MAX_CAP} messages")
             if shuffle_delta(self.shuffle, self.n_max, self.epsilon) > self.delta:
                 raise ManifestError("the noise is too small for the guarantee claimed")
-        elif self._mechanism["selector"] not in ("histogram", "pure") or self._claim["neighbours"] not in ("add-remove", "replace"):
+        elif self._mechanism["selector"] not in ("histogram", "pure") or self._claim["neighbours"] not in (
+            "add-remove",
+            "replace",
+        ):
             raise ManifestError("a central selector is 'histogram' or 'pure'")
         elif (self.selector == "pure") != (self.delta == 0):
             raise ManifestError("the selector 'pure' has delta 0, the selector 'histogram' a larger one")
@@ -164,7 +193,9 @@ class Manifest:
         # Integers beyond 2**53 travel as text.
         read = {name: int(value) if name == "Gamma" else value for name, value in parameters.items()}
         sizes = tuple(column.size for column in self.columns)
-        return Task(self.values["rule"], sizes, tuple(read.items()), _count(self.values["m_min"]), _count(self.values["m_cap"]))
+        return Task(
+            self.values["rule"], sizes, tuple(read.items()), _count(self.values["m_min"]), _count(self.values["m_cap"])
+        )
 
     @property
     def default(self) -> bytes | None:
@@ -179,13 +210,17 @@ class Manifest:
 
     @cached_property
     def local(self) -> ChunkedHadamard:
-        return ChunkedHadamard(self.task.learner.universe.bits, exact(self._mechanism["keep"]), _count(self._mechanism["width"]))
+        return ChunkedHadamard(
+            self.task.learner.universe.bits, exact(self._mechanism["keep"]), _count(self._mechanism["width"])
+        )
 
     @cached_property
     def shuffle(self) -> ShuffleSelection:
         m = self._mechanism
         size, width = self.task.learner.universe.size, m["width"] if m["width"] == 0 else _count(m["width"])
-        return ShuffleSelection(size, exact(m["r"]), exact(m["p"]), _count(m["n_min"]), _count(m["cap"]), width, m["direction"])
+        return ShuffleSelection(
+            size, exact(m["r"]), exact(m["p"]), _count(m["n_min"]), _count(m["cap"]), width, m["direction"]
+        )
 
     @property
     def n_max(self) -> int:

@@ -1,15 +1,15 @@
 """Exact negative binomial noise for a device: standard library and integers only.
 
-``NB(x, p)``: ``f(k) = binom(k + x - 1, k) (1 - p)**x p**k``, mean ``x p/(1 - p)``; a sum of independent ``NB(x_i, p)`` is
-``NB(sum x_i, p)``, so noise can be divided among people.  ``x`` and ``p`` are rationals.
+``NB(x, p)``: ``f(k) = binom(k + x - 1, k) (1 - p)**x p**k``, mean ``x p/(1 - p)``; a sum of independent ``NB(x_i, p)``
+is ``NB(sum x_i, p)``, so noise can be divided among people.  ``x`` and ``p`` are rationals.
 
-*Sampling.*  Inversion: ``f(0) = (1 - p)**x`` is enclosed between two integers over ``2**P`` (logarithm and exponential by series with
-counted rounding), ``f(k+1) = f(k) p (k + x)/(k + 1)`` keeps the enclosure, and the bits of the uniform number are drawn as needed: while
-the answer is open, both get longer.  No floating point decides anything.
+*Sampling.*  Inversion: ``f(0) = (1 - p)**x`` is enclosed between two integers over ``2**P`` (logarithm and exponential
+by series with counted rounding), ``f(k+1) = f(k) p (k + x)/(k + 1)`` keeps the enclosure, and the bits of the uniform
+number are drawn as needed: while the answer is open, both get longer.  No floating point decides anything.
 
-*Many buckets.*  The total over ``M`` buckets of ``NB(s, p)`` noise is ``NB(M s, p)``; given the total, message ``t + 1`` goes to a uniform
-bucket with probability ``M s/(M s + t)`` and else joins a uniformly chosen earlier message (Polya's urn).  Cost: the number of
-messages, not of buckets.
+*Many buckets.*  The total over ``M`` buckets of ``NB(s, p)`` noise is ``NB(M s, p)``; given the total, message ``t +
+1`` goes to a uniform bucket with probability ``M s/(M s + t)`` and else joins a uniformly chosen earlier message
+(Polya's urn).  Cost: the number of messages, not of buckets.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def _atanh(num: int, den: int, bits: int) -> tuple[int, int]:
         term = term * n2 // d2
         k += 2
         terms += 1
-    # Each floor loses less than 1 per division, terms are positive, and the remainder is below a geometric series of ratio 1/9.
+    # Each floor loses less than 1 per division, terms are positive, and the remainder is below a geometric series of
+    # ratio 1/9.
     return total, total + 2 * terms + 2
 
 
@@ -108,7 +109,9 @@ def _check(x: Fraction, p: Fraction) -> None:
     if not (isinstance(x, Fraction) and isinstance(p, Fraction) and x > 0 and 0 < p < 1):
         raise ParameterError("negative binomial noise needs rational x > 0 and 0 < p < 1")
     if x * p / (1 - p) > _MOST_MEAN:
-        raise ParameterError(f"the noise would be more than {_MOST_MEAN} messages on average; choose fewer buckets, or a larger n_min")
+        raise ParameterError(
+            f"the noise would be more than {_MOST_MEAN} messages on average; choose fewer buckets, or a larger n_min"
+        )
 
 
 def sample_total(x: Fraction, p: Fraction, rng: Rng) -> int:

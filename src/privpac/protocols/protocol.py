@@ -1,17 +1,18 @@
 """A run over data that stay with the people: parameters in, a manifest out, one client for each person, one analysis.
 
-Every person's device turns its own records into one item with a public seed (:mod:`privpac.agreement`) and sends a noisy trace of it; the
-item named most often is found from all traces.
+Every person's device turns its own records into one item with a public seed (:mod:`privpac.agreement`) and sends a
+noisy trace of it; the item named most often is found from all traces.
 
 | class | who sees what | guarantee |
 |---|---|---|
 | ``LocalProtocol`` | every message is private by itself | ``epsilon``, one person's report for another |
 | ``ShuffleProtocol`` | a shuffler mixes the messages of all | ``(epsilon, delta)``, replace, ``n_min`` honest clients |
-| ``CentralProtocol`` | the curator sees items, not records | ``(epsilon, delta)`` or ``epsilon``, add-remove or replace |
+| ``CentralProtocol`` | the curator sees items only | ``(epsilon, delta)`` or ``epsilon``, add-remove or replace |
 
-**Guarantee.**  Known before anything is sent, a function of public numbers only, and recomputed by every client from the manifest.
-``n_min`` is the number of *honest* clients expected at least; ``n_max`` bounds those accepted.  The seed is drawn from the system when the
-parameters have been checked (or given: a public beacon); it needs no secrecy.  Stability, records and labels matter for accuracy only.
+**Guarantee.**  Known before anything is sent, a function of public numbers only, and recomputed by every client from
+the manifest. ``n_min`` is the number of *honest* clients expected at least; ``n_max`` bounds those accepted.  The seed
+is drawn from the system when the parameters have been checked (or given: a public beacon); it needs no secrecy.
+Stability, records and labels matter for accuracy only.
 """
 
 from __future__ import annotations
@@ -37,7 +38,14 @@ from privpac.exact import rational
 from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
 from privpac.mechanisms.parameters import read_epsilon
 from privpac.mechanisms.randomized_response import keep_probability
-from privpac.protocols.analyzer import Analysis, Submissions, analyze_central, analyze_local, analyze_shuffled, without_promise
+from privpac.protocols.analyzer import (
+    Analysis,
+    Submissions,
+    analyze_central,
+    analyze_local,
+    analyze_shuffled,
+    without_promise,
+)
 from privpac.protocols.calibrate import calibrate
 from privpac.protocols.client import Client
 from privpac.protocols.domains import columns_of
@@ -61,10 +69,10 @@ _FEWEST = 20
 class Protocol(ABC):
     """What the protocols share.
 
-    ``rule`` is a kind of rule (:data:`privpac.agreement.tasks.KINDS`), ``features`` maps columns to their domains, ``task`` holds public
-    parameters of the stable learner (``{"Gamma": rate(60)}``, ``{"grid": 20}``).  A device with fewer than ``min_records`` valid records
-    (20, or gamma if that is larger) has nothing to say; it reads at most ``max_records``.  ``beta``: where no two people agree a rule is
-    released with at most this probability.
+    ``rule`` is a kind of rule (:data:`privpac.agreement.tasks.KINDS`), ``features`` maps columns to their domains,
+    ``task`` holds public parameters of the stable learner (``{"Gamma": rate(60)}``, ``{"grid": 20}``).  A device with
+    fewer than ``min_records`` valid records (20, or gamma if that is larger) has nothing to say; it reads at most
+    ``max_records``.  ``beta``: where no two people agree a rule is released with at most this probability.
     """
 
     rule: str
@@ -129,7 +137,12 @@ class Protocol(ABC):
         """Everything that is fixed and published before anyone reads their data."""
         assert self.seed is not None
         promised, task = self.guarantee, self._task
-        claim = {"epsilon": str(promised.epsilon), "delta": str(promised.delta), "neighbours": str(promised.neighbours), "unit": "user"}
+        claim = {
+            "epsilon": str(promised.epsilon),
+            "delta": str(promised.delta),
+            "neighbours": str(promised.neighbours),
+            "unit": "user",
+        }
         try:
             return Manifest(
                 {
@@ -168,7 +181,9 @@ class Protocol(ABC):
 
     def _sent(self, users: UserData, rng: Rng) -> Iterator[tuple[int, list[bytes]]]:
         if users.unit is not Unit.USER:
-            raise IncompatibleGuarantees("a protocol protects people, but the data are grouped per item; name the user column")
+            raise IncompatibleGuarantees(
+                "a protocol protects people, but the data are grouped per item; name the user column"
+            )
         if users.labels is None:
             raise ParameterError("the users' records need labels")
         bound = users.bind({name: domain for name, domain in self.features.items() if domain is not None})
@@ -226,8 +241,8 @@ class LocalProtocol(Protocol):
 class ShuffleProtocol(Protocol):
     """Messages mixed by a shuffler: noise shared by at least ``n_min`` honest clients.
 
-    ``width`` 0 has a bucket for every item; larger universes are cut into chunks of that many bits.  ``direction="under"`` never
-    overestimates, for at most 64 buckets.
+    ``width`` 0 has a bucket for every item; larger universes are cut into chunks of that many bits.
+    ``direction="under"`` never overestimates, for at most 64 buckets.
 
     >>> from privpac.data import Integers
     >>> run = ShuffleProtocol("threshold", {"age": Integers(0, 99)}, 1, delta="1e-6", n_min=500, n_max=1000)
@@ -256,7 +271,8 @@ class ShuffleProtocol(Protocol):
         left = self.delta - cap_price(self.epsilon, self.n_max)
         if left <= self.delta / 1000:
             raise InfeasibleError(
-                f"with n_max = {self.n_max} the cap on messages costs all of delta; choose a smaller n_max or a larger delta"
+                f"with n_max = {self.n_max} the cap on messages costs all of delta; choose a smaller n_max or a larger "
+                "delta"
             )
         noise = calibrate(self.epsilon, left)
         universe = self._task.learner.universe
@@ -272,7 +288,12 @@ class ShuffleProtocol(Protocol):
     @cached_property
     def _mechanism(self) -> dict[str, int | str]:
         select = self._select
-        numbers: dict[str, int | str] = {"r": str(select.r), "p": str(select.p), "n_min": select.n_min, "n_max": self.n_max}
+        numbers: dict[str, int | str] = {
+            "r": str(select.r),
+            "p": str(select.p),
+            "n_min": select.n_min,
+            "n_max": self.n_max,
+        }
         return numbers | {"cap": select.cap, "width": select.width, "direction": select.direction}
 
     @property

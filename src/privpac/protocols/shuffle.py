@@ -1,17 +1,19 @@
 """Shuffled plurality: one real message among noise messages, counted after a shuffle.
 
-Every client sends the bucket of its item (the last bucket, ``NULL``, if it has none) and, for every bucket, ``NB(r/n_min, p)`` noise
-messages.  After the shuffle only counts per bucket are left: ``c_u`` plus ``NB(r', p)``, ``r' >= r`` when ``n_min`` or more clients added
-their share.  Items of a large universe are cut into chunks of ``width`` bits, little end first; a client reports one, uniformly chosen.
+Every client sends the bucket of its item (the last bucket, ``NULL``, if it has none) and, for every bucket,
+``NB(r/n_min, p)`` noise messages.  After the shuffle only counts per bucket are left: ``c_u`` plus ``NB(r', p)``, ``r'
+>= r`` when ``n_min`` or more clients added their share.  Items of a large universe are cut into chunks of ``width``
+bits, little end first; a client reports one, uniformly chosen.
 
-**Guarantee.**  ``(epsilon, delta)`` under *replace*, with at least ``n_min`` honest clients: a replaced client moves one message from one
-bucket to another, and ``delta`` is the exact two-bucket divergence (:mod:`privpac.protocols.calibrate`).  More clients add more noise,
-which is post-processing.  Nothing is promised under add-remove: who leaves takes noise along.  A client sends at most ``cap`` messages;
-if each exceeds that with probability at most ``tau``, the counts differ from the ideal ones with probability at most ``n_max tau`` in
-either of two neighbouring worlds, which costs ``(1 + e**epsilon) n_max tau`` of delta.
+**Guarantee.**  ``(epsilon, delta)`` under *replace*, with at least ``n_min`` honest clients: a replaced client moves
+one message from one bucket to another, and ``delta`` is the exact two-bucket divergence
+(:mod:`privpac.protocols.calibrate`).  More clients add more noise, which is post-processing.  Nothing is promised under
+add-remove: who leaves takes noise along.  A client sends at most ``cap`` messages; if each exceeds that with
+probability at most ``tau``, the counts differ from the ideal ones with probability at most ``n_max tau`` in either of
+two neighbouring worlds, which costs ``(1 + e**epsilon) n_max tau`` of delta.
 
-``direction="under"`` sends one message for every bucket *but* the item's, and counts what is missing: never an overestimate, for at most 64
-buckets.  Standard library and numpy only.
+``direction="under"`` sends one message for every bucket *but* the item's, and counts what is missing: never an
+overestimate, for at most 64 buckets.  Standard library and numpy only.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ def mixed(messages: list[int], rng: Rng) -> list[int]:
 
 @dataclass(frozen=True)
 class ShuffleSelection:
-    """``size`` items, in chunks of ``width`` bits (0: no chunks); noise ``NB(r, p)`` per bucket once ``n_min`` clients took part."""
+    """``size`` items, in chunks of ``width`` bits (0: no chunks); noise ``NB(r, p)`` per bucket once ``n_min`` clients
+    took part."""
 
     size: int
     r: Fraction
@@ -58,9 +61,13 @@ class ShuffleSelection:
         if self.direction not in ("over", "under"):
             raise ParameterError(f"direction must be 'over' or 'under', got {self.direction!r}")
         if self.buckets > MAX_BUCKETS:
-            raise TooLargeError(f"{self.buckets} buckets are more than {MAX_BUCKETS}; cut items into chunks of 8 bits (width=8)")
+            raise TooLargeError(
+                f"{self.buckets} buckets are more than {MAX_BUCKETS}; cut items into chunks of 8 bits (width=8)"
+            )
         if self.direction == "under" and self.buckets > _FEW:
-            raise TooLargeError(f"direction='under' sends a message per bucket: at most {_FEW} buckets, got {self.buckets}")
+            raise TooLargeError(
+                f"direction='under' sends a message per bucket: at most {_FEW} buckets, got {self.buckets}"
+            )
 
     @property
     def chunks(self) -> int:
@@ -122,7 +129,8 @@ class ShuffleSelection:
         return out if self.direction == "over" else [clients - count for count in out]
 
     def decode(self, counts: Sequence[int]) -> int | None:
-        """The number with the largest count, chunk by chunk; ties go to the smaller.  ``None`` if that is no number of the universe."""
+        """The number with the largest count, chunk by chunk; ties go to the smaller.  ``None`` if that is no number of
+        the universe."""
         if self.width == 0:
             return max(range(self.size), key=lambda u: (counts[u], -u))
         number = 0

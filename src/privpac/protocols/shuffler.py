@@ -1,10 +1,12 @@
 """The shuffler: takes each client's messages once, mixes all of them, and releases nothing below ``n_min`` clients.
 
-It sees who sent how many messages, and must not collude with the analyzer.  Clients are told apart by an authenticated name; the first
-submission of a name counts, later ones are dropped (an honest client sends the same bytes again).  A submission over the public cap, or
-beyond ``n_max`` clients, is dropped whole; a message that is not of this run is dropped by itself.  Nothing a client sends raises.
+It sees who sent how many messages, and must not collude with the analyzer.  Clients are told apart by an authenticated
+name; the first submission of a name counts, later ones are dropped (an honest client sends the same bytes again).  A
+submission over the public cap, or beyond ``n_max`` clients, is dropped whole; a message that is not of this run is
+dropped by itself.  Nothing a client sends raises.
 
-A release closes the run: were later messages mixed in and released again, the difference would be those of a few clients.
+A release closes the run: were later messages mixed in and released again, the difference would be those of a few
+clients.
 """
 
 from __future__ import annotations
@@ -75,7 +77,11 @@ class Shuffler:
         if len(self._seen) >= self.manifest.n_max:
             self.dropped.too_many_clients += 1
             return False
-        good = [read[0] for read in (parse(self.manifest.run, message, SHUFFLE) for message in listed) if read and read[0] < select.buckets]
+        good = [
+            read[0]
+            for read in (parse(self.manifest.run, message, SHUFFLE) for message in listed)
+            if read and read[0] < select.buckets
+        ]
         self.dropped.malformed += len(listed) - len(good)
         if not good:
             return False  # an honest client sends at least one message; who sends none adds no noise and is not counted
@@ -84,7 +90,8 @@ class Shuffler:
         return True
 
     def release(self, rng: Rng | None = None) -> list[int] | None:
-        """The buckets of all messages in random order, always the same ones; ``None`` while fewer than ``n_min`` clients took part."""
+        """The buckets of all messages in random order, always the same ones; ``None`` while fewer than ``n_min``
+        clients took part."""
         if self.clients < self.manifest.shuffle.n_min:
             return None
         if self._mixed is None:

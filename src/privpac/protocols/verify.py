@@ -1,7 +1,7 @@
 """What a device checks before it sends anything: does the mechanism in the manifest keep the guarantee it claims?
 
-Decided with integers (enclosures of ``e**-epsilon`` and of negative binomial masses), independently of the code that chose the
-parameters.  Standard library only.
+Decided with integers (enclosures of ``e**-epsilon`` and of negative binomial masses), independently of the code that
+chose the parameters.  Standard library only.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def cap_price(epsilon: Fraction, n_max: int) -> Fraction:
 
 
 def _boundary(share: Fraction, low: Fraction, high: Fraction, r: Fraction) -> int:
-    """``a*``: with ``c = share/e**-eps``, one more than ``floor(c (r-1)/(1-c)) = floor(share (r-1)/(e**-eps - share))``."""
+    """``a*``: with ``c = share/e**-eps``, one more than ``floor(c (r-1)/(1-c)) = floor(share (r-1)/(e**-eps -
+    share))``."""
     least, most = share * (r - 1) / (high - share), share * (r - 1) / (low - share)
     if least // 1 != most // 1:
         raise ManifestError("a boundary could not be decided; choose other parameters")
@@ -105,7 +106,8 @@ class _Tails:
 
 
 def least_cap(select: ShuffleSelection) -> int:
-    """The least cap that one client's messages exceed with probability at most ``TAIL``; whatever cap ``select`` has."""
+    """The least cap that one client's messages exceed with probability at most ``TAIL``; whatever cap ``select``
+    has."""
     x, real = select.buckets * select.share, 1 if select.direction == "over" else select.buckets - 1
     if select.expected_messages > MAX_CAP:
         raise ManifestError(f"a client would send more than {MAX_CAP} messages; choose fewer buckets, or more clients")
@@ -120,5 +122,7 @@ def least_cap(select: ShuffleSelection) -> int:
         mass.step(most)
         most += 1
         if most + real > MAX_CAP:
-            raise ManifestError(f"a client might send more than {MAX_CAP} messages; choose fewer buckets, or more clients")
+            raise ManifestError(
+                f"a client might send more than {MAX_CAP} messages; choose fewer buckets, or more clients"
+            )
     return real + most

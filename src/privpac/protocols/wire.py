@@ -5,9 +5,9 @@
     kind 2, local report:  u16 chunk || u32 j || u8 bit          (bit 1 means sign +1)
     kind 3, shuffled:      u32 bucket
 
-A manifest is a JSON object of strings and integers (lists and objects of them), keys sorted, no spaces, ASCII; floats, booleans and nulls
-are refused, so that equal manifests have equal bytes on every machine.  Parsing never raises on what a stranger sent: a message is read, or
-it is nothing.  Standard library only.
+A manifest is a JSON object of strings and integers (lists and objects of them), keys sorted, no spaces, ASCII; floats,
+booleans and nulls are refused, so that equal manifests have equal bytes on every machine.  Parsing never raises on what
+a stranger sent: a message is read, or it is nothing.  Standard library only.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def _check(value: Any, where: str, depth: int = 0) -> None:
         for inner in value:
             _check(inner, where, depth + 1)
     elif isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise ManifestError(f"{where} must hold strings and integers only, got {type(value).__name__}; write rationals as 'a/b'")
+        raise ManifestError(
+            f"{where} must hold strings and integers only, got {type(value).__name__}; write rationals as 'a/b'"
+        )
 
 
 def run_id(manifest: Mapping[str, Any]) -> bytes:

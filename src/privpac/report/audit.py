@@ -31,22 +31,30 @@ def audit_html(audit: Audit) -> str:
     parts.append("<p class='quiet'>The datasets on this page were made up, or declared public, for this audit.</p>")
     title = html.escape(f"Audit of {audit.subject}: {audit.verdict}")
     return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+        "content='width=device-width,initial-scale=1'>"
         f"<title>{title}</title><style>{_STYLE}</style></head><body><main>{chr(10).join(parts)}</main></body></html>\n"
     )
 
 
 def _head(audit: Audit) -> str:
     bad = audit.claimed and not audit.holds
-    bound = "No finite epsilon holds" if audit.epsilon_lower == inf else f"Epsilon is at least {audit.epsilon_lower:.4g}"
+    bound = (
+        "No finite epsilon holds" if audit.epsilon_lower == inf else f"Epsilon is at least {audit.epsilon_lower:.4g}"
+    )
     sure = "decided exactly" if audit.method == "exact" else f"with confidence {float(audit.confidence):.9g}"
-    promise = "" if audit.epsilon is None else f"({float(audit.epsilon):g}, {float(audit.delta):g})-DP, {audit.neighbours.value}"
+    promise = (
+        ""
+        if audit.epsilon is None
+        else f"({float(audit.epsilon):g}, {float(audit.delta):g})-DP, {audit.neighbours.value}"
+    )
     claim = f"claim: {promise}" if promise else f"no claim; delta {float(audit.delta):g}, {audit.neighbours.value}"
     badge = f"<span class='promise{' bad' if bad else ''}'>{html.escape(audit.verdict)}</span>" if audit.claimed else ""
     notes = "".join(f"<p class='{'warn' if bad else 'quiet'}'>{html.escape(line)}</p>" for line in audit.notes())
     return (
         f"<section><h1>Privacy audit of {html.escape(audit.subject)}</h1><div class='rule'>{bound}</div>"
-        f"<p>{badge} <span class='quiet'>{html.escape(claim)}; {html.escape(sure)}</span></p>{_scale(audit)}{notes}</section>"
+        f"<p>{badge} <span class='quiet'>{html.escape(claim)}; "
+        f"{html.escape(sure)}</span></p>{_scale(audit)}{notes}</section>"
     )
 
 
@@ -102,7 +110,9 @@ def _user(user: Any) -> str:
 
 def _row(first: str, second: str, *, times: int = 1, differ: bool = False) -> str:
     name = "<b>differs</b>" if differ else "in both" + (f", {times} times" if times > 1 else "")
-    cells = "".join(f"<td>{f'<b>{html.escape(text)}</b>' if differ else html.escape(text)}</td>" for text in (first, second))
+    cells = "".join(
+        f"<td>{f'<b>{html.escape(text)}</b>' if differ else html.escape(text)}</td>" for text in (first, second)
+    )
     return f"<tr><td class='quiet'>{name}</td>{cells}</tr>"
 
 
@@ -118,7 +128,9 @@ def _outcomes(audit: Audit) -> list[str]:
         (0.2, _SECOND, [outcome.second for outcome in audit.outcomes], "second dataset"),
     ):
         axes.barh([place + shift for place in places], values, height=0.36, color=color, label=label)
-    axes.set_yticks(list(places), [_plain(name if len(name) <= _MOST_NAME else name[: _MOST_NAME - 3] + "...") for name in names])
+    axes.set_yticks(
+        list(places), [_plain(name if len(name) <= _MOST_NAME else name[: _MOST_NAME - 3] + "...") for name in names]
+    )
     axes.invert_yaxis()
     axes.set_xlabel("probability" if audit.method == "exact" else "share of the measured runs")
     axes.grid(axis="x", color=NO, linewidth=0.7)
@@ -133,7 +145,10 @@ def _outcomes(audit: Audit) -> list[str]:
     )
     head = "<tr><th>outcome</th><th class='n'>first</th><th class='n'>second</th><th class='n'>ratio</th></tr>"
     drawn = _svg(figure, "probabilities of the outcomes on both datasets")
-    return [f"<section><h2>What comes out on each of them</h2>{drawn}<div class='scroll'><table>{head}{rows}</table></div></section>"]
+    return [
+        f"<section><h2>What comes out on each of them</h2>{drawn}<div "
+        f"class='scroll'><table>{head}{rows}</table></div></section>"
+    ]
 
 
 def _how(audit: Audit) -> str:

@@ -1,6 +1,7 @@
 """One self-contained HTML page about one comparison, and its picture.
 
-Unlike the other reports this one shows measured errors: it is made from public tables and generated people only, and says so.
+Unlike the other reports this one shows measured errors: it is made from public tables and generated people only, and
+says so.
 """
 
 from __future__ import annotations
@@ -55,7 +56,12 @@ def _bars(rows: Sequence[Measured]) -> Figure:
     axes = figure.subplots()
     places = range(len(rows) - 1, -1, -1)
     axes.barh(
-        places, [max(row.excess, 0.0) for row in rows], xerr=[row.spread or 0.0 for row in rows], color=LINES[0], ecolor=QUIET, height=0.6
+        places,
+        [max(row.excess, 0.0) for row in rows],
+        xerr=[row.spread or 0.0 for row in rows],
+        color=LINES[0],
+        ecolor=QUIET,
+        height=0.6,
     )
     axes.set_yticks(places, [row.method for row in rows])
     axes.set_xlabel(f"excess error, epsilon {rows[0].epsilon}, {rows[0].n_users:,} users")
@@ -70,7 +76,15 @@ def _lines(axes: Any, found: Comparison, epsilon: str | None) -> None:
         unprotected = "not private" in rows[0].promise
         style = {"linestyle": ("--", ":")[i % 2], "color": QUIET} if unprotected else {"color": LINES[i % len(LINES)]}
         marker = "osd^vP*X<>"[(i // len(LINES)) % 10]
-        axes.plot(x, [max(row.excess, _LEAST) for row in rows], marker=marker, markersize=3.5, linewidth=1.4, label=method, **style)
+        axes.plot(
+            x,
+            [max(row.excess, _LEAST) for row in rows],
+            marker=marker,
+            markersize=3.5,
+            linewidth=1.4,
+            label=method,
+            **style,
+        )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.minorticks_off()
@@ -113,16 +127,19 @@ def comparison_html(found: Comparison) -> str:
     promises = [(method, f"{found.about[method]}; {_first(found, method).promise}") for method in found.methods]
     left = "".join(f"<p class='warn'>left out: {html.escape(line)}</p>" for line in found.left_out)
     body = (
-        f"<section><h1>Methods compared at the same privacy per person</h1><div class='rule'>{html.escape(found.population)}</div>"
+        f"<section><h1>Methods compared at the same privacy per person</h1><div "
+        f"class='rule'>{html.escape(found.population)}</div>"
         "<span class='promise bad'>public or generated records: nothing on this page is private</span>"
-        f"{left}</section><section><h2>Excess error</h2><p class='quiet'>Error over all users, each weighing the same, minus the least "
+        f"{left}</section><section><h2>Excess error</h2><p class='quiet'>Error over all users, each weighing the same, "
+        "minus the least "
         f"error of any rule of the class; ± standard error where something was drawn.</p>{comparison_picture(found)}"
         f"<div class='scroll'><table><tr><th>method</th>{head}</tr>{rows}</table></div></section>"
         f"<section><h2>On what</h2>{_table(facts)}</section>"
         f"<section><h2>What each method is, and what it promises</h2>{_table(promises)}</section>"
     )
     return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+        "content='width=device-width,initial-scale=1'>"
         f"<title>Comparison on {html.escape(found.population)}</title><style>{_STYLE}</style></head>"
         f"<body><main>{body}</main></body></html>\n"
     )

@@ -1,7 +1,7 @@
 """One self-contained HTML file about one released distribution, and its picture.
 
-Everything in it is a function of the release, the declared candidates and public parameters: no record, count, range, score
-or path of the table.  The window of the picture comes from the distributions drawn, never from data.
+Everything in it is a function of the release, the declared candidates and public parameters: no record, count, range,
+score or path of the table.  The window of the picture comes from the distributions drawn, never from data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from privpac.released import Released
 from privpac.report.html import _STYLE, _WORDS, _promise, _table, write_whole
 from privpac.report.plots import INK, LINES, NO, YES, _figure, _plain, _svg
 
-__all__ = ["BEHIND", "candidates_of", "distribution_html", "distribution_picture", "draw_distribution", "write_distribution_report"]
+__all__ = [
+    "BEHIND",
+    "candidates_of",
+    "distribution_html",
+    "distribution_picture",
+    "draw_distribution",
+    "write_distribution_report",
+]
 
 Floats64 = NDArray[np.float64]
 BEHIND = tuple(color for color in LINES if color != YES)
@@ -90,7 +97,9 @@ def _shapes(found: Any) -> list[Shape]:
         return [Shape(found.feature, "steps", edges, found.probabilities / np.diff(edges))]
     if isinstance(found, FamilyDistribution):
         return [_family(found)]
-    return [_masses(found.feature, found.domain, found.probabilities)] if isinstance(found, DiscreteDistribution) else []
+    return (
+        [_masses(found.feature, found.domain, found.probabilities)] if isinstance(found, DiscreteDistribution) else []
+    )
 
 
 def _bell(name: str, mean: float, variance: float) -> Shape:
@@ -106,7 +115,9 @@ def _family(found: FamilyDistribution) -> Shape:
     low, high = found._frozen.ppf(_MOST)
     if found.is_discrete:
         values = np.arange(low, min(high, low + 4096) + 1)
-        return Shape(found.feature, "steps", np.append(values, values[-1] + 1) - 0.5, found.pmf(values), measured="probability")
+        return Shape(
+            found.feature, "steps", np.append(values, values[-1] + 1) - 0.5, found.pmf(values), measured="probability"
+        )
     return _curve(found.feature, found.pdf, low, high)
 
 
@@ -130,18 +141,28 @@ def _masses(feature: str, domain: Domain, masses: Floats64) -> Shape:
             masses / step,
             measured="probability" if step == 1 else "density",
         )
-    order = np.arange(len(masses)) if domain.kind != "categories" or len(masses) <= _MOST_NAMES else np.argsort(-masses, kind="stable")
+    order = (
+        np.arange(len(masses))
+        if domain.kind != "categories" or len(masses) <= _MOST_NAMES
+        else np.argsort(-masses, kind="stable")
+    )
     kept = order[:_MOST_NAMES] if domain.kind == "categories" else order
-    return Shape(feature, "bars", np.arange(float(len(kept))), masses[kept], tuple(domain.text(int(code)) for code in kept))
+    return Shape(
+        feature, "bars", np.arange(float(len(kept))), masses[kept], tuple(domain.text(int(code)) for code in kept)
+    )
 
 
 # Drawing
 
 
-def draw_distribution(axes: Any, found: Distribution, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = "") -> None:
+def draw_distribution(
+    axes: Any, found: Distribution, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
+) -> None:
     """Draw one column of a distribution on matplotlib axes, other candidates as thin lines behind it."""
     shape = _shapes(found)[column]
-    behind = [(label, _shapes(other)[column]) for label, other in (others or {}).items() if len(_shapes(other)) > column]
+    behind = [
+        (label, _shapes(other)[column]) for label, other in (others or {}).items() if len(_shapes(other)) > column
+    ]
     if shape.kind == "bars":
         _bars(axes, shape)
         return
@@ -155,7 +176,8 @@ def draw_distribution(axes: Any, found: Distribution, others: Mapping[str, Any] 
     axes.set_xlim(*ends)
     # A density may be infinite at an end; the picture is cut where the others have long been drawn.
     tops = [
-        float(np.nanquantile(each.height, 0.98) if each.kind == "curve" else each.height.max()) for each in (shape, *(s for _, s in behind))
+        float(np.nanquantile(each.height, 0.98) if each.kind == "curve" else each.height.max())
+        for each in (shape, *(s for _, s in behind))
     ]
     axes.set_ylim(0, 1.1 * max(tops) or 1)
     _finish(axes, shape.column, shape.measured)
@@ -176,7 +198,10 @@ def _bars(axes: Any, shape: Shape) -> None:
     count = len(shape.names)
     chosen = [i * (count - 1) // max(1, min(count, 12) - 1) for i in range(min(count, 12))]
     axes.set_xticks(
-        chosen, [_plain(shape.names[i][:14]) for i in chosen], rotation=0 if count <= 5 else 45, ha="center" if count <= 5 else "right"
+        chosen,
+        [_plain(shape.names[i][:14]) for i in chosen],
+        rotation=0 if count <= 5 else 45,
+        ha="center" if count <= 5 else "right",
     )
     _finish(axes, shape.column, "probability")
 
@@ -191,7 +216,9 @@ def _finish(axes: Any, column: str, height: str) -> None:
         axes.spines[side].set_visible(False)
 
 
-def distribution_picture(found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = "") -> str:
+def distribution_picture(
+    found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
+) -> str:
     """SVG text of one column; empty for a candidate that is a function, which has no saved form."""
     shapes = _shapes(found)
     if column >= len(shapes):
@@ -215,7 +242,9 @@ def distribution_html(released: Released, candidates: Mapping[str, Any] | None =
     selected = str(released.parameters.get("name", ""))
     others = {name: other for name, other in listed.items() if name != selected}
     shapes = _shapes(found)
-    pictures = [distribution_picture(found, others, column=i, name=selected) for i in range(min(len(shapes), _MOST_PANELS))]
+    pictures = [
+        distribution_picture(found, others, column=i, name=selected) for i in range(min(len(shapes), _MOST_PANELS))
+    ]
     parts = [
         _head(released, selected),
         *([f"<section><h2>The released distribution</h2>{''.join(pictures)}</section>"] if pictures else []),
@@ -226,19 +255,27 @@ def distribution_html(released: Released, candidates: Mapping[str, Any] | None =
         parts.append(_promise(released.guarantee))
     parts.append(_public(released, shapes))
     parts.append(
-        "<p class='quiet'>Nothing on this page depends on the table except the released distribution and the released numbers named above. "
+        "<p class='quiet'>Nothing on this page depends on the table except the released distribution and the released "
+        "numbers named above. "
         "Samples and densities computed from it cost no further budget.</p>"
     )
     title = html.escape(selected or ", ".join(shape.column for shape in shapes) or str(found))
     return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+        "content='width=device-width,initial-scale=1'>"
         f"<title>{title}</title><style>{_STYLE}</style></head><body><main>{chr(10).join(parts)}</main></body></html>\n"
     )
 
 
 def _head(released: Released, selected: str) -> str:
     guarantee = released.guarantee
-    promise = html.escape(guarantee.summary) if guarantee else "INSECURE RANDOMNESS: no guarantee" if released.insecure else "no guarantee"
+    promise = (
+        html.escape(guarantee.summary)
+        if guarantee
+        else "INSECURE RANDOMNESS: no guarantee"
+        if released.insecure
+        else "no guarantee"
+    )
     title = "A distribution selected" if selected else "A distribution learned"
     lines = "".join(f"<p>{html.escape(line)}</p>" for line in str(released.hypothesis).splitlines()[:_MOST_PANELS])
     big = f"<div class='rule'>{html.escape(selected)}</div>{lines}" if selected else f"<div>{lines}</div>"
@@ -252,7 +289,9 @@ def _listed(candidates: Mapping[str, Any], selected: str) -> str:
     for name, found in candidates.items():
         said = "a function" if isinstance(found, NamedCandidate) else str(found)
         mark = " class='yes'" if name == selected else ""
-        rows += f"<tr><td{mark}>{html.escape(name)}{' (selected)' if mark else ''}</td><td>{html.escape(said)}</td></tr>"
+        rows += (
+            f"<tr><td{mark}>{html.escape(name)}{' (selected)' if mark else ''}</td><td>{html.escape(said)}</td></tr>"
+        )
     return f"<section><h2>The candidates, declared before</h2><div class='scroll'><table>{rows}</table></div></section>"
 
 
@@ -263,6 +302,8 @@ def _public(released: Released, shapes: Sequence[Shape]) -> str:
     return f"<section><h2>What was public, and what was released besides</h2>{_table(rows)}</section>"
 
 
-def write_distribution_report(released: Released, path: str | os.PathLike[str], *, candidates: Mapping[str, Any] | None = None) -> Path:
+def write_distribution_report(
+    released: Released, path: str | os.PathLike[str], *, candidates: Mapping[str, Any] | None = None
+) -> Path:
     """Write the report to ``path``, whole or not at all."""
     return write_whole(distribution_html(released, candidates).encode(), path)

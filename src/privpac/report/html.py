@@ -1,7 +1,8 @@
 """One self-contained HTML file about one release.
 
-Everything in it is a function of the released rule, its guarantee, its public parameters and plans for standard numbers: no
-count, range, score, error, run time or path of the table.  It fetches nothing: style and pictures are inside.
+Everything in it is a function of the released rule, its guarantee, its public parameters and plans for standard
+numbers: no count, range, score, error, run time or path of the table.  It fetches nothing: style and pictures are
+inside.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ _STYLE = """
 body{font:16px/1.55 system-ui,-apple-system,'Segoe UI',sans-serif;color:#24292f;background:#f6f8f9;margin:0}
 main{max-width:46rem;margin:0 auto;padding:1.5rem 1rem 3rem}
 section{background:#fff;border:1px solid #dfe4e8;border-radius:10px;padding:1.1rem 1.3rem;margin:1rem 0}
-h1{font-size:1.1rem;color:#5a6570;font-weight:600;margin:.1rem 0}h2{font-size:1.05rem;margin:.1rem 0 .6rem}p{margin:.5rem 0}
+h1{font-size:1.1rem;color:#5a6570;font-weight:600;margin:.1rem 0}
+h2{font-size:1.05rem;margin:.1rem 0 .6rem}p{margin:.5rem 0}
 .rule{font-size:1.7rem;font-weight:650;line-height:1.25;margin:.3rem 0 .8rem;overflow-wrap:anywhere}
 .promise{display:inline-block;background:#e7f3ee;color:#0b6e4f;border-radius:6px;padding:.15rem .6rem;font-weight:600}
-.bad{background:#fdecea;color:#a3160a}.warn{background:#fff4e0;border-left:4px solid #d98a00;padding:.5rem .8rem;border-radius:4px}
+.bad{background:#fdecea;color:#a3160a}
+.warn{background:#fff4e0;border-left:4px solid #d98a00;padding:.5rem .8rem;border-radius:4px}
 table{border-collapse:collapse;width:100%;font-size:.92rem}
 th,td{text-align:left;padding:.3rem .5rem;border-bottom:1px solid #edf0f2;vertical-align:top}
 th{font-weight:600}td{overflow-wrap:anywhere}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap;overflow-wrap:normal}
@@ -46,7 +49,8 @@ svg{display:block;width:100%;max-width:32rem;height:auto;margin:.4rem 0}.key{mar
 .key span{display:inline-block;width:.9em;height:.9em;border-radius:2px;margin:0 .35em -.1em 0}
 .yes{color:#0b6e4f;font-weight:600}
 .quiet{color:#5a6570;font-size:.92rem}ul.quiet{padding-left:1.2rem;margin:.3rem 0}.scroll{overflow-x:auto}
-@media(max-width:32rem){main{padding:.4rem .6rem 2rem}section{padding:.8rem .8rem;margin:.6rem 0}.rule{font-size:1.35rem}
+@media(max-width:32rem){main{padding:.4rem .6rem 2rem}section{padding:.8rem .8rem;margin:.6rem 0}
+.rule{font-size:1.35rem}
 table{font-size:.85rem}th,td{padding:.3rem .3rem}}
 @media print{body{background:#fff}section{break-inside:avoid}}
 """
@@ -71,7 +75,9 @@ _CELLS = 16
 _LEVELS = 12
 
 
-def report_html(released: Released, concept: ConceptClass | VC1Tree | None = None, *, planned: Plan | None = None) -> str:
+def report_html(
+    released: Released, concept: ConceptClass | VC1Tree | None = None, *, planned: Plan | None = None
+) -> str:
     """The report as one HTML text.
 
     ``planned`` defaults to a plan for standard numbers of records per user, if the class of rules is given.
@@ -79,21 +85,29 @@ def report_html(released: Released, concept: ConceptClass | VC1Tree | None = Non
     rule, guarantee = released.hypothesis, released.guarantee
     if planned is None and concept is not None and guarantee is not None:
         planned = plan_for_report(_bound(concept, rule), guarantee)
-    parts = [_head(released), *(_picture(rule) if isinstance(rule, Rule) else []), *([] if guarantee is None else [_promise(guarantee)])]
+    parts = [
+        _head(released),
+        *(_picture(rule) if isinstance(rule, Rule) else []),
+        *([] if guarantee is None else [_promise(guarantee)]),
+    ]
     parts += [_public(released), *([] if planned is None else [_planned(planned)])]
     parts.append(
-        "<p class='quiet'>Nothing on this page depends on the table except the released rule and the released numbers named above. "
-        "Certified numbers of users hold for every law that the stated assumption allows and are pessimistic for milder ones.</p>"
+        "<p class='quiet'>Nothing on this page depends on the table except the released rule and the released numbers "
+        "named above. "
+        "Certified numbers of users hold for every law that the stated assumption allows and are pessimistic for "
+        "milder ones.</p>"
     )
     body = "\n".join(parts)
     return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+        "content='width=device-width,initial-scale=1'>"
         f"<title>{_said(released)}</title><style>{_STYLE}</style></head><body><main>{body}</main></body></html>\n"
     )
 
 
 def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee) -> Plan | None:
-    """The plan that a report shows, None where there is nothing to plan (epsilon beyond all use, a class without domains)."""
+    """The plan that a report shows, None where there is nothing to plan (epsilon beyond all use, a class without
+    domains)."""
     try:
         if isinstance(concept, VC1Tree):
             spent = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "neighbours": guarantee.neighbours}
@@ -105,7 +119,9 @@ def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee) -> Pl
 
 def _bound(concept: ConceptClass | VC1Tree, rule: Any) -> ConceptClass | VC1Tree:
     """The class with the columns and domains of its rule, if they were left to the data."""
-    if not isinstance(rule, Rule) or all(name is not None and domain is not None for name, domain in concept.declared().items()):
+    if not isinstance(rule, Rule) or all(
+        name is not None and domain is not None for name, domain in concept.declared().items()
+    ):
         return concept
     return concept.with_columns(dict(rule.features))
 
@@ -116,9 +132,19 @@ def _said(released: Released) -> str:
 
 def _head(released: Released) -> str:
     guarantee = released.guarantee
-    promise = html.escape(guarantee.summary) if guarantee else "INSECURE RANDOMNESS: no guarantee" if released.insecure else "no guarantee"
+    promise = (
+        html.escape(guarantee.summary)
+        if guarantee
+        else "INSECURE RANDOMNESS: no guarantee"
+        if released.insecure
+        else "no guarantee"
+    )
     said = "".join(f"<p class='warn'>{html.escape(line)}</p>" for line in released.warnings)
-    default = "<p class='quiet'>The mechanism gave no answer; the public default stands in.</p>" if released.outcome == "default" else ""
+    default = (
+        "<p class='quiet'>The mechanism gave no answer; the public default stands in.</p>"
+        if released.outcome == "default"
+        else ""
+    )
     return (
         f"<section><h1>A rule learned with differential privacy</h1><div class='rule'>{_said(released)}</div>"
         f"<span class='promise{'' if guarantee else ' bad'}'>{promise}</span>{default}{said}</section>"
@@ -134,7 +160,8 @@ def _picture(rule: Rule) -> list[str]:
     label = html.escape("1" if rule.label == "1" else rule.label)
     not_label = "0" if rule.label == "1" else f"not {label}"
     key = (
-        f"<p class='key quiet'><span style='background:{YES}'></span>{label} &nbsp; <span style='background:{NO}'></span>{not_label}</p>"
+        f"<p class='key quiet'><span style='background:{YES}'></span>{label} &nbsp; <span "
+        f"style='background:{NO}'></span>{not_label}</p>"
         if drawn.startswith("<svg")
         else ""
     )
@@ -153,22 +180,36 @@ def _path(rule: TreeRule) -> list[str]:
         if z != last + 1:
             rows += "<tr><td></td><td class='quiet'>…</td><td></td></tr>"
         region = html.escape(tree.describe(tree.ancestor(node, z)))
-        rows += f"<tr><td class='n'>{z}</td><td>{f'<b>{region}</b>' if z == depth else region}</td><td class='yes'>1</td></tr>"
+        rows += (
+            f"<tr><td class='n'>{z}</td><td>{f'<b>{region}</b>' if z == depth else region}</td><td "
+            "class='yes'>1</td></tr>"
+        )
         last = z
     said = "the rule says" if rule.label == "1" else html.escape(rule.label)
     head = f"<tr><th class='n'>depth</th><th>{html.escape(next(iter(rule.features)))}</th><th>{said}</th></tr>"
     rest = "<tr><td></td><td class='quiet'>everything else, also what lies inside the last one</td><td>0</td></tr>"
-    return [f"<section><h2>The rule on the hierarchy</h2><div class='scroll'><table>{head}{rows}{rest}</table></div></section>"]
+    return [
+        f"<section><h2>The rule on the hierarchy</h2><div "
+        f"class='scroll'><table>{head}{rows}{rest}</table></div></section>"
+    ]
 
 
 def _truth_table(rule: Rule) -> str:
     """All cases of a rule that reads a few values; empty text otherwise."""
     reads = {name: rule.features[name] for name in rule.reads}
-    if len(reads) < 2 or prod(domain.size for domain in reads.values()) > _CELLS or rule.condition() in ("always", "never"):
+    if (
+        len(reads) < 2
+        or prod(domain.size for domain in reads.values()) > _CELLS
+        or rule.condition() in ("always", "never")
+    ):
         return ""
     cases = list(product(*(range(domain.size) for domain in reads.values())))
-    said = rule.predict_codes({name: np.array([case[i] for case in cases], dtype=np.uint64) for i, name in enumerate(reads)})
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in [*reads, "the rule says" if rule.label == "1" else rule.label])
+    said = rule.predict_codes(
+        {name: np.array([case[i] for case in cases], dtype=np.uint64) for i, name in enumerate(reads)}
+    )
+    head = "".join(
+        f"<th>{html.escape(name)}</th>" for name in [*reads, "the rule says" if rule.label == "1" else rule.label]
+    )
     rows = ""
     for case, answer in zip(cases, said.tolist()):
         cells = "".join(f"<td>{html.escape(domain.text(code))}</td>" for domain, code in zip(reads.values(), case))
@@ -184,14 +225,20 @@ def _promise(guarantee: Guarantee) -> str:
 
 
 def _table(rows: Iterable[tuple[str, Any]]) -> str:
-    cells = "".join(f"<tr><th>{html.escape(str(name))}</th><td>{html.escape(_value(value))}</td></tr>" for name, value in rows)
+    cells = "".join(
+        f"<tr><th>{html.escape(str(name))}</th><td>{html.escape(_value(value))}</td></tr>" for name, value in rows
+    )
     return f"<table>{cells}</table>"
 
 
 def _value(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 63:
         return f"about 2^{value.bit_length() - 1}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(dict(value) if hasattr(value, "keys") else value)
+    return (
+        f"{value:,}"
+        if isinstance(value, int) and not isinstance(value, bool)
+        else str(dict(value) if hasattr(value, "keys") else value)
+    )
 
 
 def _public(released: Released) -> str:
@@ -216,13 +263,18 @@ def _planned(planned: Plan) -> str:
     return (
         f"<section><h2>How many users such a rule needs</h2><p class='quiet'>{html.escape(target)}; "
         f"certified numbers, from public numbers only. Columns: records per user.</p>"
-        f"{plan_picture(planned)}<div class='scroll'><table><tr><th>records per user</th>{head}</tr>{rows}</table></div>"
+        f"{plan_picture(planned)}<div class='scroll'><table><tr><th>records per "
+        f"user</th>{head}</tr>{rows}</table></div>"
         f"<ul class='quiet'>{assumptions}</ul></section>"
     )
 
 
 def write_report(
-    released: Released, concept: ConceptClass | VC1Tree | None, path: str | os.PathLike[str], *, planned: Plan | None = None
+    released: Released,
+    concept: ConceptClass | VC1Tree | None,
+    path: str | os.PathLike[str],
+    *,
+    planned: Plan | None = None,
 ) -> Path:
     """Write the report to ``path``, whole or not at all."""
     return write_whole(report_html(released, concept, planned=planned).encode(), path)

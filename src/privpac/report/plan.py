@@ -1,8 +1,9 @@
-"""One self-contained HTML file about one plan: how many users, at which epsilon, for which accuracy, and with which method.
+"""One self-contained HTML file about one plan: how many users, at which epsilon, for which accuracy, and with which
+method.
 
-Everything in it is a function of public numbers.  Certified numbers, which hold for every law that their assumption allows, and
-predictions, which hold for one simulated model, stand in sections of their own.  It fetches nothing.  The numbers are those of
-:mod:`privpac.planning`; here they are only drawn.
+Everything in it is a function of public numbers.  Certified numbers, which hold for every law that their assumption
+allows, and predictions, which hold for one simulated model, stand in sections of their own.  It fetches nothing.  The
+numbers are those of :mod:`privpac.planning`; here they are only drawn.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ _AROUND = [Fraction(1, 4), Fraction(1), Fraction(4)]
 _NAMES = {"beta": "failure probability at most"}
 
 
-def plan_html(concept: Any = None, *, planned: Plan | InversePlan | None = None, predict: bool | None = None, **question: Any) -> str:
-    """The page for one question to :func:`privpac.plan`, as one HTML text; ``planned`` is its answer, if it is there already.
+def plan_html(
+    concept: Any = None, *, planned: Plan | InversePlan | None = None, predict: bool | None = None, **question: Any
+) -> str:
+    """The page for one question to :func:`privpac.plan`, as one HTML text; ``planned`` is its answer, if it is there
+    already.
 
     ``predict``: whether to simulate the model; by default where that takes a moment.
     """
@@ -49,10 +53,17 @@ def write_plan_report(path: str | os.PathLike[str], concept: Any = None, **quest
 
 
 def _page(view: Curves, predict: bool) -> str:
-    parts = [_head(view, predict), _answer(view), _curves(view, predict), _cost(view), *(_predicted(view) if predict else [])]
+    parts = [
+        _head(view, predict),
+        _answer(view),
+        _curves(view, predict),
+        _cost(view),
+        *(_predicted(view) if predict else []),
+    ]
     parts += [_runs(view), _words(view)]
     return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
+        "content='width=device-width,initial-scale=1'>"
         f"<title>Plan: how many people, at which epsilon</title><style>{_STYLE}</style></head>"
         f"<body><main>{chr(10).join(parts)}</main></body></html>\n"
     )
@@ -68,7 +79,11 @@ def _head(view: Curves, predict: bool) -> str:
     what = ", ".join(f"{name}: {value}" for name, value in getattr(view.target, "shown", {}).items())
     choice = view.planned.recommendation
     method, _, reason = because(choice).partition(", because ") if choice is not None else ("", "", "")
-    advice = f"<p><b>Recommended method: {html.escape(method)}</b>, because {html.escape(reason)}.</p>" if choice is not None else ""
+    advice = (
+        f"<p><b>Recommended method: {html.escape(method)}</b>, because {html.escape(reason)}.</p>"
+        if choice is not None
+        else ""
+    )
     return (
         f"<section><h1>How many people does it take?</h1><div class='rule'>{title}</div>"
         f"<span class='promise'>{html.escape(promise)}</span><p>{answer}</p>{_beside(view, predict)}"
@@ -79,11 +94,18 @@ def _head(view: Curves, predict: bool) -> str:
 def _beside(view: Curves, predict: bool) -> str:
     """The three kinds of numbers side by side, each with the sentence that says what it means."""
     certified = view.promised if isinstance(view.planned, InversePlan) else view.enough
-    shown = {"certified": None if certified is None else f"{certified:,}" if isinstance(certified, int) else _short(certified)}
+    shown = {
+        "certified": None
+        if certified is None
+        else f"{certified:,}"
+        if isinstance(certified, int)
+        else _short(certified)
+    }
     shown |= {"lower bound": view.number("lower bound"), "predicted": view.number("predicted") if predict else None}
     said = meanings(view.planned)
     rows = "".join(
-        f"<tr><td class='n'><b>{html.escape(number)}</b></td><td><b>{NAMES[kind]}</b>: {html.escape(said[kind])}</td></tr>"
+        f"<tr><td class='n'><b>{html.escape(number)}</b></td><td><b>{NAMES[kind]}</b>: "
+        f"{html.escape(said[kind])}</td></tr>"
         for kind, number in shown.items()
         if number is not None
     )
@@ -119,7 +141,8 @@ def _answer(view: Curves) -> str:
     words = "".join(f"<li>{html.escape(row.words())}</li>" for row in planned.rows)
     note = f"<li>{html.escape(planned.note)}</li>" if planned.note else ""
     return (
-        f"<section><h2>{title}: certified, and what no method can</h2><p class='quiet'>{html.escape(target)}. – : nothing is certified.</p>"
+        f"<section><h2>{title}: certified, and what no method can</h2><p class='quiet'>{html.escape(target)}. – : "
+        "nothing is certified.</p>"
         f"{_grid(planned.records_per_user, rows)}<ul class='quiet'>{words}{note}</ul></section>"
     )
 
@@ -127,7 +150,9 @@ def _answer(view: Curves) -> str:
 def _grid(sizes: Iterable[int], rows: Iterable[tuple[str, str, Sequence[str]]]) -> str:
     body = ""
     for method, kind, cells in rows:
-        mark = "" if kind in ("certified", "") else f" <span class='quiet'>({html.escape(NAMES.get(kind, kind))})</span>"
+        mark = (
+            "" if kind in ("certified", "") else f" <span class='quiet'>({html.escape(NAMES.get(kind, kind))})</span>"
+        )
         numbers = "".join(f"<td class=n>{'–' if cell == '-' else html.escape(cell)}</td>" for cell in cells)
         body += f"<tr><td style='overflow-wrap:normal'>{html.escape(method)}{mark}</td>{numbers}</tr>"
     top = "".join(f"<th class='n'>{m:,}</th>" for m in sizes)
@@ -154,14 +179,20 @@ def _curves(view: Curves, predict: bool) -> str:
             records.line(place, row.method, "predicted", [(m, n) for m, n in zip(sizes, row.n_users) if n])
     factors = [Fraction(2) ** k for k in range(-5, 2)] if predict else []
     found = [(n, m, p) for n, m, p in view.predicted_errors(factors) if p.excess >= _LEAST]
-    privacy = _Picture("epsilon", "users needed", [float(e) for e, _ in view.by_epsilon], here=float(view.target.epsilon))
+    privacy = _Picture(
+        "epsilon", "users needed", [float(e) for e, _ in view.by_epsilon], here=float(view.target.epsilon)
+    )
     privacy.plans(view.by_epsilon, lambda value, n: (value, n))
     lowest = min((p.excess for _, m, p in found if m == view.records), default=1.0)
-    people = _Picture("users", f"{view.measure} (alpha)", [t for t in _TICKS if t >= min(0.01, lowest)], here=view.n_users, swap=True)
+    people = _Picture(
+        "users", f"{view.measure} (alpha)", [t for t in _TICKS if t >= min(0.01, lowest)], here=view.n_users, swap=True
+    )
     people.plans(view.by_alpha, lambda value, n: (n, value))
     if view.simulation is not None:
         place = next((i for i, own in enumerate(plan.rows) if own.method == view.simulation.method), len(LINES))
-        people.line(place, view.simulation.method, "predicted", [(n, p.excess) for n, m, p in found if m == view.records])
+        people.line(
+            place, view.simulation.method, "predicted", [(n, p.excess) for n, m, p in found if m == view.records]
+        )
     return (
         f"<section><h2>What moves the numbers</h2><p class='quiet'>{' '.join(filter(None, told))}</p>"
         f"<p>More records per person (epsilon {eps}, alpha {alpha})</p>{records.svg()}"
@@ -174,7 +205,14 @@ class _Picture:
     """Lines on logarithmic axes; ``here`` is marked.  ``swap``: the ticks are those of the upright axis."""
 
     def __init__(
-        self, across: str, up: str, ticks: Sequence[float], *, here: float | None = None, swap: bool = False, legend: bool = False
+        self,
+        across: str,
+        up: str,
+        ticks: Sequence[float],
+        *,
+        here: float | None = None,
+        swap: bool = False,
+        legend: bool = False,
     ) -> None:
         self.across, self.up, self.ticks, self.here, self.swap, self.legend = across, up, ticks, here, swap, legend
         self.figure, self.axes = _figure(3.1 if legend else 2.6)
@@ -187,9 +225,13 @@ class _Picture:
         self.bounds += kind == "lower bound"
         look = {"certified": ("o", "-"), "lower bound": ("os^v"[self.bounds % 4], "--"), "predicted": ("x", ":")}[kind]
         name = method if kind == "certified" else f"{method} ({NAMES[kind]})"
-        self.axes.plot(*zip(*points), marker=look[0], linestyle=look[1], color=colour, markersize=3.5, linewidth=1.6, label=name)
+        self.axes.plot(
+            *zip(*points), marker=look[0], linestyle=look[1], color=colour, markersize=3.5, linewidth=1.6, label=name
+        )
 
-    def plans(self, plans: Sequence[tuple[Fraction, Plan]], point: Callable[[float, float], tuple[float, float]]) -> None:
+    def plans(
+        self, plans: Sequence[tuple[Fraction, Plan]], point: Callable[[float, float], tuple[float, float]]
+    ) -> None:
         """One line for each method through ``point(value, users)``."""
         for i, row in enumerate(plans[0][1].rows):
             found = [(float(value), plan.rows[i].n_users[0]) for value, plan in plans]
@@ -209,7 +251,14 @@ class _Picture:
         axes.set_ylabel(self.up)
         axes.grid(alpha=0.25)
         if self.legend:
-            axes.legend(fontsize=9, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.18), handlelength=1.8, labelspacing=0.3)
+            axes.legend(
+                fontsize=9,
+                frameon=False,
+                loc="upper left",
+                bbox_to_anchor=(0, -0.18),
+                handlelength=1.8,
+                labelspacing=0.3,
+            )
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         return _svg(self.figure, f"{self.up} against {self.across}, one line for each method")
@@ -225,8 +274,10 @@ def _cost(view: Curves) -> str:
     if not rows:
         return ""
     return (
-        "<section><h2>What a record costs: certified</h2><p class='quiet'>Users times records per user, against one record per user. 1×: "
-        "a further record of the same person is worth as much as one of somebody new. 10×: it takes ten times as many records in "
+        "<section><h2>What a record costs: certified</h2><p class='quiet'>Users times records per user, against one "
+        "record per user. 1×: "
+        "a further record of the same person is worth as much as one of somebody new. 10×: it takes ten times as many "
+        "records in "
         f"all, be it from fewer people.</p>{_grid(plan.records_per_user, rows)}</section>"
     )
 
@@ -235,20 +286,31 @@ def _cost(view: Curves) -> str:
 
 
 def _predicted(view: Curves) -> list[str]:
-    """The plan's predictions, and simulated errors of the recommended method next to what is certified for the same numbers."""
+    """The plan's predictions, and simulated errors of the recommended method next to what is certified for the same
+    numbers."""
     planned = view.planned
     if not planned.predicted:
         return []
     models: dict[str, list[str]] = {}
     for row in planned.predicted:
         models.setdefault(row.assumption, []).append(row.method)
-    said = "".join(f"<li>{html.escape(', '.join(methods))}: {html.escape(model)}</li>" for model, methods in models.items())
-    what = "Users" if isinstance(planned, Plan) else view.measure.capitalize() if planned.quantity == "alpha" else "Epsilon"
+    said = "".join(
+        f"<li>{html.escape(', '.join(methods))}: {html.escape(model)}</li>" for model, methods in models.items()
+    )
+    what = (
+        "Users"
+        if isinstance(planned, Plan)
+        else view.measure.capitalize()
+        if planned.quantity == "alpha"
+        else "Epsilon"
+    )
     rows = [(row.method, "", row.cells()) for row in planned.predicted]
     return [
         "<section><h2>What is typical: simulated, not certified</h2>"
-        "<p class='warn'>A simulation of one model, named below. Your people may be harder. Promise the certified number; "
-        f"use this one to see how pessimistic it may be.</p><p>{what}, typical</p>{_grid(planned.records_per_user, rows)}"
+        "<p class='warn'>A simulation of one model, named below. Your people may be harder. Promise the certified "
+        "number; "
+        f"use this one to see how pessimistic it may be.</p><p>{what}, "
+        f"typical</p>{_grid(planned.records_per_user, rows)}"
         f"<ul class='quiet'>{said}</ul>{_errors(view)}</section>"
     ]
 
@@ -261,19 +323,24 @@ def _errors(view: Curves) -> str:
     for n, m, predicted in found:
         sure = view.certified_alpha(n, m)
         rows += (
-            f"<tr><td class='n'>{n:,}</td><td class='n'>{m:,}</td><td class='n'>{predicted.excess:.2g} <span class='quiet'>± "
+            f"<tr><td class='n'>{n:,}</td><td class='n'>{m:,}</td><td class='n'>{predicted.excess:.2g} <span "
+            "class='quiet'>± "
             f"{predicted.error:.1g}</span></td><td class='n'>{'–' if sure is None else _short(sure)}</td></tr>"
         )
     return (
         f"<p>{view.measure.capitalize()} of {html.escape(view.simulation.method)}, typical and certified</p>"
-        "<div class='scroll'><table><tr><th class='n'>users</th><th class='n'>records each</th><th class='n'>typical</th>"
-        f"<th class='n'>certified</th></tr>{rows}</table></div><p class='quiet'>Typical: the mean ± its Monte-Carlo error. Certified: the "
-        "least that is proved for exactly so many users and records. Large tables are simulated with fewer records or users.</p>"
+        "<div class='scroll'><table><tr><th class='n'>users</th><th class='n'>records each</th><th "
+        "class='n'>typical</th>"
+        f"<th class='n'>certified</th></tr>{rows}</table></div><p class='quiet'>Typical: the mean ± its Monte-Carlo "
+        "error. Certified: the "
+        "least that is proved for exactly so many users and records. Large tables are simulated with fewer records or "
+        "users.</p>"
     )
 
 
 def _runs(view: Curves) -> str:
-    """The commands behind the certified numbers: another clip, cap or split is another learner, of which nothing is promised."""
+    """The commands behind the certified numbers: another clip, cap or split is another learner, of which nothing is
+    promised."""
     found = runs(view.planned, view.records)
     if not found:
         return ""
@@ -281,19 +348,23 @@ def _runs(view: Curves) -> str:
     said = {row: html.escape(run["command"] or run["note"]) for row, run in found.items()}
     rows = "".join(f"<p>{html.escape(row)}</p><pre style='{look}'>{text}</pre>" for row, text in said.items())
     return (
-        f"<section><h2>How to run it</h2><p class='quiet'>What is certified for people with {_holding(view)} is certified for the learner "
+        f"<section><h2>How to run it</h2><p class='quiet'>What is certified for people with {_holding(view)} is "
+        "certified for the learner "
         f"with exactly these parameters. Put in your own names for the words in capitals.</p>{rows}</section>"
     )
 
 
 def _words(view: Curves) -> str:
     meant = {
-        "total variation": "Total variation: the largest difference between the probabilities that the released law and the true one give "
-        "to any event.",
+        "total variation": (
+            "Total variation: the largest difference between the probabilities that the released law and the true one "
+            "give to any event."
+        ),
         "share of ranks": "Share of ranks: how far the released number is from the middle of all numbers in order.",
     }.get(view.measure, "Excess error: how much more often the released rule is wrong than the best rule of its class.")
     return (
-        f"<p class='quiet'>{meant} Certified: proved for every law that the assumption allows. Nothing on this page depends on private "
+        f"<p class='quiet'>{meant} Certified: proved for every law that the assumption allows. Nothing on this page "
+        "depends on private "
         "data: it may be made, shown and shared freely.</p>"
     )
 

@@ -1,4 +1,5 @@
-"""Pictures for reports, as SVG text.  They show the released rule over its declared domain and plans from public numbers only."""
+"""Pictures for reports, as SVG text.  They show the released rule over its declared domain and plans from public
+numbers only."""
 
 from __future__ import annotations
 
@@ -32,9 +33,20 @@ def _svg(figure: Figure, alt: str) -> str:
     """Text without metadata, dates or random ids: the same picture for the same input."""
     FigureCanvasAgg(figure)
     out = StringIO()
-    style = {"svg.fonttype": "path", "svg.hashsalt": "privpac", "font.size": 10, "axes.edgecolor": QUIET, "text.color": INK}
+    style = {
+        "svg.fonttype": "path",
+        "svg.hashsalt": "privpac",
+        "font.size": 10,
+        "axes.edgecolor": QUIET,
+        "text.color": INK,
+    }
     with matplotlib.rc_context(style):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}, bbox_inches="tight")
+        figure.savefig(
+            out,
+            format="svg",
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+            bbox_inches="tight",
+        )
     text = out.getvalue()
     body = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.S)
     safe = alt.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
@@ -73,7 +85,9 @@ def _edges(rule: Rule, column: str) -> list[int]:
 def _extreme(rule: Rule, column: str) -> bool:
     domain = rule.features[column]
     low, high = domain.value_range()
-    return domain.kind == "floats" and any(abs(domain.value(min(max(edge, low), high))) > 1e300 for edge in _edges(rule, column))
+    return domain.kind == "floats" and any(
+        abs(domain.value(min(max(edge, low), high))) > 1e300 for edge in _edges(rule, column)
+    )
 
 
 def _codes(domain: Domain, edges: Sequence[int], points: int) -> Codes:
@@ -176,7 +190,12 @@ def plan_picture(plan: Plan) -> str:
             bound = row.kind != "certified"
             style = {"linestyle": "--", "color": QUIET} if bound else {"color": LINES[i % len(LINES)]}
             axes.plot(
-                *zip(*points), marker="o", markersize=3.5, linewidth=1.6, label=row.method + (" (lower bound)" if bound else ""), **style
+                *zip(*points),
+                marker="o",
+                markersize=3.5,
+                linewidth=1.6,
+                label=row.method + (" (lower bound)" if bound else ""),
+                **style,
             )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -185,7 +204,9 @@ def plan_picture(plan: Plan) -> str:
     axes.set_xlabel("records per user")
     axes.set_ylabel("users needed")
     axes.grid(alpha=0.25)
-    axes.legend(fontsize=10, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.18), handlelength=1.6, labelspacing=0.3)
+    axes.legend(
+        fontsize=10, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.18), handlelength=1.6, labelspacing=0.3
+    )
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return _svg(figure, "users needed for each number of records per user")

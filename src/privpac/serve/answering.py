@@ -1,7 +1,7 @@
 """``POST /predict``: from the bytes of a request to answers that are counted, without the framework in between.
 
-The framework describes this address in ``/openapi.json`` and serves the others.  Here it would cost more than reading, counting, drawing
-and writing together, and of two equal names in a body it would take the last.
+The framework describes this address in ``/openapi.json`` and serves the others.  Here it would cost more than reading,
+counting, drawing and writing together, and of two equal names in a body it would take the last.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _log = logging.getLogger("privpac.serve")
 
 
 def read_json(headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Any:
-    """What a body says.  One in which a name occurs twice is refused: two readers could take different ones for what is charged."""
+    """What a body says.  One in which a name occurs twice is refused: two readers could take different ones for what is
+    charged."""
     kinds = [value.partition(b";")[0].strip().lower() for name, value in headers if name == b"content-type"]
     if len(kinds) != 1 or not (kinds[0] == b"application/json" or kinds[0].endswith(b"+json")):
         raise Refusal(422)

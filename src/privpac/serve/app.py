@@ -1,13 +1,13 @@
 """The prediction service as a web application.
 
-``POST /predict`` gives noisy majorities (:mod:`privpac.learners.session`), each of them counted in the ledger, on disk, before the
-response is made; ``GET /budget`` says what is left, ``GET /guarantee`` what is promised and which features a query has, ``GET /healthz``
-whether the ledger can be used.  ``/`` is the operator's console; its addresses under ``/console/api`` need the operator's key.  The API is
-described at ``/openapi.json``; nothing is loaded from elsewhere.
+``POST /predict`` gives noisy majorities (:mod:`privpac.learners.session`), each of them counted in the ledger, on disk,
+before the response is made; ``GET /budget`` says what is left, ``GET /guarantee`` what is promised and which features a
+query has, ``GET /healthz`` whether the ledger can be used.  ``/`` is the operator's console; its addresses under
+``/console/api`` need the operator's key.  The API is described at ``/openapi.json``; nothing is loaded from elsewhere.
 
-Any number of worker processes may run this on one session file and one ledger: the count is the ledger's.  Responses depend on the private
-data through the answers alone: no vote, margin, confidence or hypothesis is ever part of one, errors have fixed bodies, and the work for
-a query does not depend on how the votes fall.
+Any number of worker processes may run this on one session file and one ledger: the count is the ledger's.  Responses
+depend on the private data through the answers alone: no vote, margin, confidence or hypothesis is ever part of one,
+errors have fixed bodies, and the work for a query does not depend on how the votes fall.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore)
     if not session.durable:
         raise ParameterError("a service needs a session that a ledger counts; learn it with ledger=")
     warm_up(session)  # a worker listens only after this
-    app = FastAPI(title="privpac prediction service", version="1", openapi_url=None, debug=False, redirect_slashes=False)
+    app = FastAPI(
+        title="privpac prediction service", version="1", openapi_url=None, debug=False, redirect_slashes=False
+    )
     _add_errors(app)
     _add_predictions(app, session)
     _add_console(app, session, ledger, keys)
@@ -125,7 +127,11 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        allowed = {name: value for name, value in (error.headers or {}).items() if name.lower() in ("allow", "www-authenticate")}
+        allowed = {
+            name: value
+            for name, value in (error.headers or {}).items()
+            if name.lower() in ("allow", "www-authenticate")
+        }
         return respond(error.status_code, allowed)
 
     @app.exception_handler(Refusal)
@@ -149,7 +155,9 @@ _MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "descriptio
 _bearer = HTTPBearer(auto_error=False, description="A key made with: privpac serve keys new")
 
 
-async def _checked(request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> ApiKey:
+async def _checked(
+    request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> ApiKey:
     """The key that the wall has checked; the credentials are named for the description of the API."""
     key: ApiKey | None = request.scope.get(KEY)
     if key is None:  # a path that the wall did not take for this one
@@ -177,7 +185,13 @@ def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
         used, mine = session.used(), session.used(key.id)
         left = max(0, session.queries - used)
         own = left if key.share is None else max(0, min(left, key.share - mine))
-        told: dict[str, Any] = {"key": key.name, "role": key.role, "share": key.share, "key_used": mine, "key_remaining": own}
+        told: dict[str, Any] = {
+            "key": key.name,
+            "role": key.role,
+            "share": key.share,
+            "key_used": mine,
+            "key_remaining": own,
+        }
         return Budget(queries=session.queries, used=used, remaining=left, **told)
 
     @app.get("/guarantee", response_model=Promise)
@@ -216,7 +230,9 @@ def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger,
         """Answers counted, by minute; by hour or by day where there would be too many."""
         read = ((step, ledger.queries.history(session.session_id, width)) for step, width in _STEPS.items())
         step, spans = next(found for found in read if len(found[1]) <= _MAX_SPANS or found[0] == "day")
-        return History(queries=session.queries, step=step, answers=[Span(start=start, answers=count) for start, count in spans])
+        return History(
+            queries=session.queries, step=step, answers=[Span(start=start, answers=count) for start, count in spans]
+        )
 
     @app.get("/console/api/keys", responses=guarded)
     def list_keys(key: Key) -> KeyList:

@@ -1,8 +1,9 @@
 """Group commit: one durable transaction for all requests that wait.
 
-Syncing the disk takes as long for one answer as for a hundred.  Questions that come while a transaction runs are collected and answered
-by the next one, so that a lone client waits for nobody and many clients share a sync.  **No answer leaves before its transaction is on
-disk**; a crash in between has counted answers that nobody received, which a repeated question gets free of charge.
+Syncing the disk takes as long for one answer as for a hundred.  Questions that come while a transaction runs are
+collected and answered by the next one, so that a lone client waits for nobody and many clients share a sync.  **No
+answer leaves before its transaction is on disk**; a crash in between has counted answers that nobody received, which a
+repeated question gets free of charge.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class Committer:
 
 
 class Pulse:
-    """Whether something can be done at all: asked by many, tried by one at a time, and told within a second however long that takes."""
+    """Whether something can be done at all: asked by many, tried by one at a time, and told within a second however
+    long that takes."""
 
     def __init__(self, act: Callable[[], object], patience: float = 1.0) -> None:
         self._act, self._patience = act, patience

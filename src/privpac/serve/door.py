@@ -1,12 +1,14 @@
 """The door of the service: one object for every connection, with a limit for everything a client can hold on to.
 
-A protocol for the server (:mod:`uvicorn`), with the parser of :mod:`h11`.  A client that says nothing, or says it slowly, costs a place
-among ``Limits.connections`` and nothing else, and it loses that place to whoever comes next:
+A protocol for the server (:mod:`uvicorn`), with the parser of :mod:`h11`.  A client that says nothing, or says it
+slowly, costs a place among ``Limits.connections`` and nothing else, and it loses that place to whoever comes next:
 
-* **Time.**  Request lines and headers, bodies, and responses that nobody reads each have a deadline, counted from their beginning; more
-  bytes do not move it.
-* **Places** are given by the hall (:mod:`privpac.serve.hall`), if need be those of connections that wait for their clients.
-* **Bodies** are left in the socket until the application asks for them, which it does after it has seen the key in the headers.
+* **Time.**  Request lines and headers, bodies, and responses that nobody reads each have a deadline, counted from their
+  beginning; more bytes do not move it.
+* **Places** are given by the hall (:mod:`privpac.serve.hall`), if need be those of connections that wait for their
+  clients.
+* **Bodies** are left in the socket until the application asks for them, which it does after it has seen the key in the
+  headers.
 
 Every response, of the application or of this door, is one write and carries the same security headers.
 """
@@ -42,7 +44,9 @@ class Door(asyncio.Protocol):
 
     limits = Limits()
 
-    def __init__(self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(
+        self, config: Any, server_state: Any, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
         self._app = config.loaded_app
         self._loop = _loop or asyncio.get_event_loop()
         self._server, self._app_state = server_state, app_state
@@ -180,7 +184,9 @@ class Door(asyncio.Protocol):
         self._hall.work(self)
         self._transport.pause_reading()
         self._busy, self._begun, self._pieces, self._head, self._body = True, True, 0, {}, []
-        asked = [token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")]
+        asked = [
+            token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")
+        ]
         self._last |= b"close" in asked or event.http_version != b"1.1"
         path, _, query = event.target.partition(b"?")
         scope = {
@@ -282,8 +288,15 @@ class Door(asyncio.Protocol):
 
     def _write(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
         lines = [b"HTTP/1.1 %d %s" % (status, _phrase(status))]
-        lines += [name + b": " + value for name, value in (*self._server.default_headers, *headers) if name != b"connection"]
-        lines += [b"content-length: %d" % len(body), b"connection: close" if self._last else b"connection: keep-alive", b"", b""]
+        lines += [
+            name + b": " + value for name, value in (*self._server.default_headers, *headers) if name != b"connection"
+        ]
+        lines += [
+            b"content-length: %d" % len(body),
+            b"connection: close" if self._last else b"connection: keep-alive",
+            b"",
+            b"",
+        ]
         text = b"\r\n".join(lines)
         if text.count(b"\r") + text.count(b"\n") != 2 * (len(lines) - 1):
             raise ValueError("a header has more than one line")
@@ -299,7 +312,8 @@ class Door(asyncio.Protocol):
         self._arrived.set()
 
     def _leave(self, complete: bool) -> None:
-        """Close, after the client has had time to read: a socket closed over unread bytes would take the response along."""
+        """Close, after the client has had time to read: a socket closed over unread bytes would take the response
+        along."""
         self._leaving = True
         self._hall.wait(self)
         self._arm(self.limits.linger)

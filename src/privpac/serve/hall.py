@@ -1,8 +1,8 @@
 """Places for connections: whoever waits longest makes room.
 
-Where an address, or the whole service, has no place left, the connection that has waited longest for its client goes, first those that
-never showed a valid key; a newcomer is refused only while every place is being worked for.  Without a place left in the whole service the
-address that holds most pays, so that one address cannot drive out the others.
+Where an address, or the whole service, has no place left, the connection that has waited longest for its client goes,
+first those that never showed a valid key; a newcomer is refused only while every place is being worked for.  Without a
+place left in the whole service the address that holds most pays, so that one address cannot drive out the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from privpac.serve.limits import MAX_BODY
 __all__ = ["BACKLOG", "Guest", "Hall", "Limits", "neighbourhood"]
 
 BACKLOG = 256
-"""Connections that may wait to be accepted; they are accepted together, so that many more descriptors may be open for a moment."""
+"""Connections that may wait to be accepted; they are accepted together, so that many more descriptors may be open for a
+moment."""
 
 
 class Guest(Protocol):

@@ -1,11 +1,12 @@
 """API keys: who may ask, and how much of the budget each may use.
 
-A key is 256 random bits, shown once when it is made; the file keeps its SHA-256, which is enough because nothing that random can be
-guessed from its hash.  ``share`` is the most new answers the key may get, kept by the ledger's own transaction; without one the key
-may use whatever the session has left.  The role ``operator`` may also make, list and revoke keys.
+A key is 256 random bits, shown once when it is made; the file keeps its SHA-256, which is enough because nothing that
+random can be guessed from its hash.  ``share`` is the most new answers the key may get, kept by the ledger's own
+transaction; without one the key may use whatever the session has left.  The role ``operator`` may also make, list and
+revoke keys.
 
-The file is JSON, replaced as a whole under a lock; every worker notices a change before the next request, so a revoked key stops
-working at once.  A key's id and name are public and may be logged, the key itself never is.
+The file is JSON, replaced as a whole under a lock; every worker notices a change before the next request, so a revoked
+key stops working at once.  A key's id and name are public and may be logged, the key itself never is.
 """
 
 from __future__ import annotations
@@ -102,10 +103,13 @@ class KeyStore:
         except OSError as error:
             raise ModelFileError(f"cannot read the keys {self._path.name!r}: {error.strerror}") from None
         if exposed(found):
-            raise ModelFileError(f"others may read or change the keys {self._path.name!r}; make them yours alone with: chmod 600")
+            raise ModelFileError(
+                f"others may read or change the keys {self._path.name!r}; make them yours alone with: chmod 600"
+            )
         if found.st_nlink == 0:
             raise ModelFileError(
-                f"the keys {self._path.name!r} are mounted here by themselves, and were replaced under their other name; mount their folder"
+                f"the keys {self._path.name!r} are mounted here by themselves, and were replaced under their other "
+                "name; mount their folder"
             )
         stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
         if stamp != self._seen:
@@ -129,7 +133,9 @@ class KeyStore:
             keys = [_checked(ApiKey(**{**entry, "role": Role(entry["role"])})) for entry in body["keys"]]
             return {key.id: key for key in keys}
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            raise ModelFileError(f"the keys {self._path.name!r} cannot be read; restore the file, or make new keys elsewhere") from None
+            raise ModelFileError(
+                f"the keys {self._path.name!r} cannot be read; restore the file, or make new keys elsewhere"
+            ) from None
 
     # Writing
 
@@ -158,7 +164,9 @@ class KeyStore:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, ApiKey]]:
         """A copy of the keys, written back at the end; one writer at a time, in all processes."""
-        target = Path(os.path.realpath(self._path))  # a symbolic link stays one: whoever reads its file sees the change as well
+        target = Path(
+            os.path.realpath(self._path)
+        )  # a symbolic link stays one: whoever reads its file sees the change as well
         draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
         try:
             with self._gate(target):
@@ -176,13 +184,16 @@ class KeyStore:
         except OSError as error:
             with suppress(OSError):
                 draft.unlink()
-            raise ModelFileError(f"cannot write the keys {self._path.name!r}: {error.strerror}; choose a writable place") from None
+            raise ModelFileError(
+                f"cannot write the keys {self._path.name!r}: {error.strerror}; choose a writable place"
+            ) from None
 
     def _check_names(self, target: Path) -> None:
         with suppress(FileNotFoundError):
             if (names := os.stat(target).st_nlink) > 1:
                 raise ModelFileError(
-                    f"the keys {self._path.name!r} have {names} names (hard links); keep one: a change would reach only one of them"
+                    f"the keys {self._path.name!r} have {names} names (hard links); keep one: a change would reach "
+                    "only one of them"
                 )
 
     @contextmanager
@@ -199,7 +210,9 @@ class KeyStore:
                     break
                 except BlockingIOError:
                     if time.monotonic() > end:
-                        raise ModelFileError(f"another process is changing the keys {self._path.name!r}; try again") from None
+                        raise ModelFileError(
+                            f"another process is changing the keys {self._path.name!r}; try again"
+                        ) from None
                     time.sleep(0.02)
             yield
         finally:
@@ -217,7 +230,8 @@ def _checked(key: ApiKey) -> ApiKey:
 
 
 def exposed(found: os.stat_result) -> bool:
-    """Whether a secret's file may be read by all users, or changed by others than its owner; a group may be let in to read."""
+    """Whether a secret's file may be read by all users, or changed by others than its owner; a group may be let in to
+    read."""
     return bool(found.st_mode & 0o027)
 
 

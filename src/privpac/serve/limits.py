@@ -1,7 +1,9 @@
-"""The outer wall of the service: keys before bodies, bounded requests, fixed answers to whatever goes wrong, a log without content.
+"""The outer wall of the service: keys before bodies, bounded requests, fixed answers to whatever goes wrong, a log
+without content.
 
-Every error has one of a few fixed bodies; nothing a client sent is ever echoed, and no traceback, local variable or library message leaves
-the process or reaches the log.  The log says method, path pattern and status: no bodies, no query strings, no keys, no answers, no times.
+Every error has one of a few fixed bodies; nothing a client sent is ever echoed, and no traceback, local variable or
+library message leaves the process or reaches the log.  The log says method, path pattern and status: no bodies, no
+query strings, no keys, no answers, no times.
 """
 
 from __future__ import annotations
@@ -14,7 +16,19 @@ from typing import Any
 from privpac.errors import ModelFileError
 from privpac.serve.keys import KeyStore, Role
 
-__all__ = ["HEADERS", "KEY", "MAX_BODY", "OPERATORS", "PROBLEMS", "Receive", "Refusal", "Scope", "Send", "Wall", "problem"]
+__all__ = [
+    "HEADERS",
+    "KEY",
+    "MAX_BODY",
+    "OPERATORS",
+    "PROBLEMS",
+    "Receive",
+    "Refusal",
+    "Scope",
+    "Send",
+    "Wall",
+    "problem",
+]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -38,12 +52,19 @@ PROBLEMS = {
     413: ("too large", f"A request may have {MAX_BODY} bytes."),
     422: (
         "invalid request",
-        "The body does not fit: every record needs a readable value for every feature; see /guarantee for the features.",
+        "The body does not fit: every record needs a readable value for every feature; see /guarantee for the "
+        "features.",
     ),
-    429: ("budget exhausted", "Fewer new answers are left than asked for; nothing was answered or counted. Repeated queries stay free."),
+    429: (
+        "budget exhausted",
+        "Fewer new answers are left than asked for; nothing was answered or counted. Repeated queries stay free.",
+    ),
     431: ("headers too large", "The headers of the request are too long."),
     500: ("internal error", "Something failed; nothing more is said about it here."),
-    503: ("unavailable", "The service cannot answer right now, try again later; no answer leaves without being counted."),
+    503: (
+        "unavailable",
+        "The service cannot answer right now, try again later; no answer leaves without being counted.",
+    ),
 }
 
 _POLICY = {
@@ -92,9 +113,11 @@ class _TooLarge(Exception):
 
 
 class Wall:
-    """ASGI middleware around the whole application: **the key is checked from the headers, before a byte of the body is asked for**.
+    """ASGI middleware around the whole application: **the key is checked from the headers, before a byte of the body is
+    asked for**.
 
-    A valid key is put into the scope under ``KEY``.  Without one, what takes a body or tells anything but public facts is refused.
+    A valid key is put into the scope under ``KEY``.  Without one, what takes a body or tells anything but public facts
+    is refused.
     """
 
     def __init__(self, app: App, keys: KeyStore, max_body: int = MAX_BODY) -> None:
@@ -126,7 +149,10 @@ class Wall:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 names = {name for name, _ in message["headers"]}
-                message = {**message, "headers": [*message["headers"], *(pair for pair in _EXTRA if pair[0] not in names)]}
+                message = {
+                    **message,
+                    "headers": [*message["headers"], *(pair for pair in _EXTRA if pair[0] not in names)],
+                }
             await send(message)
 
         try:

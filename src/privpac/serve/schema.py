@@ -55,7 +55,9 @@ class _Strict(BaseModel):
 class Queries(_Strict):
     """Records to label: each an object with one value for every feature."""
 
-    records: Annotated[list[Annotated[dict[str, Scalar], Field(max_length=256)]], Field(min_length=1, max_length=MAX_BATCH)]
+    records: Annotated[
+        list[Annotated[dict[str, Scalar], Field(max_length=256)]], Field(min_length=1, max_length=MAX_BATCH)
+    ]
 
 
 class NewKey(_Strict):
@@ -196,7 +198,11 @@ def _feature(name: str, domain: Domain) -> Feature:
     declared = domain.to_dict()
     ends = {field: None if declared.get(key) is None else str(declared[key]) for field, key in _ENDS.items()}
     listed = declared.get("values")
-    choices = None if listed is None or len(listed) > _MAX_CHOICES else [json.dumps(v) if isinstance(v, bool) else str(v) for v in listed]
+    choices = (
+        None
+        if listed is None or len(listed) > _MAX_CHOICES
+        else [json.dumps(v) if isinstance(v, bool) else str(v) for v in listed]
+    )
     return Feature(name=name, domain=domain.describe(), kind=str(declared["kind"]), choices=choices, **ends)
 
 

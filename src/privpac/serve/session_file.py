@@ -1,13 +1,14 @@
 """Session files: voters at rest, encrypted, never pickled.
 
-Layout: 8 bytes ``PPMSESS1``, 4 bytes length of the header (big-endian), the header (JSON: format, version, session id, key derivation,
-salt, nonce), then the state as JSON under AES-256-GCM with all that comes before as associated data; nothing of the file can be changed
-without being noticed.  The operator's secret is a **key** of 64 hexadecimal digits or a **passphrase** of at least 12 characters; a
-passphrase goes through scrypt (n = 2**17, r = 8, p = 1), a key through HKDF, both with a salt of the file's own.
+Layout: 8 bytes ``PPMSESS1``, 4 bytes length of the header (big-endian), the header (JSON: format, version, session id,
+key derivation, salt, nonce), then the state as JSON under AES-256-GCM with all that comes before as associated data;
+nothing of the file can be changed without being noticed.  The operator's secret is a **key** of 64 hexadecimal digits
+or a **passphrase** of at least 12 characters; a passphrase goes through scrypt (n = 2**17, r = 8, p = 1), a key through
+HKDF, both with a salt of the file's own.
 
-The length of the file depends on public numbers only: rules are written as numbers of a fixed width.  The state holds the voters, public
-constants and the secret under which the ledger's rows are keyed, **no counter**: that lives in the ledger, so an old copy of the file
-brings back no spent answer, and a session that no ledger counts cannot be saved.
+The length of the file depends on public numbers only: rules are written as numbers of a fixed width.  The state holds
+the voters, public constants and the secret under which the ledger's rows are keyed, **no counter**: that lives in the
+ledger, so an old copy of the file brings back no spent answer, and a session that no ledger counts cannot be saved.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ _REFUSED = "wrong key or a damaged file; nothing was read from it"
 
 
 def new_secret(path: str | os.PathLike[str]) -> None:
-    """Write a fresh random key, whole or not at all, to a file that only its owner can read; an existing file is refused."""
+    """Write a fresh random key, whole or not at all, to a file that only its owner can read; an existing file is
+    refused."""
     target = Path(path)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
     try:
@@ -60,7 +62,9 @@ def new_secret(path: str | os.PathLike[str]) -> None:
     except ModelFileError:
         raise ParameterError(f"cannot write the key file {str(path)!r}; choose a writable place with room") from None
     except OSError as error:
-        raise ParameterError(f"cannot write the key file {str(path)!r}: {error.strerror}; choose another place") from None
+        raise ParameterError(
+            f"cannot write the key file {str(path)!r}: {error.strerror}; choose another place"
+        ) from None
     finally:
         with suppress(OSError):
             draft.unlink()
@@ -72,7 +76,9 @@ def operator_secret(key_file: str | os.PathLike[str] | None = None) -> str:
         try:
             with open(key_file) as file:
                 if exposed(os.fstat(file.fileno())):
-                    raise ParameterError(f"others may read the key file {str(key_file)!r}; make it yours alone with: chmod 600")
+                    raise ParameterError(
+                        f"others may read the key file {str(key_file)!r}; make it yours alone with: chmod 600"
+                    )
                 text = file.read(_MAX_SECRET).strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not text"
@@ -80,13 +86,17 @@ def operator_secret(key_file: str | os.PathLike[str] | None = None) -> str:
         return _checked_secret(text, f"the key file {str(key_file)!r}")
     found = os.environ.get(SECRET_VARIABLE)
     if not found:
-        raise ParameterError(f"session files are encrypted: give --key-file, or set {SECRET_VARIABLE} to a key or a passphrase")
+        raise ParameterError(
+            f"session files are encrypted: give --key-file, or set {SECRET_VARIABLE} to a key or a passphrase"
+        )
     return _checked_secret(found.strip(), SECRET_VARIABLE)
 
 
 def _checked_secret(text: str, where: str) -> str:
     if not 12 <= len(text) <= 1024:
-        raise ParameterError(f"{where} must hold a key of 64 hexadecimal digits or a passphrase of 12 to 1024 characters")
+        raise ParameterError(
+            f"{where} must hold a key of 64 hexadecimal digits or a passphrase of 12 to 1024 characters"
+        )
     return text
 
 
@@ -101,17 +111,22 @@ def _file_key(secret: str, header: dict[str, Any]) -> bytes:
 
 
 def rule_name(concept: ConceptClass) -> str:
-    """The name under which ``rule_class`` rebuilds a bound class; other classes cannot be saved (``ParameterError``)."""
+    """The name under which ``rule_class`` rebuilds a bound class; other classes cannot be saved
+    (``ParameterError``)."""
     found = None if None in concept.declared() else name_of(concept)
     if found is not None:
         return found
-    raise ParameterError(f"a session of this {type(concept).__name__} cannot be saved; use one of the rules {', '.join(RULES)}")
+    raise ParameterError(
+        f"a session of this {type(concept).__name__} cannot be saved; use one of the rules {', '.join(RULES)}"
+    )
 
 
 def save_session(session: PredictionSession, path: str | os.PathLike[str], secret: str) -> None:
     """Write the encrypted file whole or not at all, readable by its owner only."""
     if not session.durable or session.insecure or session.guarantee is None:
-        raise ParameterError("only a session that a ledger counts can be saved: learn it with ledger=, or its file would reset the count")
+        raise ParameterError(
+            "only a session that a ledger counts can be saved: learn it with ledger=, or its file would reset the count"
+        )
     width = -(-(session.concept.size - 1).bit_length() // 4) or 1
     state = {
         "rule": rule_name(session.concept),
@@ -129,7 +144,9 @@ def save_session(session: PredictionSession, path: str | os.PathLike[str], secre
     header |= {"salt": secrets.token_hex(16), "nonce": secrets.token_hex(12)}
     text = json.dumps(header).encode()
     start = _MAGIC + len(text).to_bytes(4, "big") + text
-    sealed = AESGCM(_file_key(secret, header)).encrypt(bytes.fromhex(header["nonce"]), json.dumps(state).encode(), start)
+    sealed = AESGCM(_file_key(secret, header)).encrypt(
+        bytes.fromhex(header["nonce"]), json.dumps(state).encode(), start
+    )
     write_durably(Path(path), start + sealed, 0o600)
 
 

@@ -1,9 +1,10 @@
 """Warm a worker up before it takes its first request.
 
-The first query of a process is slow for reasons that have nothing to do with it: compiled kernels are loaded (or, on a new machine,
-compiled), the laws of all vote counts are made, and the interpreter lock is held meanwhile, so that every other request waits as well.
-A worker does that work once before it listens.  The queries are made up from the public schema; their votes are counted and every law
-is drawn from once, whatever the voters say, and all of it is thrown away: **nothing is answered, counted or written**.
+The first query of a process is slow for reasons that have nothing to do with it: compiled kernels are loaded (or, on a
+new machine, compiled), the laws of all vote counts are made, and the interpreter lock is held meanwhile, so that every
+other request waits as well. A worker does that work once before it listens.  The queries are made up from the public
+schema; their votes are counted and every law is drawn from once, whatever the voters say, and all of it is thrown away:
+**nothing is answered, counted or written**.
 """
 
 from __future__ import annotations

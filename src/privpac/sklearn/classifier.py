@@ -1,8 +1,8 @@
 """A private rule as a scikit-learn classifier.
 
-The guarantee covers ``fit`` of this estimator and nothing else.  A scaler fitted on the same table in a ``Pipeline``, ``score``
-and ``cross_val_score`` on private data are outside it: every fold of a cross-validation spends again, and a measured
-score is itself a release.  Use data-free steps before it, and score on public data.
+The guarantee covers ``fit`` of this estimator and nothing else.  A scaler fitted on the same table in a ``Pipeline``,
+``score`` and ``cross_val_score`` on private data are outside it: every fold of a cross-validation spends again, and a
+measured score is itself a release.  Use data-free steps before it, and score on public data.
 """
 
 from __future__ import annotations
@@ -33,25 +33,20 @@ __all__ = ["PrivateRuleClassifier"]
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learn one readable rule with ``epsilon``-differential privacy per person.
 
-    Parameters
-    ----------
-    rule : name of the class of rules: "stump" (default), "threshold", "interval", "rectangle", "conjunction", ..., "tree".
-    epsilon : privacy loss of one ``fit``.
-    domains : public domain of each column, by name or by position; None means every finite number.
-    method, setting, neighbours, max_records, public_n_users : as for ``privpac.learn``.
-    classes : the two label values, if public; None reads them off ``y`` and treats them as public schema.
-    on_invalid : "raise", "drop" or "clamp" values outside their domain.
-    ledger : path of a budget ledger to spend from; every ``fit`` spends again.
-    tree : for ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text such as "path:/"; columns may then hold texts.
-    delta : for ``rule="tree"``: the probability with which the promise may fail; an open vocabulary needs one above 0.
+    Parameters ---------- rule : name of the class of rules: "stump" (default), "threshold", "interval", "rectangle",
+    "conjunction", ..., "tree". epsilon : privacy loss of one ``fit``. domains : public domain of each column, by name
+    or by position; None means every finite number. method, setting, neighbours, max_records, public_n_users : as for
+    ``privpac.learn``. classes : the two label values, if public; None reads them off ``y`` and treats them as public
+    schema. on_invalid : "raise", "drop" or "clamp" values outside their domain. ledger : path of a budget ledger to
+    spend from; every ``fit`` spends again. tree : for ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text
+    such as "path:/"; columns may then hold texts. delta : for ``rule="tree"``: the probability with which the promise
+    may fail; an open vocabulary needs one above 0.
 
     ``fit`` takes ``groups``, the person each row belongs to.  Without it single rows are protected, not people: an
     ``ItemLevelWarning`` says so, and ``guarantee_`` is "per item".
 
-    Attributes
-    ----------
-    guarantee_, rule_, released_ : the promise, the rule, and both with the public parameters, as ``privpac.learn`` returns them.
-    classes_, n_features_in_, feature_names_in_ : as scikit-learn defines them.
+    Attributes ---------- guarantee_, rule_, released_ : the promise, the rule, and both with the public parameters, as
+    ``privpac.learn`` returns them. classes_, n_features_in_, feature_names_in_ : as scikit-learn defines them.
 
     >>> import numpy as np
     >>> X = np.array([[1.0], [2.0], [8.0], [9.0]])
@@ -110,12 +105,17 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             max_records=self.max_records,
             public_n_users=self.public_n_users,
             records_per_user=self.records_per_user,
-            # None where the method has no use for one and none was meant; a delta that was meant is refused with the others.
+            # None where the method has no use for one and none was meant; a delta that was meant is refused with the
+            # others.
             delta=self.delta if takes(self.method, "delta") or self.delta != 0 else None,
         )
         released = self._release(learner, columns, target, groups, features)
         # "Nothing" is a covered output: the fit stands, and predict says that there is no rule.
-        self.released_ = replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y))) if released else released
+        self.released_ = (
+            replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
+            if released
+            else released
+        )
         return self
 
     def _check_tree(self) -> None:
@@ -127,7 +127,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             raise ParameterError(f"tree= goes with rule='tree', got rule={self.rule!r}")
         if not wanted and self.delta != 0 and not takes(self.method, "delta"):
             approximate = ", ".join(name for name in METHODS if takes(name, "delta"))
-            raise ParameterError(f"delta= goes with rule='tree' or method= one of {approximate}; here none is needed, leave it out")
+            raise ParameterError(
+                f"delta= goes with rule='tree' or method= one of {approximate}; here none is needed, leave it out"
+            )
 
     def _concept(self, names: list[str]) -> tuple[ConceptClass | VC1Tree, dict[str, Domain]]:
         """The class of rules on the columns of X, with their domains."""
@@ -157,7 +159,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         if hasattr(X, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if reset and X.shape[0] < 1:
-                raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}.")
+                raise ValueError(
+                    f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}."
+                )
             return {str(name): X[name] for name in X.columns}
         array = validate_data(self, X, reset=reset, dtype=None, ensure_min_samples=1)
         return {f"x{i}": np.ascontiguousarray(array[:, i]) for i in range(array.shape[1])}
@@ -178,12 +182,21 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             raise ValueError(f"X has {n_rows} rows but y has {len(labels)}")
         self.classes_ = np.unique(labels) if self.classes is None else np.asarray(self.classes)
         if self.classes is not None and (self.classes_.shape != (2,) or self.classes_[0] == self.classes_[1]):
-            raise ParameterError("classes must be two different label values, the one that the rule is about last, such as ['no', 'yes']")
+            raise ParameterError(
+                "classes must be two different label values, the one that the rule is about last, such as ['no', 'yes']"
+            )
         if len(self.classes_) > 2:
-            raise ValueError(f"Only binary classification is supported. The type of the target is multiclass: {len(self.classes_)} classes")
+            raise ValueError(
+                f"Only binary classification is supported. The type of the target is multiclass: {len(self.classes_)} "
+                "classes"
+            )
         if not bool(np.isin(labels, self.classes_).all()):
             raise SchemaError("y holds labels that are not among the declared classes")
-        return (labels == self.classes_[-1]).astype(np.uint8) if len(self.classes_) == 2 else np.zeros(n_rows, dtype=np.uint8)
+        return (
+            (labels == self.classes_[-1]).astype(np.uint8)
+            if len(self.classes_) == 2
+            else np.zeros(n_rows, dtype=np.uint8)
+        )
 
     def _label_name(self, y: Any) -> str:
         """What a prediction of the last class is called: that class, or the column's name for labels 0 and 1."""

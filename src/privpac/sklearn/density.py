@@ -1,7 +1,8 @@
 """Private distributions as scikit-learn density estimators.
 
-The guarantee covers ``fit`` and nothing else: ``score`` on private data is a release of its own, a scaler fitted on the same
-table is outside, and every fit spends again.  ``sample`` and ``score_samples`` of the fitted distribution cost nothing.
+The guarantee covers ``fit`` and nothing else: ``score`` on private data is a release of its own, a scaler fitted on the
+same table is outside, and every fit spends again.  ``sample`` and ``score_samples`` of the fitted distribution cost
+nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ __all__ = ["PrivateGaussian", "PrivateHistogram"]
 
 Floats64 = NDArray[np.float64]
 STANDARD = (-4, 4)
-"""The range of bins for a column without declared ends: that of a standardised quantity.  Never the range of the data."""
+"""The range of bins for a column without declared ends: that of a standardised quantity.  Never the range of the
+data."""
 
 
 class PrivateDensity(PrivateEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -86,19 +88,20 @@ class PrivateDensity(PrivateEstimator, DensityMixin, BaseEstimator):  # type: ig
 class PrivateHistogram(PrivateDensity):
     """A histogram of each column with ``epsilon``-differential privacy per person; columns are treated as independent.
 
-    Parameters
-    ----------
-    bins : a number of equal bins over ``range``, edges, ``{column: edges}``, or None for the mass of every declared value.
+    Parameters ---------- bins : a number of equal bins over ``range``, edges, ``{column: edges}``, or None for the mass
+    of every declared value.
         Columns of categories and dates always get the mass of every value.
-    range : public ends of the bins; None means those of the declared domain, or -4 to 4 (a standardised quantity) without one.
+    range : public ends of the bins; None means those of the declared domain, or -4 to 4 (a standardised quantity)
+    without one.
         Values outside fall into the end bins.
-    epsilon : privacy loss of one ``fit``.
-    max_records : None: every person counts alike, however many rows they have.  A number: rows are counted, up to so many of a person;
+    epsilon : privacy loss of one ``fit``. max_records : None: every person counts alike, however many rows they have.
+    A number: rows are counted, up to so many of a person;
         rows beyond it are left out.
     domains : public domain of each column, by name or by position; None means every finite number.
     stages, neighbours, on_invalid, ledger : as for ``privpac.learn_distribution`` and ``PrivateRuleClassifier``.
 
-    ``fit`` takes ``groups``, the person each row belongs to; without it single rows are protected and an ``ItemLevelWarning`` says so.
+    ``fit`` takes ``groups``, the person each row belongs to; without it single rows are protected and an
+    ``ItemLevelWarning`` says so.
 
     >>> import numpy as np
     >>> from privpac.data import Integers
@@ -136,7 +139,11 @@ class PrivateHistogram(PrivateDensity):
             bins = {name: self._equal(domain, bins) for name, domain in features.items() if is_numeric(domain)} or None
         elif isinstance(bins, Mapping) and not set(bins) <= set(features):
             raise ParameterError(f"bins name columns that X does not have; it has {list(features)}")
-        options = {"max_records": self.max_records, "bins": bins, "stages": None if self.stages == "auto" else self.stages}
+        options = {
+            "max_records": self.max_records,
+            "bins": bins,
+            "stages": None if self.stages == "auto" else self.stages,
+        }
         return distribution_learner("histogram", epsilon=self.epsilon, neighbours=self.neighbours, unit=unit, **options)
 
     def _equal(self, domain: Domain, count: int) -> Any:
@@ -148,13 +155,11 @@ class PrivateHistogram(PrivateDensity):
 class PrivateGaussian(PrivateDensity):
     """A normal law with ``epsilon``-differential privacy per person.
 
-    Parameters
-    ----------
-    radius : public bound on every coordinate of the mean.
-    variance : the known variance, or the smallest possible one if ``max_variance`` is given.
-    max_variance : the largest possible variance; the covariance is then learned too and ``records_per_user`` must be at least 4.
-    records_per_user : rows every person is publicly promised to have.
-    epsilon, max_records, domains, neighbours, on_invalid, ledger : as for ``PrivateHistogram``; ``max_records`` may be None.
+    Parameters ---------- radius : public bound on every coordinate of the mean. variance : the known variance, or the
+    smallest possible one if ``max_variance`` is given. max_variance : the largest possible variance; the covariance is
+    then learned too and ``records_per_user`` must be at least 4. records_per_user : rows every person is publicly
+    promised to have. epsilon, max_records, domains, neighbours, on_invalid, ledger : as for ``PrivateHistogram``;
+    ``max_records`` may be None.
 
     Attributes
     ----------

@@ -38,10 +38,16 @@ class PrivateEstimator:
         assert self.released_.guarantee is not None  # fit draws from the system
         return self.released_.guarantee
 
-    def _release(self, learner: Learner, columns: Mapping[str, Any], target: Any, groups: Any, features: dict[str, Domain]) -> Released:
+    def _release(
+        self, learner: Learner, columns: Mapping[str, Any], target: Any, groups: Any, features: dict[str, Domain]
+    ) -> Released:
         """Bind, spend, draw; called by ``fit`` once everything public is checked."""
         if groups is None:
-            warnings.warn("fit without groups protects single rows, not people; pass groups=person_ids", ItemLevelWarning, stacklevel=3)
+            warnings.warn(
+                "fit without groups protects single rows, not people; pass groups=person_ids",
+                ItemLevelWarning,
+                stacklevel=3,
+            )
         frame = pl.DataFrame({name: column(values, name) for name, values in columns.items()})
         data = UserData.from_arrays(frame, target, groups, features=features, on_invalid=self.on_invalid)
         if self.ledger is None:
@@ -54,9 +60,13 @@ class PrivateEstimator:
         if self.domains is not None and hasattr(X, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if reset and X.shape[0] < 1:
-                raise ValueError(f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}.")
+                raise ValueError(
+                    f"Found array with 0 sample(s) while a minimum of 1 is required by {type(self).__name__}."
+                )
             return {str(name): X[name] for name in X.columns}
-        array = validate_data(self, X, reset=reset, dtype="numeric" if self.domains is None else None, ensure_min_samples=1)
+        array = validate_data(
+            self, X, reset=reset, dtype="numeric" if self.domains is None else None, ensure_min_samples=1
+        )
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
 
@@ -74,5 +84,7 @@ class PrivateEstimator:
         by_name = {places[key]: domain for key, domain in self.domains.items()}
         missing = [name for name in names if name not in by_name]
         if missing:
-            raise ParameterError(f"columns {missing} have no domain; declare one for each, e.g. Integers(0, 100) or Floats()")
+            raise ParameterError(
+                f"columns {missing} have no domain; declare one for each, e.g. Integers(0, 100) or Floats()"
+            )
         return {name: by_name[name] for name in names}

@@ -31,8 +31,8 @@ Network = tuple[int, int]
 class AddressTree(Region):
     """Networks such as ``10.0.0.0/8`` and addresses (networks of one), IPv4 or IPv6; levels are bits.
 
-    Bits beyond the prefix are cleared (``10.1.2.3/8`` is ``10.0.0.0/8``), and networks smaller than ``max_depth`` bits count
-    as the one that holds them there.  Nodes are (first address as a number, prefix length).
+    Bits beyond the prefix are cleared (``10.1.2.3/8`` is ``10.0.0.0/8``), and networks smaller than ``max_depth`` bits
+    count as the one that holds them there.  Nodes are (first address as a number, prefix length).
 
     >>> tree = AddressTree(4)
     >>> tree.node("10.1.2.3/8"), tree.describe(tree.node("10.1.2.3")), tree.node("10.1.2"), tree.level_width(8)
@@ -74,7 +74,9 @@ class AddressTree(Region):
     def _parse(self, shown: str) -> Network | None:
         address, slash, length = shown.partition("/")
         try:
-            number = int.from_bytes(socket.inet_pton(socket.AF_INET if self.version == 4 else socket.AF_INET6, address), "big")
+            number = int.from_bytes(
+                socket.inet_pton(socket.AF_INET if self.version == 4 else socket.AF_INET6, address), "big"
+            )
         except (OSError, ValueError):
             return None
         size = self.bits

@@ -1,14 +1,15 @@
 """Classes of VC dimension 1 as trees.
 
-A class has VC dimension at most 1 iff, relative to a base labelling ``f``, every concept is "``f``, flipped on one path from
-the root of a fixed public tree".  Points sit on nodes; the concept of node ``v`` is
+A class has VC dimension at most 1 iff, relative to a base labelling ``f``, every concept is "``f``, flipped on one path
+from the root of a fixed public tree".  Points sit on nodes; the concept of node ``v`` is
 
     h_v(x) = f(x) XOR [node(x) is v or an ancestor of v],
 
-and a point on the root is constant: ``f(x)`` under every concept.  To learn is to name one node, and the cost of doing so
-privately grows with the logarithm of the height and not with the width: the vocabulary may be open.
+and a point on the root is constant: ``f(x)`` under every concept.  To learn is to name one node, and the cost of doing
+so privately grows with the logarithm of the height and not with the width: the vocabulary may be open.
 
-This is *label 1 on the path to the root*.  "Label 1 on the whole subtree of v" has VC dimension 2 and is not this class.
+This is *label 1 on the path to the root*.  "Label 1 on the whole subtree of v" has VC dimension 2 and is not this
+class.
 
 Records are reduced to one node per part (:func:`part_node`, and :meth:`VC1Tree.part_nodes` for tables).  A record whose
 point is unknown to the tree is dropped by itself: nothing else depends on it, and nothing is raised.
@@ -17,7 +18,7 @@ point is unknown to the tree is dropped by itself: nothing else depends on it, a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
@@ -26,7 +27,17 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
 from privpac.concepts.trees.columns import Column, user_columns
-from privpac.concepts.trees.parts import Bytes, Ints, Node, PartNodes, Places, closure_parts, erm_parts, group_parts, lay_out
+from privpac.concepts.trees.parts import (
+    Bytes,
+    Ints,
+    Node,
+    PartNodes,
+    Places,
+    closure_parts,
+    erm_parts,
+    group_parts,
+    lay_out,
+)
 from privpac.data import Domain, Texts, UserData, Users
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import positive_int
@@ -119,7 +130,8 @@ class VC1Tree(ABC):
 
     @property
     def agrees_somewhere(self) -> bool:
-        """Whether two rules surely agree on one point and differ on another: with a third node they agree on its points."""
+        """Whether two rules surely agree on one point and differ on another: with a third node they agree on its
+        points."""
         return self.n_nodes is None or self.n_nodes > 2
 
     def number(self, v: Any) -> int:
@@ -135,14 +147,18 @@ class VC1Tree(ABC):
         raise ParameterError(f"the nodes of {type(self).__name__} are not numbered: its vocabulary is open")
 
     def spans(self, places: Places) -> tuple[list[int], list[int]]:
-        """The first and the last number of the nodes that are each place or below it; trees with arrays for it override this."""
+        """The first and the last number of the nodes that are each place or below it; trees with arrays for it override
+        this."""
         names = [places.name(i) for i in range(len(places.depth))]
         firsts = [self.number(v) for v in names]
         return firsts, [first + self.below(v) - 1 for first, v in zip(firsts, names)]
 
     @staticmethod
     def from_matrix(
-        matrix: Any, root: Literal["center", "end", "auto"] | int = "center", domain: Domain | None = None, feature: str | None = None
+        matrix: Any,
+        root: Literal["center", "end", "auto"] | int = "center",
+        domain: Domain | None = None,
+        feature: str | None = None,
     ) -> ExplicitTree:
         """The tree of a 0/1 table (concepts by points); ``NotVC1Error`` with a witness if there is none."""
         from privpac.concepts.trees.explicit import explicit_tree
@@ -153,7 +169,8 @@ class VC1Tree(ABC):
 
     @abstractmethod
     def declared(self) -> Mapping[str | None, Domain | None]:
-        """Column name -> domain, as concept classes declare them; ``Texts()``: any text, or whatever the data are bound to."""
+        """Column name -> domain, as concept classes declare them; ``Texts()``: any text, or whatever the data are bound
+        to."""
 
     @abstractmethod
     def with_columns(self, columns: Mapping[str, Domain]) -> VC1Tree:
@@ -164,7 +181,9 @@ class VC1Tree(ABC):
         """The columns of a bound tree; unnamed ones are called ``x``."""
         filled = {name or "x": domain for name, domain in self.declared().items() if domain is not None}
         if len(filled) < len(self.declared()):
-            raise ParameterError("this tree has no domain yet: declare one in UserData or in the tree, such as Integers(0, 100)")
+            raise ParameterError(
+                "this tree has no domain yet: declare one in UserData or in the tree, such as Integers(0, 100)"
+            )
         return filled
 
     def bind(self, users: Users) -> tuple[VC1Tree, Users]:
@@ -188,7 +207,9 @@ class VC1Tree(ABC):
         filled = {name: domain for name in wanted if (domain := bound.features[name]) is not None}
         without = [name for name in wanted if name not in filled]
         if without:
-            raise ParameterError(f"columns {without} have no domain: declare one in UserData or in the tree, such as Integers(0, 100)")
+            raise ParameterError(
+                f"columns {without} have no domain: declare one in UserData or in the tree, such as Integers(0, 100)"
+            )
         return self.with_columns(filled), bound
 
     # Rules
@@ -218,7 +239,9 @@ class VC1Tree(ABC):
         known = sorted((i for i, v in enumerate(nodes) if v is not None), key=lambda i: self.preorder(nodes[i]))
         kind = object if self.height >= 1 << 63 else np.int64
         depth = np.array([self.depth(nodes[i]) for i in known], dtype=kind)
-        shared = np.array([0, *(self._shared(nodes[i], nodes[j]) for i, j in pairwise(known))][: len(known)], dtype=kind)
+        shared = np.array(
+            [0, *(self._shared(nodes[i], nodes[j]) for i, j in pairwise(known))][: len(known)], dtype=kind
+        )
         place, firsts, depth, shared = lay_out(np.arange(len(known), dtype=np.int64), depth, shared)
         at = np.full(len(values), -1, dtype=np.int64)
         at[known] = place
@@ -297,7 +320,9 @@ def check_mode(tree: VC1Tree, mode: str) -> None:
     if mode not in MODES:
         raise ParameterError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
     if mode == "exact" and not tree.closed and getattr(tree, "is_concept", None) is None:
-        raise ParameterError("mode 'exact' needs the list of concepts: use VC1Tree.from_matrix on the whole table, or mode 'closure'")
+        raise ParameterError(
+            "mode 'exact' needs the list of concepts: use VC1Tree.from_matrix on the whole table, or mode 'closure'"
+        )
 
 
 def part_node(tree: VC1Tree, records: Sequence[tuple[Any, Any]], mode: Mode = "closure") -> Node:
@@ -323,7 +348,10 @@ def part_node(tree: VC1Tree, records: Sequence[tuple[Any, Any]], mode: Mode = "c
             return sum(tree.is_ancestor(u, v) != bool(s) for u, s in tests), tree.depth(v), tree.order_key(v)
 
         return min([tree.root, *(v for v, _ in tests)], key=cost)
-    consistent: Callable[[Hashable], bool] = lambda v: not broken and all(tree.is_ancestor(u, v) == bool(s) for u, s in tests)  # noqa: E731
+
+    def consistent(v: Hashable) -> bool:
+        return not broken and all(tree.is_ancestor(u, v) == bool(s) for u, s in tests)
+
     if mode == "exact" and not tree.closed:
         good = [v for v in range(len(tree.is_concept)) if tree.is_concept[v] and consistent(v)]  # type: ignore[attr-defined]
         common = [a for a in range(len(tree.is_concept)) if good and all(tree.is_ancestor(a, v) for v in good)]  # type: ignore[attr-defined]

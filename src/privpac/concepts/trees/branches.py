@@ -25,8 +25,8 @@ __all__ = ["BranchThresholds"]
 class BranchThresholds(VC1Tree):
     """Which branch, and up to which position: the concept of (b, p) says 1 iff branch = b and position <= p.
 
-    ``branches`` is a domain, or ``None`` for any texts; ``positions`` is an ordered domain.  ``features`` names the two columns.
-    Nodes are (branch, 1..d) with the branch as a text, or as a code of its domain; the root is ``()``.  With
+    ``branches`` is a domain, or ``None`` for any texts; ``positions`` is an ordered domain.  ``features`` names the two
+    columns. Nodes are (branch, 1..d) with the branch as a text, or as a code of its domain; the root is ``()``.  With
     ``direction="above"`` the node (b, p) says 1 on the p highest positions of the branch.
 
     >>> from privpac.data import Integers
@@ -43,7 +43,9 @@ class BranchThresholds(VC1Tree):
     def __post_init__(self) -> None:
         check_direction(self.direction)
         if not isinstance(self.positions, Domain):
-            raise TypeError(f"positions must be an ordered Domain such as Integers(0, 100), got {type(self.positions).__name__}")
+            raise TypeError(
+                f"positions must be an ordered Domain such as Integers(0, 100), got {type(self.positions).__name__}"
+            )
         positive_int(self.positions.size, "the number of positions")
         if self.features is not None:
             names = tuple(self.features)
@@ -143,10 +145,18 @@ class BranchThresholds(VC1Tree):
         shared = np.concatenate([np.zeros(1, dtype=depth.dtype), depth[:-1]])[: len(depth)]
         shared[np.flatnonzero(np.diff(star.at[order])) + 1] = 0
         at, firsts, depth, shared = lay_out(order, depth, shared)
-        return Places(at, None, depth, shared, lambda i: (*star.name(int(star.at[firsts[i]])), int(depth[i])) if i else ())  # type: ignore[misc]
+
+        def name(i: int) -> tuple[Any, ...]:
+            within: Any = star.name(int(star.at[firsts[i]])) if i else ()
+            return (*within, int(depth[i])) if i else ()
+
+        return Places(at, None, depth, shared, name)
 
     def to_dict(self) -> dict[str, Any]:
-        own = {"positions": self.positions.to_dict(), "branches": None if self.branches is None else self.branches.to_dict()}
+        own = {
+            "positions": self.positions.to_dict(),
+            "branches": None if self.branches is None else self.branches.to_dict(),
+        }
         return {"kind": self.kind, **own, "features": list(self._names), "direction": self.direction}
 
     @classmethod

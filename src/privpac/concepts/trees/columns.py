@@ -85,6 +85,8 @@ def raw_columns(given: Mapping[str, tuple[Domain, Any]]) -> dict[str, Column]:
             codes, valid = domain.encode(values, on_invalid="clamp", name=name)
             vocabulary, bad = None, int(np.count_nonzero(~valid))
         if bad:
-            raise SchemaError(f"column {name!r}: {bad} missing or unreadable values; prediction needs a value in every row")
+            raise SchemaError(
+                f"column {name!r}: {bad} missing or unreadable values; prediction needs a value in every row"
+            )
         out[name] = Column(codes, domain, vocabulary)
     return out

@@ -3,8 +3,8 @@
 * :func:`glue`: trees on disjoint sets of points, side by side under one root.
 * :func:`graft`: a tree planted on a node of another: its root becomes that node.
 
-A point belongs to the first of the trees that knows it.  Points that are constant in their own tree stay constant.
-(Two classes of VC dimension 1 on the *same* points do not combine this way in general: thresholds and reversed thresholds
+A point belongs to the first of the trees that knows it.  Points that are constant in their own tree stay constant. (Two
+classes of VC dimension 1 on the *same* points do not combine this way in general: thresholds and reversed thresholds
 together have VC dimension 2.)
 """
 
@@ -174,7 +174,11 @@ class Glued(Combined):
 
     @classmethod
     def _from_dict(cls, values: Mapping[str, Any]) -> Glued:
-        return cls(tuple(VC1Tree.from_dict(tree) for tree in values["trees"]), values["feature"], Domain.from_dict(values["domain"]))
+        return cls(
+            tuple(VC1Tree.from_dict(tree) for tree in values["trees"]),
+            values["feature"],
+            Domain.from_dict(values["domain"]),
+        )
 
 
 @register_tree
@@ -205,7 +209,11 @@ class Grafted(Combined):
             raise ParameterError(f"a node of depth {self.depth(v)} has no ancestor at depth {z}")
         if v[0] == 0:
             return (0, self.trees[0].ancestor(v[1], z))
-        return (0, self.trees[0].ancestor(self.at, z)) if z <= self._lift else (1, self.trees[1].ancestor(v[1], z - self._lift))
+        return (
+            (0, self.trees[0].ancestor(self.at, z))
+            if z <= self._lift
+            else (1, self.trees[1].ancestor(v[1], z - self._lift))
+        )
 
     def is_ancestor(self, a: Any, v: Any) -> bool:
         if a[0] == v[0]:
@@ -228,7 +236,11 @@ class Grafted(Combined):
 
     def order_key(self, v: Any) -> Any:
         # The grafted nodes come right after the node they grow on, before its own descendants.
-        return (self.trees[0].preorder(v[1]),) if v[0] == 0 else (self.trees[0].preorder(self.at), self.trees[1].preorder(v[1]))
+        return (
+            (self.trees[0].preorder(v[1]),)
+            if v[0] == 0
+            else (self.trees[0].preorder(self.at), self.trees[1].preorder(v[1]))
+        )
 
     @property
     def n_nodes(self) -> int | None:

@@ -1,14 +1,14 @@
 """The tree of an explicit class: a 0/1 table, one row per concept, one column per point.
 
-Relative to a row ``f`` the column of a point is the set of rows that differ from ``f`` there.  The class has VC dimension at
-most 1 iff these sets are nested or disjoint (f itself shows the pattern 00, so two points are shattered iff their sets meet
-and neither contains the other), and then containment is the tree: a larger set is nearer the root.
+Relative to a row ``f`` the column of a point is the set of rows that differ from ``f`` there.  The class has VC
+dimension at most 1 iff these sets are nested or disjoint (f itself shows the pattern 00, so two points are shattered
+iff their sets meet and neither contains the other), and then containment is the tree: a larger set is nearer the root.
 
-Insertion from the largest set down (O(rows x points), and the test at the same time): every row remembers the last set that
-took it, its owner.  If all rows of the next set A have one owner O, then A lies in O, and every earlier set that meets A
-contains O: O is the parent.  If not, take two rows of A with different owners, and of the two owners the later one, B: it
-holds one of the two rows and not the other (else it would own both), and it is at least as large as A, so it has a row
-outside A.  A and B are the witness of VC dimension 2.
+Insertion from the largest set down (O(rows x points), and the test at the same time): every row remembers the last set
+that took it, its owner.  If all rows of the next set A have one owner O, then A lies in O, and every earlier set that
+meets A contains O: O is the parent.  If not, take two rows of A with different owners, and of the two owners the later
+one, B: it holds one of the two rows and not the other (else it would own both), and it is at least as large as A, so it
+has a row outside A.  A and B are the witness of VC dimension 2.
 """
 
 from __future__ import annotations
@@ -55,18 +55,25 @@ def explicit_tree(matrix: Any, root: RootRule | int, domain: Domain | None, feat
 def _table(matrix: Any) -> Bytes:
     array = np.asarray(matrix)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "biuf":
-        raise ParameterError(f"a class is a 0/1 table, concepts by points, and not empty; got {array.dtype}, shape {array.shape}")
+        raise ParameterError(
+            f"a class is a 0/1 table, concepts by points, and not empty; got {array.dtype}, shape {array.shape}"
+        )
     if not bool(((array == 0) | (array == 1)).all()):
         raise ParameterError("a class is a table of 0 and 1; other entries were found")
     if array.size > MAX_CELLS:
-        raise TooLargeError(f"the table has {array.size} entries, at most {MAX_CELLS} are allowed; use an implicit tree such as PathTree")
+        raise TooLargeError(
+            f"the table has {array.size} entries, at most {MAX_CELLS} are allowed; use an implicit tree such as "
+            "PathTree"
+        )
     return np.ascontiguousarray(array, dtype=np.uint8)
 
 
 def _firsts(words: Bytes) -> tuple[Ints, Ints]:
     """Rows of a 0/1 table: where each distinct one first appears, in that order, and which of them every row is."""
     packed = np.ascontiguousarray(np.packbits(words, axis=1))
-    _, first, which = np.unique(packed.view(np.dtype((np.void, packed.shape[1]))).ravel(), return_index=True, return_inverse=True)
+    _, first, which = np.unique(
+        packed.view(np.dtype((np.void, packed.shape[1]))).ravel(), return_index=True, return_inverse=True
+    )
     order = np.argsort(first, kind="stable")
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.arange(len(order))
@@ -79,7 +86,8 @@ def _distinct_rows(table: Bytes) -> tuple[Bytes, Ints]:
 
 
 def _columns(flipped: Bytes) -> tuple[Bytes, Ints]:
-    """The distinct columns that are not empty, numbered from 1 by first appearance, and the number of each point (0: empty)."""
+    """The distinct columns that are not empty, numbered from 1 by first appearance, and the number of each point (0:
+    empty)."""
     first, which = _firsts(np.ascontiguousarray(flipped.T))
     filled = flipped[:, first].any(axis=0)
     number = np.where(filled, np.cumsum(filled), 0)
@@ -123,13 +131,16 @@ def _insert(columns: Bytes, order: Ints) -> tuple[Ints, Ints, tuple[int, int, in
 
 
 def _not_vc1(rows: Bytes, kept: Ints, columns: Bytes, node_of: Ints, a: int, i: int, j: int) -> NotVC1Error:
-    # The later owner of the two rows holds one and not the other; so does any column with that property and a row outside a.
+    # The later owner of the two rows holds one and not the other; so does any column with that property and a row
+    # outside a.
     apart = (columns[i] != columns[j]) & (columns & ~columns[:, [a]] & 1).any(axis=0)
     b = int(np.argmax(apart))
     x, y = (int(np.argmax(node_of == node + 1)) for node in (a, b))
     shown = rows[:, x] * 2 + rows[:, y]
     four = tuple(int(kept[np.argmax(shown == pattern)]) for pattern in range(4))
-    message = f"the points {x} and {y} are shattered by the rows {four}: the class has VC dimension 2 or more, and no tree"
+    message = (
+        f"the points {x} and {y} are shattered by the rows {four}: the class has VC dimension 2 or more, and no tree"
+    )
     return NotVC1Error(message, (x, y), four)  # type: ignore[arg-type]
 
 
@@ -138,8 +149,8 @@ def _not_vc1(rows: Bytes, kept: Ints, columns: Bytes, node_of: Ints, a: int, i: 
 class ExplicitTree(VC1Tree):
     """A finite tree; node 0 is the root, node i the i-th distinct column in order of first appearance.
 
-    ``f``: base labels; ``node_of``: node of each point; ``row_node``: node of each distinct row; ``root_row``: the row that
-    is ``f``.  Build it with ``VC1Tree.from_matrix``.
+    ``f``: base labels; ``node_of``: node of each point; ``row_node``: node of each distinct row; ``root_row``: the row
+    that is ``f``.  Build it with ``VC1Tree.from_matrix``.
 
     >>> tree = VC1Tree.from_matrix([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]], root=0)
     >>> tree.parent.tolist(), tree.height, tree.closed, str(tree.rule(2))
@@ -297,7 +308,9 @@ class ExplicitTree(VC1Tree):
         if mode != "exact" or self.closed:
             return super()._choose(places, at, flips, offsets, mode)
         order = self.layout.order
-        chosen: Ints = exact_parts(at, flips, offsets, places.end, self.is_concept[order], self.layout.tin[self.up[:, order]])
+        chosen: Ints = exact_parts(
+            at, flips, offsets, places.end, self.is_concept[order], self.layout.tin[self.up[:, order]]
+        )
         return chosen
 
     # Storage
@@ -310,7 +323,9 @@ class ExplicitTree(VC1Tree):
     @classmethod
     def _from_dict(cls, values: Mapping[str, Any]) -> ExplicitTree:
         f = np.array(values["f"], dtype=np.uint8)
-        node_of, parent, row_node = (np.array(values[name], dtype=np.int64) for name in ("node_of", "parent", "row_node"))
+        node_of, parent, row_node = (
+            np.array(values[name], dtype=np.int64) for name in ("node_of", "parent", "row_node")
+        )
         sound = len(f) == len(node_of) and len(parent) and not parent[0] and bool((f <= 1).all())
         if not sound or any(len(a) and (a.min() < 0 or a.max() >= len(parent)) for a in (node_of, parent, row_node)):
             raise ParameterError("the stored table of a tree is damaged")

@@ -27,7 +27,11 @@ def _whole(shown: str, most: int) -> int | None:
     """A whole number 1..most in decimal digits."""
     digits = shown.removeprefix("+").lstrip("0")
     # The number of digits decides first: a number with a hundred thousand of them is not worth reading.
-    if not digits or not (digits.isascii() and digits.isdigit()) or len(digits) > most.bit_length() * 30103 // 100000 + 1:
+    if (
+        not digits
+        or not (digits.isascii() and digits.isdigit())
+        or len(digits) > most.bit_length() * 30103 // 100000 + 1
+    ):
         return None
     number = int(digits)
     return number if number <= most else None
@@ -64,7 +68,9 @@ class PathTree(VC1Tree):
     feature: str | None
     direction: str
 
-    def __init__(self, size: int | Domain, feature: str | None = None, direction: str = "below", domain: Domain | None = None) -> None:
+    def __init__(
+        self, size: int | Domain, feature: str | None = None, direction: str = "below", domain: Domain | None = None
+    ) -> None:
         check_direction(direction)
         if isinstance(size, Domain):
             given, count = size, size.size
@@ -73,7 +79,12 @@ class PathTree(VC1Tree):
             if count.bit_length() > MAX_BITS:
                 raise ParameterError(f"size must have at most {MAX_BITS} bits, got {count.bit_length()}")
             given = Integers(1, count) if count <= _MOST else Texts()
-        for name, value in (("size", count), ("domain", domain or given), ("feature", feature), ("direction", direction)):
+        for name, value in (
+            ("size", count),
+            ("domain", domain or given),
+            ("feature", feature),
+            ("direction", direction),
+        ):
             object.__setattr__(self, name, value)
 
     @property
@@ -101,7 +112,9 @@ class PathTree(VC1Tree):
         if not self._coded:
             return [self.node(x) for x in values]
         codes, good = self.domain.encode(list(values), on_invalid="drop")
-        return [int(d) if ok else None for d, ok in zip(steps(codes, self.size, self.direction).tolist(), good.tolist())]
+        return [
+            int(d) if ok else None for d, ok in zip(steps(codes, self.size, self.direction).tolist(), good.tolist())
+        ]
 
     def depth(self, v: int) -> int:
         return v
@@ -205,7 +218,8 @@ class PathTree(VC1Tree):
 class StarTree(VC1Tree):
     """Points: the concept of a node says 1 on that one value; the root's says 0 everywhere.
 
-    Without a domain the values are any texts.  Nodes are ``(text,)``, or ``(code,)`` on a declared domain; the root is ``()``.
+    Without a domain the values are any texts.  Nodes are ``(text,)``, or ``(code,)`` on a declared domain; the root is
+    ``()``.
 
     >>> str(StarTree(feature="url").rule(("/checkout",))), StarTree().level_width(1)
     ('1 when url = /checkout', None)
@@ -217,7 +231,9 @@ class StarTree(VC1Tree):
 
     def __post_init__(self) -> None:
         if self.domain is not None and not isinstance(self.domain, Domain):
-            raise TypeError(f"domain must be a Domain such as Integers(0, 100), or None; got {type(self.domain).__name__}")
+            raise TypeError(
+                f"domain must be a Domain such as Integers(0, 100), or None; got {type(self.domain).__name__}"
+            )
 
     @property
     def _open(self) -> bool:
@@ -310,7 +326,11 @@ class StarTree(VC1Tree):
         return Places(at, None, depth, np.zeros_like(depth), lambda i: (int(distinct[i - 1]),) if i else ())
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "domain": None if self.domain is None else self.domain.to_dict(), "feature": self.feature}
+        return {
+            "kind": self.kind,
+            "domain": None if self.domain is None else self.domain.to_dict(),
+            "feature": self.feature,
+        }
 
     @classmethod
     def _from_dict(cls, values: Mapping[str, Any]) -> StarTree:

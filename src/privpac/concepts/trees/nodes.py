@@ -4,9 +4,10 @@ A node's rule says 1 on the path to the root (XOR the base labels), so on one us
 
     mistakes(v) = (all positives) - sum over the user's own nodes above or at v of (positives - negatives there),
 
-which changes at the user's own nodes only.  Nodes are numbered in preorder, so a subtree is an interval of numbers and a user's mistakes
-are a step function with at most two steps for each of the user's nodes.  Untouched subtrees are blocks, and a tree of 2**64 nodes costs
-as much as its distinct points.  A record whose point the tree does not know has the base label under every rule.
+which changes at the user's own nodes only.  Nodes are numbered in preorder, so a subtree is an interval of numbers and
+a user's mistakes are a step function with at most two steps for each of the user's nodes.  Untouched subtrees are
+blocks, and a tree of 2**64 nodes costs as much as its distinct points.  A record whose point the tree does not know has
+the base label under every rule.
 """
 
 from __future__ import annotations
@@ -38,11 +39,14 @@ MAX_NODES = (1 << 64) + 1
 
 
 @jit
-def _walk(at: Any, flips: Any, offsets: Any, start: int, stop: int, span: Any, shape: Any, out: Any, room: Any, total: Any) -> None:
+def _walk(
+    at: Any, flips: Any, offsets: Any, start: int, stop: int, span: Any, shape: Any, out: Any, room: Any, total: Any
+) -> None:
     """Write the events of some users, one column a voice; ``total`` sums their contributions to the root.
 
-    ``span``: the first and last number (less 1) below each place, and the last of all.  The user's nodes come in preorder, so those
-    that hold the next one wait on a stack; where one ends, the mistakes are again those of the one that holds it.
+    ``span``: the first and last number (less 1) below each place, and the last of all.  The user's nodes come in
+    preorder, so those that hold the next one wait on a stack; where one ends, the mistakes are again those of the one
+    that holds it.
     """
     firsts, lasts, end = span
     offset, cap, levels, uses_minimum = shape
@@ -99,7 +103,8 @@ class TreeNodes(ConceptClass):
     """The rules of all nodes of a tree that can be counted, numbered in preorder.
 
     >>> from privpac.concepts.trees.taxonomy import Taxonomy
-    >>> nodes = TreeNodes(Taxonomy({"cat": "mammal", "dog": "mammal", "mammal": "animal", "bird": "animal"}, feature="seen"))
+    >>> nodes = TreeNodes(Taxonomy({"cat": "mammal", "dog": "mammal", "mammal": "animal", "bird": "animal"},
+    ...     feature="seen"))
     >>> nodes.size, [str(nodes.decode(i)) for i in (0, 3)]
     (5, ['1 when seen is animal', '1 when seen is dog or contains it'])
     """
@@ -110,9 +115,13 @@ class TreeNodes(ConceptClass):
         if not isinstance(self.tree, VC1Tree):
             raise TypeError(f"tree must be a VC1Tree such as Taxonomy(parents), got {type(self.tree).__name__}")
         if self.tree.n_nodes is None:
-            raise ParameterError("the vocabulary of this tree is open: its nodes cannot be listed; use TreeLearner, with a delta")
+            raise ParameterError(
+                "the vocabulary of this tree is open: its nodes cannot be listed; use TreeLearner, with a delta"
+            )
         if self.tree.n_nodes > MAX_NODES:
-            raise TooLargeError("the tree has more than 2^64 nodes; use TreeLearner, which pays for the height and not for the width")
+            raise TooLargeError(
+                "the tree has more than 2^64 nodes; use TreeLearner, which pays for the height and not for the width"
+            )
 
     @property
     def size(self) -> int:
@@ -159,7 +168,10 @@ class TreeNodes(ConceptClass):
         places = self.tree.places(read)
         firsts, lasts = self.tree.spans(places)
         # Less 1: the root stands by itself, so that 2**64 other nodes fit 64 bits.
-        span = (np.array([0, *(i - 1 for i in firsts[1:])], dtype=np.uint64), np.array([0, *(i - 1 for i in lasts[1:])], dtype=np.uint64))
+        span = (
+            np.array([0, *(i - 1 for i in firsts[1:])], dtype=np.uint64),
+            np.array([0, *(i - 1 for i in lasts[1:])], dtype=np.uint64),
+        )
         sizes = np.diff(users.offsets)
         offset, cap = statistic.shape(sizes)
         shape = (offset, cap, statistic.bound, statistic.uses_minimum)

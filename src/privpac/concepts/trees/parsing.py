@@ -1,7 +1,7 @@
 """Internet addresses read from bytes: the texts that ``inet_pton`` accepts, with an optional prefix length.
 
-IPv4 is four decimal numbers 0..255 without leading zeros; IPv6 is up to eight groups of one to four hexadecimal digits, one
-``::`` for a run of zero groups, and perhaps an IPv4 address in place of the last two groups.
+IPv4 is four decimal numbers 0..255 without leading zeros; IPv6 is up to eight groups of one to four hexadecimal digits,
+one ``::`` for a run of zero groups, and perhaps an IPv4 address in place of the last two groups.
 """
 
 from __future__ import annotations
@@ -101,7 +101,15 @@ def _groups(data: Any, a: int, b: int, out: Any) -> bool:
         value, digits, start = np.uint64(0), 0, j
         while j < b and data[j] != 58 and data[j] != 46:
             c = int(data[j])
-            digit = c - 48 if c >= 48 and c <= 57 else c - 55 if c >= 65 and c <= 70 else c - 87 if c >= 97 and c <= 102 else -1
+            digit = (
+                c - 48
+                if c >= 48 and c <= 57
+                else c - 55
+                if c >= 65 and c <= 70
+                else c - 87
+                if c >= 97 and c <= 102
+                else -1
+            )
             if digit < 0 or digits == 4:
                 return False
             value, digits, j = (value << np.uint64(4)) | np.uint64(digit), digits + 1, j + 1

@@ -1,15 +1,15 @@
 """One node for every part, and what the parts vote for.
 
-A tree lays the nodes that occur in a data set out in *preorder* (:class:`Places`): index 0 is the root, a node comes before
-its descendants, and the descendants of ``i`` are ``i + 1 .. end[i] - 1``.  Two arrays say everything: ``depth[i]``, and
-``shared[i]``, the depth of the deepest common ancestor of ``i`` and ``i - 1``.  Ancestors that do not occur need not be
-there, so a tree of height 2**1000 costs as much as its distinct points.
+A tree lays the nodes that occur in a data set out in *preorder* (:class:`Places`): index 0 is the root, a node comes
+before its descendants, and the descendants of ``i`` are ``i + 1 .. end[i] - 1``.  Two arrays say everything:
+``depth[i]``, and ``shared[i]``, the depth of the deepest common ancestor of ``i`` and ``i - 1``.  Ancestors that do not
+occur need not be there, so a tree of height 2**1000 costs as much as its distinct points.
 
 * ``a`` is an ancestor of ``v`` (or ``v`` itself) iff ``a <= v < end[a]``.
 * Two nodes ``i < j`` of depth >= z have the same ancestor at depth z iff ``shared`` is >= z on ``i + 1 .. j``.
 
-Each function below is total: an empty, contradictory or noisy part gets exactly one node.  That is all the privacy proof
-needs (one changed part changes one depth and moves at most one vote); consistency matters for accuracy alone.
+Each function below is total: an empty, contradictory or noisy part gets exactly one node.  That is all the privacy
+proof needs (one changed part changes one depth and moves at most one vote); consistency matters for accuracy alone.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Depths = NDArray[Any]
 class Places:
     """The records of a data set on the nodes that occur, in preorder.
 
-    ``at``: the index of each record's node, 0 at a constant point, -1 for a record to drop.  ``base``: the base label of
-    each record's point (``None``: all 0).  ``tie``: what decides between nodes of one depth (``None``: the index).
+    ``at``: the index of each record's node, 0 at a constant point, -1 for a record to drop.  ``base``: the base label
+    of each record's point (``None``: all 0).  ``tie``: what decides between nodes of one depth (``None``: the index).
     ``ranks`` may give the order of depths too large for 64 bits.
     """
 
@@ -77,7 +77,8 @@ class Places:
 
 
 def lay_out(order: Ints, depth: Depths, shared: Depths) -> tuple[Ints, Ints, Depths, Depths]:
-    """Values sorted in preorder to nodes: the node of each value (by its number), a value for each node, ``depth``, ``shared``.
+    """Values sorted in preorder to nodes: the node of each value (by its number), a value for each node, ``depth``,
+    ``shared``.
 
     ``order[i]`` is the number of the i-th value in preorder, repeats allowed, the root (depth 0) first if it occurs.
     """
@@ -124,7 +125,9 @@ def group_parts(offsets: Ints, parts: Any, n_parts: int | None) -> tuple[Ints | 
     if users and (int(part.min()) < 0 or int(part.max()) >= count):
         raise ParameterError(f"parts must lie in 0..{count - 1}")
     of_record = np.repeat(part, np.diff(offsets))
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.bincount(of_record, minlength=count), dtype=np.int64)])
+    starts = np.concatenate(
+        [np.zeros(1, dtype=np.int64), np.cumsum(np.bincount(of_record, minlength=count), dtype=np.int64)]
+    )
     return np.argsort(of_record, kind="stable"), starts
 
 
@@ -156,8 +159,8 @@ def closure_parts(at: Any, flips: Any, offsets: Any, end: Any) -> Any:
 def erm_parts(at: Any, flips: Any, offsets: Any, end: Any, depth: Any, tie: Any) -> Any:
     """The node of fewest mistakes; ties: smaller depth, smaller ``tie``.
 
-    The mistakes of a node are (all positives) - (positives - negatives on its path), which changes at the part's own nodes
-    only; every other node makes the mistakes of its nearest ancestor among them, or of the root, and is deeper.
+    The mistakes of a node are (all positives) - (positives - negatives on its path), which changes at the part's own
+    nodes only; every other node makes the mistakes of its nearest ancestor among them, or of the root, and is deeper.
     """
     out = np.zeros(len(offsets) - 1, dtype=np.int64)
     longest = 0
@@ -196,9 +199,9 @@ def exact_parts(at: Any, flips: Any, offsets: Any, end: Any, concept: Any, up: A
     """The deepest node common to all consistent concepts, the root if there are none.
 
     ``concept[i]``: whether node i is a concept; ``up[k, i]``: the ancestor 2**k levels up.  The consistent concepts are
-    those below the deepest positive node and outside the subtrees of the negatives below it.  Their deepest common node is
-    that of the first and the last in preorder.  One pass in order of ``a`` finds each: once ``first`` has left the subtree of
-    ``a``, no subtree that starts before ``a`` holds it, since it did not hold the smaller value before.
+    those below the deepest positive node and outside the subtrees of the negatives below it.  Their deepest common node
+    is that of the first and the last in preorder.  One pass in order of ``a`` finds each: once ``first`` has left the
+    subtree of ``a``, no subtree that starts before ``a`` holds it, since it did not hold the smaller value before.
     """
     n = len(end)
     following, preceding = np.empty(n + 1, dtype=np.int64), np.empty(n + 1, dtype=np.int64)

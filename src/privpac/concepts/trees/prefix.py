@@ -1,7 +1,8 @@
 """Prefix trees: regions named by how they are reached.
 
 * :class:`PrefixTree` with a separator: ``usr/lib/python3`` lies in ``usr/lib``, which lies in ``usr``;
-* with cuts: ``E119`` lies in ``E11`` lies in ``E`` for the cuts (1, 3, 4); geohashes and phone prefixes have a cut per character;
+* with cuts: ``E119`` lies in ``E11`` lies in ``E`` for the cuts (1, 3, 4); geohashes and phone prefixes have a cut per
+  character;
 * :class:`AddressTree`: networks in CIDR notation, one bit a level.
 
 A record is (region, "does it contain the target?").  The concept of node ``v`` says 1 on ``v`` and on everything that
@@ -54,8 +55,8 @@ class PrefixTree(Region):
     """Paths split at ``separator``, or codes cut after the given numbers of characters.
 
     ``max_depth`` caps the height; deeper regions count as their ancestor there.  Empty components are left out
-    (``/usr//lib/`` is ``usr/lib``), and a code that ends between two cuts counts as its longest cut prefix.  Characters in
-    ``ignore`` are removed from codes first (the dot of ``E11.9``).  Nodes are tuples of components.
+    (``/usr//lib/`` is ``usr/lib``), and a code that ends between two cuts counts as its longest cut prefix.  Characters
+    in ``ignore`` are removed from codes first (the dot of ``E11.9``).  Nodes are tuples of components.
 
     >>> tree = PrefixTree(8)
     >>> tree.node("/usr/lib/python3"), tree.describe(("usr", "lib")), str(tree.rule(("usr", "lib")))
@@ -151,7 +152,9 @@ class PrefixTree(Region):
         (column,) = columns.values()
         codes, words = column.texts()
         cuts = np.array(self._cuts, dtype=np.int64)
-        paths = path_texts(words, self.separator, self.height) if self.cuts is None else cut_texts(words, cuts, self.ignore)
+        paths = (
+            path_texts(words, self.separator, self.height) if self.cuts is None else cut_texts(words, cuts, self.ignore)
+        )
         order = paths.arg_sort().to_numpy().astype(np.int64)
         ordered = paths.gather(pl.Series(order))
         depth, shared = path_depths(ordered) if self.cuts is None else cut_depths(ordered, cuts)

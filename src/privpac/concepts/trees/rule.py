@@ -1,4 +1,5 @@
-"""The rule of a tree's node: ``f(x) XOR [node(x) is v or above it]``; points the tree does not know get the base label."""
+"""The rule of a tree's node: ``f(x) XOR [node(x) is v or above it]``; points the tree does not know get the base
+label."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class TreeRule(Rule):
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         columns = self.tree.columns
         if any(isinstance(domain, Texts) for domain in columns.values()):
-            raise ParameterError("codes of an open vocabulary mean nothing outside their data set; use predict or predict_users")
+            raise ParameterError(
+                "codes of an open vocabulary mean nothing outside their data set; use predict or predict_users"
+            )
         return self._predict({name: Column(codes[name], domain, None) for name, domain in columns.items()})
 
     def predict(self, X: Any) -> NDArray[np.int8]:

@@ -1,8 +1,8 @@
 """Texts in preorder, with the depths of their common prefixes; loops over bytes, never over Python strings.
 
-A path is written as its components joined by the byte 0, which sorts below everything else: then a path is followed by the
-paths below it, and they by everything else.  Bytes 0 and 1 inside a component are escaped (1 1 and 1 2), in order, so that
-sorting the bytes sorts the tuples of components.
+A path is written as its components joined by the byte 0, which sorts below everything else: then a path is followed by
+the paths below it, and they by everything else.  Bytes 0 and 1 inside a component are escaped (1 1 and 1 2), in order,
+so that sorting the bytes sorts the tuples of components.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def cut_texts(words: pl.Series, cuts: Ints, ignore: str) -> pl.Series:
 def cut_depths(ordered: pl.Series, cuts: Ints) -> tuple[Ints, Ints]:
     """Of sorted codes: how many cuts each reaches, and how many of them it shares with the one before."""
     length, common = _characters(*buffers(ordered))
-    return np.searchsorted(cuts, length, side="right").astype(np.int64), np.searchsorted(cuts, common, side="right").astype(np.int64)
+    return np.searchsorted(cuts, length, side="right").astype(np.int64), np.searchsorted(
+        cuts, common, side="right"
+    ).astype(np.int64)
 
 
 @jit

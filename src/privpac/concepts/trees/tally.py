@@ -1,7 +1,8 @@
 """How many users name which node: all that the draws of a tree learner read, as a sum over users.
 
-Where every user is a part of their own, a node comes from one user's records only, so counts of two groups of users add up, wherever
-their rows are.  Nodes are kept by name: places and vocabularies belong to one table, names to the public tree.
+Where every user is a part of their own, a node comes from one user's records only, so counts of two groups of users add
+up, wherever their rows are.  Nodes are kept by name: places and vocabularies belong to one table, names to the public
+tree.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class NodeCounts:
         return [depth for v, count in self.counts.items() for depth in [self.tree.depth(v)] * count]
 
     def votes(self, level: int) -> dict[Node, int]:
-        """Users by their node's ancestor at this depth, in the public order of the tree; users whose node is less deep abstain."""
+        """Users by their node's ancestor at this depth, in the public order of the tree; users whose node is less deep
+        abstain."""
         z = positive_int(level, "level", minimum=0, maximum=self.tree.height)
         found: dict[Any, int] = {}
         for v in sorted((v for v in self.counts if self.tree.depth(v) >= z), key=self.tree.preorder):

@@ -27,8 +27,8 @@ TOP = ""
 class Taxonomy(VC1Tree):
     """Name -> parent; a name whose parent is ``None``, or that occurs only as a parent, is at the top.
 
-    A single top name is the root, the region of everything, with base label 1; several have a root above them, written ``""``.
-    Names deeper than ``max_depth`` count as their ancestor there.  Nodes are names.
+    A single top name is the root, the region of everything, with base label 1; several have a root above them, written
+    ``""``. Names deeper than ``max_depth`` count as their ancestor there.  Nodes are names.
 
     >>> tree = Taxonomy({"cat": "mammal", "dog": "mammal", "mammal": "animal", "bird": "animal"})
     >>> tree.root, tree.depth("dog"), tree.ancestor("dog", 1), tree.level_width(1), str(tree.rule("dog"))
@@ -43,11 +43,18 @@ class Taxonomy(VC1Tree):
     domain: Domain
 
     def __init__(
-        self, parents: Mapping[Any, Any], max_depth: int | None = None, feature: str | None = None, domain: Domain | None = None
+        self,
+        parents: Mapping[Any, Any],
+        max_depth: int | None = None,
+        feature: str | None = None,
+        domain: Domain | None = None,
     ) -> None:
         if not isinstance(parents, Mapping):
             raise TypeError(f"a taxonomy is a mapping from names to parents, got {type(parents).__name__}")
-        above = {_name(child): None if parent is None or parent == TOP else _name(parent) for child, parent in parents.items()}
+        above = {
+            _name(child): None if parent is None or parent == TOP else _name(parent)
+            for child, parent in parents.items()
+        }
         if len(above) < len(parents):
             raise ParameterError("two names of the taxonomy are the same text")
         names = dict.fromkeys([*above, *(parent for parent in above.values() if parent is not None)])
@@ -58,15 +65,21 @@ class Taxonomy(VC1Tree):
         up = np.array([0 if (parent := above.get(name)) is None else number[parent] for name in listed], dtype=np.int64)
         self._fill(listed, up, max_depth, feature, Texts() if domain is None else domain)
 
-    def _fill(self, names: tuple[str, ...], parents: Ints, max_depth: int | None, feature: str | None, domain: Domain) -> None:
+    def _fill(
+        self, names: tuple[str, ...], parents: Ints, max_depth: int | None, feature: str | None, domain: Domain
+    ) -> None:
         parents.setflags(write=False)
         for name, value in (("names", names), ("parents", parents), ("feature", feature), ("domain", domain)):
             object.__setattr__(self, name, value)
         lost = np.flatnonzero(self.layout.tin < 0)
         if len(lost):
-            raise ParameterError(f"the taxonomy has a cycle: {' -> '.join(self._cycle(int(lost[0])))}; a name cannot lie below itself")
+            raise ParameterError(
+                f"the taxonomy has a cycle: {' -> '.join(self._cycle(int(lost[0])))}; a name cannot lie below itself"
+            )
         full = int(self.layout.depth.max())
-        object.__setattr__(self, "max_depth", full if max_depth is None else min(full, positive_int(max_depth, "max_depth", minimum=0)))
+        object.__setattr__(
+            self, "max_depth", full if max_depth is None else min(full, positive_int(max_depth, "max_depth", minimum=0))
+        )
 
     def _cycle(self, v: int) -> list[str]:
         seen: list[int] = []
@@ -232,5 +245,7 @@ class Taxonomy(VC1Tree):
 def _name(given: Any) -> str:
     shown = as_text(given)
     if not shown:
-        raise ParameterError(f"a name of a taxonomy is a text that is not empty, or an integer; got {type(given).__name__}")
+        raise ParameterError(
+            f"a name of a taxonomy is a text that is not empty, or an integer; got {type(given).__name__}"
+        )
     return shown

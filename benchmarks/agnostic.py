@@ -28,10 +28,10 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from privpac.concepts import Points, Thresholds
-from privpac.concepts.representations import HashedPoints
+from privpac.concepts.represent.representations import HashedPoints
 from privpac.data import Integers, UserData
-from privpac.learners.agnostic import SurrogateSelection, UserAgnosticLearner
-from privpac.learners.thresholds import ThresholdLearner
+from privpac.learners.agnostic.counting import SurrogateSelection, UserAgnosticLearner
+from privpac.learners.agnostic.thresholds import ThresholdLearner
 
 PER_USER, EPSILON = 16, Fraction(1)
 CODES = Integers(0, (1 << 64) - 1)

@@ -21,16 +21,16 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from privpac.agreement.dyadic import race_scores
-from privpac.agreement.ellipsoid import SQEllipsoid
-from privpac.agreement.littlestone import Rows
-from privpac.agreement.race import race_indexed
+from privpac.agreement.littlestone.dimension import Rows
+from privpac.agreement.littlestone.reduction_list import PointsReductionList, ReductionList
+from privpac.agreement.queries.ellipsoid import SQEllipsoid
+from privpac.agreement.races.dyadic import race_scores
+from privpac.agreement.races.flat import race_indexed
+from privpac.agreement.races.words import rate
 from privpac.agreement.records import Records
-from privpac.agreement.reduction_list import PointsReductionList, ReductionList
 from privpac.agreement.representation import RaceLearner
 from privpac.agreement.scores import CutScores, walsh_hadamard
 from privpac.agreement.separator import RoundedSeparator
-from privpac.agreement.words import rate
 
 SEED = bytes(range(32))
 Job = tuple[str, Callable[[], Any], bytes, str]

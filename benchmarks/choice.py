@@ -39,7 +39,7 @@ from utility import count_points
 from privpac.concepts.statistics import Exceeds, Mean
 from privpac.data import UserData
 from privpac.learners.base import profile_of
-from privpac.learners.regret import RegretSelection
+from privpac.learners.selection.regret import RegretSelection
 from privpac.planning import choose_method
 from privpac.planning.methods import build_learner
 from privpac.planning.population import Population, public_population

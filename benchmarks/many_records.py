@@ -32,20 +32,20 @@ from generative import CELLS, MODELS, Model
 from numpy.typing import NDArray
 from rich.console import Console
 
-from privpac.bounds.agnostic import plan_threshold_search, plan_user_agnostic
-from privpac.bounds.lower import lower_agnostic_vc
-from privpac.bounds.lower_agnostic import lower_representation, lower_sparse, lower_statistics, lower_testing
-from privpac.bounds.regret import certify_regret_agnostic
-from privpac.bounds.regret_noise import certify_regret_bounded_noise
+from privpac.bounds.lower.agnostic import lower_representation, lower_sparse, lower_statistics, lower_testing
+from privpac.bounds.lower.general import lower_agnostic_vc
+from privpac.bounds.selection.agnostic import plan_threshold_search, plan_user_agnostic
+from privpac.bounds.selection.regret import certify_regret_agnostic
+from privpac.bounds.selection.regret_noise import certify_regret_bounded_noise
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, Exceeds
 from privpac.data import UserData
-from privpac.learners.agnostic import NoiseKnowledge, UserAgnosticLearner
+from privpac.learners.agnostic.counting import NoiseKnowledge, UserAgnosticLearner
+from privpac.learners.agnostic.ordered import ordered
+from privpac.learners.agnostic.thresholds import ThresholdLearner
 from privpac.learners.base import Bound, profile_of
-from privpac.learners.baselines import one_record_per_user
-from privpac.learners.ordered import ordered
-from privpac.learners.regret import RegretSelection
-from privpac.learners.thresholds import ThresholdLearner
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.transform.baselines import one_record_per_user
 from privpac.rng import secret_rng
 
 EPSILON, BETA, N = Fraction(1), Fraction(1, 20), 500

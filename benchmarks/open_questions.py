@@ -38,7 +38,7 @@ from rich.console import Console
 
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, Statistic
 from privpac.data import UserData
-from privpac.learners.regret import RegretSelection
+from privpac.learners.selection.regret import RegretSelection
 
 EPSILON, ALPHA = Fraction(1), 0.02
 Ints = NDArray[np.int64]

@@ -34,10 +34,10 @@ from common import Grid
 from rich.console import Console
 from scipy.stats import binom
 
+from privpac.agreement.races.words import rate
 from privpac.agreement.representation import RaceLearner
 from privpac.agreement.scores import CutScores
-from privpac.agreement.words import rate
-from privpac.bounds.agreement import (
+from privpac.bounds.agreement.plurality import (
     CLEAR,
     records_representation,
     silent_votes,
@@ -49,7 +49,7 @@ from privpac.bounds.agreement import (
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.learners import RegretSelection
-from privpac.learners.agreement import AgreementLearner
+from privpac.learners.agreement.learner import AgreementLearner
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.protocols import LocalProtocol, ShuffleProtocol

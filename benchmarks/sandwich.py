@@ -39,11 +39,11 @@ from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Exceeds
 from privpac.data import Integers, UserData
 from privpac.guarantee import Neighbours
-from privpac.learners.agnostic import UserAgnosticLearner
+from privpac.learners.agnostic.counting import UserAgnosticLearner
 from privpac.learners.base import Bound, profile_of
-from privpac.learners.pairwise import PairwiseSelection
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.regret import RegretSelection
+from privpac.learners.pairwise.learner import PairwiseSelection
+from privpac.learners.selection.realizable import RealizableSelection
+from privpac.learners.selection.regret import RegretSelection
 from privpac.planning.plan import Target
 
 __all__ = ["CLASSES", "CUTS", "Cell", "Line", "Rules", "World", "failure", "least", "measure", "scored"]

@@ -54,8 +54,8 @@ from privpac.concepts import PathTree, StarTree, Thresholds
 from privpac.data import Integers, UserData
 from privpac.distributions import CoverLearner, HypothesisSelector
 from privpac.errors import AccuracyWarning
-from privpac.learners.search import ThresholdSearch
-from privpac.learners.tree import TreeLearner
+from privpac.learners.agnostic.search import ThresholdSearch
+from privpac.learners.tree.learner import TreeLearner
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.mechanisms.votes import PureSelection, StableHistogram
 from privpac.protocols.calibrate import calibrate

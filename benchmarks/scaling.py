@@ -58,15 +58,15 @@ from sweeps import (
 )
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.lower import lower_agnostic_vc, lower_discrete, lower_littlestone
-from privpac.bounds.pairwise import plan_pairwise
-from privpac.bounds.realizable import plan_realizable
-from privpac.bounds.scheffe import plan_scheffe
+from privpac.bounds.lower.general import lower_agnostic_vc, lower_discrete, lower_littlestone
+from privpac.bounds.selection.pairwise import plan_pairwise
+from privpac.bounds.selection.realizable import plan_realizable
+from privpac.bounds.selection.scheffe import plan_scheffe
 from privpac.concepts import Exceeds, FiniteClass, Thresholds
 from privpac.data import Integers, UserData
 from privpac.distributions import ClippedHistogram
-from privpac.learners.pairwise import PairwiseSelection
-from privpac.learners.realizable import RealizableSelection
+from privpac.learners.pairwise.learner import PairwiseSelection
+from privpac.learners.selection.realizable import RealizableSelection
 
 Reals = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from common import Grid
 from numpy.typing import NDArray
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.pairwise import plan_pairwise
+from privpac.bounds.selection.pairwise import plan_pairwise
 from privpac.data import Floats, Integers, UserData
 from privpac.distributions import CoverLearner
 from privpac.errors import PrivpacError

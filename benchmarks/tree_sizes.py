@@ -18,9 +18,9 @@ from common import Grid
 from rich.console import Console
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.realizable import plan_realizable
-from privpac.bounds.tree_plan import plan_tree
-from privpac.bounds.trees import TreeBudget, generic_tree, lower_tree
+from privpac.bounds.selection.realizable import plan_realizable
+from privpac.bounds.trees.learner import TreeBudget, generic_tree, lower_tree
+from privpac.bounds.trees.plan import plan_tree
 
 ALPHA, BETA, EPSILON, DELTA = 0.1, 0.05, 1, "1e-6"
 RECORDS = (1, 10, 100)

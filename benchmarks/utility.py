@@ -38,8 +38,8 @@ from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import ClipRule, Exceeds, root_clip
 from privpac.data import UserData
 from privpac.learners.base import profile_of
-from privpac.learners.regret import RegretSelection
-from privpac.learners.voices import TwoVoices
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.selection.voices import TwoVoices
 
 ALPHA, BETA, EPSILON = 0.02, 0.1, Fraction(1)
 RECORDS = (4, 16, 64, 256)

@@ -29,11 +29,11 @@ from privpac.data import Domain, Grid, Integers, Users
 from privpac.distributions.averaged import AveragedHistogram
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.covariance import CoarseToFineGaussian
-from privpac.distributions.cover_learner import CoverLearner
+from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.families import Gaussian
 from privpac.distributions.histogram import ClippedHistogram
 from privpac.distributions.means import CoarseToFineMean
-from privpac.distributions.selector import HypothesisSelector
+from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import ItemLevelWarning, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int

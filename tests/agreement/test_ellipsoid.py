@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import privpac.agreement.ellipsoid as module
-from privpac.agreement.ellipsoid import SQEllipsoid, plan_ellipsoid
-from privpac.agreement.ellipsoid_moves import UNIT, Constants, Ellipsoid, constants, normalise
+import privpac.agreement.queries.ellipsoid as module
+from privpac.agreement.queries.ellipsoid import SQEllipsoid, plan_ellipsoid
+from privpac.agreement.queries.ellipsoid_moves import UNIT, Constants, Ellipsoid, constants, normalise
+from privpac.agreement.queries.rounding import Answers
 from privpac.agreement.records import Records, distinct
-from privpac.agreement.rounding import Answers
 from privpac.errors import ParameterError
 
 SEED = bytes(range(32))

@@ -15,21 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac.agreement
-from privpac.agreement.conjunctions import SQConjunctions, SQDisjunctions
-from privpac.agreement.decision_lists import KDecisionList, SQDecisionLists, StagewiseDecisionList
-from privpac.agreement.ellipsoid import SQEllipsoid
 from privpac.agreement.learner import Hypothesis, Numbers, Padded, StableLearner, Universe
-from privpac.agreement.lists import ListRaceLearner, VersionSpaceList
-from privpac.agreement.littlestone import Rows
-from privpac.agreement.naive_bayes import SQNaiveBayes
+from privpac.agreement.littlestone.dimension import Rows
+from privpac.agreement.littlestone.lists import ListRaceLearner, VersionSpaceList
+from privpac.agreement.littlestone.reduction_list import PointsReductionList
 from privpac.agreement.parity import ParitySolver
-from privpac.agreement.perceptron import SQPerceptron
+from privpac.agreement.queries.conjunctions import SQConjunctions, SQDisjunctions
+from privpac.agreement.queries.decision_lists import KDecisionList, SQDecisionLists, StagewiseDecisionList
+from privpac.agreement.queries.ellipsoid import SQEllipsoid
+from privpac.agreement.queries.naive_bayes import SQNaiveBayes
+from privpac.agreement.queries.perceptron import SQPerceptron
+from privpac.agreement.races.words import rate
 from privpac.agreement.records import clean, distinct
-from privpac.agreement.reduction_list import PointsReductionList
 from privpac.agreement.representation import RaceLearner
 from privpac.agreement.scores import CutScores, ParityScores, PointScores, TableScores
 from privpac.agreement.separator import RoundedSeparator
-from privpac.agreement.words import rate
 from privpac.errors import ParameterError
 
 SEED = bytes(range(32))

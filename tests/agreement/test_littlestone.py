@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.agreement.littlestone import Rows, Search, WorkExceeded, littlestone_dimension
-from privpac.agreement.reduction import Reduction, growth
-from privpac.agreement.tournament import tournament_blocks, tournament_lists
+from privpac.agreement.littlestone.dimension import Rows, Search, WorkExceeded, littlestone_dimension
+from privpac.agreement.littlestone.reduction import Reduction, growth
+from privpac.agreement.littlestone.tournament import tournament_blocks, tournament_lists
 from privpac.errors import ParameterError, TooLargeError
 
 sys.path.insert(0, str(Path(__file__).parent))

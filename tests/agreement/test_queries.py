@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.agreement.conjunctions import SQConjunctions, SQDisjunctions
-from privpac.agreement.decision_lists import (
+from privpac.agreement.queries.conjunctions import SQConjunctions, SQDisjunctions
+from privpac.agreement.queries.decision_lists import (
     KDecisionList,
     SQDecisionLists,
     StagewiseDecisionList,
     conjunction_tests,
     count_tests,
 )
-from privpac.agreement.naive_bayes import SQNaiveBayes
-from privpac.agreement.perceptron import SQPerceptron
-from privpac.agreement.rounding import Answers, query_records, round_shared, sqrt_up
+from privpac.agreement.queries.naive_bayes import SQNaiveBayes
+from privpac.agreement.queries.perceptron import SQPerceptron
+from privpac.agreement.queries.rounding import Answers, query_records, round_shared, sqrt_up
+from privpac.agreement.races.words import derive, rate
 from privpac.agreement.rules import Junction, LinearRule, RuleList
 from privpac.agreement.separator import RoundedSeparator, fraction_free_solve
-from privpac.agreement.words import derive, rate
 from privpac.errors import ParameterError, TooLargeError
 
 SEED = bytes(range(32))

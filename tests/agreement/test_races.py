@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.agreement.coupling import race_disagreement, stream_disagreement, stream_sample, total_variation
-from privpac.agreement.dyadic import (
+from privpac.agreement.races.coupling import race_disagreement, stream_disagreement, stream_sample, total_variation
+from privpac.agreement.races.dyadic import (
     block_component,
     interval_min,
     leaf_component,
@@ -20,8 +20,8 @@ from privpac.agreement.dyadic import (
     race_dyadic,
     race_scores,
 )
-from privpac.agreement.race import race_indexed, race_named
-from privpac.agreement.words import clock, derive, ilog2, rate, word_indexed, word_named
+from privpac.agreement.races.flat import race_indexed, race_named
+from privpac.agreement.races.words import clock, derive, ilog2, rate, word_indexed, word_named
 from privpac.errors import ParameterError, TooLargeError
 
 SEED = bytes(range(32))

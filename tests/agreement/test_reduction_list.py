@@ -12,14 +12,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.agreement.lists import ListRaceLearner, NearlyConsistentList, VersionSpaceList, plan_list_race, race_lists
-from privpac.agreement.littlestone import Rows, Search
-from privpac.agreement.population import stable_hypothesis
+from privpac.agreement.littlestone.dimension import Rows, Search
+from privpac.agreement.littlestone.lists import (
+    ListRaceLearner,
+    NearlyConsistentList,
+    VersionSpaceList,
+    plan_list_race,
+    race_lists,
+)
+from privpac.agreement.littlestone.population import stable_hypothesis
+from privpac.agreement.littlestone.reduction import Reduction
+from privpac.agreement.littlestone.reduction_list import PointsReductionList, ReductionList, choose_list
+from privpac.agreement.littlestone.reduction_plan import (
+    accuracy_order,
+    cutoffs,
+    depths,
+    error_levels,
+    list_bound,
+    plan_reduction,
+)
+from privpac.agreement.races.words import derive, rate
 from privpac.agreement.records import Records
-from privpac.agreement.reduction import Reduction
-from privpac.agreement.reduction_list import PointsReductionList, ReductionList, choose_list
-from privpac.agreement.reduction_plan import accuracy_order, cutoffs, depths, error_levels, list_bound, plan_reduction
-from privpac.agreement.words import derive, rate
 from privpac.errors import ParameterError, TooLargeError
 
 SEED = bytes(range(32))

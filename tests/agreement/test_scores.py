@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from privpac.agreement.intervals import IntervalScores
 from privpac.agreement.parity import ParitySolver, public_basis
-from privpac.agreement.race import race_indexed
+from privpac.agreement.races.flat import race_indexed
+from privpac.agreement.races.words import derive, rate
 from privpac.agreement.records import Records
 from privpac.agreement.representation import RaceLearner, plan_race
 from privpac.agreement.scores import (
@@ -25,7 +26,6 @@ from privpac.agreement.scores import (
     locate,
     walsh_hadamard,
 )
-from privpac.agreement.words import derive, rate
 from privpac.errors import ParameterError, TooLargeError
 
 SEED = bytes(range(32))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privpac.agreement.logarithms import ln_up
-from privpac.agreement.words import (
+from privpac.agreement.races.words import (
     check_seed,
     clock,
     clock_array,

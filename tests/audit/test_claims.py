@@ -22,8 +22,8 @@ from privpac.audit.vote_laws import agreement_claim
 from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 from privpac.data import Integers
 from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices
-from privpac.learners.tree import TreeLearner
-from privpac.learners.tree_law import NamedParts
+from privpac.learners.tree.law import NamedParts
+from privpac.learners.tree.learner import TreeLearner
 from privpac.planning.agreed import agreement_target
 from privpac.planning.families import family_target
 from privpac.planning.plan import rule_target

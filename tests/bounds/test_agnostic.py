@@ -27,7 +27,7 @@ from privpac.bounds import (
     relative_deviation,
     robust_gap,
 )
-from privpac.bounds.estimate import estimate_plan
+from privpac.bounds.selection.estimate import estimate_plan
 from privpac.errors import ParameterError, TooLargeError
 
 CUTS = math.log(2**64 + 1)

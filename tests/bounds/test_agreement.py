@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from privpac.bounds.agreement import (
+from privpac.bounds.agreement.plurality import (
     lower_agreement_packing,
     lower_agreement_representation,
     records_list,

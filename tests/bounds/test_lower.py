@@ -27,7 +27,7 @@ from privpac.bounds import (
     lower_testing,
     lower_two_points,
 )
-from privpac.bounds.lower import log_least_wrong
+from privpac.bounds.lower.general import log_least_wrong
 from privpac.errors import ParameterError, TooLargeError
 
 

@@ -11,9 +11,9 @@ import pytest
 from scipy.optimize import linprog
 
 import privpac.bounds
-import privpac.bounds.lower_candidates as module
-from privpac.bounds.lower import gilbert_varshamov
-from privpac.bounds.lower_candidates import lower_selection
+import privpac.bounds.lower.candidates as module
+from privpac.bounds.lower.candidates import lower_selection
+from privpac.bounds.lower.general import gilbert_varshamov
 from privpac.errors import ParameterError
 
 

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.bounds.reduction import (
+from privpac.bounds.reduction.accuracy import certify_reduction, reduction_excess, selection_error
+from privpac.bounds.reduction.plan import MAX_COST, ROUNDED, Candidates, plan_reduction
+from privpac.bounds.reduction.privacy import (
     empirical_size,
     inner_budget,
     inner_delta,
@@ -23,8 +25,6 @@ from privpac.bounds.reduction import (
     theorem_b,
     theorem_c,
 )
-from privpac.bounds.reduction_plan import MAX_COST, ROUNDED, Candidates, plan_reduction
-from privpac.bounds.reduction_utility import certify_reduction, reduction_excess, selection_error
 from privpac.errors import InfeasibleError, ParameterError
 
 RELATIONS = ["replace", "add-remove"]

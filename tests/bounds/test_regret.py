@@ -25,7 +25,7 @@ from privpac.bounds import (
     regret_bias_bound,
     regret_split,
 )
-from privpac.bounds.regret_noise import cells
+from privpac.bounds.selection.regret_noise import cells
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 
 LOG_SIZE = math.log(1025)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from privpac.bounds import Certificate, certify_regret_agnostic
-from privpac.bounds import regret_bias as room
-from privpac.bounds.regret_bias import certify_regret_charged, certify_regret_coin, coin_bias
+from privpac.bounds.selection import regret_bias as room
+from privpac.bounds.selection.regret_bias import certify_regret_charged, certify_regret_coin, coin_bias
 from privpac.errors import ParameterError, TooLargeError
 
 LEVELS, BETA, CUTS = 840, 0.1, 1025

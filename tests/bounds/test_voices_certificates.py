@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-import privpac.bounds.voices as bounds_voices
+import privpac.bounds.selection.voices as bounds_voices
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.voices import certify_voices_any, certify_voices_noise, voices_excess
+from privpac.bounds.selection.voices import certify_voices_any, certify_voices_noise, voices_excess
 from privpac.concepts.statistics import own_clip
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError

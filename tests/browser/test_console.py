@@ -25,7 +25,7 @@ import pytest
 from privpac.concepts import Stumps
 from privpac.data import Categories, Floats, Integers, UserData
 from privpac.guarantee import Guarantee
-from privpac.learners.prediction import VotePredictor
+from privpac.learners.prediction.voters import VotePredictor
 from privpac.ledger import BudgetLedger
 from privpac.planning.service import plan_service
 from privpac.serve.app import create_app

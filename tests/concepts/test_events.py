@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from privpac.concepts import spread as spreading
-from privpac.concepts.events import sum_events
-from privpac.concepts.line import sort_within_users
+from privpac.concepts.kernels import spread as spreading
+from privpac.concepts.kernels.events import sum_events
+from privpac.concepts.kernels.line import sort_within_users
+from privpac.concepts.kernels.spread import even, spread, user_spans
 from privpac.concepts.profile import step_from_events
-from privpac.concepts.spread import even, spread, user_spans
 
 TOP = 2**64 - 1
 PLACES = st.one_of(st.integers(0, 5), st.integers(0, TOP), st.just(TOP))

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from privpac.concepts import FiniteClass, Intervals, Points, Rectangles, Stumps, Thresholds
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.labellings import Loss, check_labellings, labellings, part_labellings
-from privpac.concepts.labellings_intervals import range_labellings
+from privpac.concepts.labellings.base import Loss, check_labellings, labellings, part_labellings
+from privpac.concepts.labellings.intervals import range_labellings
 from privpac.concepts.thresholds import cut_labellings
 from privpac.concepts.trees import PrefixTree, VC1Tree
 from privpac.data import Floats, Integers, UserData

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privpac.concepts import Thresholds
-from privpac.concepts.least_counts import least_counts
+from privpac.concepts.kernels.least_counts import least_counts
 from privpac.concepts.statistics import Exceeds
 from privpac.data import Integers, UserData
+from privpac.learners.agnostic.minimum_error import MinimumError
+from privpac.learners.agnostic.ordered import OrderedUsers, ordered
 from privpac.learners.base import Bound
-from privpac.learners.minimum_error import MinimumError
-from privpac.learners.ordered import OrderedUsers, ordered
 
 TOP = (1 << 64) - 1
 places = st.sampled_from([0, 1, 2, 3, 5, TOP - 1, TOP])
@@ -59,7 +59,7 @@ class _Unprepared:
 
     @staticmethod
     def of(bound: Bound) -> object:
-        from privpac.learners import minimum_error
+        from privpac.learners.agnostic import minimum_error
 
         data = minimum_error._Data.of(bound)
         object.__setattr__(data, "bound", bound)

@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 
 from privpac.bounds.representation import boosting_size, points_representation
 from privpac.concepts.finite import FiniteClass
-from privpac.concepts.hashed_points import BucketRule, HashedPointSet
-from privpac.concepts.hashing import MERSENNE, bucket_of, check_hash, prime_for
 from privpac.concepts.points import Points
-from privpac.concepts.representations import (
+from privpac.concepts.represent.hashed_points import BucketRule, HashedPointSet
+from privpac.concepts.represent.hashing import MERSENNE, bucket_of, check_hash, prime_for
+from privpac.concepts.represent.representations import (
     BoostedRepresentation,
     FiniteRepresentation,
     HashedPoints,
     LearnerRepresentation,
     ProbabilisticRepresentation,
 )
-from privpac.concepts.surrogates import ClassHypotheses, Hypotheses, Majority, MajorityHypotheses, Subset
+from privpac.concepts.represent.surrogates import ClassHypotheses, Hypotheses, Majority, MajorityHypotheses, Subset
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Floats, Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
-from privpac.learners.realizable import RealizableSelection
+from privpac.learners.selection.realizable import RealizableSelection
 from privpac.released import rule_from_dict, rule_to_dict
 from privpac.rng import PublicCoins, SystemRng, derive, word_indexed
 
@@ -194,7 +194,7 @@ def test_hashed_scores_equal_their_definition(
 @settings(deadline=None)
 @given(USERS, USERS, st.sampled_from(["union", "sum"]))
 def test_hashed_counts_of_two_groups_add_up(first: list[Any], second: list[Any], kind: str) -> None:
-    from privpac.concepts.hashed_points import _Kernel
+    from privpac.concepts.represent.hashed_points import _Kernel
 
     domain = Integers(0, 4)
     rules = HashedPointSet(domain, ((3, 3), (1, 9)), 3, 11, feature="x")

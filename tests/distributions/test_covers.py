@@ -17,10 +17,10 @@ from scipy import stats
 
 from privpac.data import Categories, Floats, Grid, Integers, UserData
 from privpac.distributions import CoverLearner, Discrete, DiscreteCover, Gaussian, GaussianDistribution, Independent
-from privpac.distributions.covariance_cover import covariance_cover, covariance_grid
-from privpac.distributions.covers import ProductCover, round_to_cover
-from privpac.distributions.gaussian_covers import GridCover, LocationCover, grid_cover, location_cover
-from privpac.distributions.scale_cover import ScaleCover, scale_cover
+from privpac.distributions.covers.base import ProductCover, round_to_cover
+from privpac.distributions.covers.covariance import covariance_cover, covariance_grid
+from privpac.distributions.covers.gaussian import GridCover, LocationCover, grid_cover, location_cover
+from privpac.distributions.covers.scale import ScaleCover, scale_cover
 from privpac.errors import AccuracyWarning, ParameterError, TooLargeError
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -18,7 +18,7 @@ from engine_tables import CODES, held, schema, table
 
 import privpac as pp
 from privpac import distributions, learners
-from privpac.concepts.representations import HashedPoints
+from privpac.concepts.represent.representations import HashedPoints
 from privpac.concepts.trees import BranchThresholds, PathTree, PrefixTree, StarTree, Taxonomy, VC1Tree, glue
 from privpac.data import Categories, Integers
 from privpac.distributions import (

@@ -17,7 +17,7 @@ from privpac.audit.exact import Dataset, audit_exact, datasets, neighbouring, us
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.law import BOTTOM, Law
-from privpac.learners.agreement import AgreementLearner
+from privpac.learners.agreement.learner import AgreementLearner
 from privpac.mechanisms.votes import GapSelection, PureSelection, StableHistogram, gap_law, histogram_law, plurality_law
 
 LINE = {"x": Integers(0, 2)}

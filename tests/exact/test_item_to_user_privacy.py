@@ -18,9 +18,9 @@ from privpac.data import Integers, UserData
 from privpac.exact import as_arb, up
 from privpac.law import Law
 from privpac.learners import DeletionStability, FriendlyMean, TrimmedMean, TrimmedSelection
-from privpac.learners.deletion_search import RetainedLaws, deletion_law, literal_law
-from privpac.learners.means import friendly_sensitivity, friends
-from privpac.learners.trimmed_scores import distance_of, spreads, trimmed_sums
+from privpac.learners.selection.trimmed_scores import distance_of, spreads, trimmed_sums
+from privpac.learners.transform.deletion_search import RetainedLaws, deletion_law, literal_law
+from privpac.learners.transform.means import friendly_sensitivity, friends
 from privpac.mechanisms import ReleaseTest, TruncatedLaplace
 
 TAGS: dict[str, Any] = {"unit": "user", "neighbours": "replace"}

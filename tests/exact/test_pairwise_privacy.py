@@ -20,7 +20,7 @@ from privpac.data import Integers, UserData
 from privpac.guarantee import Neighbours
 from privpac.law import Law
 from privpac.learners.cap import CapSelection
-from privpac.learners.pairwise import PairwiseSelection
+from privpac.learners.pairwise.learner import PairwiseSelection
 
 LINE = {"x": Integers(0, 1)}
 PLANE = {"x": Integers(0, 1), "y": Integers(0, 1)}

@@ -9,7 +9,7 @@ from math import log
 
 import pytest
 
-from privpac.bounds.reduction import theorem_a
+from privpac.bounds.reduction.privacy import theorem_a
 from privpac.bounds.votes import service_spend, vote_epsilon
 from privpac.concepts import Intervals, Points, Thresholds
 from privpac.concepts.base import ConceptClass
@@ -17,9 +17,9 @@ from privpac.data import Integers, UserData
 from privpac.exact import as_arb, dyadic_base, up
 from privpac.guarantee import Neighbours
 from privpac.law import Law
-from privpac.learners.prediction import transcript_law
-from privpac.learners.relabel import Relabelling
-from privpac.learners.session import vote_law
+from privpac.learners.prediction.session import vote_law
+from privpac.learners.prediction.voters import transcript_law
+from privpac.learners.reduction.relabel import Relabelling
 
 DOMAIN = Integers(0, 2)
 RECORDS = [(x, y) for x in range(3) for y in (0, 1)]

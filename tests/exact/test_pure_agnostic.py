@@ -15,16 +15,16 @@ import pytest
 
 from privpac.audit import Universe, audit_exact, datasets, user_universe
 from privpac.concepts.finite import FiniteClass
-from privpac.concepts.hashed_points import HashedPointSet
 from privpac.concepts.points import Points
-from privpac.concepts.surrogates import MajorityHypotheses, Subset
+from privpac.concepts.represent.hashed_points import HashedPointSet
+from privpac.concepts.represent.surrogates import MajorityHypotheses, Subset
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.law import Law
-from privpac.learners.agnostic import SurrogateSelection, UserAgnosticLearner
-from privpac.learners.median import PrivateMedian
-from privpac.learners.minimum_error import MinimumError, PrivateCompare
-from privpac.learners.search import ThresholdSearch
+from privpac.learners.agnostic.counting import SurrogateSelection, UserAgnosticLearner
+from privpac.learners.agnostic.median import PrivateMedian
+from privpac.learners.agnostic.minimum_error import MinimumError, PrivateCompare
+from privpac.learners.agnostic.search import ThresholdSearch
 
 RELATIONS = ["add-remove", "replace"]
 TABLE = {0: 0, 1: 0, 2: 1}

@@ -32,8 +32,8 @@ from privpac.concepts import (
 from privpac.concepts.base import ConceptClass
 from privpac.data import Domain, Integers, UserData
 from privpac.law import Law
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.regret import RegretSelection
+from privpac.learners.selection.realizable import RealizableSelection
+from privpac.learners.selection.regret import RegretSelection
 
 RELATIONS = ["replace", "add-remove"]
 LINE: dict[str, Domain] = {"x": Integers(0, 2)}

@@ -19,8 +19,8 @@ from privpac.concepts.trees.base import Mode
 from privpac.data import Integers, UserData
 from privpac.exact import ExpSum, dyadic_base
 from privpac.law import BOTTOM, Law
-from privpac.learners.tree import TreeLearner
-from privpac.learners.tree_law import NamedParts, NodeChoice
+from privpac.learners.tree.law import NamedParts, NodeChoice
+from privpac.learners.tree.learner import TreeLearner
 from privpac.mechanisms.laplace import Laplace
 
 MODES: tuple[Mode, ...] = ("closure", "exact", "erm")

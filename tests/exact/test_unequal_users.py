@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from privpac.audit import Universe, audit_exact, datasets
-from privpac.concepts.hashed_points import HashedPointSet
 from privpac.concepts.points import Points
+from privpac.concepts.represent.hashed_points import HashedPointSet
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.guarantee import Neighbours, Unit
-from privpac.learners.agnostic import SurrogateSelection, UserAgnosticLearner
-from privpac.learners.baselines import Records
-from privpac.learners.minimum_error import MinimumError
-from privpac.learners.regret import RegretSelection
-from privpac.learners.search import ThresholdSearch
+from privpac.learners.agnostic.counting import SurrogateSelection, UserAgnosticLearner
+from privpac.learners.agnostic.minimum_error import MinimumError
+from privpac.learners.agnostic.search import ThresholdSearch
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.transform.baselines import Records
 
 RELATIONS = ["add-remove", "replace"]
 SIZES = (0, 1, 3, 12)

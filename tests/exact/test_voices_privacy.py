@@ -20,7 +20,7 @@ from privpac.audit import Universe, audit_exact
 from privpac.concepts import FiniteClass, Intervals, Points, Rectangles, Stumps, Thresholds
 from privpac.data import Integers, UserData
 from privpac.law import Law
-from privpac.learners.voices import TwoVoices
+from privpac.learners.selection.voices import TwoVoices
 
 RELATIONS = ["add-remove", "replace"]
 POINTS = 3

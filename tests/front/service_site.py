@@ -21,7 +21,7 @@ import numpy as np
 
 from privpac.data import Floats, UserData
 from privpac.guarantee import Guarantee
-from privpac.learners.session import PredictionSession
+from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
 from privpac.planning.service import plan_service
 from privpac.serve.app import create_app

@@ -30,8 +30,8 @@ from privpac.errors import (
     SchemaError,
     WeakGuaranteeWarning,
 )
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.regret import RegretSelection
+from privpac.learners.selection.realizable import RealizableSelection
+from privpac.learners.selection.regret import RegretSelection
 
 SECRET = 987654321
 AGES = {"age": pp.Integers(0, 99)}

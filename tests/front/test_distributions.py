@@ -25,7 +25,7 @@ import privpac as pp
 from privpac.api_distributions import distribution_learner, equal_bins, selector_for
 from privpac.distributions import DiscreteDistribution, GaussianDistribution, HistogramDistribution, ProductDistribution
 from privpac.distributions.covariance import CoarseToFineGaussian
-from privpac.distributions.cover_learner import CoverLearner
+from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.means import CoarseToFineMean
 from privpac.errors import BudgetExhausted, ItemLevelWarning, ParameterError, SchemaError, TooLargeError
 from privpac.released import NoRelease, Released

@@ -27,7 +27,7 @@ from privpac.concepts.trees import parse_tree
 from privpac.data import parse_feature
 from privpac.errors import PrivpacError
 from privpac.guarantee import Guarantee
-from privpac.learners.agreed_class import AgreedRules
+from privpac.learners.agreement.classes import AgreedRules
 from privpac.ledger import BudgetLedger
 from privpac.planning.methods import METHODS, named_class
 from privpac.sklearn import PrivateRuleClassifier

@@ -14,7 +14,7 @@ from commands import Command
 import privpac as pp
 from privpac.agreement.tasks import KINDS, Task
 from privpac.errors import NoReleaseError, ParameterError
-from privpac.learners.agreed_class import AgreedRules
+from privpac.learners.agreement.classes import AgreedRules
 from privpac.sklearn import PrivateRuleClassifier
 
 RNG = np.random.default_rng(4)

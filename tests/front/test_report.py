@@ -25,7 +25,7 @@ from privpac.concepts.stumps import Stump
 from privpac.concepts.thresholds import Threshold
 from privpac.errors import ParameterError
 from privpac.guarantee import Guarantee
-from privpac.learners.regret import RegretSelection
+from privpac.learners.selection.regret import RegretSelection
 from privpac.planning import Plan, PlanRow
 from privpac.released import NoRelease, Released
 from privpac.report import plan_for_report, report_html, write_report

@@ -28,7 +28,7 @@ from privpac.cli import app as cli
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
 from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
 from privpac.guarantee import Guarantee
-from privpac.learners.session import PredictionSession
+from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
 from privpac.serve import app as module
 from privpac.serve.app import create_app

@@ -21,7 +21,7 @@ from service_site import SECRET, learned, prepare, serving, until
 
 from privpac.data import Floats
 from privpac.errors import BudgetExhausted, LedgerBusy, ModelFileError, ParameterError, SchemaError
-from privpac.learners.session import PredictionSession, Question
+from privpac.learners.prediction.session import PredictionSession, Question
 from privpac.ledger import BudgetLedger
 from privpac.serve.commit import Committer, Pulse
 from privpac.serve.keys import KeyStore

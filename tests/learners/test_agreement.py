@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privpac.agreement.races.words import rate
 from privpac.agreement.tasks import KINDS, Task
-from privpac.agreement.words import rate
-from privpac.bounds.agreement import users_histogram, users_plurality
+from privpac.bounds.agreement.plurality import users_histogram, users_plurality
 from privpac.concepts import Conjunctions, DecisionLists, Disjunctions, Intervals, Parities, Points, Stumps, Thresholds
 from privpac.data import Categories, Integers, UserData
 from privpac.errors import ModelFileError, ParameterError, PrivpacError, TooLargeError
 from privpac.law import BOTTOM
-from privpac.learners.agreed_class import AgreedRules, kind_of
-from privpac.learners.agreed_rule import AgreedRule
-from privpac.learners.agreement import AgreementLearner
+from privpac.learners.agreement.classes import AgreedRules, kind_of
+from privpac.learners.agreement.learner import AgreementLearner
+from privpac.learners.agreement.rule import AgreedRule
 from privpac.mechanisms.votes import StableHistogram
 from privpac.released import Released
 from privpac.testing import SeededRng, insecure_randomness

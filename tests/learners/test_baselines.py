@@ -13,13 +13,19 @@ from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
 from privpac.law import Law
-from privpac.learners import baselines
 from privpac.learners.base import Selection, profile_of
-from privpac.learners.baselines import GroupPrivacy, OneRecordPerUser, Records, group_privacy, one_record_per_user
 from privpac.learners.cap import CapSelection
-from privpac.learners.pairwise import PairwiseSelection
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.regret import RegretSelection
+from privpac.learners.pairwise.learner import PairwiseSelection
+from privpac.learners.selection.realizable import RealizableSelection
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.transform import baselines
+from privpac.learners.transform.baselines import (
+    GroupPrivacy,
+    OneRecordPerUser,
+    Records,
+    group_privacy,
+    one_record_per_user,
+)
 from privpac.testing import SeededRng, insecure_randomness
 
 LINE = {"x": Integers(0, 1)}

@@ -15,7 +15,7 @@ from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import IncompatibleGuarantees, ParameterError
 from privpac.learners.cap import DEFAULT_GRID, CapSelection, _AtMost, private_cap
-from privpac.learners.pairwise import PairwiseSelection
+from privpac.learners.pairwise.learner import PairwiseSelection
 from privpac.testing import SeededRng, insecure_randomness
 
 

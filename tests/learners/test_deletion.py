@@ -24,9 +24,9 @@ from privpac.errors import (
 )
 from privpac.law import BOTTOM, Law
 from privpac.learners import DeletionStability
-from privpac.learners.deletion import MAX_LAWS
-from privpac.learners.deletion_search import RetainedLaws, close, deletion_law
-from privpac.learners.regret import RegretSelection
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.transform.deletion import MAX_LAWS
+from privpac.learners.transform.deletion_search import RetainedLaws, close, deletion_law
 from privpac.mechanisms import RandomizedResponse, ReleaseTest
 from privpac.testing import SeededRng, insecure_randomness
 

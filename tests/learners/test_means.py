@@ -23,7 +23,7 @@ from privpac.errors import (
     TooLargeError,
 )
 from privpac.learners import FriendlyMean, MeanVector, TrimmedMean
-from privpac.learners.means import MAX_USERS, friendly_sensitivity, friends
+from privpac.learners.transform.means import MAX_USERS, friendly_sensitivity, friends
 from privpac.released import NoRelease, Released
 from privpac.testing import SeededRng, insecure_randomness
 

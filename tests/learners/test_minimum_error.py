@@ -16,9 +16,9 @@ from privpac.bounds.binomial import MAX_RECORDS, cross, psi_exact
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
-from privpac.learners import minimum_error
+from privpac.learners.agnostic import minimum_error
+from privpac.learners.agnostic.minimum_error import MinimumError, PrivateCompare, _entry, estimate_rounds
 from privpac.learners.base import Bound
-from privpac.learners.minimum_error import MinimumError, PrivateCompare, _entry, estimate_rounds
 from privpac.learners.sizes import AdmissibleUsers, read_sizes, size_counts
 from privpac.testing import SeededRng, insecure_randomness
 

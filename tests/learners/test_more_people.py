@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 import privpac.learners
 from privpac.concepts import PathTree, Points, Thresholds
-from privpac.concepts.representations import HashedPoints
+from privpac.concepts.represent.representations import HashedPoints
 from privpac.data import Integers, UserData
 from privpac.errors import AccuracyWarning
 from privpac.guarantee import Neighbours, Unit
-from privpac.learners.agreement import AgreementLearner
+from privpac.learners.agreement.learner import AgreementLearner
 from privpac.learners.base import Learner
-from privpac.learners.surrogate import SurrogateSelection
-from privpac.learners.tree import TreeLearner
+from privpac.learners.selection.surrogate import SurrogateSelection
+from privpac.learners.tree.learner import TreeLearner
 from privpac.planning.methods import METHODS, build_learner
 
 Floats = NDArray[np.float64]

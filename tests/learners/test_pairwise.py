@@ -32,9 +32,9 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile
 from privpac.data import Domain, Floats, Integers, UserData
 from privpac.errors import AccuracyWarning, IncompatibleGuarantees, ParameterError, SchemaError, TooLargeError
-from privpac.learners import pairwise_profile as fold
-from privpac.learners.pairwise import PairwiseSelection, growing_clip
-from privpac.learners.pairwise_sweep import gains_of
+from privpac.learners.pairwise import profile as fold
+from privpac.learners.pairwise.learner import PairwiseSelection, growing_clip
+from privpac.learners.pairwise.sweep import gains_of
 from privpac.testing import SeededRng, insecure_randomness
 
 Columns = Mapping[str, Domain]

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.bounds.reduction import theorem_a
+from privpac.bounds.reduction.privacy import theorem_a
 from privpac.bounds.votes import (
     certified_voters,
     fewest_voters,
@@ -44,8 +44,8 @@ from privpac.errors import (
     SchemaError,
 )
 from privpac.guarantee import Guarantee, Neighbours
-from privpac.learners.prediction import PredictionSession, VotePredictor, consistent_rule, transcript_law
-from privpac.learners.relabel import Relabelling
+from privpac.learners.prediction.voters import PredictionSession, VotePredictor, consistent_rule, transcript_law
+from privpac.learners.reduction.relabel import Relabelling
 from privpac.ledger import BudgetLedger
 from privpac.planning.service import plan_service
 from privpac.testing import SeededRng, insecure_randomness
@@ -203,7 +203,7 @@ def test_parts_are_balanced_under_replace_and_independent_under_add_remove(monke
         sizes.append(np.bincount(places, minlength=r).tolist())
         return (0,) * r
 
-    monkeypatch.setattr("privpac.learners.prediction._voters", record)
+    monkeypatch.setattr("privpac.learners.prediction.voters._voters", record)
     fixed = Relabelling(
         Thresholds(Floats(), "x"),
         1,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError
-from privpac.learners.realizable import RealizableSelection
+from privpac.learners.selection.realizable import RealizableSelection
 
 DOMAIN = Integers(0, 4)
 CUTS = 6

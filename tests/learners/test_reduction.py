@@ -28,12 +28,12 @@ from privpac.errors import (
 )
 from privpac.guarantee import Guarantee, Unit
 from privpac.law import Law
-from privpac.learners.chance import below, coins, random_order
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.reduction import AgnosticReduction, EmpiricalLearner
-from privpac.learners.regret import RegretSelection
-from privpac.learners.relabel import Relabelling
-from privpac.learners.tree import TreeLearner
+from privpac.learners.reduction.coins import below, coins, random_order
+from privpac.learners.reduction.learner import AgnosticReduction, EmpiricalLearner
+from privpac.learners.reduction.relabel import Relabelling
+from privpac.learners.selection.realizable import RealizableSelection
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.tree.learner import TreeLearner
 from privpac.ledger import BudgetLedger
 from privpac.planning import plan_service
 from privpac.released import Released

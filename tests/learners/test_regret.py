@@ -22,7 +22,7 @@ from privpac.exact import Ball
 from privpac.guarantee import Guarantee
 from privpac.law import Law
 from privpac.learners.base import profile_of
-from privpac.learners.regret import COUNT_CAP, RegretSelection
+from privpac.learners.selection.regret import COUNT_CAP, RegretSelection
 from privpac.ledger import BudgetLedger
 from privpac.testing import SeededRng, insecure_randomness
 

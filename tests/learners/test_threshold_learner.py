@@ -18,11 +18,11 @@ from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.law import Law
-from privpac.learners.median import MedianKernel, PrivateMedian
-from privpac.learners.minima import RangeMinima
-from privpac.learners.search import ThresholdSearch
-from privpac.learners.search_law import branch_scores
-from privpac.learners.thresholds import ThresholdLearner
+from privpac.learners.agnostic.median import MedianKernel, PrivateMedian
+from privpac.learners.agnostic.minima import RangeMinima
+from privpac.learners.agnostic.search import ThresholdSearch
+from privpac.learners.agnostic.search_law import branch_scores
+from privpac.learners.agnostic.thresholds import ThresholdLearner
 from privpac.testing import SeededRng, insecure_randomness
 
 N = 7
@@ -261,7 +261,7 @@ def test_auto_takes_the_direct_selection() -> None:
 
 
 def test_auto_takes_the_search_when_it_certifies_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    from privpac.learners import thresholds
+    from privpac.learners.agnostic import thresholds
 
     class Cheap:
         n_users = 1

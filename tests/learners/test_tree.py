@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from privpac.bounds.tree_plan import plan_tree
+from privpac.bounds.trees.plan import plan_tree
 from privpac.concepts.trees import (
     AddressTree,
     BranchThresholds,
@@ -29,9 +29,9 @@ from privpac.errors import AccuracyWarning, IncompatibleGuarantees, InfeasibleEr
 from privpac.exact import dyadic_base
 from privpac.guarantee import Neighbours
 from privpac.law import BOTTOM
-from privpac.learners.tree import TreeLearner
-from privpac.learners.tree_law import NamedParts, NodeChoice
-from privpac.learners.tree_levels import level_node, lists_levels, widest
+from privpac.learners.tree.law import NamedParts, NodeChoice
+from privpac.learners.tree.learner import TreeLearner
+from privpac.learners.tree.levels import level_node, lists_levels, widest
 from privpac.mechanisms.rank import rank_law
 from privpac.released import Released
 from privpac.testing import SeededRng, insecure_randomness

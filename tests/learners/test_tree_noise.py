@@ -13,7 +13,7 @@ import privpac as pp
 from privpac.api import learner_for
 from privpac.concepts import TreeNodes
 from privpac.errors import AccuracyWarning, ParameterError
-from privpac.learners.tree import TreeLearner
+from privpac.learners.tree.learner import TreeLearner
 from privpac.planning.choose import choose_method
 
 SHOP = pp.Taxonomy(

@@ -22,10 +22,10 @@ from privpac.errors import IncompatibleGuarantees, InfeasibleError, NoReleaseErr
 from privpac.guarantee import Guarantee
 from privpac.law import BOTTOM
 from privpac.learners import TrimmedSelection, WithFallback, group_privacy, one_record_per_user
-from privpac.learners.regret import RegretSelection
-from privpac.learners.transform import TrimDesign
-from privpac.learners.trimmed import MAX_CELLS, NOTHING, trimmed_profile
-from privpac.learners.trimmed_scores import contributions, distance_of, spreads, trimmed_sums
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.selection.trimmed import MAX_CELLS, NOTHING, trimmed_profile
+from privpac.learners.selection.trimmed_scores import contributions, distance_of, spreads, trimmed_sums
+from privpac.learners.transform.choice import TrimDesign
 from privpac.ledger import BudgetLedger
 from privpac.released import NoRelease, Released
 from privpac.testing import SeededRng, insecure_randomness

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.bounds.agnostic import plan_user_agnostic
 from privpac.bounds.binomial import robust_t
+from privpac.bounds.selection.agnostic import plan_user_agnostic
 from privpac.concepts.finite import FiniteClass
 from privpac.concepts.points import Points
-from privpac.concepts.representations import HashedPoints
+from privpac.concepts.represent.representations import HashedPoints
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.law import Law
 from privpac.law.blocks import BlockLaw
-from privpac.learners.agnostic import RobustTolerance, SurrogateSelection, UserAgnosticLearner
-from privpac.learners.realizable import RealizableSelection
+from privpac.learners.agnostic.counting import RobustTolerance, SurrogateSelection, UserAgnosticLearner
+from privpac.learners.selection.realizable import RealizableSelection
 
 DOMAIN = Integers(0, 9)
 PEOPLE = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)], []], features={"x": DOMAIN})

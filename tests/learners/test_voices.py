@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.bounds.voices import voices_excess
+from privpac.bounds.selection.voices import voices_excess
 from privpac.concepts import (
     Conjunctions,
     DecisionLists,

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from privpac.agreement.races.words import rate
 from privpac.agreement.representation import plan_race
 from privpac.agreement.tasks import Task
-from privpac.agreement.words import rate
 from privpac.bounds import users_local, users_shuffle
-from privpac.bounds.agreement import CLEAR, silent_votes
-from privpac.bounds.agreement_chunks import users_local_chunks, users_shuffle_chunks
+from privpac.bounds.agreement.chunks import users_local_chunks, users_shuffle_chunks
+from privpac.bounds.agreement.plurality import CLEAR, silent_votes
 from privpac.concepts import Conjunctions, DecisionLists, Halfspaces, Intervals, Parities, Points, Stumps, Thresholds
 from privpac.data import Floats, Integers
 from privpac.errors import InfeasibleError, ParameterError

@@ -19,7 +19,7 @@ import privpac as pp
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.law import BOTTOM
-from privpac.learners.regret import RegretSelection
+from privpac.learners.selection.regret import RegretSelection
 from privpac.planning import contenders, dpsgd, own_laws, peer_models
 from privpac.planning.compare import STANDARD, Comparison, Measured, compare, named_contenders
 from privpac.planning.contenders import CONTENDERS, Contender, Setting, dp_sgd, peer_rows

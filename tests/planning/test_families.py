@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from privpac.bounds.counts import certify_counts, noise_quantile
 from privpac.data import Floats, Grid, Integers, UserData
 from privpac.distributions import ClippedHistogram, CoarseToFineMean, CoverLearner, Gaussian, HypothesisSelector
-from privpac.distributions.accuracy import ClipPlan, KnownPairs
 from privpac.distributions.coarse_accuracy import _holds, _splits, certify_mean
+from privpac.distributions.selection.accuracy import ClipPlan, KnownPairs
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.guarantee import Neighbours
 from privpac.planning.families import FAMILY_TARGETS, family_target

@@ -16,7 +16,7 @@ from privpac.concepts import PathTree
 from privpac.concepts.named import RULES, rule_class
 from privpac.data import UserData
 from privpac.errors import ParameterError
-from privpac.learners.regret import RegretSelection
+from privpac.learners.selection.regret import RegretSelection
 from privpac.planning import Plan, choose_method, plan
 from privpac.planning.outlook import CLEARLY, quick
 from privpac.planning.people import declared_population

@@ -18,15 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac as pp
-from privpac.bounds.agreement import CLEAR
+from privpac.bounds.agreement.plurality import CLEAR
 from privpac.concepts import AddressTree, PathTree, PrefixTree, StarTree, Thresholds
 from privpac.data import Integers, UserData
-from privpac.distributions.cover_learner import CoverLearner
-from privpac.distributions.selector import HypothesisSelector
+from privpac.distributions.covers.learner import CoverLearner
+from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import AccuracyWarning
 from privpac.law import BOTTOM
 from privpac.learners import TreeLearner
-from privpac.learners.tree_law import NamedParts
+from privpac.learners.tree.law import NamedParts
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.planning import cover_models, protocol_models
 from privpac.planning.agreed import agreement_target

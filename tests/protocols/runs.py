@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from privpac.agreement.words import rate
+from privpac.agreement.races.words import rate
 from privpac.data import Integers, UserData
 from privpac.protocols import CentralProtocol, LocalProtocol, ShuffleProtocol
 from privpac.protocols.protocol import Protocol

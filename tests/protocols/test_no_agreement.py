@@ -17,12 +17,12 @@ import pytest
 from runs import AGES, run
 from scipy.stats import nbinom
 
-from privpac.bounds.agreement import CLEAR, shuffle_edge, silent_votes
+from privpac.bounds.agreement.plurality import CLEAR, shuffle_edge, silent_votes
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ManifestError, ParameterError
 from privpac.law import BOTTOM
-from privpac.learners.agreement import AgreementLearner, pure_selection
+from privpac.learners.agreement.learner import AgreementLearner, pure_selection
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.planning.agreed import shuffled_selection
 from privpac.planning.protocol_models import local_winner, shuffle_winner

@@ -15,9 +15,9 @@ import pytest
 from runs import AGES, error_of, people, run
 from scipy.stats import nbinom
 
+from privpac.agreement.races.words import rate
 from privpac.agreement.tasks import KINDS
-from privpac.agreement.words import rate
-from privpac.bounds.agreement import users_local, users_shuffle
+from privpac.bounds.agreement.plurality import users_local, users_shuffle
 from privpac.data import Categories, Floats, Grid, Integers, Texts, UserData
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, PrivpacError, TooLargeError
 from privpac.protocols import CentralProtocol, LocalProtocol, ShuffleProtocol

@@ -20,8 +20,8 @@ from privpac.exact import Ball
 from privpac.law import Law
 from privpac.learners.base import profile_of
 from privpac.learners.cap import CapSelection
-from privpac.learners.pairwise import PairwiseSelection
-from privpac.learners.realizable import RealizableSelection
+from privpac.learners.pairwise.learner import PairwiseSelection
+from privpac.learners.selection.realizable import RealizableSelection
 
 from . import agrees
 

@@ -12,11 +12,11 @@ from scipy import stats
 from privpac.data import Domain, Grid, Integers, UserData
 from privpac.distributions.cells import CodeCells
 from privpac.distributions.coarse import Quantities, cell_law, cell_scores, fine_sum
-from privpac.distributions.covers import DiscreteCover, round_to_cover
-from privpac.distributions.crossings import scheffe_probability
-from privpac.distributions.gaussian_covers import LocationCover
+from privpac.distributions.covers.base import DiscreteCover, round_to_cover
+from privpac.distributions.covers.gaussian import LocationCover
 from privpac.distributions.histogram import clipped_deviations, deviation_scales
-from privpac.distributions.selector import HypothesisSelector
+from privpac.distributions.selection.crossings import scheffe_probability
+from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.guarantee import Neighbours
 from privpac.law import Law
 from privpac.mechanisms import ExponentialMechanism, Laplace

@@ -25,9 +25,9 @@ from privpac.bounds import (
 from privpac.errors import InfeasibleError
 from privpac.law import BOTTOM, Law
 from privpac.learners import choose_transform
-from privpac.learners.deletion_search import RetainedLaws, deletion_law
-from privpac.learners.means import friendly_sensitivity, friends
-from privpac.learners.trimmed_scores import distance_of, spreads, trimmed_sums
+from privpac.learners.selection.trimmed_scores import distance_of, spreads, trimmed_sums
+from privpac.learners.transform.deletion_search import RetainedLaws, deletion_law
+from privpac.learners.transform.means import friendly_sensitivity, friends
 from privpac.mechanisms import ReleaseTest, TruncatedLaplace, pass_curve, smallest_K
 
 __all__ = ["RUNNERS"]

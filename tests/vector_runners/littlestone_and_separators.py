@@ -11,19 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from privpac.agreement.decision_lists import KDecisionList, conjunction_tests, count_tests
-from privpac.agreement.ellipsoid import SQEllipsoid, plan_ellipsoid
-from privpac.agreement.ellipsoid_moves import Ellipsoid, constants, normalise
-from privpac.agreement.lists import race_lists
-from privpac.agreement.littlestone import Rows
-from privpac.agreement.population import stable_hypothesis
+from privpac.agreement.littlestone.dimension import Rows
+from privpac.agreement.littlestone.lists import race_lists
+from privpac.agreement.littlestone.population import stable_hypothesis
+from privpac.agreement.littlestone.reduction import Reduction
+from privpac.agreement.littlestone.reduction_list import ReductionList
+from privpac.agreement.littlestone.reduction_plan import accuracy_order, cutoffs, depths, error_levels, list_bound
+from privpac.agreement.queries.decision_lists import KDecisionList, conjunction_tests, count_tests
+from privpac.agreement.queries.ellipsoid import SQEllipsoid, plan_ellipsoid
+from privpac.agreement.queries.ellipsoid_moves import Ellipsoid, constants, normalise
+from privpac.agreement.queries.rounding import Answers
+from privpac.agreement.races.words import derive
 from privpac.agreement.records import Records, distinct
-from privpac.agreement.reduction import Reduction
-from privpac.agreement.reduction_list import ReductionList
-from privpac.agreement.reduction_plan import accuracy_order, cutoffs, depths, error_levels, list_bound
-from privpac.agreement.rounding import Answers
 from privpac.agreement.separator import RoundedSeparator
-from privpac.agreement.words import derive
 
 __all__ = ["RUNNERS"]
 

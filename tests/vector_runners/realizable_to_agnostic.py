@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from privpac.bounds.reduction import empirical_size, inner_budget, solve_b, theorem_a, theorem_b, theorem_c
+from privpac.bounds.reduction.privacy import empirical_size, inner_budget, solve_b, theorem_a, theorem_b, theorem_c
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.finite import FiniteClass
 from privpac.concepts.intervals import Intervals
-from privpac.concepts.labellings import Labellings, Loss, labellings
-from privpac.concepts.labellings_intervals import range_labellings
+from privpac.concepts.labellings.base import Labellings, Loss, labellings
+from privpac.concepts.labellings.intervals import range_labellings
 from privpac.concepts.points import Points
 from privpac.concepts.statistics import Statistic
 from privpac.concepts.stumps import Stumps
@@ -27,7 +27,7 @@ from privpac.data import Integers, UserData
 from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee
 from privpac.law import Law
-from privpac.learners.reduction import AgnosticReduction, EmpiricalLearner
+from privpac.learners.reduction.learner import AgnosticReduction, EmpiricalLearner
 
 __all__ = ["RUNNERS"]
 

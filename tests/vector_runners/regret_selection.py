@@ -17,7 +17,7 @@ from privpac.concepts.thresholds import Thresholds
 from privpac.data import Integers, UserData
 from privpac.exact import Ball
 from privpac.learners.base import profile_of
-from privpac.learners.regret import COUNT_SHARE, RegretSelection
+from privpac.learners.selection.regret import COUNT_SHARE, RegretSelection
 
 from . import agrees
 

@@ -11,18 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from privpac.agreement.conjunctions import SQConjunctions
-from privpac.agreement.coupling import race_disagreement, stream_disagreement, total_variation
-from privpac.agreement.decision_lists import SQDecisionLists
-from privpac.agreement.dyadic import block_component, leaf_component, race_blocks, race_dyadic, race_scores
-from privpac.agreement.lists import race_lists
-from privpac.agreement.littlestone import Rows, Search
-from privpac.agreement.perceptron import SQPerceptron
-from privpac.agreement.race import race_indexed, race_named
-from privpac.agreement.records import Records, distinct
-from privpac.agreement.rounding import Answers, round_shared
-from privpac.agreement.tournament import tournament_blocks, tournament_lists
-from privpac.agreement.words import (
+from privpac.agreement.littlestone.dimension import Rows, Search
+from privpac.agreement.littlestone.lists import race_lists
+from privpac.agreement.littlestone.tournament import tournament_blocks, tournament_lists
+from privpac.agreement.queries.conjunctions import SQConjunctions
+from privpac.agreement.queries.decision_lists import SQDecisionLists
+from privpac.agreement.queries.perceptron import SQPerceptron
+from privpac.agreement.queries.rounding import Answers, round_shared
+from privpac.agreement.races.coupling import race_disagreement, stream_disagreement, total_variation
+from privpac.agreement.races.dyadic import block_component, leaf_component, race_blocks, race_dyadic, race_scores
+from privpac.agreement.races.flat import race_indexed, race_named
+from privpac.agreement.races.words import (
     clock,
     clock_array,
     derive,
@@ -33,6 +32,7 @@ from privpac.agreement.words import (
     word_named,
     words_indexed,
 )
+from privpac.agreement.records import Records, distinct
 
 __all__ = ["RUNNERS"]
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from math import isclose
 from typing import Any
 
-from privpac.bounds.agreement import (
+from privpac.bounds.agreement.plurality import (
     lower_agreement_packing,
     lower_agreement_representation,
     records_list,

@@ -20,7 +20,7 @@ from privpac.data import Integers, UserData
 from privpac.exact import Ball
 from privpac.law import Law
 from privpac.learners.base import profile_of
-from privpac.learners.voices import TwoVoices
+from privpac.learners.selection.voices import TwoVoices
 
 from . import agrees
 

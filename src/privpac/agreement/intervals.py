@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.dyadic import Component, leaf_component
+from privpac.agreement.races.dyadic import Component, leaf_component
+from privpac.agreement.races.words import integer
 from privpac.agreement.records import Records
-from privpac.agreement.words import integer
 from privpac.errors import TooLargeError
 
 __all__ = ["IntervalScores", "Run"]

@@ -19,8 +19,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.agreement.races.words import integer
 from privpac.agreement.records import Records
-from privpac.agreement.words import integer
 
 __all__ = ["Hypothesis", "ListLearner", "Numbers", "Padded", "StableLearner", "Universe"]
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from privpac.agreement.learner import Padded, Universe
-from privpac.agreement.race import MAX_DENOMINATOR
+from privpac.agreement.races.flat import MAX_DENOMINATOR
+from privpac.agreement.races.words import check_seed, integer
 from privpac.agreement.records import clean
 from privpac.agreement.rules import BitParity
-from privpac.agreement.words import check_seed, integer
 from privpac.rng import PublicCoins
 
 __all__ = ["ParitySolver", "public_basis"]

@@ -15,13 +15,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from privpac.agreement.dyadic import race_dyadic
 from privpac.agreement.learner import Hypothesis, Numbers
 from privpac.agreement.logarithms import ln_up
-from privpac.agreement.race import MAX_DENOMINATOR, MAX_INDEXED, check_race, race_indexed
+from privpac.agreement.races.dyadic import race_dyadic
+from privpac.agreement.races.flat import MAX_DENOMINATOR, MAX_INDEXED, check_race, race_indexed
+from privpac.agreement.races.words import check_seed, derive, integer, rate, rational
 from privpac.agreement.records import clean
 from privpac.agreement.scores import RuleScores, dense
-from privpac.agreement.words import check_seed, derive, integer, rate, rational
 from privpac.errors import ParameterError, TooLargeError
 
 __all__ = ["RaceLearner", "RacePlan", "plan_race"]

@@ -17,11 +17,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.dyadic import Component, block_component, leaf_component
 from privpac.agreement.learner import Hypothesis
+from privpac.agreement.races.dyadic import Component, block_component, leaf_component
+from privpac.agreement.races.words import integer
 from privpac.agreement.records import Records
 from privpac.agreement.rules import BitParity, Cut, OnePoint, TruthTable
-from privpac.agreement.words import integer
 from privpac.errors import ParameterError, TooLargeError
 
 __all__ = [

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.agreement.learner import Padded, Universe
-from privpac.agreement.queries import QueryLearner
+from privpac.agreement.queries.base import QueryLearner
+from privpac.agreement.queries.rounding import Answers
+from privpac.agreement.races.words import integer, rational
 from privpac.agreement.records import Records
-from privpac.agreement.rounding import Answers
 from privpac.agreement.rules import LinearRule
-from privpac.agreement.words import integer, rational
 from privpac.errors import ParameterError
 
 __all__ = ["RoundedSeparator", "fraction_free_solve"]

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from privpac.agreement.conjunctions import SQConjunctions, SQDisjunctions
-from privpac.agreement.decision_lists import StagewiseDecisionList
 from privpac.agreement.learner import StableLearner
-from privpac.agreement.naive_bayes import SQNaiveBayes
-from privpac.agreement.race import MAX_DENOMINATOR
+from privpac.agreement.queries.conjunctions import SQConjunctions, SQDisjunctions
+from privpac.agreement.queries.decision_lists import StagewiseDecisionList
+from privpac.agreement.queries.naive_bayes import SQNaiveBayes
+from privpac.agreement.races.flat import MAX_DENOMINATOR
+from privpac.agreement.races.words import integer, rate, rational
 from privpac.agreement.representation import RaceLearner
 from privpac.agreement.scores import CutScores, ParityScores, PointScores, RuleScores
 from privpac.agreement.separator import RoundedSeparator
-from privpac.agreement.words import integer, rate, rational
 from privpac.errors import ParameterError
 
 __all__ = ["KINDS", "Task"]

@@ -25,9 +25,9 @@ from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
 from privpac.data import UserData
 from privpac.errors import PrivpacWarning
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.reduction import AgnosticReduction
-from privpac.learners.search import ThresholdSearch
+from privpac.learners.agnostic.search import ThresholdSearch
+from privpac.learners.reduction.learner import AgnosticReduction
+from privpac.learners.selection.realizable import RealizableSelection
 from privpac.planning.draws import fixed_draws
 from privpac.planning.simulated import ModelRng
 

@@ -30,12 +30,12 @@ from privpac.bounds.certificate import Certificate
 from privpac.concepts.statistics import ClipRule, Exceeds, Mean, Regret, Statistic, own_clip
 from privpac.concepts.voices import own_luck
 from privpac.errors import TooLargeError
-from privpac.learners.agnostic import UserAgnosticLearner
+from privpac.learners.agnostic.counting import UserAgnosticLearner
 from privpac.learners.base import Selection
-from privpac.learners.pairwise import PairwiseSelection
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.regret import RegretSelection
-from privpac.learners.voices import TwoVoices
+from privpac.learners.pairwise.learner import PairwiseSelection
+from privpac.learners.selection.realizable import RealizableSelection
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.selection.voices import TwoVoices
 from privpac.planning.draws import fixed_draws
 from privpac.planning.target import Target
 

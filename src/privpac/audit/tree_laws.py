@@ -31,9 +31,9 @@ from privpac.concepts.trees.base import Node, VC1Tree
 from privpac.concepts.trees.nodes import MAX_NODES, TreeNodes
 from privpac.concepts.trees.prefix import PrefixTree
 from privpac.errors import ParameterError, TooLargeError
-from privpac.learners.tree import TreeLearner
-from privpac.learners.tree_law import NodeChoice
-from privpac.learners.tree_levels import MAX_LEVELS, is_path, level_node, lists_levels
+from privpac.learners.tree.law import NodeChoice
+from privpac.learners.tree.learner import TreeLearner
+from privpac.learners.tree.levels import MAX_LEVELS, is_path, level_node, lists_levels
 from privpac.mechanisms.choosing import choosing_law
 from privpac.planning.draws import fixed_draws
 from privpac.planning.target import Target
@@ -113,7 +113,7 @@ def missed(choice: NodeChoice, good: tuple[int, int], depth: int, upper: int, na
     """The chance of any node but those from one depth to another above the target, when so many name it, its ancestor
     and the root.
 
-    The law of :class:`~privpac.learners.tree_law.NodeChoice` in double precision: depths that count alike are one
+    The law of :class:`~privpac.learners.tree.law.NodeChoice` in double precision: depths that count alike are one
     block.
     """
     told, above, rest = named

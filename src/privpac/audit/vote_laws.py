@@ -21,12 +21,12 @@ import numpy as np
 from scipy.stats import binom, nbinom
 
 from privpac.audit.refute import Claim, Failure, Point
-from privpac.bounds.agreement import CLEAR, shuffle_edge
+from privpac.bounds.agreement.plurality import CLEAR, shuffle_edge
 from privpac.bounds.certificate import Certificate
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Model
 from privpac.law.base import Bottom
-from privpac.learners.agreement import pure_selection
+from privpac.learners.agreement.learner import pure_selection
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram
 from privpac.planning.agreed import AgreementTarget, shuffled_selection, width_of_reports

@@ -12,8 +12,8 @@ One changed voter moves ``k`` by at most 1, so one answer is
 
 The transcript of any adaptive analyst after ``k`` answers is a randomised function of the relabelled part alone.  It
 costs the smaller of ``(k eps_v, 0)`` and the optimal conversion of ``k gamma**2/2``-zCDP at ``delta_A``; Theorems A and
-B of :mod:`privpac.bounds.reduction` are applied **once, to the whole transcript**.  Multiplying the cost of a single
-query by ``k`` is wrong: the amplification by the share ``q`` is paid for once per split, not once per query.
+B of :mod:`privpac.bounds.reduction.privacy` are applied **once, to the whole transcript**.  Multiplying the cost of a
+single query by ``k`` is wrong: the amplification by the share ``q`` is paid for once per split, not once per query.
 
 *Utility.*  If a share ``x`` of the votes is wrong on average over queries, the answer is wrong with probability at most
 ``env(x)``, the upper concave envelope of ``j/r -> 1/(1 + e**(-gamma (2j - r)))`` (Jensen).  Everything is rounded
@@ -28,7 +28,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from privpac.bounds.reduction import inner_budget, inner_delta, outer
+from privpac.bounds.reduction.privacy import inner_budget, inner_delta, outer
 from privpac.composition import zcdp_epsilon
 from privpac.errors import InfeasibleError
 from privpac.exact import Rational, as_arb, rational, up

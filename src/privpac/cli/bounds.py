@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from privpac.bounds.rate_tables import TABLES, table
+from privpac.bounds.rates.tables import TABLES, table
 from privpac.cli.app import app, working
 from privpac.cli.options import Json, NeighboursOption
 from privpac.errors import ParameterError

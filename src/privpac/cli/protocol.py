@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
+from privpac.agreement.races.words import rate
 from privpac.agreement.tasks import KINDS
-from privpac.agreement.words import rate
 from privpac.cli.app import NOTHING, app, errors, fail, working
 from privpac.cli.deliver import deliver
 from privpac.cli.options import Epsilon, Features, Json, NeighboursOption, check_targets, features_of

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.cells import SIZE_LIMIT
-from privpac.concepts.grouped import Groups, Terms, group, shared, tally, terms
+from privpac.concepts.kernels.grouped import Groups, Terms, group, shared, tally, terms
 from privpac.concepts.profile import Profile, constant_profile, dense_profile
 from privpac.concepts.statistics import Statistic
 from privpac.data.jit import jit

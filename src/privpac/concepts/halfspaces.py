@@ -39,7 +39,7 @@ from privpac.concepts.cells import (
     named_domains,
 )
 from privpac.concepts.dense import EnumeratedClass, limited
-from privpac.concepts.grouped import group, shared, tally, terms
+from privpac.concepts.kernels.grouped import group, shared, tally, terms
 from privpac.concepts.profile import Profile, dense_profile
 from privpac.concepts.statistics import Statistic
 from privpac.data import Dates, Domain, Grid, Integers, UserData

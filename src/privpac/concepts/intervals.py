@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.line import contribution, sort_within_users
+from privpac.concepts.kernels.line import contribution, sort_within_users
+from privpac.concepts.kernels.spread import spread, workers
 from privpac.concepts.profile import Profile, Step, constant_profile
-from privpac.concepts.spread import spread, workers
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit

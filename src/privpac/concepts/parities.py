@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
 from privpac.concepts.dense import Bytes, EnumeratedClass
-from privpac.concepts.grouped import group, tally, terms
+from privpac.concepts.kernels.grouped import group, tally, terms
+from privpac.concepts.kernels.spread import even, spread
 from privpac.concepts.profile import Profile, dense_profile
-from privpac.concepts.spread import even, spread
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, Integers, UserData
 from privpac.data.jit import jit

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.events import sum_events
-from privpac.concepts.line import change_type, contribution, sort_within_users
+from privpac.concepts.kernels.events import sum_events
+from privpac.concepts.kernels.line import change_type, contribution, sort_within_users
+from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.concepts.profile import Profile, Step
-from privpac.concepts.spread import spread, user_spans
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.dense import EnumeratedClass
-from privpac.concepts.grouped import group, shared, tally, terms
+from privpac.concepts.kernels.grouped import group, shared, tally, terms
 from privpac.concepts.profile import Profile, dense_profile
 from privpac.concepts.statistics import Statistic
 from privpac.data import UserData

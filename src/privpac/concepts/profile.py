@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.events import sum_events
+from privpac.concepts.kernels.events import sum_events
 from privpac.data.jit import jit
 from privpac.errors import ParameterError
 from privpac.exact import Rational

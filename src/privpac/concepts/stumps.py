@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
-from privpac.concepts.line import Line
+from privpac.concepts.kernels.line import Line
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
 from privpac.concepts.thresholds import (

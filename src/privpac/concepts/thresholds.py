@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.line import Line
+from privpac.concepts.kernels.line import Line
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData

@@ -6,17 +6,6 @@ as in memory, and chunks are merged by integer addition.  So the profile, and wi
 same on every engine.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from importlib import import_module
-from typing import Any
-
-_HOME = {"SparkUsers": "spark", "StreamedUsers": "stream"}
-
-__all__ = ["SparkUsers", "StreamedUsers"]  # resolved on first use
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'privpac.engines' has no attribute {name!r}")
-    return getattr(import_module(f"privpac.engines.{_HOME[name]}"), name)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from privpac.concepts.spread import workers
+from privpac.concepts.kernels.spread import workers
 
 __all__ = ["LANES", "in_lanes"]
 

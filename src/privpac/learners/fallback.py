@@ -25,7 +25,7 @@ __all__ = ["WithFallback"]
 class WithFallback(Learner):
     """``inner``, and ``fallback`` where it gives no answer: a public rule or value, or another learner.
 
-    >>> from privpac.learners.deletion import DeletionStability
+    >>> from privpac.learners.transform.deletion import DeletionStability
     >>> shy = DeletionStability(lambda users: {max(users): 1}, 1, "0.01", ladder=1)
     >>> released = WithFallback(shy, 0).learn([1, 2, 3])
     >>> released.outcome in ("default", "released"), str(released.guarantee)

@@ -311,7 +311,7 @@ class PureSelection(_Selection):
     """Draw an item of ``0..universe - 1`` that many have named; the universe may be 2**64 or far larger.
 
     With ``abstain`` the answer may be ``BOTTOM``, which counts as named by so many
-    (:func:`privpac.bounds.agreement.silent_votes`).
+    (:func:`privpac.bounds.agreement.plurality.silent_votes`).
 
     >>> PureSelection(1, universe=2**64).law({7: 60}).mode
     7

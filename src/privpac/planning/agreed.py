@@ -30,12 +30,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from privpac.agreement.logarithms import ln_up
-from privpac.agreement.race import MAX_DENOMINATOR
+from privpac.agreement.queries.rounding import query_records
+from privpac.agreement.races.flat import MAX_DENOMINATOR
+from privpac.agreement.races.words import rate
 from privpac.agreement.representation import RaceLearner, plan_race
-from privpac.agreement.rounding import query_records
 from privpac.agreement.tasks import Task
-from privpac.agreement.words import rate
-from privpac.bounds.agreement import (
+from privpac.bounds.agreement.chunks import users_local_chunks, users_shuffle_chunks
+from privpac.bounds.agreement.plurality import (
     CLEAR,
     lower_agreement_packing,
     lower_agreement_representation,
@@ -44,14 +45,13 @@ from privpac.bounds.agreement import (
     users_plurality,
     users_shuffle,
 )
-from privpac.bounds.agreement_chunks import users_local_chunks, users_shuffle_chunks
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.lower import gilbert_varshamov
+from privpac.bounds.lower.general import gilbert_varshamov
 from privpac.concepts.base import ConceptClass
 from privpac.errors import InfeasibleError, ManifestError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Model, Neighbours, one_of
-from privpac.learners.agreed_class import kind_of, own_parameters
+from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram, vote_decay
 from privpac.planning.plan import MAX_EPSILON

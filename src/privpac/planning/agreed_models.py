@@ -26,9 +26,9 @@ from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Model
 from privpac.law import BOTTOM
-from privpac.learners.agreed_class import kind_of, own_parameters
-from privpac.learners.agreed_rule import AgreedRule
-from privpac.learners.agreement import AgreementLearner, task_of
+from privpac.learners.agreement.classes import kind_of, own_parameters
+from privpac.learners.agreement.learner import AgreementLearner, task_of
+from privpac.learners.agreement.rule import AgreedRule
 from privpac.planning.agreed import AgreementTarget
 from privpac.planning.choose import DEFAULT_NOISE
 from privpac.planning.models import standard_population

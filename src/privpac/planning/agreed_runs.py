@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from privpac.bounds.agreement import CLEAR
+from privpac.bounds.agreement.plurality import CLEAR
 from privpac.bounds.certificate import Certificate
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
 from privpac.guarantee import Model
-from privpac.learners.agreed_class import AgreedRules
-from privpac.learners.agreement import AgreementLearner
+from privpac.learners.agreement.classes import AgreedRules
+from privpac.learners.agreement.learner import AgreementLearner
 from privpac.planning.agreed import AgreementTarget, width_of_reports
 from privpac.planning.runs import CertifiedRun, feature_words, learn_words, option_words
 from privpac.planning.settings import written

@@ -35,7 +35,7 @@ import numpy as np
 from privpac.data import UserData
 from privpac.errors import AccuracyWarning, ParameterError, PrivpacError
 from privpac.guarantee import Neighbours
-from privpac.learners.trimmed import TrimmedSelection
+from privpac.learners.selection.trimmed import TrimmedSelection
 from privpac.planning import peer_models
 from privpac.planning.dpsgd import NoisyGradients, accountant_installed, train
 from privpac.planning.methods import METHODS

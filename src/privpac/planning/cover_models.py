@@ -31,11 +31,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from privpac.data import Domain, Integers, UserData
-from privpac.distributions.accuracy import read_top
-from privpac.distributions.covers import Cover, DiscreteCover, ProductCover
+from privpac.distributions.covers.base import Cover, DiscreteCover, ProductCover
+from privpac.distributions.covers.gaussian import GridCover, LocationCover
+from privpac.distributions.covers.scale import ScaleCover
 from privpac.distributions.families import Family
-from privpac.distributions.gaussian_covers import GridCover, LocationCover
-from privpac.distributions.scale_cover import ScaleCover
+from privpac.distributions.selection.accuracy import read_top
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from scipy.special import ndtri
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.lower import lower_discrete, lower_gauss_mean
-from privpac.bounds.lower_candidates import lower_selection
+from privpac.bounds.lower.candidates import lower_selection
+from privpac.bounds.lower.general import lower_discrete, lower_gauss_mean
 from privpac.data import Domain, Floats, Integers
 from privpac.distributions.averaged import AveragedHistogram
 from privpac.distributions.base import DistributionLearner
@@ -39,7 +39,7 @@ from privpac.distributions.coarse_accuracy import certify_mean
 from privpac.distributions.families import Discrete, Family, Gaussian, Independent
 from privpac.distributions.histogram import ClippedHistogram
 from privpac.distributions.means import CoarseToFineMean
-from privpac.distributions.selector import HypothesisSelector
+from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of

@@ -14,8 +14,8 @@ from privpac.bounds.certificate import Certificate
 from privpac.bounds.counts import certify_averages, certify_counts
 from privpac.data import Domain
 from privpac.distributions.base import DistributionLearner
-from privpac.distributions.cover_learner import CoverLearner
-from privpac.distributions.covers import Cover
+from privpac.distributions.covers.base import Cover
+from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.families import Family
 from privpac.guarantee import Neighbours
 from privpac.planning.runs import CertifiedRun

@@ -7,7 +7,7 @@ from typing import Any
 
 from privpac.data import Domain
 from privpac.distributions.families import Gaussian
-from privpac.distributions.selector import HypothesisSelector
+from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.guarantee import positive_int

@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.lower import lower_agnostic_vc, lower_littlestone
-from privpac.bounds.lower_agnostic import lower_representation, lower_sparse, lower_statistics, lower_testing
+from privpac.bounds.lower.agnostic import lower_representation, lower_sparse, lower_statistics, lower_testing
+from privpac.bounds.lower.general import lower_agnostic_vc, lower_littlestone
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.boolean import Conjunctions, Disjunctions
 from privpac.concepts.cells import domains_of

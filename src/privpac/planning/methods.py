@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from importlib import import_module
 from typing import Any
 
+from privpac import learners
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import RULES, rule_class
 from privpac.concepts.points import Points
@@ -18,7 +18,7 @@ from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import MAX_NODES
 from privpac.data import Domain
 from privpac.errors import ParameterError
-from privpac.learners.agreed_class import KINDS, AgreedRules, by_agreement
+from privpac.learners.agreement.classes import KINDS, AgreedRules, by_agreement
 from privpac.learners.base import Learner
 
 __all__ = ["METHODS", "Method", "build_learner", "check_learns", "learner_options", "named_class", "takes"]
@@ -53,7 +53,6 @@ class Method:
     ``learns`` says of which classes it learns a rule, ``rules`` the same in words.
     """
 
-    home: str
     learner: str
     about: str
     preset: Mapping[str, Any] = field(default_factory=dict)
@@ -61,30 +60,25 @@ class Method:
     rules: str = "every class whose rules can be scored one by one"
 
     def load(self) -> type[Any]:
-        found: type[Any] = getattr(import_module(f"privpac.learners.{self.home}"), self.learner)
+        found: type[Any] = getattr(learners, self.learner)
         return found
 
 
 METHODS: dict[str, Method] = {
     "voices": Method(
-        "voices", "TwoVoices", "clipped regret with few users, per-user averages with many, in one law; the default"
+        "TwoVoices", "clipped regret with few users, per-user averages with many, in one law; the default"
     ),
     "regret": Method(
-        "regret",
         "RegretSelection",
         "clipped regret against each user's own best rule; a clip that follows public_n_users",
     ),
-    "mean": Method("regret", "RegretSelection", "per-user averages; unbiased when users differ", {"statistic": "mean"}),
-    "realizable": Method(
-        "realizable", "RealizableSelection", "users with more than `tolerance` mistakes; when some rule is right"
-    ),
+    "mean": Method("RegretSelection", "per-user averages; unbiased when users differ", {"statistic": "mean"}),
+    "realizable": Method("RealizableSelection", "users with more than `tolerance` mistakes; when some rule is right"),
     "agnostic": Method(
-        "agnostic",
         "UserAgnosticLearner",
         "users with more than t mistakes, t from a private estimate of the least error",
     ),
     "direct": Method(
-        "thresholds",
         "ThresholdLearner",
         "the same over all cut-offs of one column",
         {"method": "direct"},
@@ -92,24 +86,21 @@ METHODS: dict[str, Method] = {
         "cut-offs of one column",
     ),
     "search": Method(
-        "thresholds",
         "ThresholdLearner",
         "private binary search for a cut-off",
         {"method": "search"},
         _one_way,
         "cut-offs of one column in one direction",
     ),
-    "surrogate": Method("surrogate", "SurrogateSelection", "a small public set of stand-ins for a large class"),
+    "surrogate": Method("SurrogateSelection", "a small public set of stand-ins for a large class"),
     "pairwise": Method(
-        "pairwise", "PairwiseSelection", "worst clipped comparison with any other rule; needs records_per_user or tau"
+        "PairwiseSelection", "worst clipped comparison with any other rule; needs records_per_user or tau"
     ),
     "trimmed": Method(
-        "trimmed",
         "TrimmedSelection",
         "drop the extreme users of every rule, test that the others agree; needs delta, replace",
     ),
     "agreement": Method(
-        "agreement",
         "AgreementLearner",
         "the rule that most users' own records lead to; few users with many records each",
         learns=by_agreement,
@@ -119,7 +110,6 @@ METHODS: dict[str, Method] = {
         ),
     ),
     "tree": Method(
-        "tree",
         "TreeLearner",
         "private votes for one node of a hierarchy, such as PrefixTree(8); also cut-offs and points",
         learns=_nodes,

@@ -23,11 +23,11 @@ from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
-from privpac.bounds.agnostic import plan_threshold_search
-from privpac.bounds.agreement import lower_agreement_packing
+from privpac.bounds.agreement.plurality import lower_agreement_packing
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.lower import lower_packing
-from privpac.bounds.reduction_utility import certify_reduction, selection_error
+from privpac.bounds.lower.general import lower_packing
+from privpac.bounds.reduction.accuracy import certify_reduction, selection_error
+from privpac.bounds.selection.agnostic import plan_threshold_search
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.thresholds import Thresholds
@@ -35,8 +35,8 @@ from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.reduction import AgnosticReduction
+from privpac.learners.reduction.learner import AgnosticReduction
+from privpac.learners.selection.realizable import RealizableSelection
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
 from privpac.planning.plan import MAX_EPSILON
 from privpac.planning.runs import CertifiedRun, in_python

@@ -30,14 +30,14 @@ from privpac.data import UserData
 from privpac.errors import AccuracyWarning
 from privpac.law import BOTTOM, Law
 from privpac.law.blocks import BlockLaw
-from privpac.learners.agreed_class import kind_of, own_parameters
-from privpac.learners.agreed_rule import AgreedRule
-from privpac.learners.agreement import AgreementLearner, task_of
+from privpac.learners.agreement.classes import kind_of, own_parameters
+from privpac.learners.agreement.learner import AgreementLearner, task_of
+from privpac.learners.agreement.rule import AgreedRule
 from privpac.learners.base import Learner
-from privpac.learners.baselines import group_privacy, one_record_per_user
-from privpac.learners.regret import RegretSelection
-from privpac.learners.tree import TreeLearner
-from privpac.learners.trimmed import TrimmedSelection
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.selection.trimmed import TrimmedSelection
+from privpac.learners.transform.baselines import group_privacy, one_record_per_user
+from privpac.learners.tree.learner import TreeLearner
 from privpac.planning.choose import choose_method
 from privpac.planning.methods import build_learner
 from privpac.planning.population import Population

@@ -40,7 +40,7 @@ _FINE = 64
 def predict_on(learner: Any, population: Population, *, n_users: int, repeats: int = 6, seed: int = 0) -> Prediction:
     """Mean excess error of a selection learner on data sets of ``n_users`` users drawn from a population.
 
-    >>> from privpac.learners.regret import RegretSelection
+    >>> from privpac.learners.selection.regret import RegretSelection
     >>> from privpac.data import Integers
     >>> cuts = Thresholds(Integers(0, 1440))
     >>> people = standard_population(cuts, records_per_user=16, noise="0.1")

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.agreement.scores import walsh_hadamard
-from privpac.bounds.agreement import CLEAR
+from privpac.bounds.agreement.plurality import CLEAR
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Model
-from privpac.learners.agreement import AgreementLearner
+from privpac.learners.agreement.learner import AgreementLearner
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.planning.agreed import AgreementTarget, shuffled_selection, width_of_reports
 from privpac.planning.agreed_models import default_excess, modelled_concept

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
-from privpac.learners.realizable import RealizableSelection
-from privpac.learners.regret import RegretSelection
-from privpac.learners.voices import TwoVoices
+from privpac.learners.selection.realizable import RealizableSelection
+from privpac.learners.selection.regret import RegretSelection
+from privpac.learners.selection.voices import TwoVoices
 from privpac.planning.choose import DEFAULT_NOISE
 from privpac.planning.people import declared_population
 from privpac.planning.population import Population

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from privpac.bounds.reduction import inner_delta
-from privpac.bounds.reduction_plan import COSTS, ROUNDED, SHARES, Candidates, ReductionPlan, plan_reduction
+from privpac.bounds.reduction.plan import COSTS, ROUNDED, SHARES, Candidates, ReductionPlan, plan_reduction
+from privpac.bounds.reduction.privacy import inner_delta
 from privpac.bounds.votes import MAX_QUERIES, gamma_for_transcript
 from privpac.composition import zcdp_budget
 from privpac.concepts.base import ConceptClass
@@ -33,8 +33,8 @@ from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.errors import InfeasibleError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
-from privpac.learners.prediction import VotePredictor
-from privpac.learners.relabel import Relabelling
+from privpac.learners.prediction.voters import VotePredictor
+from privpac.learners.reduction.relabel import Relabelling
 
 __all__ = ["ServicePlan", "plan_service"]
 

@@ -57,7 +57,7 @@ FixedClip = Callable[[int, int, float, "int | None"], Certificate]
 
 @dataclass(frozen=True)
 class _OwnClip:
-    """The clip of the regret learner, for :func:`~privpac.bounds.own_clip.plan_own_clip`."""
+    """The clip of the regret learner, for :func:`~privpac.bounds.selection.own_clip.plan_own_clip`."""
 
     bits: int
     exponent: float

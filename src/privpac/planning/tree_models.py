@@ -29,7 +29,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.bounds.trees import TreeBudget
+from privpac.bounds.trees.learner import TreeBudget
 from privpac.concepts.thresholds import Thresholds
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.implicit import PathTree
@@ -37,8 +37,8 @@ from privpac.data import Integers
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.exact import rational
 from privpac.law.base import Bottom
-from privpac.learners.tree import TreeLearner
-from privpac.learners.tree_levels import MAX_LEVELS, is_path
+from privpac.learners.tree.learner import TreeLearner
+from privpac.learners.tree.levels import MAX_LEVELS, is_path
 from privpac.planning.rule_models import RuleSimulation
 from privpac.planning.simulated import MeanSimulation, ModelRng
 from privpac.planning.target import Target

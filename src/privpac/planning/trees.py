@@ -16,9 +16,9 @@ from functools import lru_cache
 from typing import Any
 
 from privpac.bounds.certificate import Certificate
-from privpac.bounds.realizable import plan_realizable
-from privpac.bounds.tree_plan import plan_tree
-from privpac.bounds.trees import lower_tree
+from privpac.bounds.selection.realizable import plan_realizable
+from privpac.bounds.trees.learner import lower_tree
+from privpac.bounds.trees.plan import plan_tree
 from privpac.concepts.points import Points
 from privpac.concepts.thresholds import Thresholds
 from privpac.concepts.trees.base import VC1Tree
@@ -31,7 +31,7 @@ from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
-from privpac.learners.tree_levels import MAX_LEVELS, widest
+from privpac.learners.tree.levels import MAX_LEVELS, widest
 from privpac.planning.hardness import lower_realizable
 from privpac.planning.inverse import InversePlan, invert
 from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, plan_target, read_records

@@ -24,14 +24,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from privpac.bounds.agreement import local_edge, shuffle_edge
+from privpac.bounds.agreement.plurality import local_edge, shuffle_edge
 from privpac.bounds.laws import nbinom
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Unit
 from privpac.law import BOTTOM
-from privpac.learners.agreed_rule import AgreedRule
-from privpac.learners.agreement import pure_selection
+from privpac.learners.agreement.learner import pure_selection
+from privpac.learners.agreement.rule import AgreedRule
 from privpac.mechanisms.votes import PureSelection, StableHistogram
 from privpac.protocols.domains import domains_of
 from privpac.protocols.hadamard import ChunkedHadamard, Report

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privpac.agreement.race import MAX_DENOMINATOR
+from privpac.agreement.races.flat import MAX_DENOMINATOR
+from privpac.agreement.races.words import check_seed
 from privpac.agreement.tasks import Task
-from privpac.agreement.words import check_seed
-from privpac.bounds.agreement import CLEAR
+from privpac.bounds.agreement.plurality import CLEAR
 from privpac.concepts.cells import Frozen, named_domains
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ManifestError, ParameterError
 from privpac.exact import rational

@@ -26,7 +26,7 @@ from privpac.distributions.results import (
     NamedCandidate,
     ProductDistribution,
 )
-from privpac.distributions.selector import HypothesisSelector
+from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.released import Released
 from privpac.report.html import _STYLE, _WORDS, _promise, _table, write_whole
 from privpac.report.plots import INK, LINES, NO, YES, _figure, _plain, _svg

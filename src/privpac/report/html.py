@@ -170,7 +170,8 @@ def _picture(rule: Rule) -> list[str]:
 
 def _path(rule: TreeRule) -> list[str]:
     """The regions a rule says 1 on, from the whole down to its node."""
-    tree, node = rule.tree, rule.node
+    tree: Any = rule.tree
+    node: Any = rule.node
     depth = tree.depth(node)
     if not isinstance(tree, (Region, Taxonomy)) or depth == 0:
         return []
@@ -179,7 +180,8 @@ def _path(rule: TreeRule) -> list[str]:
     for z in shown:
         if z != last + 1:
             rows += "<tr><td></td><td class='quiet'>…</td><td></td></tr>"
-        region = html.escape(tree.describe(tree.ancestor(node, z)))
+        above: Any = tree.ancestor(node, z)
+        region = html.escape(tree.describe(above))
         rows += (
             f"<tr><td class='n'>{z}</td><td>{f'<b>{region}</b>' if z == depth else region}</td><td "
             "class='yes'>1</td></tr>"

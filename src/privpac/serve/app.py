@@ -1,9 +1,10 @@
 """The prediction service as a web application.
 
-``POST /predict`` gives noisy majorities (:mod:`privpac.learners.session`), each of them counted in the ledger, on disk,
-before the response is made; ``GET /budget`` says what is left, ``GET /guarantee`` what is promised and which features a
-query has, ``GET /healthz`` whether the ledger can be used.  ``/`` is the operator's console; its addresses under
-``/console/api`` need the operator's key.  The API is described at ``/openapi.json``; nothing is loaded from elsewhere.
+``POST /predict`` gives noisy majorities (:mod:`privpac.learners.prediction.session`), each of them counted in the
+ledger, on disk, before the response is made; ``GET /budget`` says what is left, ``GET /guarantee`` what is promised and
+which features a query has, ``GET /healthz`` whether the ledger can be used.  ``/`` is the operator's console; its
+addresses under ``/console/api`` need the operator's key.  The API is described at ``/openapi.json``; nothing is loaded
+from elsewhere.
 
 Any number of worker processes may run this on one session file and one ledger: the count is the ledger's.  Responses
 depend on the private data through the answers alone: no vote, margin, confidence or hypothesis is ever part of one,
@@ -27,7 +28,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from privpac.errors import LedgerError, ModelFileError, ParameterError, PrivpacError
-from privpac.learners.session import PredictionSession
+from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
 from privpac.serve.answering import Predict, read_json
 from privpac.serve.commit import Pulse

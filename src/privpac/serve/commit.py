@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.learners.session import PredictionSession, Question
+from privpac.learners.prediction.session import PredictionSession, Question
 
 __all__ = ["Committer", "Pulse"]
 

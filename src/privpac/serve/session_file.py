@@ -33,7 +33,7 @@ from privpac.concepts.named import RULES, name_of, rule_class
 from privpac.data import Domain
 from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
 from privpac.guarantee import Guarantee
-from privpac.learners.session import PredictionSession
+from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
 from privpac.released_write import sync_directory, write_durably
 from privpac.serve.keys import exposed

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.events import sum_events
-from privpac.concepts.line import change_type, contribution
+from privpac.concepts.kernels.events import sum_events
+from privpac.concepts.kernels.line import change_type, contribution
+from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.concepts.profile import Profile, Step, concatenate, constant_profile
-from privpac.concepts.spread import spread, user_spans
 from privpac.concepts.statistics import Statistic
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, user_columns

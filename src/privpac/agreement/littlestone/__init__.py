@@ -1,0 +1,1 @@
+"""Stable learners for classes of small Littlestone dimension."""

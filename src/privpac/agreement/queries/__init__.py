@@ -1,0 +1,1 @@
+"""Stable learners by statistical queries with rounded answers."""

@@ -1,0 +1,1 @@
+"""Correlated sampling: public clocks, and races between candidates."""

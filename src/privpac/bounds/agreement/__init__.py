@@ -1,0 +1,1 @@
+"""Learning by agreement: users for a plurality, records for an item."""

@@ -1,0 +1,1 @@
+"""Lower bounds: what no private learner can do."""

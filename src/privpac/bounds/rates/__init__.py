@@ -1,0 +1,1 @@
+"""The tables of rates of the papers, with numbers."""

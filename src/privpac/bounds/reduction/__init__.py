@@ -1,0 +1,1 @@
+"""The realizable-to-agnostic reduction: privacy, accuracy and plans."""

@@ -1,0 +1,301 @@
+"""Users that two voices need: certificates that hold for every larger number of users too.
+
+The learner draws a pair (voice, rule): clip voice ``C`` with clip ``tau = own_clip(m)``, mean voice ``A = M + min(D, K)
++ B`` with ``K + B <= 5 bits levels / theta`` (``learners.voices``).  With ``h*`` the best rule of the population and
+``h`` a rule of excess error above ``alpha``, the probability of (voice, h) is at most ``exp(-theta' (its score - the
+score of any fixed pair) / levels)`` for every ``0 < theta' <= theta``, and users are independent, so
+
+    Pr[bad] <= B_C(n) + B_A(n),      each B(n) = min over terms of |H| exp(c + n ln f),  f < 1.
+
+Every term falls with ``n``, so do minima and sums: what is certified at ``n`` is certified at every larger number.
+
+**Terms.**  (K1) *own voice*, ``c = 0``: (clip, h) against (clip, h*) is clipped-regret selection with a fixed clip;
+(mean, h) against (mean, h*) is the per-user mean, since the offset cancels.  Users of one law, any labels: ``f_M =
+(cosh(t) - alpha sinh(t))**m`` with ``t = theta'/m`` (each step replaced by +-1 of the same mean, then the mean lowered
+to alpha: a convex falling function only grows); any users: the same with ``m = 1``.
+
+(K2) *clip voice against (mean, h*)*, ``c = theta' (K + B) / levels``: since ``C >= M``, ``f = f_M`` (or the mean's
+``f`` under bounded noise); or ``f = F(theta') + (e**theta' - 1) sqrt(2 (1 + ln k) / m) sqrt(F(2 theta'))``, ``F(t) = E
+exp(-t min(W, tau)/tau)``, ``W = 2 Bin(m, (1 + alpha)/2) - m``, ``k = 4`` for thresholds and ``|H|`` for a finite class:
+with ``b' = r(h*)``, ``min(a + b', tau)/tau - b'/m >= min(a, tau)/tau - b'/m``, Cauchy-Schwarz, and ``E b'**2 <= 2 m (1
++ ln k)``.
+
+(K3) *mean voice against a mixture* (thresholds, label noise at most ``eta``): with ``A(h*)**(1 - l) C(h*)**l`` for the
+reference weight, ``c = -l theta' B / levels`` and ``f = f_mean Psi(q) + Psi(q e**s) - 1``, ``Psi(z) = 1 +
+sum_{j=1..tau} (e**(k j) - e**(k (j-1))) z**j``, ``k = l theta' (1/tau - 1/m)``, ``q = eta/(1 - eta)``, ``s =
+theta'/m``, ``q e**s < 1``: the bracket ``min(b', tau)/tau - b'/m`` is at most ``psi(b') = min(b', tau)(1/tau - 1/m)``,
+and ``b'`` is the larger of the best gains on the far side of h* (independent of ``a``, at least j with probability at
+most ``q**j``) and on h's side (given that the walk visits -j, ``E exp(-s a) <= exp(s j)``).
+
+Rounding to ``levels`` steps costs ``theta' / levels`` in ``ln f`` where ``m`` (clip terms: ``tau``) does not divide
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit, positive
+from privpac.bounds.laws import binom
+from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, MAX_RECORDS, NOISE_TOP, TILTS, regret_factors
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import positive_int
+
+__all__ = ["certify_voices_any", "certify_voices_noise", "voices_excess"]
+
+Array = NDArray[np.float64]
+_MIXES, _FINE = 8, 15
+ROUNDS = 3
+"""How often ``theta'`` is refined around its best values, so that more budget never asks for more users."""
+
+_MAX_LAW = 1 << 16
+"""Records per user up to which the law of ``W`` is summed term by term."""
+
+
+Family = Callable[[Array], tuple[Array, Array]]
+"""Terms ``(c, ln f)`` for an array of ``theta'``."""
+
+
+class _Terms:
+    """The terms of one voice: families over a grid of ``theta'``, of which those with ``ln f < 0`` bound something."""
+
+    def __init__(self, families: list[Family], grid: Array) -> None:
+        self.families, self.grids = families, [np.sort(grid) for _ in families]
+        self.values = [family(grid) for family, grid in zip(families, self.grids)]
+
+    def log_bound(self, n: int) -> float:
+        """``ln (B(n) / |H|)``."""
+        return min(float(np.min(c + n * log_f, where=log_f < -SLACK, initial=np.inf)) for c, log_f in self.values)
+
+    def refine(self, n: int) -> None:
+        """More values of ``theta'`` around the best one of each family for ``n`` users."""
+        for i, family in enumerate(self.families):
+            c, log_f = self.values[i]
+            best = int(np.argmin(np.where(log_f < -SLACK, c + n * log_f, np.inf)))
+            grid = self.grids[i]
+            low, high = grid[best - 1] if best else grid[0] / _FINE, grid[min(best + 1, len(grid) - 1)]
+            more = np.linspace(low, high, _FINE + 2)[1:-1]
+            order = np.argsort(np.concatenate([grid, more]), kind="stable")
+            self.grids[i] = np.concatenate([grid, more])[order]
+            self.values[i] = tuple(np.concatenate([old, new])[order] for old, new in zip((c, log_f), family(more)))  # type: ignore[assignment]
+
+
+def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int) -> int | None:
+    """The least n with ``B_C(n) + B_A(n) <= beta``; the sum falls with n."""
+
+    def enough(n: int) -> bool:
+        return sum(math.exp(min(0.0, log_size + voice.log_bound(n))) for voice in voices) * (1 + SLACK) <= beta
+
+    def least(high: int) -> int | None:
+        while not enough(high):
+            high *= 2
+            if high > LIMIT:
+                return None
+        low = 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
+    found = least(1)
+    for _ in range(rounds if found is not None else 0):
+        for voice in voices:
+            voice.refine(found or 1)
+        found = least(found or 1)
+    return found
+
+
+# Parameters
+
+
+def own_clip(m: int) -> int:
+    """The clip of the learner (``concepts.statistics.own_clip``): the least k with ``k*k >= m`` and ``16 k >= m``."""
+    return max(math.isqrt(m - 1) + 1, -(-m // 16))
+
+
+def _read(theta: Any, alpha: Any, beta: Any, size: int, levels: Any) -> tuple[float, float, float, float, int]:
+    """theta, alpha, beta, ln |H|, levels."""
+    rate = positive(theta, "theta")
+    if rate > 100:
+        raise ParameterError(f"theta must be at most 100, got {theta}; beyond that nothing is protected")
+    excess = open_unit(rational(alpha, "alpha", minimum=ALPHA_BOTTOM), "alpha")
+    return rate, excess, open_unit(beta, "beta"), math.log(positive_int(size, "size")), positive_int(levels, "levels")
+
+
+def _handicap(theta: Rational, size: int, levels: int) -> tuple[float, float]:
+    """``(K + B) / levels`` and ``B / levels``, the floors included."""
+    bits, exact = max(1, (size - 1).bit_length()), rational(theta, "theta", above=0)
+    most, always = math.floor(4 * bits * levels / exact), math.floor(bits * levels / exact)
+    return float(Fraction(most + always, levels)), float(Fraction(always, levels))
+
+
+def _rounding(grid: Array, levels: int, clip: int) -> Array:
+    return grid / levels if levels % clip else np.zeros_like(grid)
+
+
+# Bounded noise
+
+
+def certify_voices_noise(
+    *,
+    records_per_user: int,
+    noise: Rational,
+    size: int,
+    theta: Rational,
+    alpha: Rational,
+    beta: Rational,
+    levels: int,
+    rounds: int = ROUNDS,
+) -> Certificate:
+    """Users for excess error at most ``alpha`` with probability ``1 - beta``: thresholds, bounded label noise, any law
+    of x.
+
+    **Assumption**: all users draw ``records_per_user`` records from one law; each label is wrong with probability at
+    most ``noise`` at every x, independently given x.  ``size`` is the number of cuts.  Any larger number of users is
+    certified too.  ``theta'`` takes 64 equal steps, refined ``rounds`` times around the best.
+
+    >>> given = dict(size=1025, theta=1, alpha=0.02, beta=0.1, levels=840)
+    >>> [certify_voices_noise(records_per_user=m, noise=0, **given).n_users for m in (1, 4, 16, 64)]
+    [726, 293, 131, 62]
+    """
+    rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels)
+    m, wrong = (
+        positive_int(records_per_user, "records_per_user"),
+        float(rational(noise, "noise", minimum=0, maximum=NOISE_TOP)),
+    )
+    if m > MAX_RECORDS:
+        raise TooLargeError(
+            f"this certificate is computed for at most {MAX_RECORDS} records per user, got {m}; declare max_records"
+        )
+    tau, (both, always) = own_clip(m), _handicap(theta, size, steps)
+
+    def mean(t: Array) -> Array:
+        return np.log(regret_factors(m, m, wrong, excess, t) * (1 + SLACK)) + _rounding(t, steps, m)
+
+    def clip(t: Array) -> tuple[Array, Array]:
+        return np.zeros_like(t), np.log(regret_factors(m, tau, wrong, excess, t) * (1 + SLACK)) + _rounding(
+            t, steps, tau
+        )
+
+    def mixed(share: float) -> Family:
+        def terms(t: Array) -> tuple[Array, Array]:
+            f = _mixed(regret_factors(m, m, wrong, excess, t), m, tau, wrong / (1 - wrong), share, t)
+            return -share * always * t, np.log(f * (1 + SLACK)) + _rounding(t, steps, m)
+
+        return terms
+
+    grid = rate * np.arange(1, TILTS + 1) / TILTS
+    # Nothing is cut off where tau = m: both voices are the mean.
+    mixes = [mixed(i / _MIXES) for i in range(1, _MIXES + 1)] if tau < m else []
+    voices = [_Terms([lambda t: (np.zeros_like(t), mean(t)), *mixes], grid)]
+    if tau < m:
+        voices.append(_Terms([clip, lambda t: (both * t, mean(t))], grid))
+    return Certificate.upper(
+        _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0)),
+        "two voices, bounded noise",
+        f"thresholds, users with the same law and equally many records, each label wrong with probability at most "
+        f"{noise} at every x",
+        tau=tau,
+        records_per_user=m,
+    )
+
+
+def _mixed(mean: Array, m: int, tau: int, q: float, share: float, grid: Array) -> Array:
+    """``f`` of (K3); infinite where ``q e**s >= 1``."""
+    k, s = share * grid * (1 / tau - 1 / m), grid / m
+    j = np.arange(1, tau + 1)[:, None]
+    rises = np.exp(k * j) * -np.expm1(-k)
+    far = 1 + (rises * q**j).sum(axis=0)
+    near = (rises * (q * np.exp(s)) ** j).sum(axis=0)
+    return np.asarray(np.where(q * np.exp(s) < 1, mean * far + near, np.inf))
+
+
+# Any labels, any users
+
+
+def certify_voices_any(
+    *,
+    records_per_user: int | None,
+    size: int,
+    theta: Rational,
+    alpha: Rational,
+    beta: Rational,
+    levels: int,
+    thresholds: bool = True,
+    rounds: int = ROUNDS,
+) -> Certificate:
+    """Users for excess error at most ``alpha`` with probability ``1 - beta``, with no assumption on the labels.
+
+    **Assumption**: all users have ``records_per_user`` records from one law; with ``None``, nothing at all but that
+    users are independent (error is the mean over users of their own error rates).  ``thresholds=False``: a finite class
+    of ``size`` rules.
+
+    >>> given = dict(size=1025, theta=1, alpha=0.05, beta=0.1, levels=840)
+    >>> [certify_voices_any(records_per_user=m, **given).n_users for m in (4, 256, 1024, None)]
+    [3719, 325, 192, 9932]
+    """
+    rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels)
+    m = 1 if records_per_user is None else positive_int(records_per_user, "records_per_user", maximum=1 << 50)
+    tau, (both, _) = own_clip(m), _handicap(theta, size, steps)
+
+    def mean(t: Array) -> Array:
+        # Unknown numbers of records need not divide the levels.
+        rounding = t / steps if records_per_user is None else _rounding(t, steps, m)
+        return m * np.log1p(2 * np.sinh(t / m / 2) ** 2 - excess * np.sinh(t / m)) + SLACK + rounding
+
+    def apart(t: Array) -> tuple[Array, Array]:
+        return both * t, _apart(m, tau, excess, math.log(4) if thresholds else log_size, t) + _rounding(t, steps, tau)
+
+    k = np.arange(1, 65)
+    grid = np.concatenate([rate * k / 64, rate * 2.0 ** (-k / 8)])
+    voices = [_Terms([lambda t: (np.zeros_like(t), mean(t))], grid)]
+    if records_per_user is None or tau < m:
+        known = [apart] if records_per_user is not None and m <= _MAX_LAW else []
+        voices.append(_Terms([lambda t: (both * t, mean(t)), *known], grid))
+    who = (
+        "independent users of any kind"
+        if records_per_user is None
+        else "users with the same law and equally many records"
+    )
+    details: dict[str, Any] = {} if records_per_user is None else {"tau": tau, "records_per_user": m}
+    found = _least(voices, log_size, failure, positive_int(rounds, "rounds", minimum=0))
+    return Certificate.upper(found, "two voices, any labels", who, **details)
+
+
+def _apart(m: int, tau: int, alpha: float, log_k: float, grid: Array) -> Array:
+    """``ln f`` of the second half of (K2)."""
+    w = 2 * np.arange(m + 1) - m
+    mass = binom.logpmf(np.arange(m + 1), m, (1 + alpha) / 2)
+
+    def clipped(t: Array) -> Array:
+        return np.array([np.exp(np.minimum(mass - x * np.minimum(w, tau) / tau, 600.0)).sum() for x in t])
+
+    luck = math.sqrt(2 * (1 + log_k) / m)
+    return np.log((clipped(grid) + np.expm1(grid) * luck * np.sqrt(clipped(2 * grid))) * (1 + SLACK))
+
+
+# Every data set
+
+
+def voices_excess(*, n_users: int, size: int, theta: Rational, beta: Rational, levels: int) -> float:
+    """What the error *on the users present* exceeds the least one by, at most, with probability ``1 - beta`` over the
+    draw: every data set.
+
+    ``n_users``: those with records.  ``(ln(|H|/beta) + ln(1 + e**(5 bits))) / (theta n) + 1/levels``, since a rule of
+    the clip voice weighs at most ``e**(5 bits)`` times what it weighs in the mean voice (``C >= M``).
+
+    >>> round(voices_excess(n_users=10_000, size=1025, theta=1, beta=0.1, levels=840), 4)
+    0.0076
+    """
+    rate, _, failure, log_size, steps = _read(theta, "1/2", beta, size, levels)
+    extra = 5 * max(1, (size - 1).bit_length())
+    return (log_size - math.log(failure) + extra + math.log1p(math.exp(-extra))) / (
+        rate * positive_int(n_users, "n_users")
+    ) + 1 / steps

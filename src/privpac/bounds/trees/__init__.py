@@ -1,0 +1,1 @@
+"""The private tree learner: what it certifies and how to plan it."""

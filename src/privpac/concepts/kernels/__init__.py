@@ -1,0 +1,1 @@
+"""Compiled folds over sorted records."""

@@ -1,0 +1,183 @@
+"""Users as short lists of (point, weight), equal users once.
+
+A rule that says 1 on a set of points makes, on a user's records,
+
+    mistakes = ones + sum over points in the set of (zeros at the point - ones at the point),
+
+so all that matters of a user is ``ones`` (records with label 1), the number of records and the signed count of every
+distinct point.  Users who agree in all of these contribute the same to every rule: they are kept once, with a
+multiplicity.  On item-level data this leaves at most two users per point.  Merging compares the lists themselves; the
+hash only brings candidates together, so the result is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.kernels.line import sort_within_users
+from privpac.concepts.kernels.spread import even, spread
+from privpac.concepts.statistics import Statistic
+from privpac.data.jit import jit
+
+__all__ = ["Groups", "Terms", "group", "shared", "tally", "terms"]
+
+Ints = NDArray[np.int64]
+
+
+class Groups(NamedTuple):
+    """Distinct users with records: user ``i`` holds ``places[starts[i]:ends[i]]`` with their ``weights``."""
+
+    starts: Ints
+    ends: Ints
+    places: Ints
+    weights: NDArray[np.int32]
+    ones: Ints
+    sizes: Ints
+    times: Ints
+
+
+class Terms(NamedTuple):
+    """What turns mistakes into contributions, one entry per distinct user (see the formula of ``statistics``).
+
+    ``cap`` has one row for every voice.  The kernels write each user's least and most mistakes over the class into
+    ``own``.
+    """
+
+    offset: Ints
+    cap: Ints
+    levels: int
+    uses_minimum: bool
+    own: Ints
+
+
+def terms(groups: Groups, statistic: Statistic) -> Terms:
+    """The statistic's public functions of the number of records, read off for every distinct user."""
+    offset, cap = statistic.shape(groups.sizes)
+    return Terms(
+        offset, cap, statistic.bound, statistic.uses_minimum, np.stack([groups.sizes, np.zeros_like(groups.sizes)])
+    )
+
+
+@jit
+def _compress(key: Any, tag: Any, offsets: Any, starts: Any, places: Any, weights: Any, ones: Any, hashes: Any) -> int:
+    """Signed counts of each user's distinct points, points of weight 0 left out; returns the entries used."""
+    used = 0
+    for u in range(len(offsets) - 1):
+        starts[u] = used
+        mix = np.uint64(offsets[u + 1] - offsets[u])
+        positive = 0
+        i = offsets[u]
+        while i < offsets[u + 1]:
+            place, weight = key[i], 0
+            while i < offsets[u + 1] and key[i] == place:
+                weight += 1 - 2 * tag[i]
+                positive += tag[i]
+                i += 1
+            if weight != 0:
+                places[used], weights[used] = np.int64(place), weight
+                mix = (mix ^ place) * np.uint64(0x9E3779B97F4A7C15)
+                mix = ((mix >> np.uint64(29)) ^ mix ^ np.uint64(weight)) * np.uint64(0xBF58476D1CE4E5B9)
+                used += 1
+        ones[u] = positive
+        hashes[u] = mix ^ np.uint64(positive)
+    starts[len(offsets) - 1] = used
+    return used
+
+
+@jit
+def _merge(
+    order: Any, hashes: Any, sizes: Any, starts: Any, places: Any, weights: Any, ones: Any, kept: Any, times: Any
+) -> int:
+    """Walk the users by hash; a user equal to the last one kept is counted there.  Returns the number kept."""
+    n = 0
+    for i in range(len(order)):
+        u = order[i]
+        if sizes[u] == 0:
+            continue
+        same = False
+        if n > 0:
+            v = kept[n - 1]
+            length = starts[u + 1] - starts[u]
+            same = (
+                hashes[u] == hashes[v]
+                and sizes[u] == sizes[v]
+                and ones[u] == ones[v]
+                and length == starts[v + 1] - starts[v]
+            )
+            for k in range(length):
+                if not same:
+                    break
+                a, b = starts[u] + k, starts[v] + k
+                same = places[a] == places[b] and weights[a] == weights[b]
+        if same:
+            times[n - 1] += 1
+        else:
+            kept[n] = u
+            times[n] = 1
+            n += 1
+    return n
+
+
+def group(points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints) -> Groups:
+    """Distinct users, from the index of every record's point (below 2**63); users without records are left out."""
+    key, tag = sort_within_users(points, labels, offsets)
+    n_users = len(offsets) - 1
+    starts, ones = np.empty(n_users + 1, np.int64), np.empty(n_users, np.int64)
+    places, weights = np.empty(len(key), np.int64), np.empty(len(key), np.int32)
+    hashes = np.empty(n_users, np.uint64)
+    used = _compress(key, tag, offsets, starts, places, weights, ones, hashes)
+    sizes, kept, times = np.diff(offsets), np.empty(n_users, np.int64), np.empty(n_users, np.int64)
+    n = _merge(np.argsort(hashes), hashes, sizes, starts, places, weights, ones, kept, times)
+    kept = kept[:n]
+    return Groups(
+        starts[kept],
+        starts[kept + 1],
+        places[:used].copy(),
+        weights[:used].copy(),
+        ones[kept],
+        sizes[kept],
+        times[:n].copy(),
+    )
+
+
+@jit
+def tally(
+    row: Any, least: Any, m: int, offset: int, cap: Any, levels: int, times: int, values: Any, scores: Any
+) -> None:
+    """Add ``times`` times one user's contribution to every rule, given the user's mistakes ``row``: one cap and one row
+    of scores a voice.
+
+    The contribution lies in 0..levels: this bound is the sensitivity.  It is tabulated over 0..m, so that the loop over
+    rules only looks it up.
+    """
+    for v in range(len(cap)):
+        for e in range(m + 1):
+            excess = min(max(e - least - offset, 0), cap[v])
+            values[e] = times * (levels if excess == cap[v] else levels * excess // cap[v])
+        line = scores[v]
+        for h in range(len(row)):
+            line[h] += values[row[h]]
+
+
+def shared(groups: Groups, term: Terms, size: int, work: Callable[[int, int, Ints], None]) -> Ints:
+    """The scores of ``size`` rules, one row a voice: ``work(first, last, scores)`` adds those of some distinct users,
+    in all threads.
+
+    Every thread has scores of its own, so threads are few where classes are large.
+    """
+    n = len(groups.sizes)
+    least = max((1 << 20) // size, -(-n * size >> 27))
+
+    def part(first: int, last: int) -> Ints:
+        scores = np.zeros((len(term.cap), size), dtype=np.int64)
+        work(first, last, scores)
+        return scores
+
+    first, *more = spread(part, even(n, least))
+    for scores in more:
+        first += scores
+    return first

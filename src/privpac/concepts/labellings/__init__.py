@@ -1,0 +1,1 @@
+"""Labellings of a few points by a class, one module per shape of class."""

@@ -1,0 +1,1 @@
+"""Small sets of rules that stand in for a class."""

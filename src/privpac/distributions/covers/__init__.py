@@ -1,0 +1,1 @@
+"""Finite covers of families of distributions, and selection from them."""

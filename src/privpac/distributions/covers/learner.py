@@ -1,0 +1,198 @@
+"""Learning a distribution by selecting from a public cover of its family (Theorems 42-46).
+
+The cover is finite and public and some member is within ``c`` of the population, so hypothesis selection applies: a
+user's contribution to a pair is ``clip(m q - L c_i, -T, T)`` and a member's score is its worst pair sum.
+
+**Guarantee.**  ``(epsilon, 0)`` per user by the range rule (see :mod:`privpac.distributions.selection.selector`); it
+does not depend on the family containing the population.  **Accuracy.**  Total variation ``alpha`` except with
+probability ``beta`` for as many users as :meth:`CoverLearner.certificate_for` says (C2 with ``a0 = c``, ``a1 = alpha -
+2 c``, width 1).
+
+Covers grow quickly; beyond their limits ``TooLargeError`` names the learner to use instead, before data are touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import log
+from typing import TYPE_CHECKING, Any
+
+from privpac.data import Domain
+from privpac.distributions.base import BoundUsers, DistributionLearner, warn_accuracy
+from privpac.distributions.cells import is_numeric
+from privpac.distributions.covers.base import Cover, DiscreteCover, ProductCover
+from privpac.distributions.families import Discrete, Family, Gaussian, Independent, read_family
+from privpac.distributions.selection.accuracy import ClipPlan, KnownPairs, default_resolution, read_plan, read_top
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.mechanisms.exponential import ExponentialMechanism
+from privpac.released import Released
+
+if TYPE_CHECKING:
+    from privpac.bounds.certificate import Certificate
+    from privpac.data import Users
+    from privpac.law import Law
+    from privpac.rng import Rng
+
+__all__ = ["CoverLearner"]
+
+
+@dataclass(frozen=True)
+class CoverLearner(DistributionLearner):
+    """Select a member of a cover.
+
+    ``family`` is ``"discrete"``, ``"product"`` or a :class:`Gaussian`; ``cover_radius`` is ``alpha / 10`` unless given.
+
+    >>> from privpac.data import Categories, UserData
+    >>> votes = UserData.from_users([["a", "b"], ["a"], ["a", "a"]], features={"v": Categories(["a", "b"])},
+    ...     labelled=False)
+    >>> learner = CoverLearner("discrete", epsilon=8, alpha="1/2", records_per_user=2)
+    >>> print(learner.cover(votes.features).member(learner.law(votes).mode))
+    v: a 0.8, b 0.2
+    """
+
+    family: Family | str
+    epsilon: Rational
+    alpha: Rational = field(kw_only=True)
+    cover_radius: Rational | None = field(default=None, kw_only=True)
+    records_per_user: int | None = field(default=None, kw_only=True)
+    tau: Rational | None = field(default=None, kw_only=True)
+    beta: Rational = field(default=Fraction(1, 20), kw_only=True)
+    features: Any = field(default=None, kw_only=True)
+    max_records: int | None = field(default=None, kw_only=True)
+    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
+    unit: Unit | str = field(default=Unit.USER, kw_only=True)
+    public_n_users: int | None = field(default=None, kw_only=True)
+    _made: dict[Any, Cover] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._check_shared()
+        put = object.__setattr__
+        put(self, "family", read_family(self.family))
+        alpha = rational(self.alpha, "alpha", above=0, maximum=1)
+        radius = alpha / 10 if self.cover_radius is None else rational(self.cover_radius, "cover_radius", above=0)
+        if 3 * radius >= alpha:
+            raise ParameterError(
+                f"cover_radius must be below alpha / 3, got {float(radius):.3g}; the default alpha / 10 is a good "
+                "choice"
+            )
+        put(self, "alpha", alpha)
+        put(self, "cover_radius", radius)
+        if self.public_n_users is not None:
+            positive_int(self.public_n_users, "public_n_users", minimum=0)
+        if self.unit is Unit.USER and self.records_per_user is None and self.tau is None:
+            raise ParameterError(
+                "declare records_per_user (public) or tau: the clip must not be read off the data; "
+                "privpac.learners.private_cap buys a private cap for part of the budget"
+            )
+
+    # Public numbers
+
+    @property
+    def guarantee(self) -> Guarantee:
+        epsilon = rational(self.epsilon)
+        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon**2 / 8)
+
+    def check_domains(self, domains: Mapping[str, Domain]) -> None:
+        cover = self.cover(domains)
+        read_top(cover.unit, self.plan(cover).clip)
+
+    def cover(self, domains: Mapping[str, Any]) -> Cover:
+        """The cover on these columns: public, built once."""
+        key = tuple(domains.items())
+        if key not in self._made:
+            self._made[key] = self._build(domains)
+        return self._made[key]
+
+    def _build(self, domains: Mapping[str, Domain]) -> Cover:
+        family, radius = self.family, rational(self.cover_radius or 0)
+        if isinstance(family, Discrete):
+            return DiscreteCover.of(domains, radius)
+        if isinstance(family, Independent):
+            return ProductCover.of(domains, radius)
+        assert isinstance(family, Gaussian)
+        odd = [name for name, domain in domains.items() if not is_numeric(domain)]
+        if odd:
+            raise ParameterError(f"columns {odd} do not hold numbers; a Gaussian needs Integers, Grid or Floats")
+        return _gaussian_cover(family, dict(domains), radius, default_resolution(rational(self.alpha)))
+
+    def plan(self, cover: Cover) -> ClipPlan:
+        """The numbers of the accuracy certificate for a cover."""
+        radius, m = rational(self.cover_radius or 0), 1 if self.unit is Unit.ITEM else self.records_per_user
+        epsilon, accuracy, relation = (
+            rational(self.epsilon),
+            rational(self.alpha) - 2 * radius,
+            Neighbours(self.neighbours),
+        )
+        pairs = (
+            None
+            if cover.rounding is None or cover.size == 1
+            else KnownPairs.of(cover.likely(), cover.unit, cover.rounding, self.cap)
+        )
+        return read_plan(
+            log(cover.size), epsilon, radius, accuracy, self.beta, m, self.tau, relation, self.cap, pairs, cover.unit
+        )
+
+    def certificate_for(self, domains: Mapping[str, Domain]) -> Certificate | None:
+        """How many users make the output ``alpha``-close except with probability ``beta``."""
+        return self.plan(self.cover(domains)).certificate
+
+    # Law
+
+    def bind(self, data: Users) -> BoundUsers:
+        users, domains = self.bind_users(data)
+        cover = self.cover(domains)
+        n_users = self.public_users(users, self.public_n_users)
+        short = None if n_users is None else self.plan(cover).shortfall(n_users)
+        return BoundUsers(users, domains, (warn_accuracy(short),) if short else (), cover)
+
+    def law(self, data: Users) -> Law:
+        """The law over the cover's members."""
+        return self._law(self.bind(data))
+
+    def _law(self, bound: BoundUsers) -> Law:
+        cover: Cover = bound.plan
+        top = read_top(cover.unit, self.plan(cover).clip)
+        reach = cover.range(top, self.cap, Neighbours(self.neighbours))
+        return ExponentialMechanism(self.epsilon, reach, unit=self.unit, neighbours=self.neighbours).law(
+            cover.scores(bound.users, top)
+        )
+
+    def draw(self, bound: BoundUsers, rng: Rng) -> Released:
+        cover: Cover = bound.plan
+        chosen = cover.member(int(self._law(bound).sample(rng)))
+        shown: dict[str, Any] = {
+            "family": type(self.family).__name__.lower(),
+            "size": cover.size,
+            "alpha": self.alpha,
+            "cover_radius": self.cover_radius,
+            "tau": self.plan(cover).clip,
+            "resolution": cover.unit,
+        }
+        if self.max_records is not None:
+            shown["max_records"] = self.max_records
+        return Released(chosen, self.guarantee, shown, warnings=bound.warnings, learner="selection from a cover")
+
+
+def _gaussian_cover(family: Gaussian, domains: dict[str, Domain], radius: Fraction, unit: int) -> Cover:
+    from privpac.distributions.covers.covariance import covariance_cover
+    from privpac.distributions.covers.gaussian import grid_cover, location_cover
+    from privpac.distributions.covers.scale import scale_cover
+
+    reach, variance = rational(family.radius), rational(family.variance)
+    if len(domains) == 1:
+        ((feature, domain),) = domains.items()
+        if family.max_variance is None:
+            return location_cover(feature, domain, reach, variance, radius, unit)
+        return scale_cover(feature, domain, reach, variance, family.ratio, radius, unit)
+    if len(domains) > 4:
+        raise TooLargeError(
+            f"a cover of normal laws of {len(domains)} columns is too large; use CoarseToFineMean or "
+            "CoarseToFineGaussian"
+        )
+    if family.max_variance is None:
+        return grid_cover(domains, reach, variance, radius, unit)
+    return covariance_cover(domains, reach, variance, family.ratio, radius, unit)

@@ -1,0 +1,1 @@
+"""Selection among candidate distributions by clipped Scheffé counts."""

@@ -1,0 +1,418 @@
+"""Candidate distributions: what a user may list, read into a few kinds with one interface.
+
+**Candidates must be public**: fixed in advance, fitted on public data, or outputs of a private mechanism whose budget
+is added.  Fitting them on the same users, or on other private users, without privacy voids the guarantee.
+
+=====================================  ==========================================================================
+written as                             read as
+=====================================  ==========================================================================
+list of weights, or ``{value: w}``     mass function on the column's domain (rational, normalised exactly)
+frozen ``scipy.stats`` distribution    continuous or integer-valued law of one column
+frozen ``multivariate_normal``         normal law of several columns
+a released distribution                what it is (mass function, histogram, normal, family, product)
+:class:`Density`, or a plain function  any density, with what else is known of it
+=====================================  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.data import Domain
+from privpac.distributions.cells import codes_below, values_of
+from privpac.distributions.results import (
+    DiscreteDistribution,
+    FamilyDistribution,
+    GaussianDistribution,
+    HistogramDistribution,
+    NamedCandidate,
+    ProductDistribution,
+)
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import rational
+
+__all__ = [
+    "Candidate",
+    "Counts",
+    "Density",
+    "Histogram",
+    "Joint",
+    "Line",
+    "Normal",
+    "Pmf",
+    "Product",
+    "read_candidates",
+]
+
+Floats64 = NDArray[np.float64]
+MAX_CANDIDATES = 1 << 11
+_INTEGRATED, _LEVELS = ("levy_stable", "studentized_range"), 64
+"""Laws whose quantiles are roots of integrals (about 50 ms each), and how many of them are worth waiting for."""
+_TERMS = 1 << 20
+"""Masses that are added up for one value of a distribution function without a formula."""
+
+
+@dataclass(frozen=True)
+class Density:
+    """Any density: ``logpdf`` of an array of numbers (one column) or of rows (several).
+
+    ``cdf`` and the finite ``support = (lo, hi)`` help for one column; ``sample(size, seed)`` draws from it for several.
+    """
+
+    logpdf: Callable[[Any], Any]
+    cdf: Callable[[Any], Any] | None = None
+    sample: Callable[[int, int], Any] | None = None
+    support: tuple[float, float] | None = None
+    name: str = "density"
+
+    def __post_init__(self) -> None:
+        for part, needed in (("logpdf", True), ("cdf", False), ("sample", False)):
+            given = getattr(self, part)
+            if not callable(given) and (needed or given is not None):
+                raise TypeError(f"{part} must be a function, got {type(given).__name__}")
+
+
+def quietly(function: Callable[[Any], Any], x: Any, n: int) -> Floats64:
+    """Values of a candidate's own function; whatever goes wrong on a record is NaN, never an exception or a warning."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = np.asarray(function(x), dtype=np.float64).reshape(-1)
+    except Exception:
+        return np.full(n, np.nan)
+    return out if out.shape == (n,) else np.full(n, np.nan)
+
+
+def check_levels(law: Any, name: str, levels: int) -> None:
+    """Refuse to look for many quantiles of a law that has no formula for them."""
+    family = getattr(getattr(law, "dist", None), "name", "")
+    if family in _INTEGRATED and levels > _LEVELS:
+        raise TooLargeError(
+            f"{name}: {levels} quantiles of {family} would take minutes, each is the root of an integral; give the "
+            "edges as bins=[...]"
+        )
+
+
+def check_terms(law: Any, name: str, most: float | None = None) -> None:
+    """Refuse a law on the integers whose distribution function is a sum of too many masses: up to ``most``, or to the
+    end of its tail."""
+    from scipy.stats import rv_discrete
+
+    if getattr(type(getattr(law, "dist", None)), "_cdf", None) is not rv_discrete._cdf:
+        return
+    first, last = law.support()
+    last = last if most is None else min(last, most)
+    if last - first <= _TERMS or (most is None and float(law.pmf(first + _TERMS)) * _TERMS < 1e-16):
+        return
+    raise TooLargeError(
+        f"{name}: the distribution function of {law.dist.name} is a sum of more than 2^20 masses here; give edges "
+        "below 2^20 as "
+        "bins=[...], list the masses as {value: weight}, or use a law that ends, such as zipfian for zipf"
+    )
+
+
+class Candidate(ABC):
+    """A candidate.  ``measure``: "values" (masses of values) or "line" (a density)."""
+
+    name: str
+    measure: ClassVar[str] = "line"
+
+    @abstractmethod
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+        """The distribution to release if this candidate is chosen."""
+
+    def value_masses(self, domains: Mapping[str, Domain]) -> list[Fraction] | Floats64:
+        """The mass of every value of small domains."""
+        raise ParameterError(f"{self.name} is a density on the line, not on the listed values; give bins=")
+
+    def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> list[Fraction] | Floats64:
+        """The mass of ``(-inf, e_0), [e_0, e_1), ..., [e_last, inf)``."""
+        raise ParameterError(f"{self.name} has no masses of bins on one column")
+
+    def log_density(self, points: Floats64) -> Floats64:
+        """The log density at rows."""
+        raise ParameterError(f"{self.name} has no density at points; give bins=, or use candidates of one kind")
+
+    def quantiles(self, levels: Floats64) -> Floats64:
+        """Points below which the given parts of the mass lie."""
+        raise ParameterError(f"{self.name} has no quantiles to place bins by; give the edges as bins=[...]")
+
+
+def _differences(ends: Floats64, upper: Floats64) -> Floats64:
+    """Masses between edges from the distribution function and, on the right, its complement (no cancellation)."""
+    inner = np.where(ends[:-1] >= 0.5, -np.diff(upper), np.diff(ends))
+    return np.asarray(np.maximum(np.nan_to_num(np.concatenate([ends[:1], inner, upper[-1:]])), 0.0))
+
+
+@dataclass(frozen=True)
+class Pmf(Candidate):
+    """Masses of listed values: by position, or by value."""
+
+    weights: tuple[Fraction, ...] | Mapping[Any, Fraction]
+    name: str = "mass function"
+    measure: ClassVar[str] = "values"
+
+    def value_masses(self, domains: Mapping[str, Domain]) -> list[Fraction]:
+        size = math.prod(domain.size for domain in domains.values())
+        listed: list[Fraction]
+        if isinstance(self.weights, Mapping):
+            if len(domains) != 1:
+                raise ParameterError("masses by value describe one column; list them by position for several columns")
+            codes, _ = next(iter(domains.values())).encode(list(self.weights), name="candidates")
+            placed = dict(zip(codes.tolist(), self.weights.values()))
+            listed = [placed.get(code, Fraction(0)) for code in range(size)]
+        else:
+            listed = list(self.weights)
+        if len(listed) != size:
+            raise ParameterError(f"{self.name} lists {len(listed)} masses, the declared domain has {size} values")
+        total = sum(listed)
+        return [weight / total for weight in listed]
+
+    def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> list[Fraction]:
+        masses = self.value_masses({"": domain})
+        cuts = [0, *(codes_below(domain, edge) for edge in edges), domain.size]
+        return [sum(masses[a:b], Fraction(0)) for a, b in pairwise(cuts)]
+
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+        if len(domains) > 1:
+            return NamedCandidate(index, self.name)
+        ((feature, domain),) = domains.items()
+        masses = self.value_masses(domains)
+        unit = math.lcm(*(mass.denominator for mass in masses))
+        return DiscreteDistribution(feature, domain, tuple(int(mass * unit) for mass in masses))
+
+
+@dataclass(frozen=True)
+class Histogram(Candidate):
+    """A piecewise constant density with rational weights."""
+
+    edges: tuple[Fraction, ...]
+    weights: tuple[Fraction, ...]
+    name: str = "histogram"
+
+    def below(self, x: Fraction) -> Fraction:
+        """The mass below ``x``, exactly."""
+        out = Fraction(0)
+        for (a, b), weight in zip(pairwise(self.edges), self.weights):
+            out += weight * min(max((x - a) / (b - a), Fraction(0)), Fraction(1))
+        return out / sum(self.weights)
+
+    def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> list[Fraction]:
+        ends = [Fraction(0), *(self.below(edge) for edge in edges), Fraction(1)]
+        return [b - a for a, b in pairwise(ends)]
+
+    def log_density(self, points: Floats64) -> Floats64:
+        return HistogramDistribution("x", self.edges, self._integers).score_samples(points)
+
+    def quantiles(self, levels: Floats64) -> Floats64:
+        ends = np.array([float(self.below(edge)) for edge in self.edges])
+        return np.asarray(np.interp(levels, ends, np.array([float(edge) for edge in self.edges])))
+
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+        return HistogramDistribution(next(iter(domains)), self.edges, self._integers)
+
+    @property
+    def _integers(self) -> tuple[int, ...]:
+        unit = math.lcm(*(weight.denominator for weight in self.weights))
+        return tuple(int(weight * unit) for weight in self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Line(Candidate):
+    """A continuous law of one column with a distribution function; ``normal`` holds mean and deviation if it is one."""
+
+    law: Any
+    name: str
+    normal: tuple[Fraction, Fraction] | None = None
+
+    def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> Floats64:
+        x = np.array([float(edge) for edge in edges])
+        return _differences(quietly(self.law.cdf, x, len(x)), quietly(self.law.sf, x, len(x)))
+
+    def log_density(self, points: Floats64) -> Floats64:
+        return quietly(self.law.logpdf, points[:, 0], len(points))
+
+    def quantiles(self, levels: Floats64) -> Floats64:
+        check_levels(self.law, self.name, len(levels))
+        return np.asarray(np.where(levels <= 0.5, self.law.ppf(levels), self.law.isf(1 - levels)))
+
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+        feature = next(iter(domains))
+        if self.normal is not None:
+            return GaussianDistribution((feature,), (float(self.normal[0]),), ((float(self.normal[1] ** 2),),))
+        parameters = frozen_parameters(self.law)
+        return (
+            NamedCandidate(index, self.name)
+            if parameters is None
+            else FamilyDistribution(feature, self.law.dist.name, parameters)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(Candidate):
+    """A law on the integers."""
+
+    law: Any
+    name: str
+    measure: ClassVar[str] = "values"
+
+    def value_masses(self, domains: Mapping[str, Domain]) -> Floats64:
+        if len(domains) != 1:
+            raise ParameterError(f"{self.name} describes one column")
+        domain = next(iter(domains.values()))
+        return quietly(self.law.pmf, values_of(domain, np.arange(domain.size, dtype=np.uint64)), domain.size)
+
+    def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> Floats64:
+        x = np.array([float(math.ceil(edge) - 1) for edge in edges])
+        check_terms(self.law, self.name, float(x.max(initial=0.0)))
+        return _differences(quietly(self.law.cdf, x, len(x)), quietly(self.law.sf, x, len(x)))
+
+    def log_density(self, points: Floats64) -> Floats64:
+        return quietly(self.law.logpmf, points[:, 0], len(points))
+
+    def quantiles(self, levels: Floats64) -> Floats64:
+        check_terms(self.law, self.name)
+        return np.asarray(np.where(levels <= 0.5, self.law.ppf(levels), self.law.isf(1 - levels)) + 0.5)
+
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+        parameters = frozen_parameters(self.law)
+        if parameters is None:
+            return NamedCandidate(index, self.name)
+        return FamilyDistribution(next(iter(domains)), self.law.dist.name, parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class Normal(Candidate):
+    """A normal law of several columns."""
+
+    mean: Floats64
+    covariance: Floats64
+    name: str = "normal"
+
+    @property
+    def quadratic(self) -> tuple[Floats64, float]:
+        """The inverse covariance and the constant of the log density."""
+        inverse = np.linalg.inv(self.covariance)
+        return (inverse + inverse.T) / 2, -0.5 * float(np.linalg.slogdet(2 * math.pi * self.covariance)[1])
+
+    def log_density(self, points: Floats64) -> Floats64:
+        inverse, constant = self.quadratic
+        away = points - self.mean
+        return np.asarray(constant - np.einsum("ni,ij,nj->n", away, inverse, away) / 2)
+
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+        return GaussianDistribution(tuple(domains), tuple(self.mean), tuple(tuple(row) for row in self.covariance))
+
+
+@dataclass(frozen=True)
+class Product(Candidate):
+    """Independent columns, each a candidate of its own."""
+
+    parts: tuple[Candidate, ...]
+    name: str = "product"
+
+    @property
+    def measure(self) -> str:  # type: ignore[override]
+        kinds = {part.measure for part in self.parts}
+        return kinds.pop() if len(kinds) == 1 else "mixed"
+
+    def value_masses(self, domains: Mapping[str, Domain]) -> Floats64 | list[Fraction]:
+        self._check(domains)
+        out: Any = np.array([Fraction(1)], dtype=object)
+        for part, (name, domain) in zip(self.parts, domains.items()):
+            out = np.outer(out, np.array(part.value_masses({name: domain}), dtype=object)).ravel()
+        exact = all(isinstance(mass, Fraction) for mass in out)
+        return list(out) if exact else out.astype(np.float64)
+
+    def log_density(self, points: Floats64) -> Floats64:
+        return np.asarray(sum(part.log_density(points[:, [i]]) for i, part in enumerate(self.parts)))
+
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+        self._check(domains)
+        parts = [part.publish({name: domain}, index) for part, (name, domain) in zip(self.parts, domains.items())]
+        return ProductDistribution(tuple(parts))
+
+    def _check(self, domains: Mapping[str, Domain]) -> None:
+        if len(domains) != len(self.parts):
+            raise ParameterError(f"{self.name} describes {len(self.parts)} columns, the data have {len(domains)}")
+
+
+@dataclass(frozen=True)
+class Joint(Candidate):
+    """A :class:`Density`."""
+
+    density: Density
+    name: str
+
+    def value_masses(self, domains: Mapping[str, Domain]) -> Floats64:
+        axes = [values_of(domain, np.arange(domain.size, dtype=np.uint64)) for domain in domains.values()]
+        points = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
+        heights = np.nan_to_num(np.exp(self.log_density(points)), posinf=0.0)
+        return np.asarray(heights / heights.sum() if heights.sum() > 0 else np.full(len(points), 1 / len(points)))
+
+    def edge_masses(self, edges: Sequence[Fraction], domain: Domain) -> Floats64:
+        x = np.array([float(edge) for edge in edges])
+        if self.density.cdf is not None:
+            ends = quietly(self.density.cdf, x, len(x))
+            return _differences(ends, 1 - ends)
+        from scipy.integrate import quad
+
+        limits = [-math.inf, *x.tolist(), math.inf]
+        height = lambda z: float(np.nan_to_num(math.exp(min(700.0, self.log_density(np.array([[z]]))[0]))))  # noqa: E731
+        masses = np.maximum([quad(height, a, b, limit=200, full_output=1)[0] for a, b in pairwise(limits)], 0.0)
+        return masses / masses.sum() if masses.sum() > 0 else np.full(len(masses), 1 / len(masses))
+
+    def log_density(self, points: Floats64) -> Floats64:
+        return quietly(self.density.logpdf, points[:, 0] if points.shape[1] == 1 else points, len(points))
+
+    def publish(self, domains: Mapping[str, Domain], index: int) -> Any:
+        return NamedCandidate(index, self.name)
+
+
+def frozen_parameters(law: Any) -> tuple[float, ...] | None:
+    """The positional parameters of a frozen distribution: shapes, location, scale; None if they are not numbers."""
+    named = [name.strip() for name in law.dist.shapes.split(",")] if law.dist.shapes else []
+    named += ["loc", "scale"] if hasattr(law.dist, "pdf") else ["loc"]
+    given = {"loc": 0.0, "scale": 1.0} | dict(zip(named, law.args)) | dict(law.kwds)
+    try:
+        return tuple(float(given[name]) for name in named)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def read_candidates(given: Any) -> tuple[Candidate, ...]:
+    """Candidates from a list, or from a mapping of names to candidates."""
+    from privpac.distributions.selection.reading import read_candidate
+
+    if isinstance(given, Mapping):
+        listed = [read_candidate(value, str(name)) for name, value in given.items()]
+    elif isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"candidates must be a list or a mapping of distributions, got {type(given).__name__}")
+    else:
+        listed = [read_candidate(value, f"candidate {i}") for i, value in enumerate(given)]
+    if not listed:
+        raise ParameterError("candidates must hold at least one distribution, got none")
+    if len(listed) > MAX_CANDIDATES:
+        raise TooLargeError(
+            f"at most {MAX_CANDIDATES} candidates are compared pairwise, got {len(listed)}; list fewer, or use "
+            "CoverLearner"
+        )
+    return tuple(listed)
+
+
+def weights_of(values: Sequence[Any], name: str) -> tuple[Fraction, ...]:
+    """Non-negative rational weights, one of them positive."""
+    weights = tuple(rational(value, f"a weight of {name}", minimum=0) for value in values)
+    if not weights or sum(weights) == 0:
+        raise ParameterError(f"{name} needs at least one positive weight")
+    return weights

@@ -1,0 +1,254 @@
+"""Hypothesis selection: the candidate closest in total variation to the population, with user-level privacy.
+
+For candidates P, Q the Scheffé set is ``W = {z : P(z) > Q(z)}``.  A user with ``m`` records, ``c`` of them in ``W``,
+contributes
+
+    g = clip(m q - L c, -T, T),    q = floor(L P(W) + 1/2),  T = L tau,
+
+to the pair; a candidate's score is its worst pair sum, and the exponential mechanism picks a small score (Theorem 41).
+
+**Guarantee.**  ``(epsilon, 0)`` per user.  ``g`` depends on that user's records and on public numbers and lies in a
+public interval, so the range of score changes between neighbours is at most ``scheffe_range`` and weights
+``e**(-(epsilon / range) score)`` are epsilon-DP.  Nothing of that depends on how good the candidates, the probabilities
+``P(W)`` or ``tau`` are.
+
+**Accuracy.**  If some candidate is within ``opt`` of the population and the output's score is below ``a1``, the output
+is within ``a1 + 2 opt`` of it.  :attr:`HypothesisSelector.certificate` says how many users suffice.
+
+**Candidates must be public**, or outputs of a private mechanism whose budget is added; fitting them on these or other
+private users without privacy voids the guarantee.  ``candidates_are`` must say which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privpac.data import Domain
+from privpac.distributions.base import BoundUsers, DistributionLearner, warn_accuracy
+from privpac.distributions.selection.accuracy import (
+    MAX_RESOLUTION,
+    ClipPlan,
+    KnownPairs,
+    default_resolution,
+    read_plan,
+    read_top,
+)
+from privpac.distributions.selection.candidates import Candidate, read_candidates
+from privpac.distributions.selection.comparison import Comparison, scheffe_range
+from privpac.distributions.selection.partition import compare, read_bins
+from privpac.errors import ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.mechanisms.exponential import ExponentialMechanism
+from privpac.released import Released
+
+if TYPE_CHECKING:
+    from privpac.bounds.certificate import Certificate
+    from privpac.data import Users
+    from privpac.law import Law
+    from privpac.rng import Rng
+
+__all__ = ["HypothesisSelector"]
+
+
+@dataclass(frozen=True)
+class HypothesisSelector(DistributionLearner):
+    """Select among candidate distributions.
+
+    ``records_per_user`` (declared, public) sets the clip ``tau``, unless ``tau`` is given.  ``bins`` is ``"auto"``
+    (values of small domains, else public edges at the candidates' quantiles), edges, a number of them, or None for
+    exact sets.  ``max_records`` caps what is read of a user.
+
+    >>> from privpac.data import Integers, UserData
+    >>> rolls = UserData.from_users([[1, 6, 6], [6, 6], [2, 6, 5]], features={"roll": Integers(1, 6)}, labelled=False)
+    >>> fair, loaded = [1] * 6, [1, 1, 1, 1, 1, 5]
+    >>> selector = HypothesisSelector([fair, loaded], epsilon=1, records_per_user=3, candidates_are="public")
+    >>> str(selector.guarantee), selector.law(rolls).mode
+    ('(1, 0)-DP per user, add-remove', 1)
+
+    ==============================  =====================================================
+    no users, users without records  all scores equal: a uniform law
+    one candidate                    that candidate
+    two equal candidates             kept, compete with value 0, reported as a warning
+    a density that fails somewhere   the record is in no set of that candidate
+    ==============================  =====================================================
+    """
+
+    candidates: Any
+    epsilon: Rational
+    candidates_are: str = field(kw_only=True)
+    candidates_epsilon: Rational | None = field(default=None, kw_only=True)
+    records_per_user: int | None = field(default=None, kw_only=True)
+    tau: Rational | None = field(default=None, kw_only=True)
+    resolution: int | None = field(default=None, kw_only=True)
+    alpha: Rational = field(default=Fraction(1, 10), kw_only=True)
+    beta: Rational = field(default=Fraction(1, 20), kw_only=True)
+    opt: Rational = field(default=Fraction(0), kw_only=True)
+    bins: Any = field(default="auto", kw_only=True)
+    features: Any = field(default=None, kw_only=True)
+    max_records: int | None = field(default=None, kw_only=True)
+    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
+    unit: Unit | str = field(default=Unit.USER, kw_only=True)
+    public_n_users: int | None = field(default=None, kw_only=True)
+    samples: int = field(default=1_000_000, kw_only=True)
+    public_seed: bytes = field(default=bytes(32), kw_only=True)
+    _made: dict[Any, Comparison] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._check_shared()
+        put = object.__setattr__
+        put(self, "candidates", read_candidates(self.candidates))
+        if self.candidates_are not in ("public", "dp-released"):
+            raise ParameterError(
+                f"candidates_are must be 'public' or 'dp-released', got {str(self.candidates_are)[:40]!r}"
+            )
+        if (self.candidates_epsilon is None) != (self.candidates_are == "public"):
+            raise ParameterError("candidates_epsilon goes with candidates_are='dp-released', and only with it")
+        if self.candidates_epsilon is not None:
+            put(self, "candidates_epsilon", rational(self.candidates_epsilon, "candidates_epsilon", minimum=0))
+        put(self, "alpha", rational(self.alpha, "alpha", above=0, maximum=1))
+        put(self, "opt", rational(self.opt, "opt", minimum=0, below=1))
+        unit = default_resolution(rational(self.alpha)) if self.resolution is None else self.resolution
+        put(self, "resolution", positive_int(unit, "resolution", maximum=MAX_RESOLUTION))
+        put(self, "bins", read_bins(self.bins))
+        positive_int(self.samples, "samples", maximum=1 << 26)
+        if not isinstance(self.public_seed, bytes) or len(self.public_seed) != 32:
+            raise ParameterError("public_seed must be 32 bytes")
+        if self.public_n_users is not None:
+            positive_int(self.public_n_users, "public_n_users", minimum=0)
+        self.top  # noqa: B018  # a missing or useless clip is refused here
+
+    # Public numbers
+
+    @property
+    def plan(self) -> ClipPlan:
+        """The numbers of the accuracy certificate for any candidates: ``alpha0 = opt``, ``alpha1 = alpha - 2 opt``."""
+        return self._plan(None)
+
+    def plan_for(self, comparison: Comparison) -> ClipPlan:
+        """The same for these candidates on these columns: where ``P(W)`` is known a smaller clip may do, and fewer
+        users."""
+        if not comparison.known:
+            return self.plan
+        return self._plan(KnownPairs.of(comparison.pairs, comparison.unit, Fraction(1, 2 * comparison.unit), self.cap))
+
+    def _plan(self, pairs: KnownPairs | None) -> ClipPlan:
+        opt, size, relation = rational(self.opt), log(len(self.candidates)), Neighbours(self.neighbours)
+        m = 1 if self.unit is Unit.ITEM else self.records_per_user
+        accuracy = rational(self.alpha) - 2 * opt
+        return read_plan(
+            size,
+            rational(self.epsilon),
+            opt,
+            accuracy,
+            self.beta,
+            m,
+            self.tau,
+            relation,
+            self.cap,
+            pairs,
+            self.resolution,
+        )
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """How many users make the output ``alpha``-close (given ``opt``) except with probability ``beta``, whatever the
+        columns."""
+        return self.plan.certificate
+
+    def certificate_for(self, domains: Mapping[str, Domain]) -> Certificate | None:
+        """The same on these columns, where the candidates' probabilities are known."""
+        return self.plan_for(self.comparison(domains)).certificate
+
+    @property
+    def top(self) -> int:
+        """The integer clip ``T = resolution * tau`` as far as it is known without columns."""
+        assert self.resolution is not None
+        return read_top(self.resolution, self.plan.clip)
+
+    def top_for(self, comparison: Comparison) -> int:
+        """The integer clip in use."""
+        return read_top(comparison.unit, self.plan_for(comparison).clip)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """Of this selection alone; see :attr:`total_guarantee` for candidates that cost budget themselves."""
+        epsilon = rational(self.epsilon)
+        how = (f"the candidates cost {self.candidates_epsilon} besides",) if self.candidates_epsilon else ()
+        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon**2 / 8, derivation=how)
+
+    @property
+    def total_guarantee(self) -> Guarantee:
+        """This selection together with the release of its candidates."""
+        total = rational(self.epsilon) + rational(self.candidates_epsilon or 0)
+        return Guarantee(total, unit=self.unit, neighbours=self.neighbours)
+
+    # Comparison and law
+
+    def check_domains(self, domains: Mapping[str, Domain]) -> None:
+        self.comparison(domains)
+
+    def comparison(self, domains: Mapping[str, Domain]) -> Comparison:
+        """Sets and probabilities of all pairs on these columns: public, computed once."""
+        key = tuple(domains.items())
+        if key not in self._made:
+            assert self.resolution is not None
+            self._made[key] = compare(
+                self.candidates, domains, self.bins, self.resolution, self.samples, self.public_seed
+            )
+        return self._made[key]
+
+    def range_of(self, comparison: Comparison) -> int:
+        """The range sensitivity of the scores."""
+        return scheffe_range(
+            comparison.pairs, comparison.unit, self.top_for(comparison), self.cap, Neighbours(self.neighbours)
+        )
+
+    def bind(self, data: Users) -> BoundUsers:
+        users, domains = self.bind_users(data)
+        comparison = self.comparison(domains)
+        notes = []
+        same = np.argwhere(np.triu((comparison.q == 0) & (comparison.q.T == 0), 1))
+        if len(same):
+            names = ", ".join(f"{self.candidates[i].name} = {self.candidates[j].name}" for i, j in same[:3].tolist())
+            notes.append(warn_accuracy(f"some candidates cannot be told apart at this resolution: {names}"))
+        n_users = self.public_users(users, self.public_n_users)
+        short = None if n_users is None else self.plan_for(comparison).shortfall(n_users)
+        if short:
+            notes.append(warn_accuracy(short))
+        return BoundUsers(users, domains, tuple(notes), comparison)
+
+    def law(self, data: Users) -> Law:
+        """The law over the candidates' positions."""
+        return self._law(self.bind(data))
+
+    def _law(self, bound: BoundUsers) -> Law:
+        comparison: Comparison = bound.plan
+        select = ExponentialMechanism(
+            self.epsilon, self.range_of(comparison), unit=self.unit, neighbours=self.neighbours
+        )
+        return select.law(comparison.scores(bound.users, self.top_for(comparison)))
+
+    def draw(self, bound: BoundUsers, rng: Rng) -> Released:
+        index = int(self._law(bound).sample(rng))
+        chosen: Candidate = self.candidates[index]
+        shown: dict[str, Any] = {
+            "candidate": index,
+            "name": chosen.name,
+            "candidates": len(self.candidates),
+            "candidates_are": self.candidates_are,
+            "tau": self.plan_for(bound.plan).clip,
+            "resolution": self.resolution,
+        }
+        if self.candidates_epsilon is not None:
+            shown["candidates_epsilon"] = self.candidates_epsilon
+        if self.max_records is not None:
+            shown["max_records"] = self.max_records
+        published = chosen.publish(bound.features, index)
+        return Released(published, self.guarantee, shown, warnings=bound.warnings, learner="hypothesis selection")

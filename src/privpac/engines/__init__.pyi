@@ -1,0 +1,2 @@
+from .spark import SparkUsers as SparkUsers
+from .stream import StreamedUsers as StreamedUsers

@@ -1,0 +1,1 @@
+"""Pure private learners for any labels: users counted by their mistakes, searches, and the least error itself."""

@@ -1,0 +1,169 @@
+"""Agnostic learning of a threshold at user level, over any number of values.
+
+``method="direct"`` selects among all cuts at once (:class:`~privpac.learners.agnostic.counting.UserAgnosticLearner`),
+``"search"`` halves the mass with private medians (:class:`~privpac.learners.agnostic.search.ThresholdSearch`).
+``"auto"`` compares the numbers of users that the two certify for ``alpha``, ``beta`` and the public number of records,
+and takes the smaller; that has been ``"direct"`` in every configuration seen so far.  The search is offered for
+completeness and comparison: its advantage is asymptotic.
+
+**Guarantee.**  ``(epsilon, 0)`` per user whichever method runs; the choice reads public numbers only.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from privpac.bounds.selection.agnostic import plan_threshold_search, plan_user_agnostic
+from privpac.concepts.thresholds import Thresholds
+from privpac.errors import ParameterError
+from privpac.exact import rational
+from privpac.guarantee import Guarantee, Neighbours
+from privpac.law import Law
+from privpac.learners.agnostic.counting import NoiseKnowledge, UserAgnosticLearner
+from privpac.learners.agnostic.median import PrivateMedian, require_cuts
+from privpac.learners.agnostic.search import ThresholdSearch
+from privpac.learners.base import Bound
+from privpac.released import Released
+from privpac.rng import Rng
+
+if TYPE_CHECKING:
+    from privpac.data import Users
+
+__all__ = ["METHODS", "PrivateMedian", "ThresholdLearner", "ThresholdSearch"]
+
+METHODS = ("auto", "direct", "search")
+_USUAL = 16
+"""Records per user assumed by ``auto`` when nothing is declared."""
+
+
+@lru_cache(maxsize=256)
+def _better(
+    points: int,
+    m: int,
+    alpha: Fraction,
+    beta: Fraction,
+    epsilon: Fraction,
+    neighbours: Neighbours,
+    share: Fraction,
+    estimator: str,
+    noise: tuple[Fraction, Fraction] | None,
+    theta: Fraction,
+) -> str:
+    """The method that certifies fewer users."""
+    common: dict[str, Any] = {"records_per_user": m, "alpha": alpha, "beta": beta, "epsilon": epsilon}
+    common |= {"neighbours": neighbours, "share": share, "estimator": estimator}
+    direct = plan_user_agnostic(log_size=math.log(points + 1), dimension=1, noise=noise, **common).n_users
+    search = plan_threshold_search(log_domain=math.log(points), theta=theta, **common).n_users if points > 1 else None
+    return "search" if search is not None and (direct is None or search < direct) else "direct"
+
+
+@dataclass(frozen=True)
+class ThresholdLearner(NoiseKnowledge):
+    """Learn one cut; see the module for the methods.
+
+    >>> from privpac.data import Integers, UserData
+    >>> people = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)]], features={"x": Integers(0, 9)})
+    >>> learner = ThresholdLearner(Thresholds(), epsilon=1, tolerance=0)
+    >>> learner.law(people).mode, learner.chosen(people.features["x"].size)
+    (4, 'direct')
+    """
+
+    method: str = "auto"
+    beta: Fraction = Fraction(1, 20)
+    branch: str = "em"
+    theta: Fraction = Fraction(2, 3)
+    region: str = "disagreement"
+    rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        cuts = require_cuts(self.concept)
+        super().__post_init__()
+        if self.method not in METHODS:
+            raise ParameterError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
+        object.__setattr__(self, "beta", rational(self.beta, "beta", above=0, below=1))
+        if self.method == "search" or cuts.direction != "both":
+            object.__setattr__(self, "theta", self.search.theta)
+
+    # The two learners
+
+    def _common(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(NoiseKnowledge)}
+
+    @property
+    def direct(self) -> UserAgnosticLearner:
+        return UserAgnosticLearner(**self._common())
+
+    @property
+    def search(self) -> ThresholdSearch:
+        return ThresholdSearch(
+            **self._common(), branch=self.branch, theta=self.theta, region=self.region, rounds=self.rounds
+        )
+
+    def chosen(self, points: int) -> str:
+        """The method for a domain of so many values: a function of public numbers."""
+        assert isinstance(self.concept, Thresholds)
+        if self.method != "auto":
+            return self.method
+        if self.concept.direction == "both" or self.epsilon == 0:
+            return "direct"
+        m = min(self.records_per_user or self.largest or _USUAL, 1 << 12)
+        return _better(
+            points,
+            m,
+            self.alpha,
+            self.beta,
+            self.epsilon,
+            self.neighbours,
+            self.share,
+            self.estimator,
+            self.noise,
+            self.theta,
+        )
+
+    def learner(self, concept: Thresholds) -> UserAgnosticLearner | ThresholdSearch:
+        """The learner for a class whose domain is known."""
+        points = concept.size // len(concept.directions) - 1
+        return self.direct if self.chosen(points) == "direct" else self.search
+
+    @property
+    def guarantee(self) -> Guarantee:
+        assert isinstance(self.concept, Thresholds)
+        direct = self.direct.guarantee
+        if self.method == "direct" or self.concept.direction == "both":
+            return direct
+        search = self.search.guarantee
+        if self.method == "search" or (search.rho or 0) > (direct.rho or 0):
+            return search
+        return direct
+
+    # Running the one that was chosen
+
+    def bind(self, data: Users) -> Bound:
+        bound = super().bind(data)
+        self._of(bound)
+        return bound
+
+    def _of(self, bound: Bound) -> UserAgnosticLearner | ThresholdSearch:
+        assert isinstance(bound.concept, Thresholds)
+        return self.learner(bound.concept)
+
+    def given_law(self, bound: Bound, estimate: Fraction | None) -> Law:
+        return self._of(bound).given_law(bound, estimate)
+
+    def tolerance_of(self, data: Users, estimate: Fraction | None = None) -> Any:
+        """The table of tolerances that the chosen method uses (public, given the estimate)."""
+        return self._of(self.bind(data)).tolerance_given(estimate)
+
+    def draw(self, bound: Bound, rng: Rng) -> Released:
+        chosen = self._of(bound)
+        released = chosen.draw(bound, rng)
+        shown = dict(released.parameters) | {
+            "method": "direct" if isinstance(chosen, UserAgnosticLearner) else "search"
+        }
+        return Released(
+            released.hypothesis, self.guarantee, parameters=shown, warnings=self.warnings, learner=released.learner
+        )

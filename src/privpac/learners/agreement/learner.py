@@ -1,0 +1,187 @@
+"""Learning by agreement: every user turns its own records into one item, and the item named most often is released.
+
+The item is the answer of a stable learner (:mod:`privpac.agreement`) to one user's records and a public seed: users
+whose records come from the same law mostly name the *same* item, so a plurality needs few users however rich the class
+is.  With ``delta > 0`` the plurality is found by a stable histogram (seed 004, Algorithm 2), with ``delta = 0`` by an
+exponential law over all items (Theorem 3).
+
+**Guarantee.**  ``(epsilon, delta)`` per user, add-remove or replace, for every seed: one user changes one item
+(Proposition 1 of the room ``agreement``).  Stability, the number of records and the labels only matter for accuracy.
+
+**Accuracy.**  If a share 0.9 of the users name the same item, some tens of users suffice
+(:mod:`privpac.bounds.agreement.plurality`); how many records that takes is certified far too cautiously and is best
+simulated. When no item is clear the public default stands in, ``outcome="default"``: where no two users agree always
+with ``delta > 0``, and with probability ``1 - beta`` without.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from privpac.agreement.races.words import check_seed
+from privpac.agreement.tasks import Task
+from privpac.bounds.agreement.plurality import CLEAR, silent_votes
+from privpac.concepts.cells import Frozen
+from privpac.errors import ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.law import BOTTOM, Law
+from privpac.learners.agreement.classes import kind_of, own_parameters
+from privpac.learners.agreement.rule import AgreedRule
+from privpac.learners.base import Bound, Selection
+from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
+from privpac.released import Released
+from privpac.rng import Rng
+
+if TYPE_CHECKING:
+    from privpac.data import Domain, UserData, Users
+
+__all__ = ["AgreementLearner", "pure_selection", "task_of"]
+
+
+@dataclass(frozen=True)
+class _Items:
+    """Counts of the users' items; users with nothing to say are not counted."""
+
+    task: Task
+    columns: tuple[str, ...]
+    seed: bytes
+
+    def zero(self) -> Counter[bytes]:
+        return Counter()
+
+    def chunk(self, users: UserData) -> Counter[bytes]:
+        assert users.labels is not None
+        x, y = np.stack([users.codes[name] for name in self.columns], axis=1), users.labels.astype(np.int64)
+        learner, ends = self.task.learner, users.offsets.tolist()
+        items = (learner.item(x[a:b], y[a:b], self.seed) for a, b in pairwise(ends))
+        return Counter(item for item in items if item is not None)
+
+    def merge(self, a: Counter[bytes], b: Counter[bytes]) -> Counter[bytes]:
+        return a + b
+
+
+def task_of(
+    kind: str, columns: Mapping[str, Domain], parameters: Mapping[str, int | str], min_records: int = 1
+) -> Task:
+    """The task of a kind of rule over bound columns."""
+    return Task(kind, tuple(domain.size for domain in columns.values()), tuple(parameters.items()), min_records)
+
+
+def pure_selection(
+    epsilon: Rational, task: Task, beta: Rational, neighbours: Neighbours | str, unit: Unit | str = Unit.USER
+) -> PureSelection:
+    """Selection among all items of a task that abstains, except with probability ``beta``, where no two people
+    agree."""
+    size, base = task.learner.universe.size, 1 / vote_decay(epsilon, neighbours)
+    return PureSelection(
+        epsilon, universe=size, abstain=silent_votes(base, size, beta), unit=unit, neighbours=neighbours
+    )
+
+
+@dataclass(frozen=True)
+class AgreementLearner(Selection):
+    """Release the rule that most users' own records lead to.
+
+    ``task`` holds public parameters of the stable learner (``{"Gamma": ...}``, ``{"grid": 20}``), ``seed`` the public
+    seed (32 bytes; drawn from the system when left out), ``min_records`` the records below which a user says nothing.
+    ``beta``: where no two users agree something is released with at most this probability.
+
+    >>> from privpac.concepts import Thresholds
+    >>> from privpac.data import Integers, UserData
+    >>> people = UserData.from_users([[(x, int(x > 4)) for x in range(10)] * 30] * 40, features={"x": Integers(0, 9)})
+    >>> learner = AgreementLearner(Thresholds(), epsilon=1, delta="1e-6")
+    >>> learner.learn(people).outcome, str(learner.guarantee)
+    ('released', '(1, 1e-06)-DP per user, add-remove')
+    """
+
+    delta: Fraction = Fraction(0)
+    task: Mapping[str, int | str] = field(default_factory=dict)
+    seed: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    min_records: int = 1
+    beta: Fraction = CLEAR
+    scores_rules: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        put = object.__setattr__
+        put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
+        put(self, "task", Frozen(tuple(sorted(dict(self.task).items()))))
+        put(self, "min_records", positive_int(self.min_records, "min_records"))
+        put(self, "beta", rational(self.beta, "beta", above=0, below=1))
+        check_seed(self.seed)
+        if self.epsilon == 0:
+            raise ParameterError("agreement needs epsilon > 0")
+        kind_of(self.concept)
+        _ = self._histogram
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours)
+
+    @cached_property
+    def _histogram(self) -> StableHistogram | None:
+        if self.delta == 0:
+            return None
+        return StableHistogram(self.epsilon, delta=self.delta, unit=self.unit, neighbours=self.neighbours, named=2)
+
+    def bind(self, data: Users) -> Bound:
+        bound = super().bind(data)
+        self._task(bound)
+        return bound
+
+    def _columns(self, bound: Bound) -> dict[str, Domain]:
+        return {
+            name: domain for name, domain in bound.concept.declared().items() if name is not None and domain is not None
+        }
+
+    def _task(self, bound: Bound) -> Task:
+        return task_of(
+            kind_of(bound.concept),
+            self._columns(bound),
+            {**own_parameters(bound.concept), **self.task},
+            self.min_records,
+        )
+
+    def _votes(self, bound: Bound) -> dict[int, int]:
+        task = self._task(bound)
+        items = bound.users.fold(_Items(task, tuple(self._columns(bound)), self.seed))
+        return {task.learner.universe.number(item): count for item, count in items.items()}
+
+    def selector(self, task: Task) -> StableHistogram | PureSelection:
+        """What names one item from all votes."""
+        if self._histogram is not None:
+            return self._histogram
+        return pure_selection(self.epsilon, task, self.beta, self.neighbours, self.unit)
+
+    def law(self, data: Users) -> Law:
+        """The law over items' numbers and ``BOTTOM``, given the seed."""
+        bound = self.bind(data)
+        return self.selector(self._task(bound)).law(self._votes(bound))
+
+    def draw(self, bound: Bound, rng: Rng) -> Released:
+        task, columns = self._task(bound), self._columns(bound)
+        drawn = self.selector(task).sample(self._votes(bound), rng)
+        item = None if drawn is BOTTOM else task.learner.universe.item(drawn)
+        known = item is not None and task.learner.decode(item) is not None
+        said = item if known and item is not None else task.default
+        rule = AgreedRule(task.kind, Frozen(tuple(columns.items())), said, task.parameters, bound.label)
+        shown = {"class": type(bound.concept).__name__, "seed": self.seed.hex(), "min_records": self.min_records}
+        shown |= {"beta": str(self.beta), **dict(self.task)}
+        return Released(
+            rule,
+            self.guarantee,
+            parameters=shown,
+            outcome="released" if known else "default",
+            warnings=self.warnings,
+            learner="agreement",
+        )

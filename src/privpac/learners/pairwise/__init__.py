@@ -1,0 +1,1 @@
+"""Clipped pairwise selection: rules compared two by two."""

@@ -1,0 +1,1 @@
+"""Answers without a rule: private voters and sessions."""

@@ -1,0 +1,1 @@
+"""From learners for clean labels to learners for any labels."""

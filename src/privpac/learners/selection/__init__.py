@@ -1,0 +1,1 @@
+"""Selection from a class of rules: one score for every rule, one exact draw."""

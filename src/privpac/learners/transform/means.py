@@ -1,0 +1,335 @@
+"""Means of bounded columns whose users agree: noise for the width of a crowd instead of the width of the range.
+
+*TrimmedMean* (few columns).  The test of trimmed selection (:mod:`privpac.learners.selection.trimmed`) column by
+column, with public widths ``w_j``; the trimmed sums move by at most ``w_j`` each, so discrete Laplace noise of scale
+``sum of w_j / eps_O`` in every column is eps_O-DP.
+
+*FriendlyMean* (any number of columns, one norm).  ``deg(i)`` counts the users farther than ``width`` from user i.  With
+public ``D >= K >= 1`` and ``n >= 4D``, the distance is ``rho = min{j <= K : #{i : deg(i) > D - (K - j)} <= j}`` (else
+``K + 1``), user i has weight ``min(D, max(0, 2D - deg(i)))``, and the weighted mean is released.
+
+**Guarantee** (Theorem F).  ``(eps_R + eps_O, delta)`` per user under replace.  A replacement moves other users' degrees
+by at most 1, so ``Q_k = #{deg > D - k}`` obeys ``Q_k(x') <= Q_(k+1)(x) + 1`` and rho moves by at most 1.  If ``rho <=
+K``, at most K users lack full weight; weights of the others change by one unit for at most K users each way, so the
+normalised weights differ by ``(D + K) / ((n - K) D)`` in total variation, and any two users of positive weight have a
+common friend among the unchanged ones: they are within ``2 width``.  Hence the mean moves by at most ``2 width (1 +
+K/D) / (n - K)``.  Then Theorem G.
+
+Never take a width from the data.  Users who differ among themselves more than the width lead to "no answer" every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import reduce
+from math import isqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.data.jit import jit
+from privpac.errors import InfeasibleError, ParameterError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import positive_int
+from privpac.law import Law
+from privpac.learners.selection.trimmed import no_release
+from privpac.learners.selection.trimmed_scores import distance_of, spreads, trimmed_sums
+from privpac.learners.transform.mean_vectors import MeanBound, MeanLearner, MeanVector
+from privpac.mechanisms.laplace import Laplace
+from privpac.released import Released
+from privpac.rng import Rng
+
+__all__ = ["Friends", "FriendlyMean", "MeanVector", "TrimmedMean", "friends"]
+
+MAX_USERS = 20_000
+"""The most users whose pairs are compared."""
+
+NORMS = ("l1", "l2", "linf")
+Ints = NDArray[np.int64]
+
+
+def _noisy_law(noise: Laplace, values: list[int], tops: list[int]) -> Law:
+    """Independent noise on each coordinate, clamped to its public range; tuples, or integers for one coordinate."""
+    laws: list[Law] = [noise.law(value, bounds=(0, top)) for value, top in zip(values, tops)]
+    if len(laws) == 1:
+        return laws[0]
+    pair = laws[0].product(laws[1])
+    return reduce(lambda joint, law: joint.product(law).map(lambda v: (*v[0], v[1])), laws[2:], pair)
+
+
+# Trimmed means
+
+
+@dataclass(frozen=True)
+class TrimmedMean(MeanLearner):
+    """Means of a few columns; ``width`` says how far apart two users' means of a column are expected to be, in its own
+    units.
+
+    One width for all columns, or ``{column: width}``.  ``trim`` users are dropped on each side (default: the ladder and
+    a tenth).
+
+    >>> from privpac.data import Integers, UserData
+    >>> data = UserData.from_users([[49, 51], [50], [50, 52]] * 20, features={"x": Integers(0, 100)}, labelled=False)
+    >>> learner = TrimmedMean(8, "1e-3", width=3, levels=100, share="1/2")
+    >>> released = learner.learn(data)
+    >>> str(learner.guarantee), released.outcome in ("released", "none")
+    ('(8, 0.001)-DP per user, replace', True)
+    """
+
+    width: Any = field(kw_only=True)
+    trim: int | None = field(kw_only=True, default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        put = object.__setattr__
+        if isinstance(self.width, Mapping):
+            put(
+                self,
+                "width",
+                {str(name): rational(value, f"width of {name}", above=0) for name, value in self.width.items()},
+            )
+        else:
+            put(self, "width", rational(self.width, "width", above=0))
+        if self.trim is not None:
+            put(self, "trim", positive_int(self.trim, "trim"))
+            self._trim(2 * self.trim + 1)
+
+    def __hash__(self) -> int:
+        return hash((self.epsilon, self.delta, str(self.width), self.trim, self.ladder))
+
+    # Public numbers
+
+    def _trim(self, n: int) -> int:
+        assert self.ladder is not None
+        trim = max(self.ladder + 1, min(self.ladder + n // 10, (n - 1) // 2)) if self.trim is None else self.trim
+        if trim <= self.ladder:
+            raise ParameterError(f"trim must exceed ladder, got trim = {trim}, ladder = {self.ladder}")
+        if n <= 2 * trim:
+            raise InfeasibleError(f"too few users: trimming {trim} on each side needs more than {2 * trim}, got {n}")
+        return trim
+
+    def widths(self, bound: MeanBound) -> list[int]:
+        """The widths in steps: rounding moves each of two means by at most half a step."""
+        out = []
+        for name, domain in bound.features.items():
+            if isinstance(self.width, Mapping) and name not in self.width:
+                raise ParameterError(f"width has no entry for column {name!r}")
+            width = self.width[name] if isinstance(self.width, Mapping) else self.width
+            size = Fraction(domain.hi) - Fraction(domain.lo)  # type: ignore[attr-defined]
+            out.append(min(self.levels, int(width * self.levels / size) + 1) if size else 1)
+        return out
+
+    def bind(self, data: Any) -> MeanBound:
+        bound = super().bind(data)
+        self._trim(bound.n_users)
+        self.widths(bound)
+        return bound
+
+    # Laws
+
+    def _read(self, bound: MeanBound) -> tuple[int, list[int]]:
+        """Distance and trimmed sums (private)."""
+        trim, columns = self._trim(bound.n_users), np.sort(self.vectors(bound), axis=0)
+        reach = min(
+            int(np.searchsorted(spreads(columns[:, [j]], trim, self.test.ladder), width, side="right")) - 1
+            for j, width in enumerate(self.widths(bound))
+        )
+        return distance_of(reach, self.test.ladder), [int(s) for s in trimmed_sums(columns, trim)]
+
+    def _noise(self, bound: MeanBound) -> Laplace:
+        return Laplace(self.answer_epsilon, sum(self.widths(bound)), unit=self.unit, neighbours=self.neighbours)
+
+    def _top(self, bound: MeanBound) -> int:
+        return self.levels * (bound.n_users - 2 * self._trim(bound.n_users))
+
+    def law(self, data: Any) -> Law:
+        """The law of the noisy sums, clamped to their public range, and ``BOTTOM`` (private: for the curator and for
+        audits)."""
+        bound = self.bind(data)
+        distance, sums = self._read(bound)
+        return self.test.law(distance, _noisy_law(self._noise(bound), sums, [self._top(bound)] * len(sums)))
+
+    def draw(self, bound: MeanBound, rng: Rng) -> Released:
+        trim = self._trim(bound.n_users)
+        shown: dict[str, Any] = {
+            "trim": trim,
+            "ladder": self.ladder,
+            "widths (steps)": self.widths(bound),
+            "levels": self.levels,
+        }
+        distance, sums = self._read(bound)
+        if not self.test.passes(distance, rng):
+            return no_release(self.guarantee, shown, (), "trimmed mean")
+        noise, top = self._noise(bound), self._top(bound)
+        noisy = [noise.sample(value, rng, bounds=(0, top)) for value in sums]
+        steps = [Fraction(value, bound.n_users - 2 * trim) for value in noisy]
+        return Released(self.published(bound, steps), self.guarantee, shown, learner="trimmed mean")
+
+
+# Friendly means
+
+
+@dataclass(frozen=True, repr=False)
+class Friends:
+    """Degrees, weights, distance and weighted mean of vectors (private); ``mean`` is None if nobody has weight."""
+
+    degrees: Ints
+    weights: Ints
+    distance: int
+    mean: tuple[Fraction, ...] | None
+
+
+@jit
+def _degrees(vectors: Any, limit: int, norm: int) -> Any:
+    n, d = vectors.shape
+    out = np.zeros(n, np.int64)
+    for i in range(n):
+        for j in range(i):
+            far = np.int64(0)
+            for c in range(d):
+                gap = abs(vectors[i, c] - vectors[j, c])
+                if norm == 1:
+                    far += gap
+                elif norm == 2:
+                    far += gap * gap
+                else:
+                    far = max(far, gap)
+            if far > limit:
+                out[i] += 1
+                out[j] += 1
+    return out
+
+
+def friends(vectors: Ints, width: Rational, ladder: int, crowd: int, norm: str = "l2") -> Friends:
+    """The friendly mean of integer vectors; ``crowd`` is D."""
+    w = rational(width, "width", minimum=0)
+    limit = int(w * w) if norm == "l2" else int(w)
+    degrees = _degrees(
+        np.ascontiguousarray(vectors, dtype=np.int64), min(limit, 1 << 62), {"l1": 1, "l2": 2, "linf": 3}[norm]
+    )
+    distance = next((j for j in range(ladder + 1) if int((degrees > crowd - (ladder - j)).sum()) <= j), ladder + 1)
+    weights = np.minimum(crowd, np.maximum(0, 2 * crowd - degrees))
+    total = int(weights.sum())
+    sums = [int(s) for s in (weights[:, None] * vectors).sum(axis=0)]
+    return Friends(degrees, weights, distance, tuple(Fraction(s, total) for s in sums) if total else None)
+
+
+def friendly_sensitivity(width: Fraction, n: int, ladder: int, crowd: int) -> Fraction:
+    """``2 w (1 + K/D) / (n - K)``."""
+    return 2 * width * (1 + Fraction(ladder, crowd)) / (n - ladder)
+
+
+@dataclass(frozen=True)
+class FriendlyMean(MeanLearner):
+    """Mean of several columns together; ``width`` bounds the distance of two users' means, each column in units of its
+    whole range.
+
+    ``crowd`` is D (default twice the ladder) and needs four times as many users.  ``norm``: "l2", "l1" or "linf".
+    ``spacing`` is the public grid of the release in steps (default: an eighth of the sensitivity, finer for many
+    columns).  O(n**2) comparisons.
+
+    >>> from privpac.data import Integers, UserData
+    >>> rows = [[(3, 4), (4, 3)], [(4, 4)]] * 40
+    >>> data = UserData.from_users(rows, features={"a": Integers(0, 9), "b": Integers(0, 9)}, labelled=False)
+    >>> learner = FriendlyMean(8, "1e-3", width="0.3", levels=90, share="1/2")
+    >>> learner.ladder, learner.crowd, learner.learn(data).outcome in ("released", "none")
+    (3, 6, True)
+    """
+
+    width: Rational = field(kw_only=True)
+    crowd: int | None = field(kw_only=True, default=None)
+    norm: str = field(kw_only=True, default="l2")
+    spacing: Rational | None = field(kw_only=True, default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        put = object.__setattr__
+        put(self, "width", rational(self.width, "width", above=0))
+        if self.norm not in NORMS:
+            raise ParameterError(f"norm must be one of {', '.join(NORMS)}; got {self.norm!r}")
+        assert self.ladder is not None
+        if self.ladder < 1:
+            raise ParameterError("ladder must be at least 1 for a friendly mean")
+        put(self, "crowd", 2 * self.ladder if self.crowd is None else positive_int(self.crowd, "crowd"))
+        if self._crowd < self.ladder:
+            raise ParameterError(f"crowd must be at least ladder, got crowd = {self.crowd}, ladder = {self.ladder}")
+        if self.spacing is not None:
+            put(self, "spacing", rational(self.spacing, "spacing", above=0))
+
+    # Public numbers
+
+    @property
+    def _crowd(self) -> int:
+        assert self.crowd is not None
+        return self.crowd
+
+    def steps_width(self, d: int) -> int:
+        """The width in steps; rounding moves each vector by at most half a step in every column."""
+        slack = {"l1": d, "l2": _root_up(d), "linf": 1}[self.norm]
+        exact = rational(self.width) * self.levels
+        return -(-exact.numerator // exact.denominator) + slack
+
+    def sensitivity(self, n: int, d: int) -> Fraction:
+        """How far the mean moves, in steps."""
+        return friendly_sensitivity(Fraction(self.steps_width(d)), n, self.test.ladder, self._crowd)
+
+    def grid(self, n: int, d: int) -> tuple[Fraction, int]:
+        """Spacing of the released grid, and how far its indices move in total: ``floor(norm factor * Delta / g) +
+        d``."""
+        moved = self.sensitivity(n, d)
+        g = moved / (8 * _root_up(d)) if self.spacing is None else rational(self.spacing)
+        ratio = moved / g
+        factor = {"l1": int(ratio), "l2": isqrt(int(d * ratio * ratio)), "linf": int(d * ratio)}[self.norm]
+        return g, factor + d
+
+    def bind(self, data: Any) -> MeanBound:
+        bound = super().bind(data)
+        n = bound.n_users
+        if n < 4 * self._crowd:
+            raise InfeasibleError(f"too few users: crowd = {self._crowd} needs at least {4 * self._crowd}, got {n}")
+        if n > MAX_USERS:
+            raise TooLargeError(f"all pairs of users are compared: at most {MAX_USERS} users, got {n}; use TrimmedMean")
+        return bound
+
+    # Laws
+
+    def _read(self, bound: MeanBound) -> tuple[int, list[int], list[int], Laplace]:
+        """Distance, indices of the mean on the grid and their public tops (private), and the noise."""
+        n, d = bound.n_users, len(bound.features)
+        g, moved = self.grid(n, d)
+        found = friends(self.vectors(bound), self.steps_width(d), self.test.ladder, self._crowd, self.norm)
+        # Nobody has weight only where nothing is ever released.
+        mean = found.mean if found.mean is not None else (Fraction(0),) * d
+        places = [int(value / g + Fraction(1, 2)) for value in mean]
+        noise = Laplace(self.answer_epsilon, moved, unit=self.unit, neighbours=self.neighbours)
+        return found.distance, places, [int(self.levels / g + Fraction(1, 2))] * d, noise
+
+    def law(self, data: Any) -> Law:
+        """The law of the noisy indices, clamped to their public range, and ``BOTTOM`` (private: for the curator and for
+        audits)."""
+        distance, places, tops, noise = self._read(self.bind(data))
+        return self.test.law(distance, _noisy_law(noise, places, tops))
+
+    def draw(self, bound: MeanBound, rng: Rng) -> Released:
+        n, d = bound.n_users, len(bound.features)
+        g, _ = self.grid(n, d)
+        shown: dict[str, Any] = {
+            "ladder": self.ladder,
+            "crowd": self.crowd,
+            "width": self.width,
+            "norm": self.norm,
+            "levels": self.levels,
+        }
+        shown |= {"spacing": g}
+        distance, places, tops, noise = self._read(bound)
+        if not self.test.passes(distance, rng):
+            return no_release(self.guarantee, shown, (), "friendly mean")
+        steps = [min(g * noise.sample(p, rng, bounds=(0, top)), Fraction(self.levels)) for p, top in zip(places, tops)]
+        return Released(self.published(bound, steps), self.guarantee, shown, learner="friendly mean")
+
+
+def _root_up(a: int) -> int:
+    return isqrt(a - 1) + 1 if a > 0 else 0

@@ -1,0 +1,1 @@
+"""Learning classes of VC dimension 1: one node of a public tree."""

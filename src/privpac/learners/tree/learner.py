@@ -1,0 +1,434 @@
+"""Private learning of classes of VC dimension 1: name one node of a public tree.
+
+Problem: labels are those of one concept ``h_v(x) = f(x) XOR [node(x) is v or above it]``: thresholds, points of an open
+vocabulary, the place of a target in a hierarchy.  The cost grows with the logarithm of the tree's height and not with
+its width (seed 003, Algorithm 2, corrected: a contradictory part gets the root instead of voting for everything, votes
+are weighed for the relation that is promised, and for labels without noise the ranks are constants instead of shares of
+the number of users).
+
+**Noisy labels** (``mode="erm"``) need shares: noise deepens the nodes of a share of the users, and once those are more
+than a constant ``K`` the noise sets the depth, and more users hurt.  Unless given, the ranks then are ``max(hi, n //
+5)`` and ``max(K, n // 2)`` for a public number ``n`` of parts: declared, known under replace, or a noisy count for
+``epsilon / 16``.  Where the nodes can be counted, selection over all of them
+(:class:`~privpac.concepts.trees.nodes.TreeNodes`) is better, and certified for noisy labels too.
+
+Each part (one user, or a group) is reduced to one node; :mod:`privpac.learners.tree.law` draws a depth and then a node.
+
+**Guarantee.**  ``(epsilon1 + epsilon2, delta)`` per user, whatever the data:
+
+=============  ==================================  =======================  ===================
+neighbours     parts                               base of the rank law     base of the votes
+=============  ==================================  =======================  ===================
+add-remove     one user each (default)             ``base(epsilon1/2)``     ``base(epsilon2)``
+add-remove     ``parts`` fixed, users assigned     ``base(epsilon1/2)``     ``base(epsilon2/2)``
+               independently
+replace        one user each, or random equal      ``base(epsilon1/2)``     ``base(epsilon2/2)``
+               groups
+=============  ==================================  =======================  ===================
+
+One user lies in one part, whatever the number of records, so one part changes (or, with one user per part, appears or
+vanishes).  The random partition reads no data: couple it for both neighbours, then mix.  Trees with one node per level
+(thresholds) need no votes: ``epsilon2 = delta = 0``.  A tree of height 0 has one rule, promised (0, 0).  The noisy
+count composes adaptively with the two draws.
+
+**Accuracy.**  For i.i.d. records labelled by one concept: :mod:`privpac.bounds.trees.learner`.  ``mode="erm"`` runs on
+noisy labels as well, private as ever, but without a certificate for them.
+"""
+
+from __future__ import annotations
+
+import warnings as python_warnings
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privpac.bounds.trees.learner import TreeBudget
+from privpac.bounds.trees.plan import plan_tree
+from privpac.concepts.trees.base import Mode, VC1Tree, check_mode
+from privpac.concepts.trees.tally import count_nodes
+from privpac.data import UserData
+from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError, TooLargeError
+from privpac.exact import dyadic_base, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.law import BOTTOM, Law
+from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, check_users, count_users
+from privpac.learners.selection.regret import COUNT_CAP, COUNT_SHARE
+from privpac.learners.tree.accuracy import TreeAccuracy, TreePromises
+from privpac.learners.tree.law import NodeChoice
+from privpac.learners.tree.levels import lists_levels, widest
+from privpac.learners.tree.parts import BoundTree, Partition, all_partitions, draw_partition
+from privpac.learners.tree.split import SELECTORS, Split
+from privpac.mechanisms.choosing import choosing_law
+from privpac.mechanisms.laplace import Laplace
+from privpac.mechanisms.parameters import read_epsilon
+from privpac.released import Outcome, Released
+from privpac.rng import Rng
+
+if TYPE_CHECKING:
+    from privpac.data import Users
+
+__all__ = ["SELECTORS", "TreeLearner"]
+
+_SHOWN_BITS = 4096
+
+
+@dataclass(frozen=True)
+class TreeLearner(TreePromises, Learner):
+    """Learn one node of a tree.  ``epsilon1`` (for the depth), ``hi`` and ``K`` are chosen from public numbers where
+    left out.
+
+    With ``alpha`` and ``records_per_user`` declared they are planned for the fewest users (:meth:`plan`), else so that
+    both draws succeed but for ``beta/3`` each once there are enough users.  ``public_n_users`` (a lower bound; under
+    replace the number itself is used) is what accuracy statements are about; ``strict=True`` turns a missed target into
+    an ``InfeasibleError`` before data are touched.
+
+    >>> from privpac.concepts.trees.base import VC1Tree
+    >>> from privpac.data import UserData
+    >>> tree = VC1Tree.from_matrix([[0, 0], [1, 0], [1, 1]], root=0)
+    >>> people = UserData.from_users([[(0, 1), (1, 0)]] * 30)
+    >>> learner = TreeLearner(tree, epsilon=2)
+    >>> str(learner.guarantee), learner.law(people).mode
+    ('(2, 0)-DP per user, add-remove', 1)
+
+    =========================
+    ==================================================================================================== no users
+    the depth is uniform, the votes abstain; no error users without records      count as a part that names the root
+    unknown points             dropped record by record ``BOTTOM``                 outcome ``"default"``: the root,
+    which is the base labelling; ``law`` keeps the two apart ``delta = 0``              needs levels whose nodes can be
+    counted through; an open vocabulary is refused ``parts > n`` (replace)    ``InfeasibleError``: the number of users
+    is public there; under add-remove parts may be empty users on disk, on Spark    counted by node there; with
+    ``parts`` or ``users_per_part`` refused, since a part's records must meet =========================
+    ====================================================================================================
+    """
+
+    tree: VC1Tree
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    unit: Unit = Unit.USER
+    mode: Mode = "closure"
+    selector: str = "auto"
+    epsilon1: Fraction | None = None
+    hi: int | None = None
+    K: int | None = None
+    parts: int | None = None
+    users_per_part: int = 1
+    alpha: Fraction | None = None
+    beta: Fraction = Fraction(1, 20)
+    records_per_user: int = 1
+    public_n_users: int | None = None
+    max_records: int | None = None
+    strict: bool = False
+    split: Split = field(init=False, repr=False, compare=False)
+    follows: bool = field(init=False, repr=False, compare=False)
+    """Whether the ranks follow the number of parts."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tree, VC1Tree):
+            raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), got {type(self.tree).__name__}")
+        put = object.__setattr__
+        put(self, "epsilon", read_epsilon(self.epsilon))
+        put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
+        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+        put(self, "unit", one_of(Unit, self.unit, "unit"))
+        check_mode(self.tree, self.mode)
+        if self.selector not in SELECTORS:
+            raise ParameterError(f"selector must be one of {', '.join(SELECTORS)}, got {self.selector!r}")
+        for name in ("hi", "parts", "public_n_users", "max_records"):
+            if getattr(self, name) is not None:
+                put(self, name, positive_int(getattr(self, name), name))
+        put(self, "users_per_part", positive_int(self.users_per_part, "users_per_part"))
+        put(self, "records_per_user", positive_int(self.records_per_user, "records_per_user"))
+        put(self, "beta", rational(self.beta, "beta", above=0, below=1))
+        if self.alpha is not None:
+            put(self, "alpha", rational(self.alpha, "alpha", above=0, below=1))
+        if self.epsilon1 is not None:
+            put(self, "epsilon1", rational(self.epsilon1, "epsilon1", above=0, maximum=self.epsilon))
+        self._check_parts()
+        self._check_levels()
+        self._fill()
+
+    def _check_parts(self) -> None:
+        if self.users_per_part > 1 and self.parts is not None:
+            raise ParameterError("give parts or users_per_part, not both")
+        if self.users_per_part > 1 and self.neighbours is Neighbours.ADD_REMOVE:
+            raise ParameterError(
+                "users_per_part needs the number of users, which is private under add-remove; declare parts instead"
+            )
+
+    def _check_levels(self) -> None:
+        if self.delta > 0 or self.width == 1:
+            return
+        if self.width is None:
+            raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6")
+        if not lists_levels(self.tree):
+            raise ParameterError("this tree does not list the nodes of a level; give a delta such as 1e-6")
+
+    def _fill(self) -> None:
+        put = object.__setattr__
+        given = self.hi is not None or self.K is not None
+        ranked = self.tree.height > 0 and self.selector in ("auto", "exponential") and not self._long
+        put(self, "follows", self.mode == "erm" and ranked and not given)
+        ranks = {"hi": self.hi, "K": None if self.K is None else positive_int(self.K, "K", minimum=0)}
+        if (
+            self.alpha is not None
+            and not given
+            and self.epsilon1 is None
+            and self._plannable
+            and (plan := self._plan()) is not None
+        ):
+            ranks = {name: plan.pop(name) for name in ranks}
+            for name, value in plan.items():
+                put(self, name, value)
+        split = Split.of(
+            self.tree.height,
+            self.width,
+            self.epsilon - self.epsilon_count,
+            self.delta,
+            self.beta,
+            self.selector,
+            one_way=self.one_way,
+            epsilon1=self.epsilon1,
+            **ranks,
+        )
+        for name in ("epsilon1", "selector") if self.follows else ("epsilon1", "hi", "K", "selector"):
+            put(self, name, getattr(split, name))
+        put(self, "split", split)
+        if self.needs_count:
+            self._count()  # its own limits on epsilon, before anything is spent
+        if split.delta2 > 0:
+            choosing_law(
+                {}, self.choice(self.tree).r2, split.delta2
+            )  # refuses a delta that is too large, before any data
+
+    @property
+    def _plannable(self) -> bool:
+        """The planner knows the rank law, one user per part (or equal groups under replace)."""
+        return (
+            self.tree.height > 0 and self.parts is None and self.selector in ("auto", "exponential") and not self._long
+        )
+
+    @property
+    def _long(self) -> bool:
+        """Too high for the rank law to be taken for granted."""
+        return self.selector == "auto" and self.delta > 0 and self.tree.height.bit_length() > 100
+
+    def _plan(self) -> dict[str, Any] | None:
+        assert self.alpha is not None
+        plan = plan_tree(
+            height=self.tree.height,
+            width=self.width,
+            epsilon=self.epsilon - self.epsilon_count,
+            delta=0 if self.width == 1 else self.delta,
+            alpha=self.alpha,
+            beta=self.beta,
+            records_per_user=min(self.records_per_user, self.max_records or self.records_per_user)
+            * self.users_per_part,
+            neighbours=self.neighbours,
+        )
+        if plan.n_users is None:
+            return None
+        chosen = {name: plan[name] for name in ("epsilon1", "hi", "K")}
+        return chosen | {"users_per_part": self.users_per_part * plan["users_per_part"]}
+
+    @classmethod
+    def plan(
+        cls, tree: VC1Tree, epsilon: Any, delta: Any = 0, *, alpha: Any, beta: Any = Fraction(1, 20), **options: Any
+    ) -> TreeLearner:
+        """The learner that certifies error at most ``alpha`` but for ``beta`` with the fewest users (``users_needed``
+        says how many)."""
+        return cls(tree, epsilon, delta, alpha=alpha, beta=beta, **options)
+
+    # Public numbers
+
+    @cached_property
+    def width(self) -> int | None:
+        """Nodes of the widest level, ``None`` if open."""
+        return widest(self.tree)
+
+    @property
+    def one_way(self) -> bool:
+        """Adding or removing a user adds or removes one vote, and changes no other."""
+        return self.neighbours is Neighbours.ADD_REMOVE and self.parts is None
+
+    @property
+    def epsilon2(self) -> Fraction:
+        return self.split.epsilon2
+
+    @property
+    def _independent(self) -> bool:
+        """A number of parts fixed in advance, and users assigned to them independently."""
+        return self.parts is not None and self.neighbours is Neighbours.ADD_REMOVE
+
+    @property
+    def needs_count(self) -> bool:
+        """Whether a noisy count of the users has to be bought for the ranks."""
+        return self.follows and self.one_way and self.public_n_users is None
+
+    @property
+    def epsilon_count(self) -> Fraction:
+        return self.epsilon * COUNT_SHARE if self.needs_count else Fraction(0)
+
+    def _count(self) -> Laplace:
+        return Laplace(self.epsilon_count, 1, unit=self.unit, neighbours=self.neighbours)
+
+    def _ranks(self, n_parts: int) -> tuple[int, int]:
+        """``hi`` and ``K``, for a public number of parts."""
+        hi, K = self.split.hi, self.split.K
+        return (max(hi, n_parts // 5), max(K, n_parts // 2)) if self.follows else (hi, K)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        tags: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours}
+        if self.tree.height == 0:
+            return Guarantee(0, **tags)
+        split = self.split
+        total = self.epsilon_count + split.epsilon1 + split.epsilon2
+        if split.delta == 0:
+            # Both draws are bounded-range laws; their zCDP parameters add up, also with that of the count.
+            return Guarantee(total, rho=self.epsilon_count**2 / 2 + (split.epsilon1**2 + split.epsilon2**2) / 8, **tags)
+        return Guarantee(total, split.delta, **tags)
+
+    def choice(self, tree: VC1Tree, n_parts: int = 0) -> NodeChoice:
+        """The two draws on a bound tree, for a public number of parts (which matters to ranks that follow it)."""
+        split, (hi, K) = self.split, self._ranks(n_parts)
+        r2 = Fraction(1)  # nothing is paid for votes, so they weigh nothing
+        if split.epsilon2 > 0:
+            r2 = dyadic_base(split.epsilon2 if self.one_way else split.epsilon2 / 2)
+        return NodeChoice(tree, hi, K, dyadic_base(split.epsilon1 / 2), r2, split.delta2, split.point)
+
+    # Accuracy, from public numbers
+
+    @cached_property
+    def accuracy(self) -> TreeAccuracy:
+        """The certificates of this learner."""
+        split, capped = self.split, self.max_records or self.records_per_user
+        window = None if split.point is None else float(split.point.failure)
+        epsilon1 = split.epsilon1 or self.epsilon
+        budget = TreeBudget(self.tree.height, self.width, epsilon1, split.epsilon2, split.delta2, self.one_way, window)
+        grouped = (self.parts, self.users_per_part, self._independent, min(self.records_per_user, capped))
+        return TreeAccuracy(budget, split.hi, split.K, *grouped, self.alpha, self.beta, certified=not self.follows)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is known before any data."""
+        weak = (f"epsilon above {WEAK} promises very little",) if self.epsilon > WEAK else ()
+        return (*((ITEM_LEVEL,) if self.unit is Unit.ITEM else ()), *weak, *self._shortfall(None))
+
+    def _shortfall(self, n: int | None) -> tuple[str, ...]:
+        """For the number of users where it is public, else for the declared one; nothing is said without either."""
+        known = self.public_n_users if self.neighbours is Neighbours.ADD_REMOVE else n
+        return () if known is None or self.tree.height == 0 else self.accuracy.shortfall(known)
+
+    # Data
+
+    def bind(self, data: Users) -> BoundTree:
+        check_users(data, self.unit)
+        tree, users = self.tree.bind(data)
+        if self._partitioned and not isinstance(users, UserData):
+            raise TypeError(
+                f"groups of users are read in memory, got {type(users).__name__}; use UserData, or leave out parts and "
+                "users_per_part"
+            )
+        if self.max_records is not None:
+            users = users.max_records(self.max_records)
+        n = count_users(users) if self.neighbours is Neighbours.REPLACE else None
+        if n is not None and self.parts is not None and self.parts > n:
+            raise InfeasibleError(f"{self.parts} parts need at least as many users, got {n}; use fewer parts")
+        short = self._shortfall(n)
+        if short and self.strict:
+            raise InfeasibleError(short[0])
+        for line in short:
+            python_warnings.warn(line, AccuracyWarning, stacklevel=4)
+        known = tuple(line for line in self.warnings if line not in short)
+        return BoundTree(tree, users, data.label_name or "1", (*known, *short))
+
+    def _parts(self, bound: BoundTree, partition: Partition | None) -> Any:
+        if not isinstance(bound.users, UserData):
+            return count_nodes(bound.tree, bound.users, self.mode)
+        count = None if partition is None else self._count_of(bound)
+        return bound.tree.part_nodes(bound.users, self.mode, partition, count)
+
+    def _count_of(self, bound: BoundTree) -> int:
+        """Parts of a random partition: fixed in advance, or a function of the public number of users."""
+        return self.parts if self.parts is not None else max(1, self.accuracy.part_count(count_users(bound.users)))
+
+    @property
+    def _partitioned(self) -> bool:
+        return self.parts is not None or self.users_per_part > 1
+
+    def _partition(self, bound: BoundTree, rng: Rng) -> Partition | None:
+        """A secret random partition; ``None`` where every user is a part."""
+        if not self._partitioned:
+            return None
+        return draw_partition(count_users(bound.users), self._count_of(bound), rng, independent=self._independent)
+
+    def _public_parts(self, bound: BoundTree) -> int:
+        """The number of parts that ranks follow, without a draw."""
+        if self._partitioned:
+            return self._count_of(bound)
+        return self.public_n_users or 0 if self.one_way else count_users(bound.users)
+
+    def law(self, data: Users, *, given: Any = None) -> Law:
+        """The exact law over nodes and ``BOTTOM``.
+
+        ``given`` is a partition (the part of each user), by default averaged over; or, where a noisy count is bought,
+        what it said.
+        """
+        with python_warnings.catch_warnings():
+            python_warnings.simplefilter("ignore", AccuracyWarning)
+            bound = self.bind(data)
+        if self.tree.height == 0:
+            return Law.point(bound.tree.root)
+        if self.needs_count:
+            if given is None:
+                raise TooLargeError(
+                    "the ranks follow a noisy count: pass given=n for the law given n, or declare public_n_users"
+                )
+            return self.choice(bound.tree, positive_int(given, "given", minimum=0)).law(self._parts(bound, None))
+        choice = self.choice(bound.tree, self._public_parts(bound))
+        if not self._partitioned:
+            if given is not None:
+                raise ParameterError("every user is one part: there is no partition to give")
+            return choice.law(self._parts(bound, None))
+        if given is not None:
+            return choice.law(self._parts(bound, np.asarray(given)))
+        drawn = all_partitions(count_users(bound.users), self._count_of(bound), independent=self._independent)
+        return Law.mixture([(Fraction(1, len(drawn)), choice.law(self._parts(bound, p))) for p in drawn])
+
+    def draw(self, bound: BoundTree, rng: Rng) -> Released:
+        node, n_parts, counted = bound.tree.root, 0, {}
+        if self.needs_count:
+            n_parts = min(max(self._count().sample(count_users(bound.users), rng), 0), COUNT_CAP)
+            counted = {"noisy_n_users": n_parts, "epsilon_count": self.epsilon_count}
+        elif self.follows:
+            n_parts = self._public_parts(bound)
+        if self.tree.height > 0:
+            node = self.choice(bound.tree, n_parts).sample(self._parts(bound, self._partition(bound, rng)), rng)
+        outcome: Outcome = "default" if node is BOTTOM else "released"
+        rule = bound.tree.rule(bound.tree.root if node is BOTTOM else node, bound.label)
+        shown = self._shown(n_parts) | counted
+        return Released(rule, self.guarantee, shown, outcome=outcome, warnings=bound.warnings, learner="tree learner")
+
+    def _shown(self, n_parts: int) -> dict[str, Any]:
+        bits = self.tree.height.bit_length()
+        height = self.tree.height if bits <= _SHOWN_BITS else f"more than 2^{bits - 1}"
+        split, (hi, K) = self.split, self._ranks(n_parts)
+        shown: dict[str, Any] = {
+            "tree": type(self.tree).__name__,
+            "height": height,
+            "mode": self.mode,
+            "selector": split.selector,
+        }
+        shown |= {"epsilon1": split.epsilon1, "epsilon2": split.epsilon2, "hi": hi, "K": K}
+        named = {
+            "parts": self.parts,
+            "max_records": self.max_records,
+            "public_n_users": self.public_n_users,
+            "alpha": self.alpha,
+        }
+        grouped = {"users_per_part": self.users_per_part} if self.users_per_part > 1 else {}
+        return shown | grouped | {name: value for name, value in named.items() if value is not None}

@@ -3,11 +3,11 @@ certified bounds.
 
     python benchmarks/scaling.py [--markdown] [--only Gaussian] [--sets 40]
 
-One line of sweeps for each row of Table 1 of seed 002 (pure user-level privacy) that a learner here implements; epsilon
-1, add-remove. For every sweep: the measured error, the slope of a straight line through it on log axes, the slope the
-stated rate has there, the error the library certifies for that many users (failure 1/20; least on a grid of 2 %), and
-the error below which a lower bound says that no private method succeeds with probability 2/3.  Rates are orders,
-without constants and logarithms: only slopes can be compared.
+One line of sweeps for each row of Table 1 of Ghazi et al., *Few Examples* (pure user-level privacy) that a learner here
+implements; epsilon 1, add-remove. For every sweep: the measured error, the slope of a straight line through it on log
+axes, the slope the stated rate has there, the error the library certifies for that many users (failure 1/20; least on a
+grid of 2 %), and the error below which a lower bound says that no private method succeeds with probability 2/3.  Rates
+are orders, without constants and logarithms: only slopes can be compared.
 
 Comparisons of pairs need a clip; both the root of m and the planner's clip for the least error certified with that many
 users are measured. Selections are measured by the law of their output, nothing is sampled; the others are run with the

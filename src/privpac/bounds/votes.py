@@ -3,9 +3,9 @@
 ``r`` voters answer 0 or 1; with ``k`` ones the released answer is 1 with probability ``1/(1 + e**(-gamma (2k - r)))``.
 One changed voter moves ``k`` by at most 1, so one answer is
 
-* ``eps_v``-DP with ``eps_v = ln((1 + e**(gamma r)) / (1 + e**(gamma (r - 2))))``, exactly (seed 001, Lemma 19): the
-  ratio of neighbouring answers grows with the smaller of the two votes, and is largest between ``k = 0`` and ``k = 1``
-  for the answer 0;
+* ``eps_v``-DP with ``eps_v = ln((1 + e**(gamma r)) / (1 + e**(gamma (r - 2))))``, exactly (Li, Wang and Ye,
+  *Realizable-to-Agnostic*, Lemma 19): the ratio of neighbouring answers grows with the smaller of the two votes, and is
+  largest between ``k = 0`` and ``k = 1`` for the answer 0;
 * ``gamma**2/2``-zCDP: two Bernoulli laws whose logits differ by ``2 gamma`` form an exponential family whose
   log-partition function has second derivative at most 1/4, so the Renyi divergence of order ``a`` is at most ``a (2
   gamma)**2 / 8``.

@@ -4,8 +4,8 @@
 An *interior point* of ``size`` values lies between the smallest and the largest of them; one of the central values of a
 larger table is an approximate median.  The plain exponential mechanism (``levels=0``) needs about ``(4/epsilon)
 ln(top/beta)`` values and no delta.  Each reduction by a hidden walk (``levels=k``) replaces the domain by the number of
-its bits, so that the size grows like ``k**2 log k``, ``k = log*``, instead of ``log`` of the domain (seed 003, Theorem
-6, which names such a median and gives no algorithm; the construction here is our own, with every constant).
+its bits, so that the size grows like ``k**2 log k``, ``k = log*``, instead of ``log`` of the domain (Yan, *VC Dimension
+1*, Theorem 6, which names such a median and gives no algorithm; the construction here is our own, with every constant).
 
 What that is worth: for 64-bit numbers the exponential mechanism is right.  One reduction pays from about 140 bits on
 (461 values instead of 181 717 at 65536 bits, epsilon 1, delta 1e-6).  A second one would pay beyond 2**165 *bits*,

@@ -12,7 +12,7 @@ mistake trees that *are* there:
   column;
 * intervals around the point ``c`` of ``N``: their two ends are found one after the other; boxes: column by column.
 
-All bounds are the largest of those that apply (spec 40 section 7, spec 10 section 8).
+All bounds are the largest of those that apply.
 """
 
 from __future__ import annotations

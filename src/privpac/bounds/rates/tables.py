@@ -41,7 +41,7 @@ Built = tuple[str, tuple[str, ...], list[RateRow], list[str]]
 _MOST_BITS = 512
 
 
-# Seed 000, Table 1: agnostic learning, pure DP
+# Li, Wang and Ye, *Improved Bounds*, Table 1: agnostic learning, pure DP
 
 
 def _agnostic_below(x: Numbers, m: int) -> Compute:
@@ -109,7 +109,7 @@ def _agnostic_table(x: Numbers) -> Built:
     return "Agnostic learning, pure DP: users", ("lower bound", "before", "the paper"), made, notes
 
 
-# Seed 002, Table 1: pure DP
+# Ghazi et al., *Few Examples*, Table 1: pure DP
 
 
 def _discrete_cover(k: int, c: float) -> float:
@@ -228,7 +228,7 @@ def _pure_table(x: Numbers) -> Built:
     )
 
 
-# Seed 002, Table 2: approximate DP
+# Ghazi et al., *Few Examples*, Table 2: approximate DP
 
 
 def _approximate_table(x: Numbers) -> Built:
@@ -293,7 +293,7 @@ def _approximate_table(x: Numbers) -> Built:
     return "(ε, δ)-DP: users", ("item level", "user level before", "user level, the paper"), made, notes
 
 
-# Seed 004, Table 1: learning by agreement
+# Ghazi, Kumar and Manurangsi, *Correlated Sampling*, Table 1: learning by agreement
 
 
 def _agreement_table(x: Numbers) -> Built:

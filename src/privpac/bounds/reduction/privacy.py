@@ -3,8 +3,8 @@
 A secret part T of the units is relabelled by a rule that does well on the rest W, and an inner algorithm that is
 ``(eps_A, delta_A)``-DP on realizable data sees T alone.  Public numbers: ``q`` the share of T, ``a`` and ``b`` the cost
 of one disagreement on T and of one unit's mistakes on W (both times the rate of the law), ``G`` the most labellings of
-one unit's part of T that extend a labelling of the rest (2 where every unit has one record in T).  See seed 001, Lemmas
-14-17 and 21, for weaker forms.
+one unit's part of T that extend a labelling of the rest (2 where every unit has one record in T).  See Li, Wang and Ye,
+*Realizable-to-Agnostic*, Lemmas 14-17 and 21, for weaker forms.
 
 **Theorem A** (replace, T a uniform subset of fixed size).  With ``K = G**2 * e**(2a + eps_A)`` the composition is ``(2b
 + max(0, ln(1 - q + q K) - ln(1 - q + q e**(2b))), q delta_A)``-DP.  *Proof.*  Let unit 1 differ and ``P = (1-q) beta +

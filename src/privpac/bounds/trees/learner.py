@@ -300,8 +300,8 @@ def _kl(a: float, b: float) -> float:
 
 
 def text_tree(*, height: int, epsilon: Rational, delta: Rational, alpha: Rational, beta: Rational) -> Certificate:
-    """Single records by the constants of the published analysis (seed 003, Theorem 8), with ``epsilon/2``, ``delta/2``,
-    ``beta/(t+2)``.
+    """Single records by the constants of the published analysis (Yan, *VC Dimension 1*, Theorem 8), with ``epsilon/2``,
+    ``delta/2``, ``beta/(t+2)``.
 
     ``t/6 >= (16/epsilon) ln(4 t/(beta epsilon delta))`` votes, the exponential mechanism standing in for its median
     (which comes without a constant), ``m0 = (48/alpha)(10 ln(48 e/alpha) + ln(5/beta))`` records in each of ``t``

@@ -1,9 +1,9 @@
 """Small random sets of rules that represent a class, whatever the data.
 
 An ``(alpha, beta)`` representation is a random set H such that for every concept and every distribution of points, with
-probability at least ``1 - beta``, some rule of H disagrees with the concept on mass at most ``alpha`` (seed 000,
-Definition 2.3). It is drawn from *public* coins before any data are seen; a selection over it pays for ``log_size``
-only.
+probability at least ``1 - beta``, some rule of H disagrees with the concept on mass at most ``alpha`` (Li, Wang and Ye,
+*Improved Bounds*, Definition 2.3). It is drawn from *public* coins before any data are seen; a selection over it pays
+for ``log_size`` only.
 
 ======================  ==========================================================  ============================ kind
 construction                                                log size ======================

@@ -6,7 +6,8 @@ the mistakes of a concept on user i's records and ``dis_i(c, h)`` the number of 
     sum:    min over partners c of  #{i : mist_i(c) > t(m_i)} + #{i : dis_i(c, h) > s(m_i)}
     union:  min over partners c of  #{i : mist_i(c) > t(m_i)  or  dis_i(c, h) > s(m_i)}
 
-Partners are a public subset of the class, so only the class, not H, has to generalise (seed 000, Theorem 3.4).
+Partners are a public subset of the class, so only the class, not H, has to generalise (Li, Wang and Ye, *Improved
+Bounds*, Theorem 3.4).
 
 **Sensitivity.**  One user adds at most 2 (``sum``) or 1 (``union``) to the count of every pair, and a minimum over a
 public set of such counts inherits the bound: :meth:`Hypotheses.step` is that number.  Where H lies in the class and no

@@ -8,10 +8,10 @@
    it.
 
 With ``2a + ln(3|H|/beta)/(lambda n)`` below the gap that ``robust_t`` guarantees (``a``: uniform deviation), the
-released rule has error at most ``alpha`` above the least one, with probability ``1 - beta`` (seed 000, Theorem 4.6,
-with the paper's thresholds replaced; ``privpac.bounds.plan_user_agnostic`` computes n).  Step 1 is skipped, and its
-budget goes to step 3, when users hold one record at most, when ``tolerance`` is given, or when ``noise=(value,
-radius)`` states public knowledge of the least error.
+released rule has error at most ``alpha`` above the least one, with probability ``1 - beta`` (Li, Wang and Ye, *Improved
+Bounds*, Theorem 4.6, with the paper's thresholds replaced; ``privpac.bounds.plan_user_agnostic`` computes n).  Step 1
+is skipped, and its budget goes to step 3, when users hold one record at most, when ``tolerance`` is given, or when
+``noise=(value, radius)`` states public knowledge of the least error.
 
 **Guarantee.**  ``(epsilon, 0)`` per user: step 1 is ``share * epsilon``, step 3 the rest, and the selection is private
 for every table of tolerances (basic adaptive composition).  The estimate is released and covered.

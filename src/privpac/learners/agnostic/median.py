@@ -4,7 +4,7 @@ Among the cuts ``u`` in ``l..r`` choose one with few users on either side: ``L(u
 records strictly between ``l`` and ``u``, ``R(u)`` users with more than ``s(m)`` records strictly between ``u`` and
 ``r``, and the score is ``max(L, R)``.  ``s`` separates a share of ``level/2`` of the records from one of ``theta *
 level`` best.  If at most ``level`` of the mass lies in ``(l, r]``, then with enough users at most ``theta * level`` is
-left on either side of the chosen cut (seed 000, Lemma 5.1).  Labels are not read.
+left on either side of the chosen cut (Li, Wang and Ye, *Improved Bounds*, Lemma 5.1).  Labels are not read.
 
 ``region="disagreement"`` counts the points on which two cuts of a remaining interval can differ; ``"closed"`` is the
 paper's ``[l, u-1]`` and ``[u+1, r]``.

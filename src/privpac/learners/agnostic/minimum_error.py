@@ -5,7 +5,7 @@ against a rule when it makes more than ``t(m)`` mistakes on the user's ``m`` rec
 rates ``value`` and ``value + width``; ``M`` is the least count over the class and ``tau(m)`` the middle of the two
 expected shares.  With ``D = M - sum of tau(m_i)``, the answer is 0 iff ``D`` plus Laplace noise is at most 0: one exact
 coin. :class:`MinimumError` bisects with such comparisons, or (``"oneshot"``, less noise) selects among all cells of a
-grid at once (seed 000, Lemma C.1 and Algorithm 2 with its branches corrected).
+grid at once (Li, Wang and Ye, *Improved Bounds*, Lemma C.1 and Algorithm 2 with its branches corrected).
 
 **Guarantee.**  ``(epsilon, 0)`` per user.  Adding a user moves ``M`` by 0 or 1 and the sum by ``tau`` in [0, 1], so
 ``D`` moves by at most 1.  Under replace a user of one size may be swapped for one of another: ``D`` moves by at most

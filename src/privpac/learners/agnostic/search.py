@@ -3,7 +3,7 @@
 Round k chooses a middle cut of the remaining interval (:class:`~privpac.learners.agnostic.median.PrivateMedian` at
 level ``theta**(k-1)``) and then one of *stop here*, *go left*, *go right*, by the least number of users with too many
 mistakes at the middle cut, on its left and on its right.  After ``T`` rounds, the least with ``theta**T <= alpha/2``,
-what is left has little mass (seed 000, Algorithm 1 and Theorem 5.2).
+what is left has little mass (Li, Wang and Ye, *Improved Bounds*, Algorithm 1 and Theorem 5.2).
 
 Its bound has no ``ln |X| / (sqrt(m) alpha epsilon)`` term, but with every constant explicit the direct selection over
 all cuts (:class:`~privpac.learners.agnostic.counting.UserAgnosticLearner`) certified 11 to 208 times fewer users in all

@@ -2,8 +2,8 @@
 
 The item is the answer of a stable learner (:mod:`privpac.agreement`) to one user's records and a public seed: users
 whose records come from the same law mostly name the *same* item, so a plurality needs few users however rich the class
-is.  With ``delta > 0`` the plurality is found by a stable histogram (seed 004, Algorithm 2), with ``delta = 0`` by an
-exponential law over all items (Theorem 3).
+is.  With ``delta > 0`` the plurality is found by a stable histogram (Ghazi, Kumar and Manurangsi, *Correlated
+Sampling*, Algorithm 2), with ``delta = 0`` by an exponential law over all items (Theorem 3).
 
 **Guarantee.**  ``(epsilon, delta)`` per user, add-remove or replace, for every seed: one user changes one item
 (Proposition 1 of the room ``agreement``).  Stability, the number of records and the labels only matter for accuracy.

@@ -5,10 +5,10 @@ Every two rules are compared by their mistakes, and one user moves a comparison 
     P(h, h') = sum over users of clip(mistakes_i(h) - mistakes_i(h'), -tau, tau),      score(h) = max over h' != h of
     P(h, h')
 
-(seed 002, Theorems 37 and 40, with the sign of the comparison corrected; certificate C2 in ``privpac.bounds``).  With
-``weighted=True`` the clip follows the user's own number of records, in public steps: ``levels * clip(., -tau(m),
-tau(m)) / tau(m)`` rounded to the nearest integer, halves away from 0; use it when some users hold many more records
-than most.
+(Ghazi et al., *Few Examples*, Theorems 37 and 40, with the sign of the comparison corrected; certificate C2 in
+``privpac.bounds``).  With ``weighted=True`` the clip follows the user's own number of records, in public steps:
+``levels * clip(., -tau(m), tau(m)) / tau(m)`` rounded to the nearest integer, halves away from 0; use it when some
+users hold many more records than most.
 
 Competitors are *other rules of the class*, also those that predict alike on the data (value 0).
 

@@ -3,7 +3,7 @@
 A secret part T of the units gets labels that some rule of the class would give
 (:mod:`privpac.learners.reduction.relabel`); T is cut into ``voters`` parts at random, and each part's least consistent
 rule is a voter.  A query is answered with a noisy majority of the voters (:mod:`privpac.learners.prediction.session`).
-Seed 001, Lemma 19 and Theorem 20, for one query.
+Li, Wang and Ye, *Realizable-to-Agnostic*, Lemma 19 and Theorem 20, for one query.
 
 **Guarantee, for all answers together.**  One unit of T lies in one part, so it changes one voter and every vote by at
 most 1.  For any adaptive analyst the whole transcript of ``queries`` answers is therefore a randomised function of the

@@ -1,5 +1,5 @@
-"""From learners for clean labels to learners for any labels (seed 001, Theorem 18), and from samples to a fixed table
-(Lemma 21).
+"""From learners for clean labels to learners for any labels (Li, Wang and Ye, *Realizable-to-Agnostic*, Theorem 18),
+and from samples to a fixed table (Lemma 21).
 
 :class:`AgnosticReduction` hides a random part T of the units, gives T the labels of a rule that does well on the
 others, and runs an inner learner on T alone.  The inner learner then sees labels that some rule explains perfectly,

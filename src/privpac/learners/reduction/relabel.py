@@ -2,10 +2,10 @@
 
 Units are split into T and W by secret coins; T gets the labels that some rule of the class would give, drawn from the
 exponential law of ``Q(h) = min over rules of A * (positions of T where h and the rule differ) + B * (losses on W)``;
-then T is shuffled (seed 001, Algorithms 1 and 2).  **The relabelled T is not private**: only its composition with an
-inner algorithm that is private on realizable data is, by Theorem A (``replace``, T of fixed size) or Theorem B
-(``add-remove``, every unit enters T independently).  So nothing of it may be returned, printed, logged or put into an
-error.
+then T is shuffled (Li, Wang and Ye, *Realizable-to-Agnostic*, Algorithms 1 and 2).  **The relabelled T is not
+private**: only its composition with an inner algorithm that is private on realizable data is, by Theorem A
+(``replace``, T of fixed size) or Theorem B (``add-remove``, every unit enters T independently).  So nothing of it may
+be returned, printed, logged or put into an error.
 
 Which records of a user count is said by ``users``:
 

@@ -2,7 +2,7 @@
 
 Score of a rule: the number of users on whose first ``max_records`` records it makes more than ``tolerance`` mistakes.
 With about ``ln|H| / (epsilon * min(1, alpha * m))`` users the released rule has error at most ``alpha`` when some rule
-of the class has error 0 (seed 002, Theorem 4, with certificate C1 in ``privpac.bounds``).
+of the class has error 0 (Ghazi et al., *Few Examples*, Theorem 4, with certificate C1 in ``privpac.bounds``).
 
 **Guarantee.**  ``(epsilon, 0)`` per user, add-remove or replace, for any ``tolerance``, any cap and any numbers of
 records: each user moves each score by at most 1.  Accuracy parameters never enter it.

@@ -3,8 +3,8 @@
 Score of a rule: the number of users for whom the best concept it stands for makes more than ``tolerance`` mistakes, or
 disagrees with it (``score="union"``, the default), or both counted (``"sum"``, the paper's); see
 :mod:`privpac.concepts.represent.surrogates`.  With one record per user this is item-level agnostic learning through a
-representation; without a representation the class stands for itself and the score is the plain count (seed 000, Theorem
-3.4).
+representation; without a representation the class stands for itself and the score is the plain count (Li, Wang and Ye,
+*Improved Bounds*, Theorem 3.4).
 
 **Guarantee.**  ``(epsilon, 0)`` per user for any tolerance, any numbers of records and any public set: one user adds at
 most ``step`` to every score, 1 for the plain count and the union, 2 for the sum (range rule, see ``learners.base``).

@@ -6,12 +6,12 @@ smallest stable S, at most ``ladder`` K (else ``K + 1``); behind the release tes
 :mod:`privpac.mechanisms.certificate`, the answer is A on what is left after removing S and enough others, ``deleted >=
 2K`` in all.
 
-**Guarantee** (Theorem H; seed 002, Algorithm 1).  ``(eps_R + 2 eps_S, delta_R + (1 + e**eps_S) delta_S)`` per user
-under replace, for *every* A, private or not, and every way of choosing S among the stable sets and T around it.
-*Proof.*  Distance: with user i replaced, a stable S stays stable if i is in S, and S with i is stable otherwise (pairs
-of a smaller retained set are pairs of a larger one), so it moves by at most 1.  Closeness: ``|S u S' u {i}| <= 2K <=
-deleted`` leaves a retained set J* outside all of them, where both datasets agree, and A on any retained set outside S
-(or S') is close to A on J*; triangle inequality, then Theorem G.
+**Guarantee** (Theorem H; Ghazi et al., *Few Examples*, Algorithm 1).  ``(eps_R + 2 eps_S, delta_R + (1 + e**eps_S)
+delta_S)`` per user under replace, for *every* A, private or not, and every way of choosing S among the stable sets and
+T around it. *Proof.*  Distance: with user i replaced, a stable S stays stable if i is in S, and S with i is stable
+otherwise (pairs of a smaller retained set are pairs of a larger one), so it moves by at most 1.  Closeness: ``|S u S' u
+{i}| <= 2K <= deleted`` leaves a retained set J* outside all of them, where both datasets agree, and A on any retained
+set outside S (or S') is close to A on J*; triangle inequality, then Theorem G.
 
 ``constants="paper"`` runs Algorithm 1 literally: ``eps/3`` three times, ``delta0 = delta / (e**(2 eps/3) + e**(eps/3) +
 2)``, a size of S drawn from truncated Laplace noise, ``deleted = 4 kappa``.

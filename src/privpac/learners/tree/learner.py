@@ -2,9 +2,9 @@
 
 Problem: labels are those of one concept ``h_v(x) = f(x) XOR [node(x) is v or above it]``: thresholds, points of an open
 vocabulary, the place of a target in a hierarchy.  The cost grows with the logarithm of the tree's height and not with
-its width (seed 003, Algorithm 2, corrected: a contradictory part gets the root instead of voting for everything, votes
-are weighed for the relation that is promised, and for labels without noise the ranks are constants instead of shares of
-the number of users).
+its width (Yan, *VC Dimension 1*, Algorithm 2, corrected: a contradictory part gets the root instead of voting for
+everything, votes are weighed for the relation that is promised, and for labels without noise the ranks are constants
+instead of shares of the number of users).
 
 **Noisy labels** (``mode="erm"``) need shares: noise deepens the nodes of a share of the users, and once those are more
 than a constant ``K`` the noise sets the depth, and more users hurt.  Unless given, the ranks then are ``max(hi, n //

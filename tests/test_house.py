@@ -23,6 +23,7 @@ MIDDLE = {"ground", "bounds", "agreement", "mechanisms", "data", "concepts"}
 EVERYTHING = MIDDLE | {
     "learners",
     "distributions",
+    "evaluation",
     "protocols",
     "planning",
     "audit",
@@ -42,6 +43,7 @@ MAY_IMPORT = {
     "concepts": {"ground", "data"},
     "learners": MIDDLE,
     "distributions": MIDDLE | {"learners"},
+    "evaluation": MIDDLE | {"learners"},
     "protocols": MIDDLE | {"learners", "distributions"},
     "planning": MIDDLE | {"learners", "distributions", "protocols"},
     "audit": MIDDLE | {"learners", "distributions", "protocols", "planning"},

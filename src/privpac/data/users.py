@@ -29,9 +29,11 @@ from privpac.data.group import Offsets, compress, take
 from privpac.data.ids import id_column
 from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Words
+from privpac.data.split import fresh_words, keyed_words, members, read_key, read_shares
 from privpac.data.texts import read_column
 from privpac.data.truncate import hash_ids, keep_first, keep_hash
 from privpac.errors import ParameterError, SchemaError
+from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of, positive_int
 
 __all__ = ["Kernel", "UserData", "Users"]
@@ -74,6 +76,9 @@ class Users(Protocol):
 
     def max_records(self, cap: int, rule: str | None = None, salt: bytes = SALT) -> Users:
         """Keep at most ``cap`` records per user."""
+
+    def split(self, shares: Mapping[str, Rational], *, key: bytes | None = None) -> Mapping[str, Users]:
+        """Disjoint parts of the users, by a keyed hash of their ids."""
 
     def fold(self, kernel: Kernel[P]) -> P:
         """The kernel's value over all users."""
@@ -315,6 +320,27 @@ class UserData:
             _raw={name: series.gather(rows) for name, series in self._raw.items()},
             _ids=None if self._ids is None else self._ids.gather(chosen),
         )
+
+    def split(self, shares: Mapping[str, Rational], *, key: bytes | None = None) -> dict[str, UserData]:
+        """Disjoint people for different purposes: ``data.split({"learn": "4/5", "evaluate": "1/5"})``.
+
+        A person's part depends on a keyed hash of who they are and on nothing else.  The key is drawn afresh unless
+        given (16 bytes or more); people without ids (lists, item level) get coins of their own.  Under add-remove,
+        releases on different parts cost the largest of their prices, not the sum.
+        """
+        ranges, secret = read_shares(shares), read_key(key)
+        if self._ids is None and key is not None:
+            raise ParameterError(
+                "these data have no user ids to hash: leave out the key, and people are dealt by chance"
+            )
+        words = fresh_words(self.n_users) if self._ids is None else keyed_words(self._ids, secret)
+        return {name: self.take(members(words, part)) for name, part in ranges.items()}
+
+    def part(self, key: bytes, low: int, high: int) -> UserData:
+        """The people whose keyed hash is at least ``low`` and below ``high``."""
+        if self._ids is None:
+            raise ParameterError("these data have no user ids to hash; read them into memory to split them by chance")
+        return self.take(members(keyed_words(self._ids, key), (low, high)))
 
     def _filter(self, keep: Bools) -> UserData:
         """Drop records, keep users."""

@@ -17,9 +17,11 @@ import polars as pl
 from privpac.data.build import Declared, assemble
 from privpac.data.domains import Domain
 from privpac.data.schema import OnInvalid
+from privpac.data.split import read_key, read_shares
 from privpac.data.users import SALT, Kernel, UserData
 from privpac.engines.faults import Faults, faults_of
 from privpac.engines.lanes import in_lanes
+from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of
 
 __all__ = ["Recipe", "RecipeUsers", "Summary", "fold_chunks"]
@@ -47,11 +49,21 @@ class _Cap:
 
 
 @dataclass(frozen=True)
+class _Part:
+    key: bytes
+    low: int
+    high: int
+
+    def __call__(self, users: UserData) -> UserData:
+        return users.part(self.key, self.low, self.high)
+
+
+@dataclass(frozen=True)
 class Recipe:
     """From columns of whole users to bound users."""
 
     declared: Declared
-    steps: tuple[_Bind | _Cap, ...] = ()
+    steps: tuple[_Bind | _Cap | _Part, ...] = ()
 
     def build(self, table: pl.DataFrame) -> UserData:
         columns = {name: table.get_column(name) for name in self.declared.wanted}
@@ -115,6 +127,14 @@ class RecipeUsers:
         """Keep at most ``cap`` records per user: the same ones as in memory, since each chunk holds whole users."""
         sample = self._sample.max_records(cap, rule, salt)
         return self._with(replace(self._recipe, steps=(*self._recipe.steps, _Cap(cap, rule, salt))), sample)
+
+    def split(self, shares: Mapping[str, Rational], *, key: bytes | None = None) -> dict[str, Any]:
+        """Disjoint parts of the users, the same as in memory for the same key."""
+        secret, parts = read_key(key), read_shares(shares)
+        return {name: self._part(_Part(secret, low, high)) for name, (low, high) in parts.items()}
+
+    def _part(self, step: _Part) -> Any:
+        return self._with(replace(self._recipe, steps=(*self._recipe.steps, step)), step(self._sample))
 
     def _with(self, recipe: Recipe, sample: UserData) -> Any:
         raise NotImplementedError

@@ -1,0 +1,140 @@
+"""``pp.evaluate``, ``pp.choose`` and ``pp.least_error``: how good is it, which is best, how good can it be?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from privpac.api import release_rule
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.trees.base import VC1Tree
+from privpac.evaluation.evaluator import LEVELS, Evaluator
+from privpac.evaluation.least import LeastError
+from privpac.evaluation.table import Cells, Weight
+from privpac.exact import Rational
+from privpac.guarantee import Neighbours, Unit
+from privpac.released import Released
+
+if TYPE_CHECKING:
+    from privpac.data import Users
+    from privpac.ledger import BudgetLedger
+
+__all__ = ["evaluate", "least_error"]
+
+
+def evaluate(
+    predictor: Any,
+    data: Users,
+    *,
+    epsilon: Rational,
+    cells: Cells = "table",
+    weight: Weight = "user",
+    max_records: int | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    confidence: Rational = "0.95",
+    labels: tuple[Any, Any] | None = None,
+    rowwise: bool = False,
+    same_people: bool = False,
+    levels: int = LEVELS,
+    ledger: BudgetLedger | None = None,
+) -> Released:
+    """How often is this predictor right on these people, and on people like these?  With ``epsilon``-DP per user.
+
+    Parameters
+    ----------
+    predictor : Released, rule, callable, fitted classifier, or str
+        Public, or chosen without these people.  A callable gets a table of the data's features and returns one label
+        per row; a text names a column of predictions in the table, which is private like the label.
+    data : UserData or another engine's users
+        Private.  Labelled; people who were not used to learn the predictor.
+    epsilon : rational
+        Budget (public).
+    cells : {"table", "error"}
+        The 2x2 table, or only right and wrong with less noise.
+    weight : {"user", "record"}
+        Every person counts the same, or every record of at most ``max_records`` per person.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    confidence : rational
+        Of every interval on its own.
+    labels : pair, optional
+        What the predictor says for 0 and for 1, where that is not 0 and 1.
+    rowwise : bool
+        Declares that a function answers about each row by itself, so that it may be asked about all at once.
+    same_people : bool
+        Declares that the predictor was learned from these people: nothing is said about others.
+    ledger : BudgetLedger, optional
+        Where the spend is written first.
+
+    Returns
+    -------
+    Released
+        ``hypothesis`` is an :class:`~privpac.evaluation.Evaluation`: ``error``, ``lift``, ``sensitivity``, ... with two
+        intervals each.
+
+    Raises
+    ------
+    ParameterError, SchemaError
+        Before anything is spent.  Afterwards nothing is raised: a record on which the predictor fails counts as wrong.
+
+    Examples
+    --------
+    >>> import privpac as pp
+    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 500, features={"age": pp.Integers(0, 99)})
+    >>> found = pp.evaluate(lambda table: table["age"] > 50, people, epsilon=1).hypothesis
+    >>> found.error.like.hi < 0.05
+    True
+    """
+    unit = getattr(data, "unit", Unit.USER)
+    learner = Evaluator(
+        predictor,
+        epsilon,
+        neighbours,
+        unit,
+        cells=cells,
+        weight=weight,
+        max_records=max_records,
+        levels=levels,
+        confidence=confidence,
+        labels=labels,
+        rowwise=rowwise,
+        same_people=same_people,
+    )
+    return release_rule(learner, data, ledger=ledger)
+
+
+def least_error(
+    data: Users,
+    concept: ConceptClass | VC1Tree,
+    *,
+    epsilon: Rational,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    max_records: int | None = None,
+    confidence: Rational = "0.95",
+    ledger: BudgetLedger | None = None,
+) -> Released:
+    """How well can any rule of this kind do?  A private lower bound on the least error, for people like these.
+
+    Parameters
+    ----------
+    data : UserData or another engine's users
+        Private.
+    concept : class of rules
+        Public.  Its size does not matter.
+    epsilon, neighbours, max_records, confidence, ledger
+        As in :func:`privpac.evaluate`.
+
+    Returns
+    -------
+    Released
+        ``hypothesis.value`` is the estimate, ``hypothesis.lower()`` the bound.
+
+    Examples
+    --------
+    >>> import privpac as pp
+    >>> people = pp.UserData.from_users([[(30, 0)], [(30, 1)]] * 900, features={"age": pp.Integers(0, 99)})
+    >>> 0.4 < pp.least_error(people, pp.Thresholds(), epsilon=1).hypothesis.lower() < 0.5
+    True
+    """
+    unit = getattr(data, "unit", Unit.USER)
+    learner = LeastError(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)
+    return release_rule(learner, data, ledger=ledger)

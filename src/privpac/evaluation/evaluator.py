@@ -1,0 +1,132 @@
+"""A private table of how often a fixed predictor is right.
+
+**Guarantee.**  Pure epsilon per user.  ``T[c] = sum over users + noise``, the noises independent discrete Laplaces of
+rate ``epsilon/R``; one user more or less moves the sums by at most ``levels`` in L1 (:mod:`privpac.evaluation.table`),
+a replaced one by at most ``2 levels``, and the ratio of the laws at L1 distance ``d`` is at most ``e**(epsilon d/R)``:
+``R = levels`` under add-remove, ``2 levels`` under replace.  With ``cells="error"`` under replace the number of people
+is public, so only ``wrong`` is released, which a replaced user moves by at most ``levels``: ``R = levels``.  There
+somebody without records counts as wrong, since leaving them out would make the number of the others a secret again.
+"Fixed": the predictor was chosen without these people, or privately from them and paid for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from privpac.errors import ParameterError
+from privpac.evaluation.predictors import Predictor, bind_predictor
+from privpac.evaluation.result import Evaluation
+from privpac.evaluation.table import CELLS, Cells, TableKernel, Weight
+from privpac.exact import Rational, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.learners.base import Learner, check_users, count_users
+from privpac.mechanisms.laplace import discrete_laplace
+from privpac.mechanisms.parameters import read_epsilon
+from privpac.released import Released
+
+if TYPE_CHECKING:
+    from privpac.data import Users
+    from privpac.rng import Rng
+
+__all__ = ["Evaluator"]
+
+LEVELS = 840
+"""Divisible by all numbers of records up to 8: their shares are exact."""
+MAX_LEVELS = 1 << 26
+
+
+@dataclass(frozen=True)
+class _Bound:
+    predictor: Predictor
+    users: Users
+
+
+@dataclass(frozen=True)
+class Evaluator(Learner):
+    """Evaluate one predictor.
+
+    ``cells="table"`` releases the 2x2 table, ``"error"`` only right and wrong, with less noise.  ``weight="user"``:
+    every person counts the same; ``"record"``: every record, of at most ``max_records`` per person.  ``same_people``
+    declares that the predictor was learned from these people: then nothing is said about others.
+
+    >>> import privpac as pp
+    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 400, features={"age": pp.Integers(0, 99)})
+    >>> found = Evaluator(lambda table: table["age"] > 50, 1).learn(people).hypothesis
+    >>> found.error.value < 0.05, found.better_than_constant
+    (True, True)
+    """
+
+    predictor: Any
+    epsilon: Rational
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE
+    unit: Unit | str = Unit.USER
+    cells: Cells = field(default="table", kw_only=True)
+    weight: Weight = field(default="user", kw_only=True)
+    max_records: int | None = field(default=None, kw_only=True)
+    levels: int = field(default=LEVELS, kw_only=True)
+    confidence: Rational = field(default="0.95", kw_only=True)
+    labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
+    rowwise: bool = field(default=False, kw_only=True)
+    same_people: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "epsilon", read_epsilon(self.epsilon))
+        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+        put(self, "unit", one_of(Unit, self.unit, "unit"))
+        put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
+        if self.cells not in CELLS:
+            raise ParameterError(f"cells must be 'table' or 'error', got {self.cells!r}")
+        if self.weight not in ("user", "record"):
+            raise ParameterError(f"weight must be 'user' or 'record', got {self.weight!r}")
+        if self.max_records is not None:
+            put(self, "max_records", positive_int(self.max_records, "max_records", maximum=MAX_LEVELS))
+        elif self.weight == "record" and self.unit is Unit.USER:
+            raise ParameterError("weight='record' needs max_records=: how many records of one person may count")
+        steps = (self.max_records or 1) if self.weight == "record" else self.levels
+        put(self, "levels", positive_int(steps, "levels", maximum=MAX_LEVELS))
+
+    @property
+    def knows_people(self) -> bool:
+        return self.cells == "error" and self.weight == "user" and self.neighbours is Neighbours.REPLACE
+
+    @property
+    def noise(self) -> Fraction:
+        """The rate of the noise on every sum."""
+        twice = self.neighbours is Neighbours.REPLACE and not self.knows_people
+        return rational(self.epsilon) / (2 * self.levels if twice else self.levels)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        epsilon = rational(self.epsilon)
+        how = ("noisy sums of the people's own tables, which have the same size for everybody",)
+        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon**2 / 2, derivation=how)
+
+    def bind(self, data: Users) -> _Bound:
+        check_users(data, one_of(Unit, self.unit, "unit"))
+        if getattr(data, "labels", ()) is None:
+            raise ParameterError("the data have no labels: name the label column when they are built")
+        predictor, users = bind_predictor(self.predictor, data, labels=self.labels, rowwise=self.rowwise)
+        if self.max_records is not None:
+            users = users.max_records(self.max_records)
+        return _Bound(predictor, users)
+
+    def draw(self, bound: _Bound, rng: Rng) -> Released:
+        empty = CELLS["error"].index("wrong") if self.knows_people else -1
+        sums = bound.users.fold(TableKernel(bound.predictor, self.cells, self.weight, self.levels, empty)).tolist()
+        people = count_users(bound.users) if self.knows_people else None
+        exact = sums[1:] if self.knows_people else sums
+        found = Evaluation(
+            tuple(value + discrete_laplace(self.noise, rng) for value in exact),
+            self.cells,
+            self.weight,
+            self.levels,
+            self.noise,
+            one_of(Neighbours, self.neighbours, "neighbours"),
+            rational(self.confidence),
+            people,
+            self.same_people,
+        )
+        return Released(found, self.guarantee, warnings=found.notes(), learner="evaluation")

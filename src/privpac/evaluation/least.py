@@ -1,0 +1,222 @@
+"""How well can any rule of this kind do?  A private lower bound on the least error of a class, for people like these.
+
+``S = min over rules of sum over users of floor(levels * mistakes / m)``, the least entry of one folded profile, is
+released with noise, and under add-remove the number of users with records as well.
+
+**Guarantee.**  Pure epsilon.  One user more or less moves every sum, hence the minimum, by an integer in ``0..levels``;
+a replaced one by at most ``levels`` either way: noise of rate ``epsilon/levels`` under both relations.  Under
+add-remove a fifth of epsilon buys the count (sensitivity 1), four fifths S.
+
+**Accuracy.**  Users i.i.d., any law.  Let ``h*`` have the least error of the population; it does not depend on the
+data.  The empirical minimum is at most the empirical error of ``h*`` (floors only lower it), which exceeds its mean by
+much with little probability: with ``s`` below S, ``n+`` and ``n-`` around the number of users,
+``l = inf{p <= s/(n+ levels): kl(s/(n+ levels) || p) <= ln(1/b)/n-}`` is at most ``err(h*)``, hence at most the error of
+every rule, except with probability ``b`` and what the noises fail by.  One rule, no union: the size of the class does
+not enter.  Under replace users without records count with error 0, which only lowers the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.statistics import Statistic
+from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import TreeNodes
+from privpac.errors import ParameterError, TooLargeError
+from privpac.evaluation.evaluator import LEVELS, MAX_LEVELS
+from privpac.evaluation.intervals import Range, kl_range, noise_reach
+from privpac.evaluation.result import Evaluation, percent
+from privpac.exact import Rational, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.learners.base import Bound, Learner, check_users, count_users
+from privpac.mechanisms.laplace import discrete_laplace
+from privpac.mechanisms.parameters import read_epsilon
+from privpac.released import Released, register
+
+if TYPE_CHECKING:
+    from privpac.data import UserData, Users
+    from privpac.rng import Rng
+
+__all__ = ["LeastError", "LeastErrorBound", "excess_bound"]
+
+COUNT_SHARE = Fraction(1, 5)
+"""Of epsilon, for the number of users where that is private."""
+
+
+@dataclass(frozen=True)
+class MeanError(Statistic):
+    """A user's error rate in steps of ``1/levels``, rounded down; nothing is subtracted."""
+
+    levels: int = LEVELS
+
+    @property
+    def bound(self) -> int:
+        return self.levels
+
+    def cap_of(self, m: int) -> int:
+        return m
+
+
+class _WithRecords:
+    """The number of users who have records."""
+
+    def zero(self) -> int:
+        return 0
+
+    def chunk(self, users: UserData) -> int:
+        return int(np.count_nonzero(users.sizes))
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+
+@register("least-error")
+@dataclass(frozen=True)
+class LeastErrorBound:
+    """A noisy least sum of errors, and what it says of every rule of the class.
+
+    ``sum`` in units of ``1/levels`` of a person, with noise of rate ``noise``; ``people`` with noise of rate
+    ``count_noise``, or exact where that is None.
+    """
+
+    sum: int
+    people: int
+    levels: int
+    noise: Fraction
+    count_noise: Fraction | None
+    confidence: Fraction
+    of: str = "rule"
+
+    @property
+    def value(self) -> float:
+        """The least error on these people, as measured."""
+        return min(1.0, max(0.0, self.sum / (max(1, self.people) * self.levels)))
+
+    def lower(self, records_per_user: int = 1, *, confidence: Rational | None = None) -> float:
+        """No rule of the class is wrong less often than this, for people like these.
+
+        ``records_per_user`` above 1 declares that everybody holds so many records, all of one law: then records count,
+        not only people.
+        """
+        beta = (1 - (self.confidence if confidence is None else rational(confidence, "confidence"))) / 3
+        around = 0 if self.count_noise is None else noise_reach(self.count_noise, 1, beta)
+        least, most = self.people - around, self.people + around
+        low = self.sum - noise_reach(self.noise, 1, 2 * beta)  # one side only: twice the level for both
+        if least < 1 or low <= 0:
+            return 0.0
+        share = min(1.0, low / (most * self.levels))
+        return kl_range(Range(share, share), least * records_per_user, float(beta), sides=1).lo
+
+    def __str__(self) -> str:
+        return (
+            f"no {self.of} of this kind is wrong less often than {percent(self.lower())}, for people like these "
+            f"({float(self.confidence):.0%} sure)"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        names = ("sum", "people", "levels", "noise", "count_noise", "confidence", "of")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> LeastErrorBound:
+        made = cls(**values)
+        if any(isinstance(v, bool) or not isinstance(v, int) for v in (made.sum, made.people)):
+            raise ParameterError("sum and people must be integers")
+        positive_int(made.levels, "levels")
+        noises = [made.noise] if made.count_noise is None else [made.noise, made.count_noise]
+        return cls(
+            made.sum,
+            made.people,
+            made.levels,
+            rational(noises[0], "noise", above=0),
+            None if made.count_noise is None else rational(noises[1], "count_noise", above=0),
+            rational(made.confidence, "confidence", above=0, below=1),
+            str(made.of),
+        )
+
+
+@dataclass(frozen=True)
+class LeastError(Learner):
+    """Estimate the least error of a class from below.
+
+    >>> import privpac as pp
+    >>> people = pp.UserData.from_users([[(30, 0)], [(30, 1)]] * 900, features={"age": pp.Integers(0, 99)})
+    >>> found = LeastError(pp.Thresholds(), 1).learn(people).hypothesis
+    >>> 0.4 < found.lower() < 0.5
+    True
+    """
+
+    concept: ConceptClass | VC1Tree
+    epsilon: Rational
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE
+    unit: Unit | str = Unit.USER
+    max_records: int | None = field(default=None, kw_only=True)
+    levels: int = field(default=LEVELS, kw_only=True)
+    confidence: Rational = field(default="0.95", kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        if isinstance(self.concept, VC1Tree):
+            put(self, "concept", TreeNodes(self.concept))
+        if not isinstance(self.concept, ConceptClass):
+            raise TypeError(f"concept must be a class of rules, got {type(self.concept).__name__}")
+        if not self.concept.scored:
+            raise TooLargeError(f"rules of {type(self.concept).__name__} are not scored one by one")
+        put(self, "epsilon", read_epsilon(self.epsilon))
+        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+        put(self, "unit", one_of(Unit, self.unit, "unit"))
+        put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
+        put(self, "levels", positive_int(self.levels, "levels", maximum=MAX_LEVELS))
+        if self.max_records is not None:
+            put(self, "max_records", positive_int(self.max_records, "max_records"))
+
+    @property
+    def _counts(self) -> bool:
+        return self.neighbours is Neighbours.ADD_REMOVE
+
+    @property
+    def guarantee(self) -> Guarantee:
+        epsilon = rational(self.epsilon)
+        how = ("the least sum of errors with noise" + (", and the number of users" if self._counts else ""),)
+        parts = (COUNT_SHARE * epsilon, (1 - COUNT_SHARE) * epsilon) if self._counts else (epsilon,)
+        rho = sum((part**2 / 2 for part in parts), Fraction(0))
+        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=rho, derivation=how)
+
+    def bind(self, data: Users) -> Bound:
+        check_users(data, one_of(Unit, self.unit, "unit"))
+        concept, users = self.concept.bind(data)
+        if self.max_records is not None:
+            users = users.max_records(self.max_records)
+        return Bound(concept, users, data.label_name or "1")  # type: ignore[arg-type]
+
+    def draw(self, bound: Bound, rng: Rng) -> Released:
+        epsilon = rational(self.epsilon)
+        exact = bound.users.fold(bound.concept.kernel(MeanError(self.levels))).least
+        spent = (1 - COUNT_SHARE) * epsilon if self._counts else epsilon
+        noise, counting = spent / self.levels, COUNT_SHARE * epsilon if self._counts else None
+        noisy = int(exact) + discrete_laplace(noise, rng)
+        if counting is None:
+            people = count_users(bound.users)
+        else:
+            people = bound.users.fold(_WithRecords()) + discrete_laplace(counting, rng)
+        found = LeastErrorBound(noisy, people, self.levels, noise, counting, rational(self.confidence))
+        return Released(
+            found, self.guarantee, parameters={"class": type(bound.concept).__name__}, learner="least error"
+        )
+
+
+def excess_bound(evaluation: Evaluation, floor: LeastErrorBound, *, records_per_user: int = 1) -> float:
+    """How much more often than the best rule of the class the evaluated one is wrong, at most, for people like these.
+
+    The evaluation's upper end and the class's lower end take half of the doubt each.  The lower end holds for every
+    rule at once, so it may come from the people the rule was learned from; the upper end must come from others.
+    """
+    doubt = (1 - min(evaluation.confidence, floor.confidence)) / 2
+    upper = evaluation.error_at_most(1 - doubt, records_per_user)
+    return max(0.0, upper - floor.lower(records_per_user, confidence=1 - doubt))

@@ -1,0 +1,190 @@
+"""What can be evaluated: a released rule, any function of columns, a fitted classifier, a column of predictions.
+
+**What the promise needs**: what one person adds is a function of that person's records alone.  Rules are integer
+comparisons, record by record, and are asked about a whole table at once.  A function or a model may answer differently
+about a record when it is asked about others in the same call (products of matrices are rounded block by block; one bad
+record makes the whole call fail), so it is asked about one person at a time, and about one record at a time where that
+fails; ``rowwise=True`` declares that it does not do that.  A record about which it raises, or says anything but the two
+labels, counts as wrong: nothing is raised after the spend.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from privpac.concepts.base import Rule
+from privpac.data import Integers
+from privpac.errors import NoReleaseError, ParameterError, SchemaError
+from privpac.released import NoRelease, Released
+
+if TYPE_CHECKING:
+    from privpac.data import UserData, Users
+
+__all__ = ["Column", "Model", "Predictor", "RuleOf", "bind_predictor"]
+
+Bytes = NDArray[np.uint8]
+WRONG = 2
+"""Neither label."""
+
+
+class Predictor(Protocol):
+    """Says 0 or 1 of every record, or 2 for neither."""
+
+    def predictions(self, users: UserData) -> Bytes: ...
+
+
+@dataclass(frozen=True)
+class RuleOf:
+    """A rule of this library."""
+
+    rule: Any
+
+    def predictions(self, users: UserData) -> Bytes:
+        features: Mapping[str, Any] = self.rule.features
+        if all(users.features.get(name) == features[name] for name in self.rule.reads):
+            return np.asarray(self.rule.predict_codes({name: users.codes[name] for name in self.rule.reads}), np.uint8)
+        return np.asarray(self.rule.predict({name: values_of(users, name) for name in self.rule.reads}), np.uint8)
+
+
+@dataclass(frozen=True)
+class Column:
+    """Predictions that stand in the table."""
+
+    name: str
+    labels: tuple[Any, Any]
+
+    def predictions(self, users: UserData) -> Bytes:
+        return _read(values_of(users, self.name).to_list(), self.labels)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A function of columns, or something with ``predict``."""
+
+    predict: Callable[[Any], Any]
+    columns: tuple[str, ...]
+    labels: tuple[Any, Any]
+    rowwise: bool
+    arrays: bool
+
+    def predictions(self, users: UserData) -> Bytes:
+        table = pl.DataFrame({name: values_of(users, name) for name in self.columns})
+        out = np.full(len(table), WRONG, np.uint8)
+        if self.rowwise:
+            self._ask(table, out, 0, len(table), [len(table), 1])
+            return out
+        for a, b in zip(users.offsets[:-1].tolist(), users.offsets[1:].tolist()):
+            self._ask(table, out, a, b, [b - a, 1])
+        return out
+
+    def _ask(self, table: pl.DataFrame, out: Bytes, a: int, b: int, sizes: list[int]) -> None:
+        size = max(1, sizes[0])
+        for start in range(a, b, size):
+            stop = min(start + size, b)
+            told = self._call(table[start:stop])
+            if told is not None:
+                out[start:stop] = told
+            elif len(sizes) > 1 and size > 1:
+                self._ask(table, out, start, stop, sizes[1:])
+
+    def _call(self, rows: pl.DataFrame) -> Bytes | None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                told = list(np.asarray(self.predict(self._given(rows))).reshape(-1).tolist())
+            except Exception:  # whatever it says depends on the data
+                return None
+        return _read(told, self.labels) if len(told) == len(rows) else None
+
+    def _given(self, rows: pl.DataFrame) -> Any:
+        if self.arrays:
+            return rows.to_numpy()
+        try:
+            return rows.to_pandas()
+        except ImportError:
+            return rows
+
+
+def values_of(users: UserData, name: str) -> pl.Series:
+    """A column as the user wrote it: values of its domain, or the raw ones while it has none."""
+    domain = users.features[name]
+    if domain is None:
+        return users.unbound[name]
+    vocabulary = users.vocabulary(name)
+    if vocabulary is not None:
+        return vocabulary.gather(users.codes[name])
+    codes, places = np.unique(users.codes[name], return_inverse=True)
+    return pl.Series(name, [domain.value(int(code)) for code in codes], strict=False).gather(places.reshape(-1))
+
+
+def _read(told: list[Any], labels: tuple[Any, Any]) -> Bytes:
+    known = {}
+    for code, label in enumerate(labels):
+        known[label] = code
+    out = np.full(len(told), WRONG, np.uint8)
+    for i, value in enumerate(told):
+        try:
+            out[i] = known.get(value, WRONG)
+        except TypeError:  # not hashable, so no label
+            continue
+    return out
+
+
+def bind_predictor(
+    predictor: Any, users: Users, *, labels: tuple[Any, Any] | None = None, rowwise: bool = False
+) -> tuple[Predictor, Users]:
+    """The predictor and the users with the columns it reads; errors here come before any spend."""
+    if isinstance(predictor, Released):
+        if predictor.hypothesis is NoRelease:
+            raise NoReleaseError("nothing was released, so there is nothing to evaluate")
+        predictor = predictor.hypothesis
+    if isinstance(predictor, Rule) or hasattr(predictor, "predict_codes"):
+        return RuleOf(predictor), _bind_rule(predictor, users)
+    pair = _labels(labels, predictor)
+    if isinstance(predictor, str):
+        if predictor not in users.features:
+            raise SchemaError(f"the data have no column {predictor!r} of predictions; add it to features=") from None
+        if users.features[predictor] is None and pair == (0, 1):
+            users = users.bind({predictor: Integers(0, 1)})
+        return Column(predictor, pair), users
+    predict = getattr(predictor, "predict", predictor)
+    if isinstance(predictor, type) or not callable(predict):
+        raise TypeError(
+            "predictor must be a released rule, a function of a table, a fitted classifier or the name of a column, "
+            f"got {type(predictor).__name__}"
+        )
+    wanted = getattr(predictor, "feature_names_in_", None)
+    columns = tuple(map(str, wanted)) if wanted is not None else tuple(users.features)
+    missing = [name for name in columns if name not in users.features]
+    if missing:
+        raise SchemaError(f"the model was fitted on columns {missing}, which are not among {list(users.features)}")
+    arrays = hasattr(predictor, "predict") and wanted is None
+    return Model(predict, columns, pair, rowwise, arrays), users
+
+
+def _bind_rule(rule: Any, users: Users) -> Users:
+    missing = [name for name in rule.reads if name not in users.features]
+    if missing:
+        raise SchemaError(f"columns {missing} are missing; the rule reads {list(rule.reads)}")
+    return users.bind({name: rule.features[name] for name in rule.reads if users.features[name] is None})
+
+
+def _labels(labels: Any, predictor: Any) -> tuple[Any, Any]:
+    if labels is None:
+        classes = getattr(predictor, "classes_", None)
+        if classes is not None and len(classes) == 2 and set(np.asarray(classes).tolist()) == {0, 1}:
+            return (0, 1)
+        if classes is not None:
+            raise ParameterError(f"the model says {len(classes)} classes: which of them mean 0 and 1? labels=(no, yes)")
+        return (0, 1)
+    pair = tuple(labels)
+    if len(pair) != 2 or pair[0] == pair[1]:
+        raise ParameterError("labels must be two different values: what a prediction says for 0 and for 1")
+    return (pair[0], pair[1])

@@ -1,0 +1,226 @@
+"""Intervals: exact tails against convolution, coverage against laws of people, and what the words say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+import privpac as pp
+from privpac.errors import ParameterError
+from privpac.evaluation import Evaluation, LeastErrorBound, excess_bound, plan_evaluation
+from privpac.evaluation.intervals import _BITS, Range, kl_range, laplace_tail, noise_reach, ratio, sum_range
+from privpac.exact import precision
+from privpac.guarantee import Neighbours
+
+
+@pytest.mark.parametrize("eta", [Fraction(1, 3), Fraction(1, 20), Fraction(2)])
+def test_tails_of_sums_of_noises_equal_the_convolution(eta: Fraction) -> None:
+    x = math.exp(-float(eta))
+    one = (1 - x) / (1 + x) * x ** np.abs(np.arange(-2000, 2001))
+    law = np.array([1.0])
+    for k in range(1, 5):
+        law = np.convolve(law, one)
+        middle = len(law) // 2
+        with precision(_BITS):
+            for t in (1, 2, 9, 60):
+                expected = law[middle + t :].sum()
+                assert float(laplace_tail(eta, k, t)) == pytest.approx(expected, rel=1e-8, abs=1e-13)
+        reach = noise_reach(eta, k, Fraction(1, 20))
+        assert 2 * law[middle + reach + 1 :].sum() <= 0.05 + 1e-12
+        assert reach == 0 or 2 * law[middle + reach :].sum() > 0.05 - 1e-12
+
+
+@given(st.integers(1, 400), st.floats(0.01, 0.99), st.sampled_from([0.2, 0.05, 0.001]))
+@settings(max_examples=80, deadline=None)
+def test_the_people_interval_covers_for_coins(n: int, p: float, beta: float) -> None:
+    """0/1 values are the worst ones: exact coverage over the binomial law."""
+    missed = sum(float(binom.pmf(w, n, p)) for w in range(n + 1) if p not in kl_range(Range(w / n, w / n), n, beta))
+    assert missed <= beta
+    missed = sum(float(binom.pmf(w, n, p)) for w in range(n + 1) if n * p not in sum_range(Range(w, w), beta))
+    assert missed <= beta
+
+
+def test_ranges_and_ratios_at_their_ends() -> None:
+    assert ratio(Range(-3, -1), Range(-2, 0)) == Range(0.0, 1.0)
+    assert ratio(Range(1, 2), Range(0, 2)) == Range(1 / 3, 1.0)
+    assert kl_range(Range(0.3, 0.4), 0.5, 0.05) == Range(0.0, 1.0)
+    wide = kl_range(Range(0.0, 1.0), 10, 0.05)
+    assert (wide.lo, wide.hi) == (0.0, 1.0)
+
+
+def measured(sums: tuple[int, ...], **changes: Any) -> Evaluation:
+    given: dict[str, Any] = {
+        "cells": "table" if len(sums) == 4 else "error",
+        "weight": "user",
+        "levels": 840,
+        "noise": Fraction(1, 840),
+        "neighbours": Neighbours.ADD_REMOVE,
+        "confidence": Fraction(19, 20),
+    }
+    return Evaluation(sums, **(given | changes))
+
+
+RATES = ("error", "constant", "lift", "sensitivity", "specificity", "precision", "balanced_accuracy", "base_rate")
+
+
+def truth_of(cells: np.ndarray) -> dict[str, float]:
+    tn, fp, fn, tp = cells / cells.sum()
+    known = {
+        "error": fp + fn,
+        "base_rate": tp + fn,
+        "constant": min(tp + fn, tn + fp),
+        "sensitivity": tp / (tp + fn),
+        "specificity": tn / (tn + fp),
+        "precision": tp / (tp + fp),
+    }
+    lift = known["constant"] - known["error"]
+    return known | {"lift": lift, "balanced_accuracy": (known["sensitivity"] + known["specificity"]) / 2}
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(20, "1"), (150, "0.3"), (1500, "1")])
+@pytest.mark.parametrize("weight", ["user", "record"])
+def test_coverage_of_both_intervals(n: int, epsilon: str, weight: Any) -> None:
+    """People who differ (each has an error rate of their own) with 1 to 8 records; 60 datasets: an interval that
+    covered with probability .95 would miss more than 14 of 60 with probability below 1e-6."""
+    from privpac.evaluation.evaluator import Evaluator
+    from privpac.testing import SeededRng
+
+    rng, coins = np.random.default_rng(n), SeededRng(n)
+    features = {"said": pp.Integers(0, 1)}
+    missed = dict.fromkeys([(rate, kind) for rate in RATES for kind in ("these", "like")], 0)
+
+    def draw(count: int) -> tuple[list[Any], np.ndarray]:
+        users, cells = [], np.zeros(4)
+        sizes = rng.integers(1, 9, count)
+        rates, base = rng.beta(0.5, 2.0, count), rng.beta(2.0, 3.0, count)
+        for m, e, b in zip(sizes, rates, base):
+            labels = (rng.random(m) < b).astype(int)
+            said = labels ^ (rng.random(m) < e)
+            found = np.bincount(2 * labels + said, minlength=4)
+            cells += found / m if weight == "user" else found
+            users.append(list(zip(said.tolist(), labels.tolist())))
+        return users, cells
+
+    population = truth_of(draw(200_000)[1])
+    learner = Evaluator("said", epsilon, weight=weight, max_records=8 if weight == "record" else None)
+    for _ in range(60):
+        users, cells = draw(n)
+        found = learner.draw(learner.bind(pp.UserData.from_users(users, features=features)), coins).hypothesis
+        here = truth_of(cells)
+        for rate in RATES:
+            shown = getattr(found, rate)
+            missed[rate, "these"] += here[rate] not in shown.these.widened(1e-9)
+            missed[rate, "like"] += population[rate] not in shown.like.widened(2e-3)
+    assert max(missed.values()) <= 14, missed
+
+
+def test_more_people_and_more_budget_never_widen_the_plan() -> None:
+    widths = [plan_evaluation(n, epsilon=1).like for n in (10, 50, 200, 1000, 10**5)]
+    assert widths == sorted(widths, reverse=True)
+    widths = [plan_evaluation(500, epsilon=e).like for e in ("0.1", "0.3", 1, 3)]
+    assert widths == sorted(widths, reverse=True)
+    needed = plan_evaluation(epsilon=1, half_width="0.03")
+    assert needed.like <= 0.03 < plan_evaluation(needed.n_users - 1, epsilon=1).like
+    one_of_them = plan_evaluation(1000, epsilon=1, cells="error", neighbours="replace")
+    assert one_of_them.these < plan_evaluation(1000, epsilon=1, cells="error").these
+    with pytest.raises(ParameterError):
+        plan_evaluation(epsilon=1)
+
+
+def test_words_and_edges() -> None:
+    nothing = measured((0, 0, 0, 0))
+    assert nothing.error.like == Range(0.0, 1.0)
+    assert nothing.better_than_constant is False
+    assert "no better" in str(nothing)
+    good = measured((840 * 700, 840 * 30, 840 * 30, 840 * 240))
+    assert good.better_than_constant
+    assert str(good).startswith("wrong for 6.0 % (")
+    assert "always saying no would be wrong for 27 %" in str(good)
+    same = replace(good, same_people=True)
+    assert same.error.like is None
+    assert "learned from" in str(same)
+    assert same.error_at_most() == 1.0
+    with pytest.raises(ParameterError, match="four cells"):
+        _ = measured((5, 5)).lift
+    negative = measured((-900, -5, 3, -70))
+    assert all(0 <= rate.these.lo <= rate.these.hi <= 1 for name, rate in negative.rates.items() if name != "lift")
+    known = measured((84_000,), people=1000, neighbours=Neighbours.REPLACE)
+    assert known.error.value == pytest.approx(0.1)
+
+
+def test_saved_and_loaded(tmp_path: Any) -> None:
+    data = pp.UserData.from_users([[(3, 0), (8, 1)]] * 50, features={"x": pp.Integers(0, 9)})
+    for released in (
+        pp.evaluate(lambda t: t["x"] > 5, data, epsilon=1),
+        pp.evaluate(lambda t: t["x"] > 5, data, epsilon=1, cells="error", neighbours="replace"),
+        pp.least_error(data, pp.Thresholds(), epsilon=1),
+    ):
+        released.save(tmp_path / "r.json")
+        assert pp.load(tmp_path / "r.json") == released
+
+
+# The least error, and how far from it
+
+
+def test_the_floor_holds_for_every_rule_and_the_excess_for_the_released_one() -> None:
+    """Labels wrong with probability .1 at every x: the least error is .1, and a cut at 70 instead of 50 costs .16."""
+    from privpac.evaluation.evaluator import Evaluator
+    from privpac.evaluation.least import LeastError
+    from privpac.testing import SeededRng
+
+    rng, coins = np.random.default_rng(0), SeededRng(0)
+    failed = {"floor": 0, "law": 0, "excess": 0}
+    for _ in range(40):
+        x = rng.integers(0, 100, (400, 4))
+        y = (x > 49) ^ (rng.random(x.shape) < 0.1)
+        users = [list(zip(a.tolist(), b.astype(int).tolist())) for a, b in zip(x, y)]
+        data = pp.UserData.from_users(users, features={"x": pp.Integers(0, 99)})
+        floor = LeastError(pp.Thresholds(), 1)
+        low = floor.draw(floor.bind(data), coins).hypothesis
+        table = Evaluator(lambda t: t["x"] > 69, 1, rowwise=True)
+        found = table.draw(table.bind(data), coins).hypothesis
+        failed["floor"] += low.lower() > 0.1
+        failed["law"] += low.lower(4) > 0.1
+        failed["excess"] += excess_bound(found, low) < 0.16
+        assert excess_bound(found, low) < 0.35
+    assert max(failed.values()) <= 10, failed
+
+
+def test_nobody_and_nothing_known() -> None:
+    empty = pp.UserData.from_users([], features={"x": pp.Integers(0, 9)})
+    bound = pp.least_error(empty, pp.Thresholds(), epsilon=1).hypothesis
+    assert bound.lower() == 0.0
+    assert 0 <= bound.value <= 1
+    found = pp.evaluate(lambda t: t["x"] > 5, empty, epsilon=1).hypothesis
+    assert excess_bound(found, bound) == 1.0
+    tight = LeastErrorBound(84_000, 1000, 840, Fraction(1, 840), None, Fraction(19, 20))
+    assert 0.08 < tight.lower() < tight.lower(16) < 0.1
+
+
+def test_the_least_sum_moves_by_at_most_levels() -> None:
+    """Every dataset of at most two users over two values: one user more, or another one, against the price paid."""
+    from itertools import combinations_with_replacement, product
+
+    from privpac.evaluation.least import MeanError
+
+    concept = pp.Thresholds(pp.Integers(0, 2), feature="x")
+    records = list(product((0, 1, 2), (0, 1)))
+    users = [u for k in range(3) for u in combinations_with_replacement(records, k)]
+
+    def least(*held: Any) -> int:
+        data = pp.UserData.from_users([list(u) for u in held], features={"x": pp.Integers(0, 2)})
+        bound, ready = concept.bind(data)
+        return int(ready.fold(bound.kernel(MeanError(2))).least)
+
+    one = {u: least(u) for u in users}
+    assert max(abs(a - b) for a in one.values() for b in one.values()) <= 2
+    for u, v in combinations_with_replacement(users, 2):
+        assert 0 <= least(u, v) - one[u] <= 2

@@ -91,7 +91,7 @@ def test_coverage_of_both_intervals(n: int, epsilon: str, weight: Any) -> None:
     """People who differ (each has an error rate of their own) with 1 to 8 records; 60 datasets: an interval that
     covered with probability .95 would miss more than 14 of 60 with probability below 1e-6."""
     from privpac.evaluation.evaluator import Evaluator
-    from privpac.testing import SeededRng
+    from privpac.testing import SeededRng, insecure_randomness
 
     rng, coins = np.random.default_rng(n), SeededRng(n)
     features = {"said": pp.Integers(0, 1)}
@@ -109,11 +109,13 @@ def test_coverage_of_both_intervals(n: int, epsilon: str, weight: Any) -> None:
             users.append(list(zip(said.tolist(), labels.tolist())))
         return users, cells
 
-    population = truth_of(draw(200_000)[1])
+    population = truth_of(draw(60_000)[1])
     learner = Evaluator("said", epsilon, weight=weight, max_records=8 if weight == "record" else None)
     for _ in range(60):
         users, cells = draw(n)
-        found = learner.draw(learner.bind(pp.UserData.from_users(users, features=features)), coins).hypothesis
+        bound = learner.bind(pp.UserData.from_users(users, features=features))
+        with insecure_randomness():
+            found = learner.draw(bound, coins).hypothesis
         here = truth_of(cells)
         for rate in RATES:
             shown = getattr(found, rate)
@@ -174,7 +176,7 @@ def test_the_floor_holds_for_every_rule_and_the_excess_for_the_released_one() ->
     """Labels wrong with probability .1 at every x: the least error is .1, and a cut at 70 instead of 50 costs .16."""
     from privpac.evaluation.evaluator import Evaluator
     from privpac.evaluation.least import LeastError
-    from privpac.testing import SeededRng
+    from privpac.testing import SeededRng, insecure_randomness
 
     rng, coins = np.random.default_rng(0), SeededRng(0)
     failed = {"floor": 0, "law": 0, "excess": 0}
@@ -184,9 +186,10 @@ def test_the_floor_holds_for_every_rule_and_the_excess_for_the_released_one() ->
         users = [list(zip(a.tolist(), b.astype(int).tolist())) for a, b in zip(x, y)]
         data = pp.UserData.from_users(users, features={"x": pp.Integers(0, 99)})
         floor = LeastError(pp.Thresholds(), 1)
-        low = floor.draw(floor.bind(data), coins).hypothesis
         table = Evaluator(lambda t: t["x"] > 69, 1, rowwise=True)
-        found = table.draw(table.bind(data), coins).hypothesis
+        with insecure_randomness():
+            low = floor.draw(floor.bind(data), coins).hypothesis
+            found = table.draw(table.bind(data), coins).hypothesis
         failed["floor"] += low.lower() > 0.1
         failed["law"] += low.lower(4) > 0.1
         failed["excess"] += excess_bound(found, low) < 0.16
@@ -202,7 +205,7 @@ def test_nobody_and_nothing_known() -> None:
     found = pp.evaluate(lambda t: t["x"] > 5, empty, epsilon=1).hypothesis
     assert excess_bound(found, bound) == 1.0
     tight = LeastErrorBound(84_000, 1000, 840, Fraction(1, 840), None, Fraction(19, 20))
-    assert 0.08 < tight.lower() < tight.lower(16) < 0.1
+    assert 0.07 < tight.lower() < tight.lower(16) < 0.1
 
 
 def test_the_least_sum_moves_by_at_most_levels() -> None:

@@ -280,7 +280,7 @@ def test_a_worker_is_warm_before_it_listens_and_nothing_is_counted(
     )
     before = ledger.queries.head(session.session_id)
     create_app(session, ledger, KeyStore(tmp_path / "keys"))
-    assert "_laws" in session.__dict__
+    assert "_coins" in session.__dict__
     assert set(counted) == set(range(epochs))
     assert ledger.queries.head(session.session_id) == before
     assert session.used() == 0

@@ -8,7 +8,7 @@ stay and count in ``size``.  Nothing here draws randomness or knows about privac
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, log
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -23,7 +23,10 @@ from privpac.errors import ParameterError, SchemaError
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData, Users
 
-__all__ = ["ConceptClass", "Rule", "columns_of", "sauer"]
+__all__ = ["ConceptClass", "Poll", "Rule", "columns_of", "sauer"]
+
+Poll = Callable[[Mapping[str, NDArray[np.uint64]]], NDArray[np.int64]]
+"""How many of some rules say 1, row by row."""
 
 
 class Rule(ABC):
@@ -199,6 +202,18 @@ class ConceptClass(ABC):
     @abstractmethod
     def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
         """What one rule says on encoded columns."""
+
+    def poll(self, hypotheses: Sequence[int]) -> Poll:
+        """A function that counts, row by row, how many of these rules say 1; its work depends on how many there are,
+        not on which."""
+
+        def votes(codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int64]:
+            total = np.zeros(len(next(iter(codes.values()))), dtype=np.int64)
+            for hypothesis in hypotheses:
+                total += self.predictions(codes, hypothesis)
+            return total
+
+        return votes
 
     # Folding
 

@@ -7,7 +7,7 @@ features and directions; after that the profile is one step function per feature
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.base import ConceptClass, Poll, Rule
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
 from privpac.concepts.kernels.line import Line
 from privpac.concepts.profile import Profile
@@ -28,6 +28,7 @@ from privpac.concepts.thresholds import (
     check_cut,
     cut_condition,
     cut_labellings,
+    cut_poll,
     cut_predictions,
     merged,
     zero_steps,
@@ -182,6 +183,9 @@ class Stumps(ConceptClass):
     def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
         feature, cut, direction = self.split(hypothesis)
         return cut_predictions(codes[feature], cut, direction)
+
+    def poll(self, hypotheses: Sequence[int]) -> Poll:
+        return cut_poll([self.split(hypothesis) for hypothesis in hypotheses], list(self._domains))
 
     # Folding
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.base import ConceptClass, Poll, Rule
 from privpac.concepts.kernels.line import Line
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import Statistic
@@ -27,6 +27,7 @@ from privpac.released import register
 __all__ = ["Threshold", "Thresholds"]
 
 DIRECTIONS = ("above", "below")
+_POLLED = 1 << 18  # votes counted at once
 
 
 def cut_condition(feature: str, domain: Domain, cut: int, direction: str) -> str:
@@ -96,6 +97,25 @@ def cut_predictions(codes: NDArray[np.uint64], cut: int, direction: str) -> NDAr
     """Codes against a cut that may be 2**64."""
     over = np.zeros(len(codes), dtype=bool) if cut >= 1 << 64 else codes >= np.uint64(cut)
     return (over if direction == "above" else ~over).astype(np.int8)
+
+
+def cut_poll(rules: Sequence[tuple[str, int, str]], columns: Sequence[str]) -> Poll:
+    """``ConceptClass.poll`` for rules that cut a column (feature, cut, direction): many of them at once."""
+    which = np.array([columns.index(feature) for feature, _, _ in rules], dtype=np.intp)
+    cuts = np.array([[min(cut, (1 << 64) - 1)] for _, cut, _ in rules], dtype=np.uint64)
+    reached = np.array([[cut < 1 << 64] for _, cut, _ in rules], dtype=bool)
+    below = np.array([[direction == "below"] for _, _, direction in rules], dtype=bool)
+
+    def votes(codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int64]:
+        read = np.stack([codes[name] for name in columns])
+        total = np.zeros(read.shape[1], dtype=np.int64)
+        step = max(1, _POLLED // max(1, len(total)))
+        for at in (slice(start, start + step) for start in range(0, len(rules), step)):
+            over = (read[which[at]] >= cuts[at]) & reached[at]
+            total += np.add.reduce(over ^ below[at], axis=0, dtype=np.int64)
+        return total
+
+    return votes
 
 
 @dataclass(frozen=True)
@@ -171,6 +191,10 @@ class Thresholds(ConceptClass):
     def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
         cut, direction = self.split(hypothesis)
         return cut_predictions(codes[self.feature or "x"], cut, direction)
+
+    def poll(self, hypotheses: Sequence[int]) -> Poll:
+        feature = self.feature or "x"
+        return cut_poll([(feature, *self.split(hypothesis)) for hypothesis in hypotheses], [feature])
 
     # Folding
 

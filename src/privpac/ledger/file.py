@@ -148,7 +148,7 @@ class LedgerFile:
             if time.monotonic() >= deadline:
                 raise LedgerBusy(f"another process holds the ledger {self.name}; try again, or raise timeout")
             time.sleep(pause)
-            pause = min(2 * pause, 0.005)
+            pause = min(2 * pause, 0.001)  # a holder is done after a sync or two
 
     @contextmanager
     def _opened(self, *modes: int) -> Iterator[int]:

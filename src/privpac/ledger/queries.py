@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, ParameterError
 from privpac.guarantee import positive_int
@@ -29,6 +29,8 @@ from privpac.ledger.rows import now, plain_text
 from privpac.ledger.state import MAX_QUERIES, Session, State
 
 __all__ = ["Answer", "Ask", "QueryLog"]
+
+_HEX = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
@@ -119,19 +121,22 @@ class QueryLog:
             rows: list[tuple[str, str, str]] = []
             found: list[list[Answer] | BudgetExhausted] = []
             for ask in asks:
-                new = {digest: i for i, digest in reversed(list(enumerate(ask.digests))) if digest not in known}
+                new: dict[str, int] = {}
+                for i, digest in enumerate(ask.digests):
+                    if digest not in known:
+                        new.setdefault(digest, i)
                 refused = _refused(session.queries - number, used[ask.key], ask.share, len(new))
                 if refused is not None:
                     found.append(refused)
                     continue
                 fresh: dict[str, Answer] = {}
-                for digest, i in sorted(new.items(), key=lambda item: item[1]):
+                for digest, i in new.items():
                     number, used[ask.key] = number + 1, used[ask.key] + 1
                     text = plain_text(ask.draw(i, number), "answer", 100)
                     rows.append((digest, text, ask.key))
                     fresh[digest] = Answer(number, text, True)
                 found.append([fresh.get(digest) or known[digest] for digest in ask.digests])
-                known |= {digest: replace(answer, fresh=False) for digest, answer in fresh.items()}
+                known |= {digest: Answer(answer.number, answer.answer, False) for digest, answer in fresh.items()}
             if rows:
                 turn.write("answers", session.session_id, now(), rows)
         return found
@@ -197,6 +202,6 @@ def _refused(left: int, used: int, share: int | None, wanted: int) -> BudgetExha
 def _digest(value: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a digest must be text, got {type(value).__name__}")
-    if not re.fullmatch("[0-9a-f]{64}", value):
+    if not _HEX.fullmatch(value):
         raise ParameterError("a digest must be 64 hexadecimal digits")
     return value

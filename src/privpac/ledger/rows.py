@@ -102,7 +102,7 @@ def chain_hash(*parts: str) -> str:
     """SHA-256 over length-prefixed fields: no two lists of fields read alike."""
     texts = [part.encode() for part in parts]
     return hashlib.sha256(
-        b"privpac.ledger.v1" + b"".join(len(text).to_bytes(8, "big") + text for text in texts)
+        b"privpac.ledger.v1" + b"".join([len(text).to_bytes(8, "big") + text for text in texts])
     ).hexdigest()
 
 

@@ -30,7 +30,7 @@ def read_json(headers: Sequence[tuple[bytes, bytes]], body: bytes) -> Any:
     if len(kinds) != 1 or not (kinds[0] == b"application/json" or kinds[0].endswith(b"+json")):
         raise Refusal(422)
     try:
-        return json.loads(body, object_pairs_hook=_once)
+        return _decoder.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
     except (ValueError, RecursionError):
         raise Refusal(422) from None
 
@@ -42,6 +42,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+_decoder = json.JSONDecoder(object_pairs_hook=_once)
+
+
 class Predict:
     """The address as an ASGI application, behind the wall."""
 
@@ -49,6 +52,7 @@ class Predict:
 
     def __init__(self, session: PredictionSession) -> None:
         self._session, self._committer = session, Committer(session)
+        self._label = json.dumps(session.label)
 
     def serves(self, scope: Scope) -> bool:
         return (scope["type"], scope.get("method"), scope.get("path")) == ("http", "POST", self.path)
@@ -68,7 +72,9 @@ class Predict:
         except LedgerError as error:
             _log.error("unavailable: %s", type(error).__name__)
             raise Refusal(503) from None
-        body = json.dumps({"answers": answers.tolist(), "label": self._session.label}).encode()
+        body = (
+            f'{{"answers": {answers.tolist()}, "label": {self._label}}}'.encode()
+        )  # integers look alike in both languages
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})

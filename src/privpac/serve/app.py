@@ -82,6 +82,9 @@ def from_environment() -> Any:
     except (KeyError, TypeError, ValueError):
         raise ParameterError(f"{CONFIGURATION} does not describe a service; start it with: privpac serve run") from None
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
+    # Every request is a line of the log; what the line does not say need not be found out.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None
     ledger = BudgetLedger.open(configuration.ledger)
     session = load_session(configuration.session, operator_secret(configuration.key_file), ledger)
     return create_app(session, ledger, KeyStore(configuration.keys))

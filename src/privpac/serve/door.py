@@ -1,14 +1,15 @@
 """The door of the service: one object for every connection, with a limit for everything a client can hold on to.
 
-A protocol for the server (:mod:`uvicorn`), with the parser of :mod:`h11`.  A client that says nothing, or says it
-slowly, costs a place among ``Limits.connections`` and nothing else, and it loses that place to whoever comes next:
+A protocol for the server (:mod:`uvicorn`), with the parser of :mod:`h11` and a shorter way for requests that come whole
+and plain (:mod:`privpac.serve.plain`).  A client that says nothing, or says it slowly, costs a place among
+``Limits.connections`` and nothing else, and it loses that place to whoever comes next:
 
 * **Time.**  Request lines and headers, bodies, and responses that nobody reads each have a deadline, counted from their
   beginning; more bytes do not move it.
 * **Places** are given by the hall (:mod:`privpac.serve.hall`), if need be those of connections that wait for their
   clients.
-* **Bodies** are left in the socket until the application asks for them, which it does after it has seen the key in the
-  headers.
+* **Bodies** that did not come along with their headers are left in the socket until the application asks for them,
+  which it does after it has seen the key in the headers.
 
 Every response, of the application or of this door, is one write and carries the same security headers.
 """
@@ -29,11 +30,14 @@ import h11
 
 from privpac.serve.hall import Hall, Limits, neighbourhood
 from privpac.serve.limits import HEADERS, KEY, problem
+from privpac.serve.plain import read_plain
 
 __all__ = ["Door"]
 
 Message = MutableMapping[str, Any]
+Headers = list[tuple[bytes, bytes]]
 _SECURITY = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+_ASGI = {"version": "3.0", "spec_version": "2.3"}
 
 
 _halls: weakref.WeakKeyDictionary[Any, Hall] = weakref.WeakKeyDictionary()
@@ -56,10 +60,18 @@ class Door(asyncio.Protocol):
         self.address, self.known = "", False
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline: float | None = None
+        self._ends: tuple[Any, Any] = None, None
         self._conn = self._parser()
         self._busy = self._begun = self._gone = self._leaving = self._blocked = False
         self._last = False
         """Whether the connection ends after the present response."""
+        self._half = False
+        """Whether the client has said all it will say."""
+        self._plain: bytes | None = None
+        """The body of a plain request."""
+        self._rest = b""
+        """What came after a plain request."""
         self._arrived: asyncio.Event = asyncio.Event()
         self._method = b""
         self._head: Message = {}
@@ -77,6 +89,7 @@ class Door(asyncio.Protocol):
         with suppress(OSError, AttributeError):
             # A response is one write; it must not wait for the acknowledgement of the one before.
             transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._ends = _end(transport.get_extra_info("sockname")), _end(transport.get_extra_info("peername"))
         self.address = neighbourhood(transport.get_extra_info("peername"))
         self._server.connections.add(self)
         if not self._hall.enter(self):
@@ -89,6 +102,8 @@ class Door(asyncio.Protocol):
         self._gone = True
         self._arrived.set()
         self._disarm()
+        if self._timer is not None:
+            self._timer.cancel()
         self._server.connections.discard(self)
         self._hall.leave(self)
 
@@ -98,13 +113,19 @@ class Door(asyncio.Protocol):
             if self._leftover > self.limits.leftover:
                 self.abort()
             return
-        self._conn.receive_data(data)
-        if self._busy:
-            self._arrived.set()
+        if not self._busy:
+            self._begin(data)
+        elif self._plain is not None:
+            self._rest += data
+            self._transport.pause_reading()  # what comes next can wait
         else:
-            self._next()
+            self._conn.receive_data(data)
+            self._arrived.set()
 
     def eof_received(self) -> bool:
+        self._half = True
+        if self._plain is not None:
+            return not self._leaving  # what came before the end is still answered
         self._last = True
         if self._busy:
             with suppress(h11.RemoteProtocolError):
@@ -133,23 +154,44 @@ class Door(asyncio.Protocol):
 
     # Deadlines
 
-    def _arm(self, seconds: float) -> None:
-        self._disarm()
-        self._timer = self._loop.call_later(seconds, self._late)
+    # The timer is not moved with every deadline: one that comes too early looks again, so that a busy connection costs
+    # no timers.
 
-    def _disarm(self) -> None:
-        if self._timer is not None:
+    def _arm(self, seconds: float) -> None:
+        self._deadline = self._loop.time() + seconds
+        if self._timer is not None and self._timer.when() > self._deadline:
             self._timer.cancel()
             self._timer = None
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._deadline, self._look)
 
-    def _late(self) -> None:
+    def _disarm(self) -> None:
+        self._deadline = None
+
+    def _look(self) -> None:
         self._timer = None
-        if self._begun and not self._leaving and not self._blocked:
+        if self._deadline is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._timer = self._loop.call_at(self._deadline, self._look)
+        elif self._begun and not self._leaving and not self._blocked:
             self._refuse(408)  # something of a request came, and not the rest
         else:
             self.abort()
 
     # One request after another
+
+    def _begin(self, data: bytes) -> None:
+        """Bytes between two responses."""
+        whole = None if self._blocked or self._conn.trailing_data[0] else read_plain(data, self.limits.header_bytes)
+        if whole is None:
+            self._conn.receive_data(data)
+            if self._half:
+                self._conn.receive_data(b"")
+            self._next()
+        else:
+            self._plain, self._rest = whole.body, whole.rest
+            self._request(whole.method, whole.target, whole.headers, b"1.1")
 
     def _next(self) -> None:
         """Begin the next request, if all of its headers have come and its client reads what it is sent."""
@@ -162,7 +204,7 @@ class Door(asyncio.Protocol):
             self._refuse(error.error_status_hint if error.error_status_hint == 431 else 400)
             return
         if isinstance(event, h11.Request):
-            self._request(event)
+            self._parsed(event.method, event.target, list(event.headers), event.http_version)
         elif event is h11.NEED_DATA:
             self._transport.resume_reading()
             if not self._begun and self._conn.trailing_data[0]:
@@ -171,32 +213,34 @@ class Door(asyncio.Protocol):
         else:
             self._transport.close()
 
-    def _request(self, event: h11.Request) -> None:
-        self._method, headers = event.method, list(event.headers)
+    def _parsed(self, method: bytes, target: bytes, headers: Headers, version: bytes) -> None:
+        """A request of the parser: what is not plain is looked at more closely."""
         names = [name for name, _ in headers]
         if names.count(b"authorization") > 1 or {b"transfer-encoding", b"content-length"} <= set(names):
             self._refuse(400)  # two readers could take it for two different requests
-            return
-        if len(event.target) + sum(len(name) + len(value) for name, value in headers) > self.limits.header_bytes:
+        elif len(target) + sum(len(name) + len(value) for name, value in headers) > self.limits.header_bytes:
             self._refuse(431)  # the parser counts only what is not yet whole
-            return
+        else:
+            self._transport.pause_reading()
+            self._request(method, target, headers, version)
+
+    def _request(self, method: bytes, target: bytes, headers: Headers, version: bytes) -> None:
         self._disarm()
         self._hall.work(self)
-        self._transport.pause_reading()
-        self._busy, self._begun, self._pieces, self._head, self._body = True, True, 0, {}, []
+        self._method, self._busy, self._begun, self._pieces, self._head, self._body = method, True, True, 0, {}, []
         asked = [
             token.strip().lower() for name, value in headers if name == b"connection" for token in value.split(b",")
         ]
-        self._last |= b"close" in asked or event.http_version != b"1.1"
-        path, _, query = event.target.partition(b"?")
+        self._last |= b"close" in asked or version != b"1.1"
+        path, _, query = target.partition(b"?")
         scope = {
             "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": event.http_version.decode("ascii"),
-            "server": _end(self._transport.get_extra_info("sockname")),
-            "client": _end(self._transport.get_extra_info("peername")),
+            "asgi": _ASGI,
+            "http_version": version.decode("ascii"),
+            "server": self._ends[0],
+            "client": self._ends[1],
             "scheme": "http",
-            "method": event.method.decode("ascii"),
+            "method": method.decode("ascii"),
             "root_path": "",
             "path": unquote(path.decode("ascii")),
             "raw_path": path,
@@ -218,6 +262,9 @@ class Door(asyncio.Protocol):
 
     async def _receive(self) -> Message:
         """The next part of the body; deadlines run only while it has not come."""
+        if self._plain is not None and not self._gone and not self._leaving:
+            body, self._plain = self._plain, b""
+            return {"type": "http.request", "body": body, "more_body": False}
         pieces: list[bytes] = []
         while not self._gone and not self._leaving:
             try:
@@ -240,7 +287,7 @@ class Door(asyncio.Protocol):
     async def _more(self) -> None:
         if self._conn.they_are_waiting_for_100_continue:
             self._transport.write(self._conn.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
-        if self._timer is None:
+        if self._deadline is None:
             self._arm(self.limits.body)
         self.known = True  # the application reads no body without a key
         self._arrived.clear()
@@ -265,21 +312,29 @@ class Door(asyncio.Protocol):
         status, body = self._head.get("status", 500), b"".join(self._body)
         headers = [(name, value) for name, value in self._head.get("headers", _SECURITY) if name != b"content-length"]
         complete = self._ended()
-        self._last |= not complete or (b"connection", b"close") in headers
+        plain = self._plain is not None
+        rest = self._rest if plain else self._conn.trailing_data[0]
+        self._last |= not complete or (self._half and not rest) or (b"connection", b"close") in headers
         self._write(status, headers, body)
-        self._busy, self._begun, self._method = False, False, b""
+        self._busy, self._begun, self._method, self._plain, self._rest = False, False, b"", None, b""
         if self._last:
             self._leave(complete)
             return
-        rest, self._conn = self._conn.trailing_data[0], self._parser()
+        if not plain:
+            self._conn = self._parser()
         self._hall.wait(self)
         self._arm(self.limits.idle)
         if rest:
-            self._conn.receive_data(rest)
-        self._next()
+            self._begin(rest)
+        elif plain and not self._blocked:
+            self._transport.resume_reading()
+        else:
+            self._next()
 
     def _ended(self) -> bool:
         """Whether the whole request is here; a short body that was not asked for is thrown away."""
+        if self._plain is not None:
+            return True
         with suppress(h11.RemoteProtocolError):
             for _ in range(8):
                 if self._conn.their_state is not h11.SEND_BODY or self._conn.next_event() is h11.NEED_DATA:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -219,7 +220,7 @@ def columns(session: PredictionSession, records: Sequence[dict[str, Any]]) -> di
 
 def _encode(domain: Domain, values: list[Any], name: str) -> NDArray[np.uint64]:
     if isinstance(domain, Floats) and not any(isinstance(value, (bool, str)) for value in values):
-        return _floats(np.array([float(value) for value in values]), name)
+        return _floats([float(value) for value in values], name)
     if len({type(value) for value in values}) > 1:  # as one column they would be read as a common type
         return np.concatenate([_encode(domain, [value], name) for value in values])
     codes, valid = domain.encode(values, on_invalid="clamp", name=name)
@@ -228,10 +229,11 @@ def _encode(domain: Domain, values: list[Any], name: str) -> NDArray[np.uint64]:
     return codes
 
 
-def _floats(values: NDArray[np.float64], name: str) -> NDArray[np.uint64]:
+def _floats(numbers: list[float], name: str) -> NDArray[np.uint64]:
     """What ``Floats().encode`` makes of numbers, without a table around a single one."""
+    if any(map(math.isnan, numbers)):
+        raise SchemaError(f"column {name!r} has missing or unreadable values")
+    values = np.array(numbers)
     codes, verdicts = np.empty(len(values), np.uint64), np.zeros(len(values), np.uint8)
     float_keys(values, values.view(np.uint64), codes, verdicts)
-    if bool(np.isnan(values).any()):
-        raise SchemaError(f"column {name!r} has missing or unreadable values")
     return codes

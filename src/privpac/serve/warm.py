@@ -3,7 +3,7 @@
 The first query of a process is slow for reasons that have nothing to do with it: compiled kernels are loaded (or, on a
 new machine, compiled), the laws of all vote counts are made, and the interpreter lock is held meanwhile, so that every
 other request waits as well. A worker does that work once before it listens.  The queries are made up from the public
-schema; their votes are counted and every law is drawn from once, whatever the voters say, and all of it is thrown away:
+schema; their votes are counted and every coin is tossed once, whatever the voters say, and all of it is thrown away:
 **nothing is answered, counted or written**.
 """
 
@@ -24,8 +24,9 @@ _SAMPLES: tuple[Any, ...] = (0, 0.5, "0", "2000-01-01", True)
 
 def warm_up(session: PredictionSession) -> None:
     """Run everything a query runs, except the ledger's write."""
-    for law in session._laws:
-        law.sample(secret_rng(None))
+    rng = secret_rng(None)
+    for coin in session._coins:
+        coin.toss(rng.word(), rng)
     known = {name: domain.value(domain.value_range()[0]) for name, domain in session.features.items()}
     spoken = {name: value if isinstance(value, (bool, int, float)) else str(value) for name, value in known.items()}
     for record in (spoken, *(dict.fromkeys(spoken, sample) for sample in _SAMPLES)):

@@ -9,7 +9,8 @@ however the questions depend on earlier answers.
   Queries are the same if their encoded values are equal; two different queries on which all voters agree are **not**
   shared, since that is private.
 * Every new answer is counted, durably when a ledger keeps the count, before it leaves (:mod:`privpac.ledger.queries`).
-* All votes are counted for every query, in every case, so that the work done does not depend on the margin.
+* All votes are counted for every query, in every case, and every answer is one word against one number, so that the
+  work done does not depend on the margin.
 
 Without a ledger the count lives in this process: such a session cannot be saved, copied or used after a fork, because
 each copy would have a budget of its own.
@@ -17,13 +18,15 @@ each copy would have a budget of its own.
 
 from __future__ import annotations
 
-import hmac
+import hashlib
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
@@ -35,14 +38,13 @@ from privpac.exact import Rational
 from privpac.guarantee import Guarantee
 from privpac.law import Law
 from privpac.ledger.queries import Answer, Ask
-from privpac.rng import secret_rng
+from privpac.rng import Rng, secret_rng
 
 if TYPE_CHECKING:
     from privpac.data import Domain
     from privpac.ledger import BudgetLedger
-    from privpac.rng import Rng
 
-__all__ = ["PredictionSession", "Question", "SessionLog", "vote_law"]
+__all__ = ["Coin", "PredictionSession", "Question", "SessionLog", "vote_law"]
 
 Codes = Mapping[str, NDArray[np.uint64]]
 
@@ -52,6 +54,38 @@ def vote_law(ones: int, voters: int, gamma: Rational | None = None, *, base: Rat
     ``base = e**gamma``."""
     lead = 2 * ones - voters
     return Law.from_blocks(score=np.array([max(lead, 0), max(-lead, 0)], dtype=np.int64), eta=gamma, base=base)
+
+
+class Coin:
+    """Exact draws from a vote law, one word each.
+
+    A uniform number whose first 64 bits are the word says 0 if it lies below ``Pr[0]``.  ``_low`` and ``_high`` enclose
+    ``2**64 Pr[0]``: below the first every such number says 0, from the second on every one says 1.  The one or two
+    words in between (of ``2**64``) are handed to the law, which compares in the same way and draws as many further bits
+    as it needs.
+    """
+
+    def __init__(self, law: Law) -> None:
+        self._law, zero = law, law.prob(0)
+        self._low, self._high = math.floor(zero.lo * 2**64), math.ceil(zero.hi * 2**64)
+
+    def toss(self, word: int, rng: Rng) -> int:
+        """The answer that a uniform ``word`` gives; ``rng`` for the bits after it."""
+        if word < self._low:
+            return 0
+        if word >= self._high:
+            return 1
+        return int(self._law.as_finite().sample(_Resumed(word, rng)))
+
+
+class _Resumed(Rng):
+    """A source whose first word has been drawn already."""
+
+    def __init__(self, word: int, rng: Rng) -> None:
+        self._first, self._rng = [word], rng
+
+    def word(self) -> int:
+        return self._first.pop() if self._first else self._rng.word()
 
 
 # Who counts
@@ -157,12 +191,11 @@ class PredictionSession:
 
     # What may be shown
 
-    @property
+    @cached_property
     def features(self) -> Mapping[str, Domain]:
         """The columns a query needs, with their domains: public schema."""
-        return {
-            name: domain for name, domain in self.concept.declared().items() if name is not None and domain is not None
-        }
+        declared = self.concept.declared().items()
+        return MappingProxyType({name: domain for name, domain in declared if name is not None and domain is not None})
 
     @property
     def durable(self) -> bool:
@@ -225,14 +258,17 @@ class PredictionSession:
         }
         rows = np.stack(list(codes.values()), axis=1)
         digests = [self._digest(row.tobytes()) for row in rows]
-        counts: dict[int, NDArray[np.int64]] = {0: self._count(0, codes)}
+        masks = {digest: self._mask(digest) for digest in digests}
+        counts: dict[int, list[int]] = {0: self._count(0, codes)}
+        rng, words = secret_rng(self._rng), list[int]()
 
         def draw(i: int, number: int) -> str:
             epoch = (number - 1) // self._per_epoch
             if epoch not in counts:
                 counts[epoch] = self._count(epoch, codes)
-            bit = self._laws[int(counts[epoch][i])].sample(secret_rng(self._rng))
-            return str(int(bit) ^ self._mask(digests[i]))
+            if not words:  # one for every row, drawn together; each is used once or thrown away
+                words.extend(rng.words(len(digests)).tolist())
+            return str(self._coins[counts[epoch][i]].toss(words[i], rng) ^ masks[digests[i]])
 
         asks, start = [], 0
         for question in questions:
@@ -241,35 +277,50 @@ class PredictionSession:
             start = end
         found = self._log.answer_many(self.session_id, asks)
         return [
-            answers if isinstance(answers, BudgetExhausted) else self._bits(ask, answers)
+            answers
+            if isinstance(answers, BudgetExhausted)
+            else np.array(
+                [int(answer.answer) ^ masks[digest] for answer, digest in zip(answers, ask.digests)], dtype=np.int8
+            )
             for ask, answers in zip(asks, found)
         ]
-
-    def _bits(self, ask: Ask, answers: Sequence[Answer]) -> NDArray[np.int8]:
-        return np.array(
-            [int(answer.answer) ^ self._mask(digest) for answer, digest in zip(answers, ask.digests)], dtype=np.int8
-        )
 
     @property
     def _per_epoch(self) -> int:
         return -(-self.queries // len(self._voters))
 
     @cached_property
-    def _laws(self) -> tuple[Law, ...]:
+    def _coins(self) -> tuple[Coin, ...]:
         r = len(self._voters[0])
-        return tuple(vote_law(ones, r, self.gamma) for ones in range(r + 1))
+        return tuple(Coin(vote_law(ones, r, self.gamma)) for ones in range(r + 1))
 
-    def _count(self, epoch: int, codes: Codes) -> NDArray[np.int64]:
+    @cached_property
+    def _polls(self) -> tuple[Callable[[Codes], NDArray[np.int64]], ...]:
+        return tuple(self.concept.poll(epoch) for epoch in self._voters)
+
+    def _count(self, epoch: int, codes: Codes) -> list[int]:
         """How many voters say 1, row by row: private."""
-        total = np.zeros(len(next(iter(codes.values()))), dtype=np.int64)
-        for voter in self._voters[epoch]:
-            total += self.concept.predictions(codes, voter)
-        return total
+        counts: list[int] = self._polls[epoch](codes).tolist()
+        return counts
 
     # The ledger alone must tell neither queries nor answers: both are keyed by a secret that only the session holds.
 
     def _digest(self, query: bytes) -> str:
-        return hmac.digest(self._secret, b"privpac.query" + query, "sha256").hex()
+        return self._keyed(b"privpac.query" + query).hex()
 
     def _mask(self, digest: str) -> int:
-        return hmac.digest(self._secret, b"privpac.answer" + digest.encode(), "sha256")[0] & 1
+        return self._keyed(b"privpac.answer" + digest.encode())[0] & 1
+
+    def _keyed(self, text: bytes) -> bytes:
+        """HMAC-SHA256 under the session's secret; both hashes go on from where they have read it."""
+        inner, outer = (begun.copy() for begun in self._pads)
+        inner.update(text)
+        outer.update(inner.digest())
+        keyed: bytes = outer.digest()
+        return keyed
+
+    @cached_property
+    def _pads(self) -> tuple[Any, Any]:
+        block = self._secret if len(self._secret) <= 64 else hashlib.sha256(self._secret).digest()
+        inner, outer = (hashlib.sha256(bytes(byte ^ pad for byte in block.ljust(64, b"\0"))) for pad in (0x36, 0x5C))
+        return inner, outer

@@ -11,14 +11,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, log
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.profile import Profile, concatenate
+from privpac.concepts.rules import ClassOfRules, FewValues, Layout
 from privpac.concepts.statistics import Mean, Statistic
-from privpac.errors import ParameterError, SchemaError
+from privpac.errors import SchemaError
 
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData, Users
@@ -125,11 +126,12 @@ class ClassKernel:
         return a + b
 
 
-class ConceptClass(ABC):
-    """A finite class of rules over public domains."""
+class ConceptClass(ClassOfRules):
+    """A finite class of rules over public domains.
 
-    scored: ClassVar[bool] = True
-    """Whether its rules can be scored one by one; others are learned by agreement only."""
+    A class of one's own defines ``size``, ``vc_dimension``, ``declared``, ``with_columns``, ``decode`` and
+    ``predictions`` (or ``table``, many rules at once); the rest is for speed, or says more (see *What is known*).
+    """
 
     # Size and shape
 
@@ -153,42 +155,41 @@ class ConceptClass(ABC):
     def vc_dimension(self) -> int: ...
 
     def growth(self, n: int) -> int:
-        """An upper bound on the number of ways ``n`` points can be labelled."""
         return min(self.size, sauer(self.vc_dimension, n))
 
-    # Columns
+    # What is known
 
-    @abstractmethod
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        """Column name -> domain as declared; the name None means "the only feature", a domain None "take the
-        data's"."""
+    layout: ClassVar[Layout] = "listed"
+    rule_by_rule: ClassVar[bool] = True
+    """Whether work grows with the number of rules, and not with the number of points only."""
 
-    def bind(self, users: Users) -> tuple[ConceptClass, Users]:
-        """Encode the columns this class reads (schema errors here, before any spend).
+    @property
+    def scored(self) -> bool:
+        return True
 
-        Returns the class with its columns and domains filled in, and the users bound to them.
-        """
-        declared, names = self.declared(), list(users.features)
-        if getattr(users, "labels", ()) is None:
-            raise ParameterError("the data have no labels: name the label column when they are built")
-        if None in declared and (len(declared) != 1 or len(names) != 1):
-            raise ParameterError(f"name the feature: the data have the columns {names}")
-        columns = {names[0] if name is None else name: domain for name, domain in declared.items()}
-        unknown = [name for name in columns if name not in names]
-        if unknown:
-            raise SchemaError(f"columns {unknown} are not among the features {names}")
-        bound = users.bind({name: domain for name, domain in columns.items() if domain is not None})
-        filled = {name: domain for name in columns if (domain := bound.features[name]) is not None}
-        without = [name for name in columns if name not in filled]
-        if without:
-            raise ParameterError(
-                f"columns {without} have no domain: declare one in UserData or in the class, such as Integers(0, 100)"
-            )
-        return self.with_columns(filled), bound
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Of a class whose layout is cuts: "above", "below" or both, in the order of ids."""
+        return ()
 
-    @abstractmethod
-    def with_columns(self, columns: Mapping[str, Domain]) -> ConceptClass:
-        """The same class on named columns with their domains."""
+    @property
+    def shattered_points(self) -> int:
+        """So many points are shattered, surely (``vc_dimension`` may be an upper bound); 0 where nothing is known."""
+        return 0
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        """The depth of a complete mistake tree that is surely there, beside those of shattered points; 0: not known."""
+        return 0
+
+    @property
+    def few_values(self) -> FewValues | None:
+        """How the class falls into groups on a few values of x, for attacks on certificates; None where not known."""
+        return None
+
+    def coarsened(self, points: int) -> Self:
+        """A class of the same kind on at most so many values of each column, for simulations; itself if it has none."""
+        return self
 
     # Rules
 

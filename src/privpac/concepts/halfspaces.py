@@ -39,8 +39,10 @@ from privpac.concepts.cells import (
     named_domains,
 )
 from privpac.concepts.dense import EnumeratedClass, limited
+from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.grouped import group, shared, tally, terms
 from privpac.concepts.profile import Profile, dense_profile
+from privpac.concepts.rules import ByAgreement
 from privpac.concepts.statistics import Statistic
 from privpac.data import Dates, Domain, Grid, Integers, UserData
 from privpac.data.jit import jit
@@ -274,6 +276,11 @@ class Halfspaces(EnumeratedClass):
         )
         return tuple(_stride(domain.size, cuts.get(name, DEFAULT_CUTS)) for name, domain in self._columns.items())
 
+    @property
+    def _weights(self) -> tuple[int, ...]:
+        assert isinstance(self.weights, tuple)
+        return self.weights
+
     @cached_property
     def _vectors(self) -> _Vectors:
         assert isinstance(self.weights, tuple)
@@ -309,6 +316,25 @@ class Halfspaces(EnumeratedClass):
     def vc_dimension(self) -> int:
         """An upper bound: columns plus one, and never more than ``log2(size)``."""
         return min(len(self._columns) + 1, self.size.bit_length() - 1)
+
+    @property
+    def _units(self) -> list[int]:
+        """How many cut-offs, constants left out, each column has alone."""
+        return [(domain.size - 1) // stride for domain, stride in zip(self._columns.values(), self.strides)]
+
+    @property
+    def shattered_points(self) -> int:
+        """With weights -1, 0 and 1: zero and the unit points of all columns."""
+        return len(self.strides) + 1 if {-1, 0, 1} <= {*self._weights} and all(self._units) else 1
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        """The cut-offs of each column are there."""
+        return max(cut_mistakes(units + 1) for units in self._units) if {0, 1} <= {*self._weights} else 0
+
+    @property
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement("halfspace")
 
     # Columns and rules
 

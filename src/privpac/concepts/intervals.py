@@ -19,17 +19,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb, isqrt
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.dimensions import interval_mistakes
 from privpac.concepts.kernels.line import contribution, sort_within_users
 from privpac.concepts.kernels.spread import spread, workers
 from privpac.concepts.profile import Profile, Step, constant_profile
 from privpac.concepts.statistics import Statistic
-from privpac.data import Domain, UserData
+from privpac.data import Domain, Integers, UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
@@ -224,6 +225,21 @@ class Intervals(ConceptClass):
     def growth(self, n: int) -> int:
         distinct = min(n, self._points)
         return distinct * (distinct + 1) // 2 + 1
+
+    # What is known
+
+    rule_by_rule: ClassVar[bool] = False
+
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        return interval_mistakes(self._points)
+
+    def coarsened(self, points: int) -> Intervals:
+        return self if self._points <= points else Intervals(Integers(0, points - 1), self.feature)
 
     # Columns and rules
 

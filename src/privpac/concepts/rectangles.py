@@ -31,6 +31,7 @@ from privpac.concepts.cells import (
     named_domains,
 )
 from privpac.concepts.dense import limited
+from privpac.concepts.dimensions import interval_mistakes
 from privpac.concepts.products import ProductClass, box_dimension
 from privpac.data import Domain
 from privpac.errors import ParameterError
@@ -184,6 +185,15 @@ class Rectangles(ProductClass):
     def vc_dimension(self) -> int:
         """Exact: twice the columns of three or more cells plus the columns of two (see ``box_dimension``)."""
         return box_dimension(self._counts)
+
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        """Column by column."""
+        return sum(interval_mistakes(count) for count in self._counts)
 
     # Columns and rules
 

@@ -101,6 +101,13 @@ class AddressTree(Region):
     def is_ancestor(self, a: Network, v: Network) -> bool:
         return a[1] <= v[1] and self._cut(v[0], a[1]) == a
 
+    @property
+    def lists_levels(self) -> bool:
+        return True
+
+    def _level_node(self, z: int, i: int) -> tuple[int, int]:
+        return (i << (self.bits - z), z)
+
     def level_width(self, z: int) -> int:
         return 1 << self._level(z)
 

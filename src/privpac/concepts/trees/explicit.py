@@ -238,6 +238,17 @@ class ExplicitTree(VC1Tree):
                 a = int(row[a])
         return int(self.parent[a])
 
+    @property
+    def n_rules(self) -> int:
+        return int(self.is_concept.sum())
+
+    @property
+    def lists_levels(self) -> bool:
+        return True
+
+    def _level_node(self, z: int, i: int) -> int:
+        return int(np.flatnonzero(self.layout.depth == z)[i])
+
     def level_width(self, z: int) -> int:
         return int(self.layout.widths()[self._level(z)])
 
@@ -269,6 +280,15 @@ class ExplicitTree(VC1Tree):
     def spans(self, places: Places) -> tuple[list[int], list[int]]:
         # Places are the positions in preorder.
         return list(range(len(self.parent))), (self.layout.tout[self.layout.order] - 1).tolist()
+
+    @staticmethod
+    def from_matrix(
+        matrix: Any,
+        root: Literal["center", "end", "auto"] | int = "center",
+        domain: Domain | None = None,
+        feature: str | None = None,
+    ) -> ExplicitTree:
+        return explicit_tree(matrix, root, domain, feature)
 
     # Columns and rules
 

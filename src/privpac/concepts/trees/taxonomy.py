@@ -138,6 +138,17 @@ class Taxonomy(VC1Tree):
         i, j = self._number[a], self._number[v]
         return bool(self.layout.tin[i] <= self.layout.tin[j] < self.layout.tout[i])
 
+    @property
+    def regions(self) -> bool:
+        return True
+
+    @property
+    def lists_levels(self) -> bool:
+        return True
+
+    def _level_node(self, z: int, i: int) -> str:
+        return self.names[int(np.flatnonzero(self.layout.depth == z)[i])]
+
     def level_width(self, z: int) -> int:
         return int(self.layout.widths()[self._level(z)])
 

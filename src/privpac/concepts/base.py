@@ -11,11 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, log
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.concepts.labellings.base import NO_POINTS, Labellings, Loss, check_listed
+from privpac.concepts.labellings.dense import dense_labellings, unit_labellings
 from privpac.concepts.profile import Profile, concatenate
 from privpac.concepts.rules import ClassOfRules, FewValues, Layout
 from privpac.concepts.statistics import Mean, Statistic
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from privpac.data import Domain, UserData, Users
 
 __all__ = ["ConceptClass", "Rule", "columns_of", "sauer"]
+
+Codes = Mapping[str, NDArray[np.uint64]]
 
 
 class Rule(ABC):
@@ -65,6 +69,17 @@ class Rule(ABC):
                 )
             codes[name] = encoded
         return self.predict_codes(codes)
+
+    # What a report draws
+
+    @property
+    def picture(self) -> Literal["domain", "regions", "none"]:
+        """Where it says 1 over its columns, along the regions that hold each other, or nothing."""
+        return "domain"
+
+    def edges(self, column: str) -> Sequence[int]:
+        """Codes of a column at which the rule changes, so that a picture of a large domain shows them."""
+        return ()
 
     @abstractmethod
     def condition(self) -> str:
@@ -129,8 +144,7 @@ class ClassKernel:
 class ConceptClass(ClassOfRules):
     """A finite class of rules over public domains.
 
-    A class of one's own defines ``size``, ``vc_dimension``, ``declared``, ``with_columns``, ``decode`` and
-    ``predictions`` (or ``table``, many rules at once); the rest is for speed, or says more (see *What is known*).
+    For a class of one's own :class:`~privpac.concepts.dense.EnumeratedClass` is the shorter way.
     """
 
     # Size and shape
@@ -201,6 +215,10 @@ class ConceptClass(ClassOfRules):
     def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
         """What one rule says on encoded columns."""
 
+    def table(self, codes: Codes, first: int, last: int) -> NDArray[np.uint8]:
+        """What the rules ``first..last - 1`` say (records by rules)."""
+        return np.stack([self.predictions(codes, h) for h in range(first, last)], axis=1).astype(np.uint8)
+
     # Folding
 
     @abstractmethod
@@ -237,6 +255,22 @@ class ConceptClass(ClassOfRules):
         for labels, first, count in seen.values():
             yield labels, first, count
 
+    def deciding_records(self, codes: Codes, labels: NDArray[np.uint8]) -> tuple[Codes, NDArray[np.uint8]]:
+        """Some of the records, with which the least id without a mistake is the same; a few, where they can be told.
+
+        A cut fits iff it separates the extreme records of both labels in its column.
+        """
+        if self.layout != "cuts":
+            return codes, labels
+        keep: list[int] = []
+        for points in codes.values():
+            for label in (0, 1):
+                rows = np.flatnonzero(labels == label)
+                if len(rows):
+                    keep += [int(rows[np.argmin(points[rows])]), int(rows[np.argmax(points[rows])])]
+        chosen = np.unique(np.array(keep, dtype=np.int64))
+        return {name: points[chosen] for name, points in codes.items()}, labels[chosen]
+
     def consistent(self, codes: Mapping[str, NDArray[np.uint64]], labels: NDArray[np.uint8]) -> int | None:
         """The least id that makes no mistake on the records, or None (deterministic)."""
         best: int | None = None
@@ -244,6 +278,40 @@ class ConceptClass(ClassOfRules):
             if bool((predicted == labels).all()) and (best is None or first < best):
                 best = first
         return best
+
+    # Relabelling: see ``privpac.concepts.labellings.base``
+
+    def losses(self, rest: UserData, levels: int) -> Profile:
+        """``E_W`` of every rule: the sum over units of their losses."""
+        return rest.fold(self.kernel(Loss(levels)))
+
+    def labellings(
+        self, codes: Codes, rest: UserData, A: int, B: int, levels: int = 1, offsets: NDArray[np.int64] | None = None
+    ) -> Labellings:
+        """All labellings of the points ``codes`` by a bound class, scored with the units ``rest``.
+
+        ``offsets``: with several records per unit in T, where each unit's begin; ``D_T`` then counts units with any
+        difference.
+        """
+        if len(next(iter(codes.values()))) == 0:
+            return NO_POINTS
+        if offsets is not None:
+            return unit_labellings(self, codes, offsets, self.losses(rest, levels), A, B)
+        return self._labellings(codes, rest, A, B, levels)
+
+    def _labellings(self, codes: Codes, rest: UserData, A: int, B: int, levels: int) -> Labellings:
+        """Of some points, each of a unit of its own; overridden where rules need not be listed."""
+        return dense_labellings(self, codes, self.losses(rest, levels), A, B)
+
+    def part_labellings(
+        self, part: UserData, rest: UserData, A: int, B: int, levels: int = 1, whole: bool = False
+    ) -> Labellings:
+        codes = {name: part.codes[name] for name in self.declared() if name is not None}
+        return self.labellings(codes, rest, A, B, levels, part.offsets if whole else None)
+
+    def check_labellings(self, *, units: int | None = None, split_size: int | None = None, whole: bool = False) -> None:
+        if whole or self.rule_by_rule:
+            check_listed(self.size, "with several records per unit in T" if whole else f"for {type(self).__name__}")
 
 
 def sauer(d: int, n: int) -> int:

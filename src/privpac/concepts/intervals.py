@@ -28,6 +28,8 @@ from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.dimensions import interval_mistakes
 from privpac.concepts.kernels.line import contribution, sort_within_users
 from privpac.concepts.kernels.spread import spread, workers
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.intervals import interval_labellings, range_labellings
 from privpac.concepts.profile import Profile, Step, constant_profile
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, Integers, UserData
@@ -65,6 +67,9 @@ class Interval(Rule):
 
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         return range_predictions(codes[self.feature], self.low, self.high)
+
+    def edges(self, column: str) -> tuple[int, int]:
+        return self.low, self.high
 
     def condition(self) -> str:
         if self.low == self.high:
@@ -306,6 +311,33 @@ class Intervals(ConceptClass):
         return Profile(tuple(steps), statistic.luck(sizes, own))
 
     # Labellings
+
+    def _labellings(
+        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
+    ) -> Labellings:
+        name = self.feature or "x"
+        if int(rest.sizes.max(initial=0)) <= 1:
+            assert rest.labels is not None
+            return range_labellings(codes[name], rest.codes[name], rest.labels, A, B * levels)
+        return interval_labellings(codes[name], self._points, self.losses(rest, levels), A, B)
+
+    def deciding_records(
+        self, codes: Mapping[str, NDArray[np.uint64]], labels: NDArray[np.uint8]
+    ) -> tuple[Mapping[str, NDArray[np.uint64]], NDArray[np.uint8]]:
+        """An interval that holds the lowest and the highest 1 and not the nearest 0 on either side fits all records, if
+        any interval does; without a 1 the empty one, id 0, fits."""
+        ((name, points),) = codes.items()
+        ones = np.flatnonzero(labels == 1)
+        if len(ones) == 0:
+            return {name: points[:0]}, labels[:0]
+        low, high = ones[np.argmin(points[ones])], ones[np.argmax(points[ones])]
+        zeros = np.flatnonzero(labels == 0)
+        left, right = zeros[points[zeros] <= points[low]], zeros[points[zeros] >= points[high]]
+        inside = zeros[(points[zeros] >= points[low]) & (points[zeros] <= points[high])]
+        keep = [low, high, *(left[[np.argmax(points[left])]] if len(left) else ()), *inside[:1]]
+        keep += [right[np.argmin(points[right])]] if len(right) else []
+        chosen = np.unique(np.array(keep, dtype=np.int64))
+        return {name: points[chosen]}, labels[chosen]
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
         points = codes[self.feature or "x"]

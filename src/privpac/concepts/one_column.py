@@ -60,6 +60,9 @@ class Threshold(Rule):
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         return cut_predictions(codes[self.feature], self.cut, self.direction)
 
+    def edges(self, column: str) -> tuple[int, ...]:
+        return (self.cut,)
+
     def condition(self) -> str:
         return cut_condition(self.feature, self.domain, self.cut, self.direction)
 
@@ -111,6 +114,9 @@ class Point(Rule):
 
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         return point_predictions(codes[self.feature], self.code)
+
+    def edges(self, column: str) -> tuple[int, ...]:
+        return () if self.code is None else (self.code,)
 
     def condition(self) -> str:
         if self.code is None or not _holds_value(self.domain, self.code):

@@ -19,6 +19,8 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.kernels.events import sum_events
 from privpac.concepts.kernels.line import change_type, contribution, sort_within_users
 from privpac.concepts.kernels.spread import spread, user_spans
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.line import point_labellings
 from privpac.concepts.one_column import Point, point_predictions
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.rules import ByAgreement, FewValues, Layout
@@ -245,6 +247,11 @@ class Points(ConceptClass):
         return Profile(tuple(steps), statistic.luck(sizes, own))
 
     # Labellings
+
+    def _labellings(
+        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
+    ) -> Labellings:
+        return point_labellings(codes[self.feature or "x"], self.size, self.losses(rest, levels), A, B)
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
         points = codes[self.feature or "x"]

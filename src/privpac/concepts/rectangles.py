@@ -82,6 +82,9 @@ class Box(Rule):
             inside &= (codes[name] >= np.uint64(low)) & (codes[name] <= np.uint64(high))
         return inside.astype(np.int8)
 
+    def edges(self, column: str) -> tuple[int, ...]:
+        return () if self.bounds is None else self.bounds[list(self.columns).index(column)]
+
     def condition(self) -> str:
         if self.bounds is None:
             return "never"

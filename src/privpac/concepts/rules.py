@@ -17,8 +17,9 @@ from privpac.data import Texts
 from privpac.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
+    from privpac.concepts.labellings.base import Labellings
     from privpac.concepts.trees.base import VC1Tree
-    from privpac.data import Domain, Users
+    from privpac.data import Domain, UserData, Users
 
 __all__ = ["ByAgreement", "ClassOfRules", "FewValues", "Layout"]
 
@@ -130,3 +131,19 @@ class ClassOfRules(ABC):
     def as_tree(self) -> VC1Tree:
         """The class as a tree of VC dimension 1, if it ``is_tree``."""
         raise ParameterError(f"{type(self).__name__} is no tree of rules")
+
+    # Relabelling
+
+    @abstractmethod
+    def check_labellings(self, *, units: int | None = None, split_size: int | None = None, whole: bool = False) -> None:
+        """Refuse if labellings would be too much work, from public numbers only, before any data are touched.
+
+        ``units`` and ``split_size`` where they are public (replace); ``whole``: several records per unit in T.
+        """
+
+    @abstractmethod
+    def part_labellings(
+        self, part: UserData, rest: UserData, A: int, B: int, levels: int = 1, whole: bool = False
+    ) -> Labellings:
+        """All labellings of the points of ``part`` (its labels are not read), scored with the units ``rest``;
+        ``whole``: several records per unit in T.  See :mod:`privpac.concepts.labellings.base`."""

@@ -21,6 +21,8 @@ from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
 from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import Line
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.stumps import stump_labellings
 from privpac.concepts.one_column import DIRECTIONS, check_cut, cut_condition, cut_predictions
 from privpac.concepts.profile import Profile
 from privpac.concepts.rules import ByAgreement, FewValues, Layout
@@ -63,6 +65,9 @@ class Stump(Rule):
 
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         return cut_predictions(codes[self.feature], self.cut, self.direction)
+
+    def edges(self, column: str) -> tuple[int, ...]:
+        return (self.cut,)
 
     def condition(self) -> str:
         return cut_condition(self.feature, self.columns[self.feature], self.cut, self.direction)
@@ -228,6 +233,12 @@ class Stumps(ConceptClass):
         return Profile(tuple(sorted(steps, key=lambda step: step.offset)), statistic.luck(sizes, own))
 
     # Labellings
+
+    def _labellings(
+        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
+    ) -> Labellings:
+        columns = [codes[name] for name in self._domains]
+        return stump_labellings(columns, self.directions, self.losses(rest, levels), A, B)
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[Labelling]:
         def of_columns() -> Iterator[Labelling]:

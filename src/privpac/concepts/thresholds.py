@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import Line
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.line import threshold_labellings
 from privpac.concepts.one_column import DIRECTIONS, Threshold, cut_predictions
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.rules import ByAgreement, FewValues, Layout
@@ -159,6 +161,11 @@ class Thresholds(ConceptClass):
         return Profile(steps, statistic.luck(sizes, own))
 
     # Labellings
+
+    def _labellings(
+        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
+    ) -> Labellings:
+        return threshold_labellings(codes[self.feature or "x"], self.directions, self.losses(rest, levels), A, B)
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
         return merged(cut_labellings(codes[self.feature or "x"], self._points, self.directions))

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.trees.base import register_tree
 from privpac.concepts.trees.columns import Column
 from privpac.concepts.trees.parsing import read_networks
 from privpac.concepts.trees.parts import Ints, Places, lay_out
 from privpac.concepts.trees.prefix import Region
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Texts
 from privpac.data.jit import jit
 from privpac.errors import ParameterError

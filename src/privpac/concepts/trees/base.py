@@ -22,13 +22,14 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts import trees
 from privpac.concepts.base import Rule, columns_of
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.trees import tree_labellings
 from privpac.concepts.rules import ClassOfRules
 from privpac.concepts.trees.columns import Column, raw_columns, user_columns
 from privpac.concepts.trees.parts import (
@@ -42,15 +43,16 @@ from privpac.concepts.trees.parts import (
     group_parts,
     lay_out,
 )
+from privpac.concepts.trees.registry import tree_class
 from privpac.data import Domain, Texts, UserData, Users
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.released import register
 
 if TYPE_CHECKING:
     from privpac.concepts.trees.explicit import ExplicitTree
 
-__all__ = ["MAX_LEVELS", "MAX_NODES", "MODES", "Mode", "Node", "TreeRule", "VC1Tree", "check_mode", "register_tree"]
+__all__ = ["MAX_LEVELS", "MAX_NODES", "MODES", "Mode", "Node", "TreeRule", "VC1Tree", "check_mode"]
 
 Mode = Literal["closure", "exact", "erm"]
 MODES = ("closure", "exact", "erm")
@@ -63,25 +65,6 @@ MAX_LEVELS = 1 << 12
 
 LISTED = 1 << 20
 """Rules that selection goes through one by one at most."""
-
-_T = TypeVar("_T", bound="type[VC1Tree]")
-_trees: dict[str, type[VC1Tree]] = {}
-
-
-def register_tree(cls: _T) -> _T:
-    """Class decorator: trees of this class are saved under their ``kind``."""
-    _trees[cls.kind] = cls
-    return cls
-
-
-def _tree_class(kind: Any) -> type[VC1Tree]:
-    """The trees of this package register themselves when they are first used."""
-    if kind not in _trees:
-        for name in dir(trees):
-            getattr(trees, name)
-    if kind not in _trees:
-        raise ParameterError(f"a stored tree needs a kind among {', '.join(_trees)}, got {str(kind)[:60]!r}")
-    return _trees[kind]
 
 
 class VC1Tree(ClassOfRules):
@@ -193,6 +176,18 @@ class VC1Tree(ClassOfRules):
     def growth(self, n: int) -> int:
         return n + 1  # VC dimension 1
 
+    def check_labellings(self, *, units: int | None = None, split_size: int | None = None, whole: bool = False) -> None:
+        if whole:
+            raise TooLargeError(
+                "relabelling all records of a unit by a tree is not offered; use users='hybrid' (one record of each in "
+                "T)"
+            )
+
+    def part_labellings(
+        self, part: UserData, rest: UserData, A: int, B: int, levels: int = 1, whole: bool = False
+    ) -> Labellings:
+        return tree_labellings(self, part, rest, A, B, levels)
+
     @property
     def is_tree(self) -> bool:
         return True
@@ -250,7 +245,7 @@ class VC1Tree(ClassOfRules):
         feature: str | None = None,
     ) -> ExplicitTree:
         """The tree of a 0/1 table (concepts by points); ``NotVC1Error`` with a witness if there is none."""
-        return _tree_class("table").from_matrix(matrix, root, domain, feature)
+        return tree_class("table").from_matrix(matrix, root, domain, feature)
 
     # Columns
 
@@ -356,7 +351,7 @@ class VC1Tree(ClassOfRules):
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> VC1Tree:
         """Rebuild a tree from :meth:`to_dict`."""
-        return _tree_class(values.get("kind"))._from_dict(values)
+        return tree_class(values.get("kind"))._from_dict(values)
 
     @abstractmethod
     def pack(self, v: Any) -> Any:
@@ -407,6 +402,10 @@ class TreeRule(Rule):
             on_path[i] = self.tree.is_ancestor(places.name(i), self.node)
         flipped = on_path[places.at]
         return flipped if places.base is None else flipped ^ places.base.astype(np.int8)
+
+    @property
+    def picture(self) -> Literal["regions", "none"]:
+        return "regions" if self.tree.regions else "none"
 
     def condition(self) -> str:
         return self.tree.condition(self.node)

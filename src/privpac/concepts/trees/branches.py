@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privpac.concepts.one_column import cut_condition
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, code_of
 from privpac.concepts.trees.implicit import StarTree, check_direction, steps
 from privpac.concepts.trees.parts import Ints, Places, lay_out
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Texts, Users
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int

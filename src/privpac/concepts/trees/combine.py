@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any, ClassVar, Self
 
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Texts
 from privpac.errors import ParameterError
 

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
 from privpac.concepts.finite import MAX_CELLS, TableRule
-from privpac.concepts.trees.base import Mode, VC1Tree, register_tree
+from privpac.concepts.trees.base import Mode, VC1Tree
 from privpac.concepts.trees.columns import Column, code_of
 from privpac.concepts.trees.layout import Layout, lay_parents, lifting
 from privpac.concepts.trees.parts import Bytes, Ints, Places, exact_parts
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Integers
 from privpac.errors import NotVC1Error, ParameterError, TooLargeError
 from privpac.guarantee import positive_int

@@ -10,9 +10,10 @@ import numpy as np
 
 from privpac.concepts.base import Rule
 from privpac.concepts.one_column import DIRECTIONS, Point, Threshold, cut_condition
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import MAX_BITS, Column, as_text, code_of
 from privpac.concepts.trees.parts import Depths, Ints, Places, lay_out
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Integers, Texts
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int

@@ -19,9 +19,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars as pl
 
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, as_text
 from privpac.concepts.trees.parts import Places, lay_out
+from privpac.concepts.trees.registry import register_tree
 from privpac.concepts.trees.strings import cut_depths, cut_texts, path_depths, path_texts, split
 from privpac.data import Domain, Texts
 from privpac.errors import ParameterError

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, as_text
 from privpac.concepts.trees.layout import Layout, lay_parents
 from privpac.concepts.trees.parts import Ints, Places
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Texts
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int

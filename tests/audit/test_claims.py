@@ -17,7 +17,7 @@ from privpac.audit.drawn_rules import users_of
 from privpac.audit.few_values import law_at, shape_of
 from privpac.audit.refute import Failure, refute
 from privpac.audit.rule_laws import VOTES
-from privpac.audit.tree_laws import missed, node_at
+from privpac.audit.tree_laws import missed
 from privpac.audit.vote_laws import agreement_claim
 from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 from privpac.data import Integers
@@ -130,10 +130,10 @@ def test_chances_of_nodes_are_those_of_the_learner(made: tuple[Any, Any]) -> Non
     one, delta = made
     choice, depth = TreeLearner(one, Fraction(2), delta, mode="closure").choice(one), max(1, one.height * 3 // 4)
     for told, above, rest in ((3, 5, 30), (30, 10, 5), (0, 0, 9), (12, 0, 40)):
-        nodes = [node_at(one, depth)] * told + [node_at(one, depth // 2)] * above + [one.root] * rest
+        nodes = [one.some_node(depth)] * told + [one.some_node(depth // 2)] * above + [one.root] * rest
         law = choice.law(NamedParts(one, nodes))
         for least in {depth // 2, depth}:
-            exact = 1 - sum(law.prob_float(node_at(one, z)) for z in range(least, depth + 1))
+            exact = 1 - sum(law.prob_float(one.some_node(z)) for z in range(least, depth + 1))
             assert missed(choice, (least, depth), depth, depth // 2, (told, above, rest)) == pytest.approx(
                 exact, abs=1e-9
             )

@@ -13,10 +13,9 @@ import privpac.concepts as concepts
 from privpac.concepts import FiniteClass, Intervals, Parities, Points, Stumps, Thresholds
 from privpac.concepts.finite import TableRule
 from privpac.concepts.intervals import MAX_POINTS, Interval
+from privpac.concepts.one_column import Point, Threshold
 from privpac.concepts.parities import MAX_COLUMNS, Parity
-from privpac.concepts.points import Point
 from privpac.concepts.stumps import Stump
-from privpac.concepts.thresholds import Threshold
 from privpac.data import Categories, Floats, Grid, Integers, UserData
 from privpac.errors import ModelFileError, ParameterError, SchemaError, TooLargeError
 from privpac.released import rule_from_dict, rule_to_dict

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from privpac.concepts import FiniteClass, Intervals, Points, Rectangles, Stumps, Thresholds
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.labellings.base import Loss, check_labellings, labellings, part_labellings
+from privpac.concepts.labellings.base import Loss
 from privpac.concepts.labellings.intervals import range_labellings
 from privpac.concepts.thresholds import cut_labellings
 from privpac.concepts.trees import PrefixTree, VC1Tree
@@ -66,7 +66,7 @@ def found(
     data = UserData.from_users(rest, features=domains)
     codes = {name: np.array([p[i] for p in points], dtype=np.uint64) for i, name in enumerate(domains)}
     where = None if offsets is None else np.array(offsets, dtype=np.int64)
-    listed = labellings(concept, codes, data, A, B, levels, where)
+    listed = concept.labellings(codes, data, A, B, levels, where)
     out = {listed.labels(i).tobytes(): int(listed.scores[i]) for i in range(listed.count)}
     assert len(out) == listed.count, "a labelling is listed twice"
     assert all(listed.labels(i).dtype == np.uint8 and len(listed.labels(i)) == len(points) for i in range(listed.count))
@@ -181,8 +181,8 @@ def test_paths_of_a_tree_are_scored_as_enumerated(name: str, data: st.DataObject
         UserData.from_users([[(x, 0)] for x in points] + rest, features={"x": next(iter(tree.declared().values()))})
     )
     assert isinstance(users, UserData)
-    listed = part_labellings(
-        bound, users.take(np.arange(len(points))), users.take(np.arange(len(points), users.n_users)), A, B, levels
+    listed = bound.part_labellings(
+        users.take(np.arange(len(points))), users.take(np.arange(len(points), users.n_users)), A, B, levels
     )
     found_ = {listed.labels(i).tobytes(): int(listed.scores[i]) for i in range(listed.count)}
     assert len(found_) == listed.count
@@ -206,7 +206,7 @@ def test_paths_of_a_tree_are_scored_as_enumerated(name: str, data: st.DataObject
 def test_floats_are_labelled_by_their_order() -> None:
     rest = UserData.from_users([[(0.5, 1)], [(-0.25, 0)], [(1e300, 1)]], features={"x": Floats()})
     codes, _ = Floats().encode([-0.0, 0.0, 2.5, -1e-300])
-    listed = labellings(Thresholds(Floats(), "x"), {"x": codes}, rest, 1, 1)
+    listed = Thresholds(Floats(), "x").labellings({"x": codes}, rest, 1, 1)
     assert listed.count == 4  # -0.0 is 0.0
     best = int(np.argmin(listed.scores))
     assert listed.scores[best] == 0
@@ -215,11 +215,11 @@ def test_floats_are_labelled_by_their_order() -> None:
 
 def test_no_points_have_one_labelling_and_no_rest_scores_zero() -> None:
     empty = UserData.from_users([], features={"x": Integers(0, 4)})
-    nothing = labellings(CLASSES["above"], {"x": np.zeros(0, dtype=np.uint64)}, empty, 5, 5)
+    nothing = CLASSES["above"].labellings({"x": np.zeros(0, dtype=np.uint64)}, empty, 5, 5)
     assert nothing.count == 1
     assert nothing.labels(0).tolist() == []
     for name in ("above", "both directions", "points", "intervals", "table"):
-        listed = labellings(CLASSES[name], {"x": np.array([1, 1, 3], dtype=np.uint64)}, empty, 7, 4)
+        listed = CLASSES[name].labellings({"x": np.array([1, 1, 3], dtype=np.uint64)}, empty, 7, 4)
         assert set(listed.scores.tolist()) == {0}
 
 
@@ -229,7 +229,7 @@ def test_constants_of_every_column_are_listed_once() -> None:
     concept = Stumps({name: Integers(0, 9) for name in "abcd"})
     column = np.array([1, 4, 7], dtype=np.uint64)
     rest = UserData.from_users([[(1, 2, 3, 4, 1)]], features=dict.fromkeys("abcd", Integers(0, 9)))
-    listed = labellings(concept, dict.fromkeys("abcd", column), rest, 1, 1)
+    listed = concept.labellings(dict.fromkeys("abcd", column), rest, 1, 1)
     assert listed.count == 6  # four equal columns: two constants, two cuts in two directions
 
 
@@ -241,8 +241,8 @@ def test_each_labelling_of_the_rest_extends_once_or_twice() -> None:
         points = rng.integers(0, 4, (5, 2)).astype(np.uint64)
         for name in ("stumps", "boxes"):
             concept = Stumps(two(4)) if name == "stumps" else Rectangles(two(4), cuts=4)
-            all_of = labellings(concept, {"x": points[:, 0], "y": points[:, 1]}, rest, 2, 3)
-            less = labellings(concept, {"x": points[1:, 0], "y": points[1:, 1]}, rest, 2, 3)
+            all_of = concept.labellings({"x": points[:, 0], "y": points[:, 1]}, rest, 2, 3)
+            less = concept.labellings({"x": points[1:, 0], "y": points[1:, 1]}, rest, 2, 3)
             heads = [all_of.labels(i)[1:].tobytes() for i in range(all_of.count)]
             assert set(heads) == {less.labels(i).tobytes() for i in range(less.count)}
             assert max(heads.count(head) for head in heads) <= 2
@@ -255,7 +255,7 @@ def test_listing_a_labelling_once_per_column_breaks_the_counted_step() -> None:
     points = {"x": np.array([1, 2, 3], dtype=np.uint64), "y": np.array([3, 1, 2], dtype=np.uint64)}
     copies = [labels for name in "xy" for labels, _, _ in cut_labellings(points[name], 4, concept.directions)]
     rest = UserData.from_users([], features=two(4))
-    listed = labellings(concept, points, rest, 1, 1)
+    listed = concept.labellings(points, rest, 1, 1)
     for bits, most in ((copies, 6), ([listed.labels(i) for i in range(listed.count)], 2)):
         heads = Counter(labels[1:].astype(np.uint8).tobytes() for labels in bits)
         assert max(heads.values()) == most
@@ -263,18 +263,18 @@ def test_listing_a_labelling_once_per_column_breaks_the_counted_step() -> None:
 
 def test_large_classes_are_refused_from_public_numbers() -> None:
     wide = Rectangles({name: Integers(0, 99) for name in "ab"}, cuts=16)
-    check_labellings(wide)
-    check_labellings(wide, units=50_000)
+    wide.check_labellings()
+    wide.check_labellings(units=50_000)
     with pytest.raises(TooLargeError, match="Thresholds, Points"):
-        check_labellings(wide, units=60_000)
+        wide.check_labellings(units=60_000)
     wider = Rectangles({name: Integers(0, 99) for name in "ab"}, cuts=24)
     with pytest.raises(TooLargeError, match="pairs of labellings"):
-        check_labellings(wider)
-    check_labellings(wider, split_size=12)  # twelve points have at most 4096 labellings
+        wider.check_labellings()
+    wider.check_labellings(split_size=12)  # twelve points have at most 4096 labellings
     with pytest.raises(TooLargeError, match="several records per unit"):
-        check_labellings(Thresholds(Floats(), "x"), whole=True)
-    check_labellings(Thresholds(Floats(), "x"))
-    check_labellings(Stumps({"x": Floats(), "y": Floats()}), units=10**9)
+        Thresholds(Floats(), "x").check_labellings(whole=True)
+    Thresholds(Floats(), "x").check_labellings()
+    Stumps({"x": Floats(), "y": Floats()}).check_labellings(units=10**9)
 
 
 def test_loss_is_a_rounded_share_within_its_levels() -> None:

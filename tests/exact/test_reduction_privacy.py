@@ -20,7 +20,7 @@ from privpac.audit import Universe, audit_exact, datasets, neighbouring, user_un
 from privpac.bounds.reduction.privacy import theorem_a, theorem_c
 from privpac.concepts import FiniteClass, Intervals, Points, Thresholds
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.labellings.base import Loss, labellings
+from privpac.concepts.labellings.base import Loss
 from privpac.data import Integers, UserData
 from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee
@@ -345,7 +345,7 @@ def test_scoring_a_representative_on_the_rest_breaks_the_factor() -> None:
     wrong = [sum(int(rule[x] != y) for x, y in rest) for rule in rules]
     right, broken = [], []
     for points in ((0, 1), (0, 2)):
-        listed = labellings(concept, {"x": np.array(points, dtype=np.uint64)}, people([[r] for r in rest]), 1, 1)
+        listed = concept.labellings({"x": np.array(points, dtype=np.uint64)}, people([[r] for r in rest]), 1, 1)
         right.append(
             shared_part([(int(listed.labels(i)[0]), int(listed.scores[i])) for i in range(listed.count)], base)
         )
@@ -361,7 +361,7 @@ def test_scoring_a_representative_on_the_rest_breaks_the_factor() -> None:
 def test_a_missing_labelling_breaks_pure_privacy() -> None:
     """Without one labelling of T the label of the shared record has probability 0 on one side only."""
     concept, base = CLASSES["thresholds"], Fraction(3, 2)
-    listed = labellings(concept, {"x": np.array([1, 2], dtype=np.uint64)}, people([]), 1, 1)
+    listed = concept.labellings({"x": np.array([1, 2], dtype=np.uint64)}, people([]), 1, 1)
     pairs = [(int(listed.labels(i)[0]), int(listed.scores[i])) for i in range(listed.count)]
     full, short = shared_part(pairs, base), shared_part([pair for pair in pairs if pair[0] == 0], base)
     assert set(full) == {0, 1}

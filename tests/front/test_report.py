@@ -19,10 +19,9 @@ from privpac.concepts.boolean import Conjunction
 from privpac.concepts.cells import Frozen
 from privpac.concepts.halfspaces import Halfspace
 from privpac.concepts.intervals import Interval
-from privpac.concepts.points import Point
+from privpac.concepts.one_column import Point, Threshold
 from privpac.concepts.rectangles import Box
 from privpac.concepts.stumps import Stump
-from privpac.concepts.thresholds import Threshold
 from privpac.errors import ParameterError
 from privpac.guarantee import Guarantee
 from privpac.learners.selection.regret import RegretSelection

@@ -31,7 +31,6 @@ from privpac.guarantee import Neighbours
 from privpac.law import BOTTOM
 from privpac.learners.tree.law import NamedParts, NodeChoice
 from privpac.learners.tree.learner import TreeLearner
-from privpac.learners.tree.levels import level_node, lists_levels, widest
 from privpac.mechanisms.rank import rank_law
 from privpac.released import Released
 from privpac.testing import SeededRng, insecure_randomness
@@ -224,22 +223,22 @@ def test_unknown_points_are_dropped_one_by_one() -> None:
     ids=["table", "taxonomy", "addresses", "star", "branches", "path", "glued", "grafted"],
 )
 def test_levels_are_listed_without_repeats(tree: VC1Tree, z: int, width: int) -> None:
-    assert lists_levels(tree)
+    assert tree.lists_levels
     assert tree.level_width(z) == width
-    most = widest(tree)
+    most = tree.widest
     assert most is not None
     assert most >= width
-    nodes = [level_node(tree, z, i) for i in range(width)]
+    nodes = [tree.level_node(z, i) for i in range(width)]
     assert len(set(nodes)) == width
     assert all(tree.depth(v) == z for v in nodes)
-    assert level_node(tree, 0, 0) == tree.root
+    assert tree.level_node(0, 0) == tree.root
 
 
 @pytest.mark.parametrize(
     "tree", [StarTree(), PrefixTree(4), BranchThresholds(Integers(1, 9)), glue(StarTree(), PathTree(3))], ids=repr
 )
 def test_open_vocabularies_have_no_width_and_need_delta(tree: VC1Tree) -> None:
-    assert widest(tree) is None
+    assert tree.widest is None
     with pytest.raises(ParameterError, match="open vocabulary needs delta > 0"):
         learner(tree, 1)
     assert learner(tree, 1, "1e-6").guarantee.delta > 0

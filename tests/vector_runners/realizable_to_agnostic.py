@@ -17,7 +17,7 @@ from privpac.bounds.reduction.privacy import empirical_size, inner_budget, solve
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.finite import FiniteClass
 from privpac.concepts.intervals import Intervals
-from privpac.concepts.labellings.base import Labellings, Loss, labellings
+from privpac.concepts.labellings.base import Labellings, Loss
 from privpac.concepts.labellings.intervals import range_labellings
 from privpac.concepts.points import Points
 from privpac.concepts.statistics import Statistic
@@ -69,7 +69,7 @@ def listed_of(case: dict[str, Any], concept: ConceptClass, width: int) -> Labell
     rest = UserData.from_users([[record(case, width, x, y)] for x, y in case["W"]], features=features)
     points = [record(case, width, x, 0)[:-1] for x in case["T"]]
     codes = {name: np.array([p[j] for p in points], dtype=np.uint64) for j, name in enumerate(features)}
-    return labellings(concept, codes, rest, case["A"], case["B"])
+    return concept.labellings(codes, rest, case["A"], case["B"])
 
 
 def run_relabel(case: dict[str, Any]) -> None:
@@ -94,7 +94,7 @@ def run_large_domain_scores(case: dict[str, Any]) -> None:
     points = np.array(case["T"], dtype=np.uint64)
     rank = np.unique(points, return_inverse=True)[1]
     rest = UserData.from_users([[(x, y)] for x, y in case["W"]], features={"x": domain})
-    cuts = labellings(Thresholds(domain, "x"), {"x": points}, rest, A, B)
+    cuts = Thresholds(domain, "x").labellings({"x": points}, rest, A, B)
     assert cuts.scores.tolist() == case["thresholds_by_distinct_zeros"]
     for i in range(cuts.count):
         assert np.array_equal(cuts.labels(i), rank >= i)

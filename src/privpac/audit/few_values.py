@@ -26,11 +26,6 @@ from scipy.special import gammaln, xlogy
 
 from privpac.audit.refute import Point
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.points import Points
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
-from privpac.concepts.trees.implicit import PathTree
-from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError
 
 __all__ = ["OVER", "STARTS", "Law", "law_at", "shape_of", "user_types"]
@@ -46,14 +41,9 @@ _TYPES = 1 << 14
 
 def shape_of(concept: ConceptClass) -> tuple[str, tuple[int, ...]]:
     """How the class falls into groups on a few values, and for stumps the numbers of cuts of its columns."""
-    if isinstance(concept, Thresholds) and concept.direction == "above":
-        return "cuts", ()
-    if isinstance(concept, Stumps) and len(concept.directions) == 2 and concept.columns is not None:
-        return "stumps", tuple(domain.size + 1 for domain in concept.columns.values() if domain is not None)
-    if isinstance(concept, Points):
-        return "points", ()
-    if isinstance(concept, TreeNodes):
-        return ("cuts" if isinstance(concept.tree, PathTree) else "points"), ()
+    found = concept.few_values
+    if found is not None:
+        return found.shape, found.cuts
     raise ParameterError(
         "laws are made for cut-offs that say 1 from the cut on, such as Thresholds(Integers(0, 100)), for points, "
         "stumps and nodes of trees"

@@ -27,13 +27,11 @@ from privpac.audit.few_values import OVER
 from privpac.audit.refute import Claim, Failure, Point
 from privpac.audit.rule_laws import mean_failure, rule_claim
 from privpac.bounds.certificate import Certificate
-from privpac.concepts.trees.base import Node, VC1Tree
-from privpac.concepts.trees.nodes import MAX_NODES, TreeNodes
-from privpac.concepts.trees.prefix import PrefixTree
+from privpac.concepts.trees.base import MAX_LEVELS
+from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError, TooLargeError
 from privpac.learners.tree.law import NodeChoice
 from privpac.learners.tree.learner import TreeLearner
-from privpac.learners.tree.levels import MAX_LEVELS, is_path, level_node, lists_levels
 from privpac.mechanisms.choosing import choosing_law
 from privpac.planning.draws import fixed_draws
 from privpac.planning.target import Target
@@ -46,18 +44,6 @@ _RANKS = ("epsilon1", "hi", "K", "users_per_part")
 
 STARTS: tuple[Point, ...] = ((0.0, 0.0, 0.0, 0.5), (0.0, 0.0, 0.5, 1.0), (0.0, 0.5, 0.0, 0.5), (0.5, 0.9, 0.0, 1.0))
 """Mass beyond alpha, part of it on the ancestor, users with four times the records, depth of the target."""
-
-
-def node_at(tree: VC1Tree, depth: int) -> Node:
-    """A node of that depth, its ancestors those of lesser depths; ``LookupError`` where none can be named without
-    data."""
-    if depth == 0:
-        return tree.root
-    if is_path(tree) or lists_levels(tree):
-        return level_node(tree, depth, 0)
-    if isinstance(tree, PrefixTree):
-        return ("a",) * depth
-    raise LookupError
 
 
 @dataclass(frozen=True)
@@ -135,7 +121,7 @@ def missed(choice: NodeChoice, good: tuple[int, int], depth: int, upper: int, na
             votes = told + above * (low <= upper)
             right += (
                 chance * sum(_named(choice, z, votes) for z in range(low, high)) / (high - low)
-                if not is_path(choice.tree)
+                if not choice.tree.is_path
                 else chance
             )
     return max(0.0, 1 - right)
@@ -160,11 +146,9 @@ def tree_claim(target: TreeTarget, name: str, found: Certificate, records_per_us
     """The tree learner with the ranks and the split of this very certificate."""
     assert found.n_users is not None
     tree = target.tree
-    try:
-        node_at(tree, 1)
-    except LookupError:
+    if tree.some_node(1) is None:
         return "no node of this tree can be named without data"
-    if tree.height > MAX_LEVELS and not is_path(tree):
+    if tree.height > MAX_LEVELS and not tree.is_path:
         return f"the law is written out for trees of height at most {MAX_LEVELS}"
     ranks: dict[str, Any] = {key: value for key, value in found.details if key in _RANKS}
     learner = TreeLearner(tree, target.epsilon, target.delta, target.neighbours, mode="closure", **ranks)
@@ -174,7 +158,7 @@ def tree_claim(target: TreeTarget, name: str, found: Certificate, records_per_us
 
 def selection_claim(target: TreeTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
     """Realizable selection from all rules of the tree."""
-    if target.tree.n_nodes is None or target.tree.n_nodes > MAX_NODES:
+    if not target.tree.scored:
         return "by formula only: there are too many rules to go through"
     try:
         nodes = TreeNodes(target.tree)

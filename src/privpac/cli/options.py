@@ -6,14 +6,13 @@ import glob
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from privpac.concepts.named import RULES
-from privpac.concepts.trees import BranchThresholds, VC1Tree, parse_tree
+from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain, Texts, parse_feature
 from privpac.errors import ParameterError
 from privpac.ledger import BudgetLedger
@@ -120,9 +119,7 @@ def tree_of(text: str, features: list[str]) -> VC1Tree:
         if declared and not isinstance(fixed, Texts) and domain != fixed:
             raise ParameterError(f"--tree and --feature declare different domains for {name!r}; write --feature {name}")
         columns[name] = domain if declared or fixed is None else fixed
-    if isinstance(tree, BranchThresholds):
-        tree = replace(tree, features=(names[0], names[1]))
-    return tree.with_columns(columns)
+    return tree.named(names, columns)
 
 
 def with_settings(options: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

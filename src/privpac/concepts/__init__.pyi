@@ -2,11 +2,13 @@ from .base import ConceptClass as ConceptClass
 from .base import Rule as Rule
 from .boolean import Conjunctions as Conjunctions
 from .boolean import Disjunctions as Disjunctions
+from .dense import EnumeratedClass as EnumeratedClass
 from .finite import FiniteClass as FiniteClass
 from .halfspaces import Halfspaces as Halfspaces
 from .intervals import Intervals as Intervals
 from .labellings.base import Labellings as Labellings
 from .lists import DecisionLists as DecisionLists
+from .named import register_class as register_class
 from .parities import Parities as Parities
 from .points import Points as Points
 from .profile import Profile as Profile

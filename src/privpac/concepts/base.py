@@ -11,14 +11,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import comb, log
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.concepts.labellings.base import NO_POINTS, Labellings, Loss, check_listed
+from privpac.concepts.labellings.dense import dense_labellings, unit_labellings
 from privpac.concepts.profile import Profile, concatenate
+from privpac.concepts.rules import ClassOfRules, FewValues, Layout
 from privpac.concepts.statistics import Mean, Statistic
-from privpac.errors import ParameterError, SchemaError
+from privpac.errors import SchemaError
 
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData, Users
@@ -27,6 +30,8 @@ __all__ = ["ConceptClass", "Poll", "Rule", "columns_of", "sauer"]
 
 Poll = Callable[[Mapping[str, NDArray[np.uint64]]], NDArray[np.int64]]
 """How many of some rules say 1, row by row."""
+
+Codes = Mapping[str, NDArray[np.uint64]]
 
 
 class Rule(ABC):
@@ -67,6 +72,17 @@ class Rule(ABC):
                 )
             codes[name] = encoded
         return self.predict_codes(codes)
+
+    # What a report draws
+
+    @property
+    def picture(self) -> Literal["domain", "regions", "none"]:
+        """Where it says 1 over its columns, along the regions that hold each other, or nothing."""
+        return "domain"
+
+    def edges(self, column: str) -> Sequence[int]:
+        """Codes of a column at which the rule changes, so that a picture of a large domain shows them."""
+        return ()
 
     @abstractmethod
     def condition(self) -> str:
@@ -128,11 +144,11 @@ class ClassKernel:
         return a + b
 
 
-class ConceptClass(ABC):
-    """A finite class of rules over public domains."""
+class ConceptClass(ClassOfRules):
+    """A finite class of rules over public domains.
 
-    scored: ClassVar[bool] = True
-    """Whether its rules can be scored one by one; others are learned by agreement only."""
+    For a class of one's own :class:`~privpac.concepts.dense.EnumeratedClass` is the shorter way.
+    """
 
     # Size and shape
 
@@ -156,42 +172,41 @@ class ConceptClass(ABC):
     def vc_dimension(self) -> int: ...
 
     def growth(self, n: int) -> int:
-        """An upper bound on the number of ways ``n`` points can be labelled."""
         return min(self.size, sauer(self.vc_dimension, n))
 
-    # Columns
+    # What is known
 
-    @abstractmethod
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        """Column name -> domain as declared; the name None means "the only feature", a domain None "take the
-        data's"."""
+    layout: ClassVar[Layout] = "listed"
+    rule_by_rule: ClassVar[bool] = True
+    """Whether work grows with the number of rules, and not with the number of points only."""
 
-    def bind(self, users: Users) -> tuple[ConceptClass, Users]:
-        """Encode the columns this class reads (schema errors here, before any spend).
+    @property
+    def scored(self) -> bool:
+        return True
 
-        Returns the class with its columns and domains filled in, and the users bound to them.
-        """
-        declared, names = self.declared(), list(users.features)
-        if getattr(users, "labels", ()) is None:
-            raise ParameterError("the data have no labels: name the label column when they are built")
-        if None in declared and (len(declared) != 1 or len(names) != 1):
-            raise ParameterError(f"name the feature: the data have the columns {names}")
-        columns = {names[0] if name is None else name: domain for name, domain in declared.items()}
-        unknown = [name for name in columns if name not in names]
-        if unknown:
-            raise SchemaError(f"columns {unknown} are not among the features {names}")
-        bound = users.bind({name: domain for name, domain in columns.items() if domain is not None})
-        filled = {name: domain for name in columns if (domain := bound.features[name]) is not None}
-        without = [name for name in columns if name not in filled]
-        if without:
-            raise ParameterError(
-                f"columns {without} have no domain: declare one in UserData or in the class, such as Integers(0, 100)"
-            )
-        return self.with_columns(filled), bound
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """Of a class whose layout is cuts: "above", "below" or both, in the order of ids."""
+        return ()
 
-    @abstractmethod
-    def with_columns(self, columns: Mapping[str, Domain]) -> ConceptClass:
-        """The same class on named columns with their domains."""
+    @property
+    def shattered_points(self) -> int:
+        """So many points are shattered, surely (``vc_dimension`` may be an upper bound); 0 where nothing is known."""
+        return 0
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        """The depth of a complete mistake tree that is surely there, beside those of shattered points; 0: not known."""
+        return 0
+
+    @property
+    def few_values(self) -> FewValues | None:
+        """How the class falls into groups on a few values of x, for attacks on certificates; None where not known."""
+        return None
+
+    def coarsened(self, points: int) -> Self:
+        """A class of the same kind on at most so many values of each column, for simulations; itself if it has none."""
+        return self
 
     # Rules
 
@@ -214,6 +229,10 @@ class ConceptClass(ABC):
             return total
 
         return votes
+
+    def table(self, codes: Codes, first: int, last: int) -> NDArray[np.uint8]:
+        """What the rules ``first..last - 1`` say (records by rules)."""
+        return np.stack([self.predictions(codes, h) for h in range(first, last)], axis=1).astype(np.uint8)
 
     # Folding
 
@@ -251,6 +270,22 @@ class ConceptClass(ABC):
         for labels, first, count in seen.values():
             yield labels, first, count
 
+    def deciding_records(self, codes: Codes, labels: NDArray[np.uint8]) -> tuple[Codes, NDArray[np.uint8]]:
+        """Some of the records, with which the least id without a mistake is the same; a few, where they can be told.
+
+        A cut fits iff it separates the extreme records of both labels in its column.
+        """
+        if self.layout != "cuts":
+            return codes, labels
+        keep: list[int] = []
+        for points in codes.values():
+            for label in (0, 1):
+                rows = np.flatnonzero(labels == label)
+                if len(rows):
+                    keep += [int(rows[np.argmin(points[rows])]), int(rows[np.argmax(points[rows])])]
+        chosen = np.unique(np.array(keep, dtype=np.int64))
+        return {name: points[chosen] for name, points in codes.items()}, labels[chosen]
+
     def consistent(self, codes: Mapping[str, NDArray[np.uint64]], labels: NDArray[np.uint8]) -> int | None:
         """The least id that makes no mistake on the records, or None (deterministic)."""
         best: int | None = None
@@ -258,6 +293,40 @@ class ConceptClass(ABC):
             if bool((predicted == labels).all()) and (best is None or first < best):
                 best = first
         return best
+
+    # Relabelling: see ``privpac.concepts.labellings.base``
+
+    def losses(self, rest: UserData, levels: int) -> Profile:
+        """``E_W`` of every rule: the sum over units of their losses."""
+        return rest.fold(self.kernel(Loss(levels)))
+
+    def labellings(
+        self, codes: Codes, rest: UserData, A: int, B: int, levels: int = 1, offsets: NDArray[np.int64] | None = None
+    ) -> Labellings:
+        """All labellings of the points ``codes`` by a bound class, scored with the units ``rest``.
+
+        ``offsets``: with several records per unit in T, where each unit's begin; ``D_T`` then counts units with any
+        difference.
+        """
+        if len(next(iter(codes.values()))) == 0:
+            return NO_POINTS
+        if offsets is not None:
+            return unit_labellings(self, codes, offsets, self.losses(rest, levels), A, B)
+        return self._labellings(codes, rest, A, B, levels)
+
+    def _labellings(self, codes: Codes, rest: UserData, A: int, B: int, levels: int) -> Labellings:
+        """Of some points, each of a unit of its own; overridden where rules need not be listed."""
+        return dense_labellings(self, codes, self.losses(rest, levels), A, B)
+
+    def part_labellings(
+        self, part: UserData, rest: UserData, A: int, B: int, levels: int = 1, whole: bool = False
+    ) -> Labellings:
+        codes = {name: part.codes[name] for name in self.declared() if name is not None}
+        return self.labellings(codes, rest, A, B, levels, part.offsets if whole else None)
+
+    def check_labellings(self, *, units: int | None = None, split_size: int | None = None, whole: bool = False) -> None:
+        if whole or self.rule_by_rule:
+            check_listed(self.size, "with several records per unit in T" if whole else f"for {type(self).__name__}")
 
 
 def sauer(d: int, n: int) -> int:

@@ -21,6 +21,7 @@ from privpac.concepts.base import Rule
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
 from privpac.concepts.dense import limited
 from privpac.concepts.products import ProductClass, box_dimension
+from privpac.concepts.rules import ByAgreement
 from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.released import register
@@ -168,6 +169,10 @@ class _YesNoClass(ProductClass):
         """Exact: the number of columns, or 2 for one column with negation (all four rules of a bit)."""
         return box_dimension(self._counts) if self.negations else len(self._names)
 
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
+
     def declared(self) -> Mapping[str | None, Domain | None]:
         return declared_of(self.features)
 
@@ -193,6 +198,10 @@ class Conjunctions(_YesNoClass):
     (10, 'event when smoker and not over_60')
     """
 
+    @property
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement("conjunction")
+
     def decode(self, hypothesis: int, label: str = "1") -> Conjunction:
         return Conjunction(*self._picked(hypothesis), label)
 
@@ -207,6 +216,10 @@ class Disjunctions(_YesNoClass):
     """
 
     outside: ClassVar[bool] = True
+
+    @property
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement("disjunction")
 
     def decode(self, hypothesis: int, label: str = "1") -> Disjunction:
         return Disjunction(*self._picked(hypothesis), label)

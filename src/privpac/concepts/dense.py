@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,14 +19,17 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.cells import SIZE_LIMIT
 from privpac.concepts.kernels.grouped import Groups, Terms, group, shared, tally, terms
+from privpac.concepts.labellings.base import MAX_PAIRS, check_tabulated
 from privpac.concepts.profile import Profile, constant_profile, dense_profile
 from privpac.concepts.statistics import Statistic
+from privpac.data import UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["EnumeratedClass", "dense_fold", "limited"]
+__all__ = ["EnumeratedClass", "dense_fold", "distinct_rows", "limited"]
 
 Bytes = NDArray[np.uint8]
+Codes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 _TABLE = 1 << 26
 _STRIP = 4096
@@ -41,11 +45,14 @@ def limited(size: int, what: str, advice: str) -> int:
 
 
 class EnumeratedClass(ConceptClass):
-    """A class of at most ``SIZE_LIMIT`` rules whose predictions can be tabulated in blocks of ids."""
+    """A class of at most ``SIZE_LIMIT`` rules whose predictions can be tabulated in blocks of ids.
+
+    A class of one's own defines ``size``, ``vc_dimension``, ``declared``, ``with_columns``, ``decode`` and ``table``;
+    everything else says more or is faster.
+    """
 
     @abstractmethod
-    def table(self, codes: Mapping[str, NDArray[np.uint64]], first: int, last: int) -> Bytes:
-        """Predictions (records by rules) of the rules ``first..last - 1``."""
+    def table(self, codes: Mapping[str, NDArray[np.uint64]], first: int, last: int) -> Bytes: ...
 
     def checked(self, hypothesis: int) -> int:
         if not 0 <= hypothesis < self.size:
@@ -57,6 +64,28 @@ class EnumeratedClass(ConceptClass):
 
     def empty_profile(self) -> Profile:
         return constant_profile(self.size)
+
+    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
+        assert users.labels is not None
+        sizes = [domain.size for domain in self.declared().values() if domain is not None]
+        points, place = distinct_rows([users.codes[name] for name in columns], sizes)
+        codes = {name: np.ascontiguousarray(points[:, j]) for j, name in enumerate(columns)}
+        return dense_fold(
+            place,
+            users.labels,
+            users.offsets,
+            statistic,
+            size=self.size,
+            n_points=len(points),
+            table=lambda first, last: self.table(codes, first, last),
+        )
+
+    def check_labellings(self, *, units: int | None = None, split_size: int | None = None, whole: bool = False) -> None:
+        if whole:
+            super().check_labellings(whole=True)
+        else:
+            many = split_size is None or self.size**2 <= MAX_PAIRS  # growth may take a search: only where it decides
+            check_tabulated(self.size, units, self.size if many else min(self.size, self.growth(split_size or 0)))
 
     # Labellings
 
@@ -87,6 +116,19 @@ class EnumeratedClass(ConceptClass):
             if bool(right.any()):
                 return base + int(np.argmax(right))
         return None
+
+
+def distinct_rows(columns: list[Codes], sizes: list[int]) -> tuple[Codes, Codes]:
+    """Distinct records as rows of codes, and the row of every record; ``sizes``: how many codes a column has."""
+    if prod(sizes) <= 1 << 64:
+        key = columns[0].copy()
+        for column, size in zip(columns[1:], sizes[1:]):
+            key = key * np.uint64(size) + column
+        _, rows, place = np.unique(key, return_index=True, return_inverse=True)
+        points = np.stack([column[rows] for column in columns], axis=1)
+    else:
+        points, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    return np.ascontiguousarray(points), place.reshape(-1).astype(np.uint64)
 
 
 @jit

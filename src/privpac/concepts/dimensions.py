@@ -24,7 +24,14 @@ import numpy as np
 from privpac.errors import DimensionLimit, ParameterError
 from privpac.guarantee import positive_int
 
-__all__ = ["MAX_STATES", "littlestone_dimension", "threshold_dimension", "vc_dimension"]
+__all__ = [
+    "MAX_STATES",
+    "cut_mistakes",
+    "interval_mistakes",
+    "littlestone_dimension",
+    "threshold_dimension",
+    "vc_dimension",
+]
 
 MAX_STATES = 1 << 20
 """Search states visited at most, unless the caller says otherwise."""
@@ -211,3 +218,17 @@ def _places(mask: int) -> Iterator[int]:
         low = mask & -mask
         yield low.bit_length() - 1
         mask ^= low
+
+
+# Classes on a line
+
+
+def cut_mistakes(points: int) -> int:
+    """The depth of the mistake tree of all cuts between so many points: bisection."""
+    return (points + 1).bit_length() - 1
+
+
+def interval_mistakes(points: int) -> int:
+    """The same for the intervals that hold one point ``c``: ``c + 1`` left ends and ``points - c`` right ends, one
+    after the other."""
+    return max(k + cut_mistakes(points - (1 << k)) for k in range(points.bit_length()))

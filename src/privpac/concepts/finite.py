@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from privpac.concepts.base import Rule, sauer
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
 from privpac.concepts.dense import Bytes, EnumeratedClass, dense_fold, limited
+from privpac.concepts.dimensions import littlestone_dimension
 from privpac.concepts.profile import Profile, dense_profile
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
@@ -30,6 +31,9 @@ __all__ = ["MAX_CELLS", "FiniteClass", "TableRule", "table_vc_dimension"]
 
 MAX_CELLS = 1 << 28
 """The most entries (rules times values) a table may have."""
+
+_SEARCHED, _SEARCH_STATES = 1 << 16, 1 << 14
+"""Cells of a table that is searched for a mistake tree at all, and steps of that search: a fraction of a second."""
 
 Codes = Mapping[str, NDArray[np.uint64]]
 _SHOWN = 8
@@ -204,6 +208,22 @@ class FiniteClass(EnumeratedClass):
     def vc_dimension(self) -> int:
         """By search; ``DimensionLimit`` if that is too much work."""
         return table_vc_dimension(self.rules)
+
+    @property
+    def shattered_points(self) -> int:
+        try:
+            return self.vc_dimension
+        except DimensionLimit as limit:
+            return limit.lower
+
+    @cached_property
+    def mistake_tree_depth(self) -> int:
+        if self.rules.size > _SEARCHED:
+            return 0
+        try:
+            return littlestone_dimension(self.rules, max_states=_SEARCH_STATES)
+        except DimensionLimit as limit:
+            return limit.lower
 
     def growth(self, n: int) -> int:
         try:

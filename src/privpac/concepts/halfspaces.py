@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from math import gcd, lcm, prod
+from math import gcd, lcm
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -38,9 +38,11 @@ from privpac.concepts.cells import (
     domains_of,
     named_domains,
 )
-from privpac.concepts.dense import EnumeratedClass, limited
+from privpac.concepts.dense import EnumeratedClass, distinct_rows, limited
+from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.grouped import group, shared, tally, terms
 from privpac.concepts.profile import Profile, dense_profile
+from privpac.concepts.rules import ByAgreement
 from privpac.concepts.statistics import Statistic
 from privpac.data import Dates, Domain, Grid, Integers, UserData
 from privpac.data.jit import jit
@@ -274,6 +276,11 @@ class Halfspaces(EnumeratedClass):
         )
         return tuple(_stride(domain.size, cuts.get(name, DEFAULT_CUTS)) for name, domain in self._columns.items())
 
+    @property
+    def _weights(self) -> tuple[int, ...]:
+        assert isinstance(self.weights, tuple)
+        return self.weights
+
     @cached_property
     def _vectors(self) -> _Vectors:
         assert isinstance(self.weights, tuple)
@@ -310,6 +317,25 @@ class Halfspaces(EnumeratedClass):
         """An upper bound: columns plus one, and never more than ``log2(size)``."""
         return min(len(self._columns) + 1, self.size.bit_length() - 1)
 
+    @property
+    def _units(self) -> list[int]:
+        """How many cut-offs, constants left out, each column has alone."""
+        return [(domain.size - 1) // stride for domain, stride in zip(self._columns.values(), self.strides)]
+
+    @property
+    def shattered_points(self) -> int:
+        """With weights -1, 0 and 1: zero and the unit points of all columns."""
+        return len(self.strides) + 1 if {-1, 0, 1} <= {*self._weights} and all(self._units) else 1
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        """The cut-offs of each column are there."""
+        return max(cut_mistakes(units + 1) for units in self._units) if {0, 1} <= {*self._weights} else 0
+
+    @property
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement("halfspace")
+
     # Columns and rules
 
     def declared(self) -> Mapping[str | None, Domain | None]:
@@ -340,12 +366,19 @@ class Halfspaces(EnumeratedClass):
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
-        points, place = _distinct(
+        points, place = distinct_rows(
             [users.codes[name] for name in self._columns], [domain.size for domain in self._columns.values()]
         )
         groups = group(place, users.labels, users.offsets)
         vectors, packed, term = self._vectors, tuple(groups), terms(groups, statistic)
-        fixed: tuple[Any, ...] = (*term, points, vectors.factors, vectors.least, vectors.begins, vectors.scale)
+        fixed: tuple[Any, ...] = (
+            *term,
+            points.astype(np.int64),
+            vectors.factors,
+            vectors.least,
+            vectors.begins,
+            vectors.scale,
+        )
         scores = shared(groups, term, self.size, lambda a, b, out: _scores(a, b, out, packed, *fixed))
         return dense_profile(scores, statistic.luck(groups.sizes, term.own, groups.times))
 
@@ -365,16 +398,3 @@ def _directions(weights: tuple[int, ...], columns: int) -> list[tuple[int, ...]]
     """Vectors of weights, cleared of common factors, once each, in lexicographic order."""
     vectors = (vector for vector in product(weights, repeat=columns) if any(vector))
     return sorted({tuple(weight // gcd(*vector) for weight in vector) for vector in vectors})
-
-
-def _distinct(columns: list[NDArray[np.uint64]], sizes: list[int]) -> tuple[Ints, NDArray[np.uint64]]:
-    """Distinct records as rows of codes, and the row of every record."""
-    if prod(sizes) <= 1 << 64:
-        key = columns[0].copy()
-        for column, size in zip(columns[1:], sizes[1:]):
-            key = key * np.uint64(size) + column
-        _, rows, place = np.unique(key, return_index=True, return_inverse=True)
-        points = np.stack([column[rows] for column in columns], axis=1)
-    else:
-        points, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-    return np.ascontiguousarray(points).astype(np.int64), place.reshape(-1).astype(np.uint64)

@@ -19,17 +19,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import comb, isqrt
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.dimensions import interval_mistakes
 from privpac.concepts.kernels.line import contribution, sort_within_users
 from privpac.concepts.kernels.spread import spread, workers
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.intervals import interval_labellings, range_labellings
 from privpac.concepts.profile import Profile, Step, constant_profile
 from privpac.concepts.statistics import Statistic
-from privpac.data import Domain, UserData
+from privpac.data import Domain, Integers, UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
@@ -64,6 +67,9 @@ class Interval(Rule):
 
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         return range_predictions(codes[self.feature], self.low, self.high)
+
+    def edges(self, column: str) -> tuple[int, int]:
+        return self.low, self.high
 
     def condition(self) -> str:
         if self.low == self.high:
@@ -225,6 +231,21 @@ class Intervals(ConceptClass):
         distinct = min(n, self._points)
         return distinct * (distinct + 1) // 2 + 1
 
+    # What is known
+
+    rule_by_rule: ClassVar[bool] = False
+
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        return interval_mistakes(self._points)
+
+    def coarsened(self, points: int) -> Intervals:
+        return self if self._points <= points else Intervals(Integers(0, points - 1), self.feature)
+
     # Columns and rules
 
     def declared(self) -> Mapping[str | None, Domain | None]:
@@ -290,6 +311,33 @@ class Intervals(ConceptClass):
         return Profile(tuple(steps), statistic.luck(sizes, own))
 
     # Labellings
+
+    def _labellings(
+        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
+    ) -> Labellings:
+        name = self.feature or "x"
+        if int(rest.sizes.max(initial=0)) <= 1:
+            assert rest.labels is not None
+            return range_labellings(codes[name], rest.codes[name], rest.labels, A, B * levels)
+        return interval_labellings(codes[name], self._points, self.losses(rest, levels), A, B)
+
+    def deciding_records(
+        self, codes: Mapping[str, NDArray[np.uint64]], labels: NDArray[np.uint8]
+    ) -> tuple[Mapping[str, NDArray[np.uint64]], NDArray[np.uint8]]:
+        """An interval that holds the lowest and the highest 1 and not the nearest 0 on either side fits all records, if
+        any interval does; without a 1 the empty one, id 0, fits."""
+        ((name, points),) = codes.items()
+        ones = np.flatnonzero(labels == 1)
+        if len(ones) == 0:
+            return {name: points[:0]}, labels[:0]
+        low, high = ones[np.argmin(points[ones])], ones[np.argmax(points[ones])]
+        zeros = np.flatnonzero(labels == 0)
+        left, right = zeros[points[zeros] <= points[low]], zeros[points[zeros] >= points[high]]
+        inside = zeros[(points[zeros] >= points[low]) & (points[zeros] <= points[high])]
+        keep = [low, high, *(left[[np.argmax(points[left])]] if len(left) else ()), *inside[:1]]
+        keep += [right[np.argmin(points[right])]] if len(right) else []
+        chosen = np.unique(np.array(keep, dtype=np.int64))
+        return {name: points[chosen]}, labels[chosen]
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
         points = codes[self.feature or "x"]

@@ -33,6 +33,7 @@ from privpac.concepts.boolean import literal, yes_no_columns
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of
 from privpac.concepts.dense import EnumeratedClass, dense_fold, limited
 from privpac.concepts.profile import Profile
+from privpac.concepts.rules import ByAgreement
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
@@ -243,6 +244,16 @@ class DecisionLists(EnumeratedClass):
         points are: test the columns whose unit point is labelled unlike zero.
         """
         return min(len(self.features) + 1, self.size.bit_length() - 1)
+
+    @property
+    def shattered_points(self) -> int:
+        """Zero and as many unit points as there are tests."""
+        return min(len(self.features), self.length) + 1
+
+    @property
+    def by_agreement(self) -> ByAgreement:
+        only = "" if self.negations else "negations=True"
+        return ByAgreement("decision-list", {"stages": self.length}, only)
 
     # Columns and rules
 

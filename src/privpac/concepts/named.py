@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -19,7 +20,7 @@ from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain
 from privpac.errors import ParameterError, PrivpacError
 
-__all__ = ["RULES", "name_of", "rule_class"]
+__all__ = ["RULES", "name_of", "register_class", "rule_class"]
 
 Features = Mapping[str, Domain]
 
@@ -51,6 +52,18 @@ RULES: dict[str, Callable[[Features], Any]] = {
     "decision-list": lambda features: DecisionLists(dict(features)),
     "halfspace": lambda features: Halfspaces(dict(features)),
 }
+
+
+def register_class(name: str, build: Callable[[Features], ConceptClass]) -> None:
+    """Give a class of one's own a name that the command line, the estimator and ``rule_class`` know.
+
+    ``build`` takes the named columns with their domains.
+    """
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,59}", name):
+        raise ParameterError(f"a name is 1 to 60 lower-case letters, digits and hyphens, got {name!r}")
+    if RULES.get(name, build) is not build:
+        raise ParameterError(f"the name {name!r} is taken; choose another one")
+    RULES[name] = build
 
 
 def name_of(concept: ConceptClass) -> str | None:

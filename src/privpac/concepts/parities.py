@@ -21,6 +21,7 @@ from privpac.concepts.dense import Bytes, EnumeratedClass
 from privpac.concepts.kernels.grouped import group, tally, terms
 from privpac.concepts.kernels.spread import even, spread
 from privpac.concepts.profile import Profile, dense_profile
+from privpac.concepts.rules import ByAgreement
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, Integers, UserData
 from privpac.data.jit import jit
@@ -197,12 +198,20 @@ class Parities(EnumeratedClass):
     def growth(self, n: int) -> int:
         return 1 << min(n, len(self.columns))
 
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
+
+    @property
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement("parity")
+
     # Columns and rules
 
     def declared(self) -> Mapping[str | None, Domain | None]:
         return declared_of(self.columns)
 
-    def bind(self, users: Users) -> tuple[ConceptClass, Users]:
+    def bind(self, users: Users) -> tuple[Parities, Users]:
         declared = dict.fromkeys(users.features) if self.domains is None else self.columns
         # A yes/no column that nobody declared is read as 0 and 1.
         known = {name: users.features.get(name) if domain is None else domain for name, domain in declared.items()}

@@ -10,73 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.kernels.events import sum_events
 from privpac.concepts.kernels.line import change_type, contribution, sort_within_users
 from privpac.concepts.kernels.spread import spread, user_spans
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.line import point_labellings
+from privpac.concepts.one_column import Point, point_predictions
 from privpac.concepts.profile import Profile, Step
+from privpac.concepts.rules import ByAgreement, FewValues, Layout
 from privpac.concepts.statistics import Statistic
+from privpac.concepts.trees.implicit import StarTree
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError
-from privpac.guarantee import positive_int
-from privpac.released import register
 
 __all__ = ["Point", "Points"]
-
-
-@register("point")
-@dataclass(frozen=True)
-class Point(Rule):
-    """1 iff ``code(x) = code``; ``code=None`` never says 1."""
-
-    feature: str
-    domain: Domain
-    code: int | None
-    label: str = "1"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.domain, Domain):
-            raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
-        if self.code is not None:
-            positive_int(self.code, "code", minimum=0, maximum=self.domain.size - 1)
-
-    @property
-    def features(self) -> Mapping[str, Domain]:
-        return {self.feature: self.domain}
-
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
-        return point_predictions(codes[self.feature], self.code)
-
-    def condition(self) -> str:
-        if self.code is None or not _holds_value(self.domain, self.code):
-            return "never"
-        return "always" if self.domain.size == 1 else f"{self.feature} = {self.domain.text(self.code)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        code = None if self.code is None else str(self.code)
-        return {"feature": self.feature, "domain": self.domain.to_dict(), "code": code, "label": self.label}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        code = values["code"]
-        return cls(
-            values["feature"], Domain.from_dict(values["domain"]), None if code is None else int(code), values["label"]
-        )
-
-
-def _holds_value(domain: Domain, code: int) -> bool:
-    """Whether some value has this code (among the codes of floats are patterns that no value has)."""
-    return int(domain.encode([domain.value(code)], on_invalid="clamp")[0][0]) == code
-
-
-def point_predictions(codes: NDArray[np.uint64], code: int | None) -> NDArray[np.int8]:
-    return np.zeros(len(codes), dtype=np.int8) if code is None else (codes == np.uint64(code)).astype(np.int8)
 
 
 @jit
@@ -185,6 +139,31 @@ class Points(ConceptClass):
     def littlestone_dimension(self) -> int:
         return int(self.size > 1)
 
+    # What is known
+
+    layout: ClassVar[Layout] = "values"
+    rule_by_rule: ClassVar[bool] = False
+
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
+
+    @property
+    def few_values(self) -> FewValues:
+        return FewValues("points")
+
+    @property
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement("point", only_with="zero=False" if self.zero else "")
+
+    @property
+    def is_tree(self) -> bool:
+        return True
+
+    def as_tree(self) -> StarTree:
+        self._points  # noqa: B018 - refuses a class without a domain
+        return StarTree(self.domain, self.feature)
+
     def growth(self, n: int) -> int:
         return min(n + 1, self.size)
 
@@ -268,6 +247,11 @@ class Points(ConceptClass):
         return Profile(tuple(steps), statistic.luck(sizes, own))
 
     # Labellings
+
+    def _labellings(
+        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
+    ) -> Labellings:
+        return point_labellings(codes[self.feature or "x"], self.size, self.losses(rest, levels), A, B)
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
         points = codes[self.feature or "x"]

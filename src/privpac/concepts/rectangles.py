@@ -31,6 +31,7 @@ from privpac.concepts.cells import (
     named_domains,
 )
 from privpac.concepts.dense import limited
+from privpac.concepts.dimensions import interval_mistakes
 from privpac.concepts.products import ProductClass, box_dimension
 from privpac.data import Domain
 from privpac.errors import ParameterError
@@ -80,6 +81,9 @@ class Box(Rule):
         for name, low, high in self._sides():
             inside &= (codes[name] >= np.uint64(low)) & (codes[name] <= np.uint64(high))
         return inside.astype(np.int8)
+
+    def edges(self, column: str) -> tuple[int, ...]:
+        return () if self.bounds is None else self.bounds[list(self.columns).index(column)]
 
     def condition(self) -> str:
         if self.bounds is None:
@@ -184,6 +188,15 @@ class Rectangles(ProductClass):
     def vc_dimension(self) -> int:
         """Exact: twice the columns of three or more cells plus the columns of two (see ``box_dimension``)."""
         return box_dimension(self._counts)
+
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        """Column by column."""
+        return sum(interval_mistakes(count) for count in self._counts)
 
     # Columns and rules
 

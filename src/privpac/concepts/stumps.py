@@ -12,27 +12,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import comb
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Poll, Rule
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
+from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import Line
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.stumps import stump_labellings
+from privpac.concepts.one_column import DIRECTIONS, check_cut, cut_condition, cut_predictions
 from privpac.concepts.profile import Profile
+from privpac.concepts.rules import ByAgreement, FewValues, Layout
 from privpac.concepts.statistics import Statistic
-from privpac.concepts.thresholds import (
-    DIRECTIONS,
-    Labelling,
-    check_cut,
-    cut_condition,
-    cut_labellings,
-    cut_poll,
-    cut_predictions,
-    merged,
-    zero_steps,
-)
+from privpac.concepts.thresholds import Labelling, cut_labellings, cut_poll, merged, zero_steps
 from privpac.data import Domain, UserData
 from privpac.errors import ParameterError
 from privpac.released import register
@@ -70,6 +65,9 @@ class Stump(Rule):
 
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         return cut_predictions(codes[self.feature], self.cut, self.direction)
+
+    def edges(self, column: str) -> tuple[int, ...]:
+        return (self.cut,)
 
     def condition(self) -> str:
         return cut_condition(self.feature, self.columns[self.feature], self.cut, self.direction)
@@ -154,12 +152,39 @@ class Stumps(ConceptClass):
     def growth(self, n: int) -> int:
         return min(1 << n, self._bound(n)) if n < 64 else self._bound(n)
 
+    # What is known
+
+    layout: ClassVar[Layout] = "cuts"
+    rule_by_rule: ClassVar[bool] = False
+
+    @property
+    def shattered_points(self) -> int:
+        """The subsets of n points split into C(n, n/2) chains (Dilworth), and a column of n values or more orders the
+        points along one chain; both directions of one column shatter two points."""
+        sizes = [domain.size for domain in self._domains.values()]
+        n = max((n for n in range(1, 17) if comb(n, n // 2) <= sum(size >= n for size in sizes)), default=0)
+        return max(n, 2) if max(sizes) > 1 and len(self.directions) == 2 else n
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        return max(cut_mistakes(domain.size) for domain in self._domains.values())
+
+    @property
+    def few_values(self) -> FewValues | None:
+        if self.columns is None or self.direction != "both":
+            return None
+        return FewValues("stumps", tuple(domain.size + 1 for domain in self.columns.values() if domain is not None))
+
+    @property
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement("stump", only_with="" if self.direction == "both" else "direction='both'")
+
     # Columns and rules
 
     def declared(self) -> Mapping[str | None, Domain | None]:
         return declared_of(self.columns or {})
 
-    def bind(self, users: Users) -> tuple[ConceptClass, Users]:
+    def bind(self, users: Users) -> tuple[Stumps, Users]:
         if self.columns is None:
             return Stumps(dict.fromkeys(users.features), self.direction).bind(users)
         return super().bind(users)
@@ -211,6 +236,12 @@ class Stumps(ConceptClass):
         return Profile(tuple(sorted(steps, key=lambda step: step.offset)), statistic.luck(sizes, own))
 
     # Labellings
+
+    def _labellings(
+        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
+    ) -> Labellings:
+        columns = [codes[name] for name in self._domains]
+        return stump_labellings(columns, self.directions, self.losses(rest, levels), A, B)
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[Labelling]:
         def of_columns() -> Iterator[Labelling]:

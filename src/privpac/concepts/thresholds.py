@@ -10,93 +10,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.base import ConceptClass, Poll, Rule
+from privpac.concepts.base import ConceptClass, Poll
+from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import Line
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.line import threshold_labellings
+from privpac.concepts.one_column import DIRECTIONS, Threshold, cut_predictions
 from privpac.concepts.profile import Profile, Step
+from privpac.concepts.rules import ByAgreement, FewValues, Layout
 from privpac.concepts.statistics import Statistic
+from privpac.concepts.trees.implicit import PathTree
 from privpac.data import Domain, UserData
 from privpac.errors import ParameterError
-from privpac.guarantee import positive_int
-from privpac.released import register
 
 __all__ = ["Threshold", "Thresholds"]
 
-DIRECTIONS = ("above", "below")
 _POLLED = 1 << 18  # votes counted at once
-
-
-def cut_condition(feature: str, domain: Domain, cut: int, direction: str) -> str:
-    """A cut in the user's units; cuts beyond the ends, or among codes that are no values, print as always / never."""
-    lowest, highest = domain.value_range()
-    if cut <= lowest:
-        return "always" if direction == "above" else "never"
-    if cut > highest:
-        return "never" if direction == "above" else "always"
-    return f"{feature} {'>' if direction == 'above' else '<='} {domain.text(cut - 1)}"
-
-
-def check_cut(domain: Domain, cut: int, direction: str) -> None:
-    """A cut and a direction that make a rule on the domain."""
-    if not isinstance(domain, Domain):
-        raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(domain).__name__}")
-    positive_int(cut, "cut", minimum=0, maximum=domain.size)
-    if direction not in DIRECTIONS:
-        raise ParameterError(f"direction must be 'above' or 'below', got {direction!r}")
-
-
-@register("threshold")
-@dataclass(frozen=True)
-class Threshold(Rule):
-    """1 iff ``code(x) >= cut`` (above) or ``code(x) < cut`` (below)."""
-
-    feature: str
-    domain: Domain
-    cut: int
-    direction: str = "above"
-    label: str = "1"
-
-    def __post_init__(self) -> None:
-        check_cut(self.domain, self.cut, self.direction)
-
-    @property
-    def features(self) -> Mapping[str, Domain]:
-        return {self.feature: self.domain}
-
-    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
-        return cut_predictions(codes[self.feature], self.cut, self.direction)
-
-    def condition(self) -> str:
-        return cut_condition(self.feature, self.domain, self.cut, self.direction)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "feature": self.feature,
-            "domain": self.domain.to_dict(),
-            "cut": str(self.cut),
-            "direction": self.direction,
-            "label": self.label,
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        return cls(
-            values["feature"],
-            Domain.from_dict(values["domain"]),
-            int(values["cut"]),
-            values["direction"],
-            values["label"],
-        )
-
-
-def cut_predictions(codes: NDArray[np.uint64], cut: int, direction: str) -> NDArray[np.int8]:
-    """Codes against a cut that may be 2**64."""
-    over = np.zeros(len(codes), dtype=bool) if cut >= 1 << 64 else codes >= np.uint64(cut)
-    return (over if direction == "above" else ~over).astype(np.int8)
 
 
 def cut_poll(rules: Sequence[tuple[str, int, str]], columns: Sequence[str]) -> Poll:
@@ -165,7 +99,41 @@ class Thresholds(ConceptClass):
     def littlestone_dimension(self) -> int:
         if self.direction == "both":
             raise ParameterError("ask for the Littlestone dimension of one direction")
-        return (self._points + 1).bit_length() - 1
+        return cut_mistakes(self._points)
+
+    # What is known
+
+    layout: ClassVar[Layout] = "cuts"
+    rule_by_rule: ClassVar[bool] = False
+
+    @property
+    def cut_direction(self) -> str:
+        return self.direction
+
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        return cut_mistakes(self._points)
+
+    @property
+    def few_values(self) -> FewValues | None:
+        return FewValues("cuts") if self.direction == "above" else None
+
+    @property
+    def by_agreement(self) -> ByAgreement | None:
+        return {"above": ByAgreement("threshold"), "below": ByAgreement("threshold-below")}.get(self.direction)
+
+    @property
+    def is_tree(self) -> bool:
+        return self.direction != "both"
+
+    def as_tree(self) -> PathTree:
+        self._points  # noqa: B018 - refuses a class without a domain
+        assert self.domain is not None
+        return PathTree(self.domain, self.feature, self.direction)
 
     # Columns and rules
 
@@ -218,6 +186,11 @@ class Thresholds(ConceptClass):
         return Profile(steps, statistic.luck(sizes, own))
 
     # Labellings
+
+    def _labellings(
+        self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
+    ) -> Labellings:
+        return threshold_labellings(codes[self.feature or "x"], self.directions, self.losses(rest, levels), A, B)
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[tuple[NDArray[np.int8], int, int]]:
         return merged(cut_labellings(codes[self.feature or "x"], self._points, self.directions))

@@ -23,11 +23,8 @@ from typing import Any
 import numpy as np
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.points import Points
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
 from privpac.concepts.trees.base import VC1Tree
-from privpac.concepts.trees.nodes import MAX_NODES, TreeNodes
+from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
@@ -101,7 +98,7 @@ def choose_method(
     """
     relation = one_of(Neighbours, neighbours, "neighbours")
     if isinstance(concept, VC1Tree):
-        if setting == "realizable" or concept.n_nodes is None or concept.n_nodes > MAX_NODES:
+        if setting == "realizable" or not concept.scored:
             return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
         people: dict[str, Any] = {
             "public_n_users": public_n_users,
@@ -204,8 +201,7 @@ def _on_model(
 
 def _simulated(concept: ConceptClass) -> int:
     """The most users that are simulated."""
-    blocks = isinstance(concept, (Thresholds, Stumps, Points))
-    return MAX_SIMULATED if blocks else max(1, min(MAX_SIMULATED, MAX_WORK // concept.size))
+    return MAX_SIMULATED if concept.layout != "listed" else max(1, min(MAX_SIMULATED, MAX_WORK // concept.size))
 
 
 def _on_population(
@@ -236,7 +232,7 @@ def _on_population(
         and people.concept.size <= MAX_ESTIMATED
     ):
         names.append("agnostic")
-    swept = isinstance(concept, (Thresholds, Points)) or people.concept.size <= MAX_PAIRED
+    swept = concept.layout == "values" or concept.cut_direction is not None or people.concept.size <= MAX_PAIRED
     if setting != "realizable" and m is not None and swept and users * typical**2 <= MAX_COMPARED:
         names.append("pairwise")
     return _predicted(people, tuple(names), epsilon, neighbours, users, m)

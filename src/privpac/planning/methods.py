@@ -12,10 +12,7 @@ from typing import Any
 from privpac import learners
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import RULES, rule_class
-from privpac.concepts.points import Points
-from privpac.concepts.thresholds import Thresholds
-from privpac.concepts.trees.base import VC1Tree
-from privpac.concepts.trees.nodes import MAX_NODES
+from privpac.concepts.rules import ClassOfRules
 from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.learners.agreement.classes import KINDS, AgreedRules, by_agreement
@@ -29,21 +26,19 @@ refused."""
 
 
 def _scored(concept: Any) -> bool:
-    if isinstance(concept, VC1Tree):  # the nodes of a tree are a class where they can be counted
-        return concept.n_nodes is not None and concept.n_nodes <= MAX_NODES
-    return isinstance(concept, ConceptClass) and concept.scored
+    return isinstance(concept, ClassOfRules) and concept.scored
 
 
 def _cuts(concept: Any) -> bool:
-    return isinstance(concept, Thresholds)
+    return isinstance(concept, ClassOfRules) and concept.cut_direction is not None
 
 
 def _one_way(concept: Any) -> bool:
-    return isinstance(concept, Thresholds) and concept.direction != "both"
+    return isinstance(concept, ClassOfRules) and concept.cut_direction not in (None, "both")
 
 
 def _nodes(concept: Any) -> bool:
-    return isinstance(concept, (VC1Tree, Points)) or _one_way(concept)
+    return isinstance(concept, ClassOfRules) and concept.is_tree
 
 
 @dataclass(frozen=True)
@@ -127,7 +122,7 @@ def method_named(name: str) -> Method:
 
 def check_learns(method: str, concept: Any) -> None:
     """Refuse a method for a class of which it learns no rule, and name those that do."""
-    if method_named(method).learns(concept) or not isinstance(concept, (ConceptClass, VC1Tree)):
+    if method_named(method).learns(concept) or not isinstance(concept, ClassOfRules):
         return  # what is no class at all is refused by the learner, as a wrong type
     fitting = [name for name, other in METHODS.items() if other.learns(concept)]
     which = " in both directions" if _cuts(concept) and not _one_way(concept) else ""

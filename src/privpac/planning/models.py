@@ -3,14 +3,14 @@
 The standard model of any class of rules: x uniform on the declared domains, one rule of the class is right, and every
 label is wrong with probability ``noise``, independently.  What varies is the rule and how the truth is known:
 
-* **Cut-offs** (``Thresholds``, ``Stumps``): the middle of the (first) column.  The excess error of a cut is a piecewise
+* **Cut-offs** (``layout`` "cuts"): the middle of the (first) column.  The excess error of a cut is a piecewise
   linear function of its id, so that the domain may have 2**64 codes.
-* **Points**: on a uniform x every point but one says 0 almost everywhere and all rules are good, so half of the records
-  are at the right point and the others uniform elsewhere.
+* **Points** (``layout`` "values"): on a uniform x every point but one says 0 almost everywhere and all rules are good,
+  so half of the records are at the right point and the others uniform elsewhere.
 * **Any other class** of at most ``MAX_RULES`` rules: the rule nearest to saying 1 on half of the points, among
   ``TRIED`` of them.  The domain is listed where it has at most ``LISTED`` points; else x is uniform on as many points
-  drawn once with a public seed, and the model's name says so.  Intervals over more than ``GRID`` values stand on a grid
-  of that many.
+  drawn once with a public seed, and the model's name says so.  Classes that can be ``coarsened`` (intervals) stand on a
+  grid of ``GRID`` values.
 
 Nothing here reads data.
 """
@@ -28,10 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.intervals import Intervals
-from privpac.concepts.points import Points
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain, Integers, Texts, UserData
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
@@ -69,6 +65,7 @@ def standard_population(
 ) -> Population | None:
     """The standard model of a class (see the module); None where a profile of the class is not affordable.
 
+    >>> from privpac.concepts import Thresholds
     >>> print(standard_population(Thresholds(Integers(0, 2**64 - 1)), records_per_user=16, noise="0.1").name)
     x uniform on 2^64 values, right cut in the middle, label noise 1/10, 16 records per user
     """
@@ -83,9 +80,9 @@ def standard_population(
     if bound is None:
         return None
     rest = f"label noise {wrong}, {m} records per user"
-    if isinstance(bound, (Thresholds, Stumps)):
+    if bound.layout == "cuts":
         return _cuts(bound, m, float(wrong), rest)
-    if isinstance(bound, Points):
+    if bound.layout == "values":
         return _point(bound, m, float(wrong), rest)
     model = listed_model(bound, wrong, start)
     if model is None:
@@ -101,7 +98,7 @@ def with_domains(concept: ConceptClass) -> ConceptClass | None:
     declared = concept.declared()
     if len(declared) == 1:
         ((name, domain),) = declared.items()
-        if domain is None and not isinstance(concept, Thresholds):
+        if domain is None and concept.cut_direction is None:
             return None
         return concept.with_columns({name or "x": domain or UNDECLARED})
     domains = {name: domain for name, domain in declared.items() if name is not None and domain is not None}
@@ -196,7 +193,6 @@ class UniformCuts(Formula):
         return {name: _uniform(rng, domain.size, count) for name, domain in domains_of(self.concept).items()}
 
     def _disagreement(self, first: int, lows: Floats64, counts: Floats64) -> Floats64:
-        assert isinstance(self.concept, (Thresholds, Stumps))
         domains, directions = list(domains_of(self.concept).values()), self.concept.directions
         column = 0
         while first >= len(directions) * (domains[column].size + 1):
@@ -237,9 +233,9 @@ def sizes_of(concept: ConceptClass) -> str:
     return " x ".join(f"2^{n.bit_length() - 1}" if n >= 1 << 20 and not n & (n - 1) else str(n) for n in sizes)
 
 
-def _cuts(concept: Thresholds | Stumps, m: int, noise: float, rest: str) -> Population:
+def _cuts(concept: ConceptClass, m: int, noise: float, rest: str) -> Population:
     sizes = sizes_of(concept)
-    where = "" if isinstance(concept, Thresholds) else " of the first column"
+    where = "" if concept.cut_direction is not None else " of the first column"
     name = f"x uniform on {sizes} values, right cut in the middle{where}, {rest}"
     return formula(UniformCuts, name, concept, m, noise)
 
@@ -281,7 +277,7 @@ class OnePoint(Formula):
         return wrong * (1 - inside / counts)
 
 
-def _point(concept: Points, m: int, noise: float, rest: str) -> Population:
+def _point(concept: ConceptClass, m: int, noise: float, rest: str) -> Population:
     n = next(iter(domains_of(concept).values())).size
     return formula(
         OnePoint, f"half of the records at the right one of {n} values, the others uniform, {rest}", concept, m, noise
@@ -344,9 +340,10 @@ def listed_model(concept: ConceptClass, noise: Fraction, seed: int) -> ListedMod
     on = ""
     if any(isinstance(domain, Texts) for domain in domains_of(concept).values()):
         return None
-    if isinstance(concept, Intervals) and concept.domain is not None and concept.domain.size > GRID:
-        on = f" (a grid in {concept.domain.size})"
-        concept = Intervals(Integers(0, GRID - 1), concept.feature)
+    coarse = concept.coarsened(GRID)
+    if coarse != concept:
+        on = f" (a grid in {sizes_of(concept)})"
+        concept = coarse
     if concept.size > MAX_RULES:
         return None
     codes, drawn = _points(domains_of(concept), seed)

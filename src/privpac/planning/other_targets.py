@@ -30,7 +30,6 @@ from privpac.bounds.reduction.accuracy import certify_reduction, selection_error
 from privpac.bounds.selection.agnostic import plan_threshold_search
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -192,7 +191,7 @@ class OtherRulesTarget:
         if setting == "realizable":
             return []
         rows: list[Method] = [("agnostic reduction", lambda m: _reduced(self), "", "certified")]
-        if isinstance(self.concept, Thresholds) and self.concept.direction != "both":
+        if self.concept.cut_direction not in (None, "both"):
             rows.append(("threshold search", self.search, "", "certified"))
         return rows
 

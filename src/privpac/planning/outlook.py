@@ -13,10 +13,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from privpac.concepts.intervals import Intervals
-from privpac.concepts.points import Points
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
 from privpac.errors import PrivpacWarning
 from privpac.guarantee import Model
 from privpac.planning.agreed import AgreementTarget
@@ -271,9 +267,7 @@ def quick(plan: Plan | InversePlan) -> bool:
     records = 0 if n is None else sum(min(n * m, 64 * MOST_RECORDS) for m in plan.records_per_user)
     if isinstance(plan, InversePlan) and plan.quantity == "epsilon":
         records *= _STEPS
-    return records <= 32 * MOST_RECORDS and (
-        isinstance(concept, (Intervals, Points, Stumps, Thresholds)) or concept.size <= _SMALL
-    )
+    return records <= 32 * MOST_RECORDS and (not concept.rule_by_rule or concept.size <= _SMALL)
 
 
 def predicted_rows(plan: Plan) -> tuple[PlanRow, ...]:

@@ -27,9 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.points import Points
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import UserData
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -80,6 +77,7 @@ def declared_population(
     """The model behind a declaration; None where there is none for this class.
 
     >>> from privpac.data import Integers
+    >>> from privpac.concepts import Thresholds
     >>> declared_population("heavy", Thresholds(Integers(0, 99)), records_per_user=8, noise="0.1").name.split("; ")[0]
     'people with 1 to 64 records, those above 16 with a cut a quarter of the range higher'
     """
@@ -147,10 +145,10 @@ def _heavy(concept: ConceptClass, records_per_user: int, noise: Rational) -> Pop
     m = positive_int(records_per_user, "records_per_user", maximum=MAX_RECORDS)
     wrong = rational(noise, "noise", minimum=0, below="1/2")
     bound = with_domains(concept)
-    if bound is None or isinstance(bound, Points):
+    if bound is None or bound.layout == "values":
         return None
     text = f"people with {max(1, m // SIZE_SPREAD)} to {SIZE_SPREAD * m} records, those above {HEAVY_FROM * m} with"
-    if isinstance(bound, (Thresholds, Stumps)):
+    if bound.layout == "cuts":
         name = f"{text} a cut a quarter of the range higher; x uniform on {sizes_of(bound)} values, label noise {wrong}"
         return formula(HeavyCuts, name, bound, m, float(wrong))
     model = listed_model(bound, wrong, seed=0)
@@ -197,7 +195,6 @@ class HeavyCuts(UniformCuts):
         return ((1 - HEAVY_SHARE) * low + HEAVY_SHARE * high) / next(iter(domains_of(self.concept).values())).size
 
     def draw(self, n_users: int, rng: np.random.Generator) -> UserData:
-        assert isinstance(self.concept, (Thresholds, Stumps))
         assert self.records_per_user is not None
         sizes, heavy = _sizes(self.records_per_user, n_users, rng)
         codes = self._codes(int(sizes.sum()), rng)

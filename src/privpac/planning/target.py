@@ -27,7 +27,6 @@ from privpac.bounds import (
 from privpac.bounds.certificate import fewest
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
-from privpac.concepts.thresholds import Thresholds
 from privpac.guarantee import Neighbours
 from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_depth
 from privpac.planning.runs import CertifiedRun
@@ -144,7 +143,7 @@ class Target:
 
     @property
     def on_a_line(self) -> bool:
-        return isinstance(self.concept, Thresholds) and self.concept.direction != "both"
+        return self.concept.cut_direction not in (None, "both")
 
     @property
     def _common(self) -> dict[str, Any]:

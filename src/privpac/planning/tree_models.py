@@ -31,14 +31,13 @@ from numpy.typing import NDArray
 
 from privpac.bounds.trees.learner import TreeBudget
 from privpac.concepts.thresholds import Thresholds
-from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.base import MAX_LEVELS, VC1Tree
 from privpac.concepts.trees.implicit import PathTree
 from privpac.data import Integers
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.exact import rational
 from privpac.law.base import Bottom
 from privpac.learners.tree.learner import TreeLearner
-from privpac.learners.tree.levels import MAX_LEVELS, is_path
 from privpac.planning.rule_models import RuleSimulation
 from privpac.planning.simulated import MeanSimulation, ModelRng
 from privpac.planning.target import Target
@@ -126,7 +125,7 @@ class TreeSimulation(MeanSimulation):
 
     @property
     def path(self) -> bool:
-        return is_path(self.target.tree)
+        return self.target.tree.is_path
 
     @property
     def share(self) -> Fraction:

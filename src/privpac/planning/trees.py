@@ -19,19 +19,14 @@ from privpac.bounds.certificate import Certificate
 from privpac.bounds.selection.realizable import plan_realizable
 from privpac.bounds.trees.learner import lower_tree
 from privpac.bounds.trees.plan import plan_tree
-from privpac.concepts.points import Points
-from privpac.concepts.thresholds import Thresholds
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.rules import ClassOfRules
 from privpac.concepts.trees.base import VC1Tree
-from privpac.concepts.trees.branches import BranchThresholds
-from privpac.concepts.trees.combine import Combined
-from privpac.concepts.trees.explicit import ExplicitTree
-from privpac.concepts.trees.implicit import PathTree, StarTree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
-from privpac.learners.tree.levels import MAX_LEVELS, widest
 from privpac.planning.hardness import lower_realizable
 from privpac.planning.inverse import InversePlan, invert
 from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, plan_target, read_records
@@ -49,9 +44,6 @@ __all__ = [
     "tree_target",
 ]
 
-LISTED = 1 << 20
-"""Rules that selection goes through one by one at most."""
-
 
 def as_tree(concept: Any, features: Mapping[str, Domain | None]) -> VC1Tree:
     """A tree as it is; cut-offs in one direction and single values as the path and the star they are.
@@ -59,30 +51,27 @@ def as_tree(concept: Any, features: Mapping[str, Domain | None]) -> VC1Tree:
     ``features``: the declared columns of the data, for a class that leaves its column or domain to them.
 
     >>> from privpac.data import Integers
+    >>> from privpac.concepts import Thresholds
     >>> as_tree(Thresholds(), {"age": Integers(0, 99)}).height
     100
     """
-    if isinstance(concept, VC1Tree):
-        return concept
-    if not isinstance(concept, (Thresholds, Points)) or getattr(concept, "direction", "") == "both":
+    if not isinstance(concept, ClassOfRules) or not concept.is_tree:
         raise ParameterError(
             f"the method 'tree' learns trees such as PrefixTree(8), cut-offs in one direction and points, not "
             f"{type(concept).__name__}"
         )
-    name, domain = concept.feature, concept.domain
-    if domain is None:
-        domain = (
-            features.get(name)
-            if name is not None
-            else next(iter(features.values()), None)
-            if len(features) == 1
-            else None
-        )
-    if domain is None:
-        raise ParameterError(
-            "the method 'tree' needs the domain of the column: declare it, such as Thresholds(Integers(0, 100))"
-        )
-    return PathTree(domain, name, concept.direction) if isinstance(concept, Thresholds) else StarTree(domain, name)
+    missing = [name for name, domain in concept.declared().items() if domain is None]
+    if missing and isinstance(concept, ConceptClass):
+        (name,) = missing
+        known = features if name is None else {name: features.get(name)}
+        found = {column: domain for column, domain in known.items() if domain is not None}
+        if len(known) != 1 or not found:
+            raise ParameterError(
+                "the method 'tree' needs the domain of the column: declare it, such as Thresholds(Integers(0, 100))"
+            )
+        concept = concept.with_columns(found)
+    tree: VC1Tree = concept.as_tree()
+    return tree
 
 
 def rules_of(tree: VC1Tree) -> int | None:
@@ -92,30 +81,12 @@ def rules_of(tree: VC1Tree) -> int | None:
     >>> rules_of(PathTree(2**64)) == 2**64 + 1, rules_of(AddressTree(4, 8)), rules_of(PrefixTree(8))
     (True, 511, None)
     """
-    if isinstance(tree, PathTree):
-        return tree.size + 1
-    if isinstance(tree, ExplicitTree):
-        return int(tree.is_concept.sum())
-    if isinstance(tree, BranchThresholds):
-        width = tree.level_width(1)
-        return None if width is None else 1 + width * tree.height
-    if isinstance(tree, Combined):
-        parts = [rules_of(part) for part in tree.trees]
-        return None if None in parts else 1 + sum(n - 1 for n in parts if n is not None)
-    if tree.height > MAX_LEVELS:
-        return None
-    widths = [tree.level_width(z) for z in range(tree.height + 1)]
-    return None if None in widths else sum(w for w in widths if w is not None)
+    return tree.n_rules
 
 
 def selection_instead(tree: VC1Tree) -> str:
     """How to select from all rules of the tree, empty where that cannot run."""
-    if isinstance(tree, PathTree):
-        return f"Thresholds(domain, direction={tree.direction!r})" if tree.size <= 1 << 64 else ""
-    if isinstance(tree, StarTree):
-        return "Points(domain)"
-    rules = rules_of(tree)
-    return "FiniteClass of its rules" if rules is not None and rules <= LISTED else ""
+    return tree.as_selection
 
 
 @lru_cache(maxsize=256)
@@ -188,7 +159,7 @@ class TreeTarget:
 
     def certificate(self, m: int, form: str = "best") -> Certificate:
         """Users of the tree learner, with its ranks and its split of epsilon."""
-        width = widest(self.tree)
+        width = self.tree.widest
         told = {"height": self.tree.height, "width": width, "delta": Fraction(0) if width == 1 else self.delta}
         return _certified(records_per_user=m, form=form, within=self.within, **told, **self._goal)
 
@@ -213,7 +184,7 @@ class TreeTarget:
 
     @property
     def shown(self) -> dict[str, str]:
-        width = widest(self.tree)
+        width = self.tree.widest
         held = (
             "open vocabulary"
             if width is None
@@ -244,7 +215,7 @@ def tree_target(
         rational(alpha, "alpha", above=0, below=1),
         rational(beta, "beta", above=0, below=1),
     )
-    if widest(tree) is None and given == 0:
+    if tree.widest is None and given == 0:
         raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6")
     return TreeTarget(tree, eps, a, b, relation, given, simple)
 

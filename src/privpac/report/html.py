@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.trees import Taxonomy, TreeRule, VC1Tree
-from privpac.concepts.trees.prefix import Region
+from privpac.concepts.trees import VC1Tree
 from privpac.errors import ParameterError, TooLargeError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan, plan_of_tree, plan_users
@@ -152,8 +151,8 @@ def _head(released: Released) -> str:
 
 
 def _picture(rule: Rule) -> list[str]:
-    if isinstance(rule, TreeRule):
-        return _path(rule)
+    if rule.picture != "domain":
+        return _path(rule) if rule.picture == "regions" else []
     drawn = _truth_table(rule) or rule_picture(rule)
     if not drawn:
         return []
@@ -168,12 +167,11 @@ def _picture(rule: Rule) -> list[str]:
     return [f"<section><h2>The rule over its declared domain</h2>{drawn}{key}</section>"]
 
 
-def _path(rule: TreeRule) -> list[str]:
+def _path(rule: Any) -> list[str]:
     """The regions a rule says 1 on, from the whole down to its node."""
-    tree: Any = rule.tree
-    node: Any = rule.node
+    tree, node = rule.tree, rule.node
     depth = tree.depth(node)
-    if not isinstance(tree, (Region, Taxonomy)) or depth == 0:
+    if depth == 0:
         return []
     shown = range(depth + 1) if depth < _LEVELS else [*range(4), *range(depth - _LEVELS + 5, depth + 1)]
     rows, last = "", -1

@@ -74,12 +74,8 @@ def rule_picture(rule: Rule) -> str:
 
 
 def _edges(rule: Rule, column: str) -> list[int]:
-    """Codes of a column at which the rule changes, where the rule has such codes."""
-    found: list[Any] = [getattr(rule, name, None) for name in ("cut", "code", "low", "high")]
-    bounds = getattr(rule, "bounds", None)
-    if bounds is not None:
-        found += bounds[list(rule.features).index(column)]
-    return [edge + step for edge in found if isinstance(edge, int) for step in (-1, 0, 1)]
+    """The codes around those at which the rule changes."""
+    return [edge + step for edge in rule.edges(column) for step in (-1, 0, 1)]
 
 
 def _extreme(rule: Rule, column: str) -> bool:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 
 from privpac.api import learner_for
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.trees import BranchThresholds, VC1Tree, parse_tree
+from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import Unit
@@ -148,9 +148,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             features = self._domains(names)
         if len(features) < len(names):
             raise ParameterError("this tree has no domain yet: declare domains=, or one in the tree")
-        if isinstance(tree, BranchThresholds):
-            tree = replace(tree, features=(names[0], names[1]))
-        return tree.with_columns(features), features
+        return tree.named(names, features), features
 
     def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
         """Columns by name; those of a tree are taken as they are, for they may be texts."""

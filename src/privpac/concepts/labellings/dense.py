@@ -8,14 +8,16 @@ numbers of at most 24 or 53 bits).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.dense import EnumeratedClass
 from privpac.concepts.labellings.base import Ints, Labellings, dense_losses
 from privpac.concepts.profile import Profile
+
+if TYPE_CHECKING:
+    from privpac.concepts.base import ConceptClass
 
 __all__ = ["dense_labellings", "unit_labellings"]
 
@@ -86,8 +88,4 @@ def _tables(concept: ConceptClass, points: Codes) -> Iterator[Bits]:
     size = len(next(iter(points.values())))
     block = max(1, _CELLS // size)
     for first in range(0, concept.size, block):
-        last = min(first + block, concept.size)
-        if isinstance(concept, EnumeratedClass):
-            yield concept.table(points, first, last)
-        else:
-            yield np.stack([concept.predictions(points, h).astype(np.uint8) for h in range(first, last)], axis=1)
+        yield concept.table(points, first, min(first + block, concept.size))

@@ -8,19 +8,14 @@ diagonal; the second needs one number for all ranges.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.intervals import Intervals
-from privpac.concepts.labellings.base import Ints, Labellings, dense_losses, losses
-from privpac.data import Integers
+from privpac.concepts.labellings.base import Ints, Labellings, dense_losses
+from privpac.concepts.profile import Profile
 from privpac.data.jit import jit
-
-if TYPE_CHECKING:
-    from privpac.data import UserData
 
 __all__ = ["interval_labellings", "range_labellings"]
 
@@ -93,19 +88,12 @@ def _transform(costs: Any, place: Any) -> None:
             )
 
 
-def interval_labellings(
-    concept: Intervals, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
-) -> Labellings:
-    points, column = codes[concept.feature or "x"], concept.feature or "x"
-    if int(rest.sizes.max(initial=0)) <= 1:
-        assert rest.labels is not None
-        return range_labellings(points, rest.codes[column], rest.labels, A, B * levels)
+def interval_labellings(points: NDArray[np.uint64], size: int, profile: Profile, A: int, B: int) -> Labellings:
+    """On a domain of ``size`` values."""
     held = np.unique(points)
-    assert concept.domain is not None
-    size = concept.domain.size
     gap = np.searchsorted(held, np.arange(size + 1, dtype=np.uint64), side="left")
     least = np.full((len(held) + 1, len(held) + 1), NONE, dtype=np.int64)
-    same = _table_minima(dense_losses(losses(concept, rest, levels)), gap, size, least)
+    same = _table_minima(dense_losses(profile), gap, size, least)
     return _scored(points, least, int(same), A, B)
 
 
@@ -140,10 +128,9 @@ def _scored(points: NDArray[np.uint64], least: Ints, same: int, A: int, B: int) 
     far = min(B * same, int((lengths + costs[rows, columns]).min()))
     _transform(costs, place)
     scores = np.minimum(costs[rows, columns], lengths + far)
-    split = Intervals(Integers(0, u - 1)).split  # the same numbering: no 1 first, then by i, then by j
 
     def labels(i: int) -> NDArray[np.uint8]:
-        low, high = split(i)
+        low, high = (rows[i - 1], columns[i - 1]) if i else (0, 0)  # no 1 first, then by the gap of either end
         return ((rank >= low) & (rank < high)).astype(np.uint8)
 
     return Labellings(np.concatenate([np.array([far], dtype=np.int64), scores]), labels)

@@ -12,19 +12,15 @@ decide all scores.  No record is labelled 1 iff the class has the zero rule, or 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.labellings.base import Ints, Labellings, distance_minimum
-from privpac.concepts.points import Points
 from privpac.concepts.profile import Profile, Step
-from privpac.concepts.thresholds import Thresholds
 
 __all__ = ["gap_minima", "point_labellings", "threshold_labellings"]
 
-Codes = Mapping[str, NDArray[np.uint64]]
+Codes = NDArray[np.uint64]
 
 
 def refined(step: Step, places: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], Ints]:
@@ -46,13 +42,10 @@ def gap_minima(cut0: Step, cuts: Step, held: NDArray[np.uint64]) -> Ints:
     return out
 
 
-def threshold_labellings(concept: Thresholds, codes: Codes, profile: Profile, A: int, B: int) -> Labellings:
-    points = codes[concept.feature or "x"]
+def threshold_labellings(points: Codes, directions: tuple[str, ...], profile: Profile, A: int, B: int) -> Labellings:
     held, rank, times = np.unique(points, return_inverse=True, return_counts=True)
     place = A * np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(times)])  # A times the records below gap i
-    costs = [
-        B * gap_minima(profile.steps[2 * d], profile.steps[2 * d + 1], held) for d in range(len(concept.directions))
-    ]
+    costs = [B * gap_minima(profile.steps[2 * d], profile.steps[2 * d + 1], held) for d in range(len(directions))]
     own = [distance_minimum(cost, place) for cost in costs]
     total = int(place[-1])
     if len(own) == 2:
@@ -65,7 +58,7 @@ def threshold_labellings(concept: Thresholds, codes: Codes, profile: Profile, A:
         # Both directions give the two constants: the second direction keeps its inner gaps only.
         own[1] = own[1][1:-1]
     first = len(own[0])
-    above = concept.directions[0] == "above"
+    above = directions[0] == "above"
 
     def labels(i: int) -> NDArray[np.uint8]:
         gap, up = (i, above) if i < first else (i - first + 1, False)
@@ -74,12 +67,12 @@ def threshold_labellings(concept: Thresholds, codes: Codes, profile: Profile, A:
     return Labellings(np.concatenate(own), labels)
 
 
-def point_labellings(concept: Points, codes: Codes, profile: Profile, A: int, B: int) -> Labellings:
-    points = codes[concept.feature or "x"]
+def point_labellings(points: Codes, rules: int, profile: Profile, A: int, B: int) -> Labellings:
+    """By ``rules`` single values, the zero rule among them if there is one."""
     held, rank, times = np.unique(points, return_inverse=True, return_counts=True)
     step = profile.steps[0]
     costs, mistakes = B * step.scores[np.searchsorted(step.starts, held, side="right") - 1], A * times.astype(np.int64)
-    if concept.size > len(held):
+    if rules > len(held):
         # Values that T does not hold: cut the held ones out of the step function.  A last code has nothing after it.
         after = held[held < np.uint64(step.end)] + np.uint64(1)
         starts, scores = refined(step, np.union1d(held, after))

@@ -11,7 +11,7 @@ have equal sums of per-record words, and those with equal sums are compared bit 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from privpac.concepts.labellings.base import Ints, Labellings
 from privpac.concepts.labellings.line import gap_minima
 from privpac.concepts.profile import Profile
-from privpac.concepts.stumps import Stumps
 from privpac.data.jit import jit
 
 __all__ = ["stump_labellings"]
@@ -68,16 +67,14 @@ def _sweep(order: Any, ends: Any, rank: Any, values: Any, cost: Any, out: Any) -
 
 
 def stump_labellings(
-    concept: Stumps, codes: Mapping[str, NDArray[np.uint64]], profile: Profile, A: int, B: int
+    columns: Sequence[NDArray[np.uint64]], directions: tuple[str, ...], profile: Profile, A: int, B: int
 ) -> Labellings:
-    assert concept.columns is not None
-    columns, directions = list(concept.columns), concept.directions
-    size = len(codes[columns[0]])
+    size = len(columns[0])
     ranks: list[Ints] = []
     below: list[Ints] = []
     costs: list[list[Ints]] = []
-    for k, name in enumerate(columns):
-        held, rank, times = np.unique(codes[name], return_inverse=True, return_counts=True)
+    for k, codes in enumerate(columns):
+        held, rank, times = np.unique(codes, return_inverse=True, return_counts=True)
         ranks.append(rank.astype(np.int64))
         below.append(np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(times)]))
         steps = profile.steps[2 * len(directions) * k :]

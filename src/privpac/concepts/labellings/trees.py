@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.labellings.base import Labellings
-from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column
 from privpac.data.jit import jit
 
 if TYPE_CHECKING:
+    from privpac.concepts.trees.base import VC1Tree
     from privpac.data import UserData
 
 __all__ = ["tree_labellings"]

@@ -1,9 +1,10 @@
 from .addresses import AddressTree as AddressTree
+from .base import TreeRule as TreeRule
 from .base import VC1Tree as VC1Tree
-from .base import part_node as part_node
 from .branches import BranchThresholds as BranchThresholds
 from .combine import glue as glue
 from .combine import graft as graft
+from .definition import part_node as part_node
 from .explicit import ExplicitTree as ExplicitTree
 from .implicit import PathTree as PathTree
 from .implicit import StarTree as StarTree
@@ -11,5 +12,4 @@ from .named import parse_tree as parse_tree
 from .nodes import TreeNodes as TreeNodes
 from .parts import PartNodes as PartNodes
 from .prefix import PrefixTree as PrefixTree
-from .rule import TreeRule as TreeRule
 from .taxonomy import Taxonomy as Taxonomy

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.trees.base import register_tree
 from privpac.concepts.trees.columns import Column
 from privpac.concepts.trees.parsing import read_networks
 from privpac.concepts.trees.parts import Ints, Places, lay_out
 from privpac.concepts.trees.prefix import Region
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Texts
 from privpac.data.jit import jit
 from privpac.errors import ParameterError
@@ -100,6 +100,13 @@ class AddressTree(Region):
 
     def is_ancestor(self, a: Network, v: Network) -> bool:
         return a[1] <= v[1] and self._cut(v[0], a[1]) == a
+
+    @property
+    def lists_levels(self) -> bool:
+        return True
+
+    def _level_node(self, z: int, i: int) -> tuple[int, int]:
+        return (i << (self.bits - z), z)
 
     def level_width(self, z: int) -> int:
         return 1 << self._level(z)

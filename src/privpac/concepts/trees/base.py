@@ -11,22 +11,27 @@ so privately grows with the logarithm of the height and not with the width: the 
 This is *label 1 on the path to the root*.  "Label 1 on the whole subtree of v" has VC dimension 2 and is not this
 class.
 
-Records are reduced to one node per part (:func:`part_node`, and :meth:`VC1Tree.part_nodes` for tables).  A record whose
+Records are reduced to one node per part (:func:`~privpac.concepts.trees.definition.part_node`, and
+:meth:`VC1Tree.part_nodes` for tables).  A record whose
 point is unknown to the tree is dropped by itself: nothing else depends on it, and nothing is raised.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.base import Rule
-from privpac.concepts.trees.columns import Column, user_columns
+from privpac.concepts.base import Rule, columns_of
+from privpac.concepts.labellings.base import Labellings
+from privpac.concepts.labellings.trees import tree_labellings
+from privpac.concepts.rules import ClassOfRules
+from privpac.concepts.trees.columns import Column, raw_columns, user_columns
 from privpac.concepts.trees.parts import (
     Bytes,
     Ints,
@@ -38,31 +43,36 @@ from privpac.concepts.trees.parts import (
     group_parts,
     lay_out,
 )
+from privpac.concepts.trees.registry import tree_class
 from privpac.data import Domain, Texts, UserData, Users
-from privpac.errors import ParameterError, SchemaError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
+from privpac.released import register
 
 if TYPE_CHECKING:
     from privpac.concepts.trees.explicit import ExplicitTree
 
-__all__ = ["MODES", "Mode", "Node", "VC1Tree", "part_node", "register_tree"]
+__all__ = ["MAX_LEVELS", "MAX_NODES", "MODES", "Mode", "Node", "TreeRule", "VC1Tree", "check_mode"]
 
 Mode = Literal["closure", "exact", "erm"]
 MODES = ("closure", "exact", "erm")
-_T = TypeVar("_T", bound="type[VC1Tree]")
-_trees: dict[str, type[VC1Tree]] = {}
+
+MAX_NODES = (1 << 64) + 1
+"""Nodes that are numbered at most: the root, and as many others as 64 bits number."""
+
+MAX_LEVELS = 1 << 12
+"""Levels of a tree, and nodes of a level, that are looked at one by one at most."""
+
+LISTED = 1 << 20
+"""Rules that selection goes through one by one at most."""
 
 
-def register_tree(cls: _T) -> _T:
-    """Class decorator: trees of this class are saved under their ``kind``."""
-    _trees[cls.kind] = cls
-    return cls
-
-
-class VC1Tree(ABC):
+class VC1Tree(ClassOfRules):
     """A public tree with its points; see the module."""
 
     kind: ClassVar[str]
+    noun: ClassVar[str] = "tree"
+    takes_texts: ClassVar[bool] = True
 
     # Shape
 
@@ -121,6 +131,80 @@ class VC1Tree(ABC):
     def _level(self, z: int) -> int:
         return positive_int(z, "depth", minimum=0, maximum=self.height)
 
+    @property
+    def is_path(self) -> bool:
+        """Whether nodes are their own depths, so that a law over depths is a law over nodes, however high the tree."""
+        return False
+
+    @property
+    def widest(self) -> int | None:
+        """An upper bound on the number of nodes of a level below the root; ``None`` where none is known."""
+        if self.height > MAX_LEVELS:
+            return None
+        widths = [self.level_width(z) for z in range(1, self.height + 1)]
+        return None if None in widths else max((width for width in widths if width is not None), default=1)
+
+    @property
+    def lists_levels(self) -> bool:
+        """Whether :meth:`level_node` is known, as a draw without delta needs."""
+        return False
+
+    def level_node(self, z: int, i: int) -> Node:
+        """The ``i``-th node at depth ``z`` of a finite level, in a fixed public order."""
+        if z == 0:
+            return self.root
+        return self._level_node(z, i)
+
+    def _level_node(self, z: int, i: int) -> Node:
+        raise ParameterError(f"the levels of {type(self).__name__} are not listed")
+
+    def some_node(self, z: int) -> Node | None:
+        """A node of that depth, named without data, its ancestors those of lesser depths; None where there is none."""
+        return self.level_node(z, 0) if z == 0 or self.lists_levels else None
+
+    @property
+    def regions(self) -> bool:
+        """Whether nodes are regions, each inside the one above it, that a report can show one below the other."""
+        return False
+
+    # What is known
+
+    @property
+    def scored(self) -> bool:
+        return self.n_nodes is not None and self.n_nodes <= MAX_NODES
+
+    def growth(self, n: int) -> int:
+        return n + 1  # VC dimension 1
+
+    def check_labellings(self, *, units: int | None = None, split_size: int | None = None, whole: bool = False) -> None:
+        if whole:
+            raise TooLargeError(
+                "relabelling all records of a unit by a tree is not offered; use users='hybrid' (one record of each in "
+                "T)"
+            )
+
+    def part_labellings(
+        self, part: UserData, rest: UserData, A: int, B: int, levels: int = 1, whole: bool = False
+    ) -> Labellings:
+        return tree_labellings(self, part, rest, A, B, levels)
+
+    @property
+    def is_tree(self) -> bool:
+        return True
+
+    def as_tree(self) -> VC1Tree:
+        return self
+
+    @property
+    def n_rules(self) -> int | None:
+        """How many rules there are; ``None`` for an open vocabulary."""
+        return self.n_nodes
+
+    @property
+    def as_selection(self) -> str:
+        """The class of rules from which to select instead, as one writes it; empty where that cannot run."""
+        return "FiniteClass of its rules" if self.n_rules is not None and self.n_rules <= LISTED else ""
+
     # Numbers: the nodes in preorder, where they can be counted
 
     @property
@@ -161,20 +245,9 @@ class VC1Tree(ABC):
         feature: str | None = None,
     ) -> ExplicitTree:
         """The tree of a 0/1 table (concepts by points); ``NotVC1Error`` with a witness if there is none."""
-        from privpac.concepts.trees.explicit import explicit_tree
-
-        return explicit_tree(matrix, root, domain, feature)
+        return tree_class("table").from_matrix(matrix, root, domain, feature)
 
     # Columns
-
-    @abstractmethod
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        """Column name -> domain, as concept classes declare them; ``Texts()``: any text, or whatever the data are bound
-        to."""
-
-    @abstractmethod
-    def with_columns(self, columns: Mapping[str, Domain]) -> VC1Tree:
-        """The same tree on named columns."""
 
     @property
     def columns(self) -> dict[str, Domain]:
@@ -186,38 +259,14 @@ class VC1Tree(ABC):
             )
         return filled
 
-    def bind(self, users: Users) -> tuple[VC1Tree, Users]:
-        """Encode the columns this tree reads (schema errors here, before any spend)."""
-        declared, names = self.declared(), list(users.features)
-        if getattr(users, "labels", ()) is None:
-            raise ParameterError("the data have no labels: name the label column when they are built")
-        if None in declared and (len(declared) != 1 or len(names) != 1):
-            raise ParameterError(f"name the features of the tree ({len(declared)}): the data have the columns {names}")
-        wanted = {names[0] if name is None else name: domain for name, domain in declared.items()}
-        unknown = [name for name in wanted if name not in names]
-        if unknown:
-            raise SchemaError(f"columns {unknown} are not among the features {names}")
-        # A tree that reads texts takes a column that has a domain already by the texts of its values.
-        fixed = {
-            name: domain
-            for name, domain in wanted.items()
-            if domain is not None and not (isinstance(domain, Texts) and users.features[name] is not None)
-        }
-        bound = users.bind(fixed)
-        filled = {name: domain for name in wanted if (domain := bound.features[name]) is not None}
-        without = [name for name in wanted if name not in filled]
-        if without:
-            raise ParameterError(
-                f"columns {without} have no domain: declare one in UserData or in the tree, such as Integers(0, 100)"
-            )
-        return self.with_columns(filled), bound
+    def named(self, names: Sequence[str], domains: Mapping[str, Domain]) -> VC1Tree:
+        """The same tree on columns with these names, in the order of the tree's own."""
+        return self.with_columns({name: domains[name] for name in names})
 
     # Rules
 
     def rule(self, v: Any, label: str = "1") -> Rule:
         """The hypothesis of a node."""
-        from privpac.concepts.trees.rule import TreeRule
-
         return TreeRule(self, v, label)
 
     @abstractmethod
@@ -302,10 +351,7 @@ class VC1Tree(ABC):
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> VC1Tree:
         """Rebuild a tree from :meth:`to_dict`."""
-        kind = values.get("kind")
-        if kind not in _trees:
-            raise ParameterError(f"a stored tree needs a kind among {', '.join(_trees)}, got {str(kind)[:60]!r}")
-        return _trees[kind]._from_dict(values)
+        return tree_class(values.get("kind"))._from_dict(values)
 
     @abstractmethod
     def pack(self, v: Any) -> Any:
@@ -316,6 +362,63 @@ class VC1Tree(ABC):
         """The node of plain data, checked: ``ParameterError`` if the tree has no such node."""
 
 
+@register("branch")
+@dataclass(frozen=True)
+class TreeRule(Rule):
+    """1 on the path from the root to ``node`` (XOR the base labels)."""
+
+    tree: VC1Tree
+    node: Node
+    label: str = "1"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tree, VC1Tree):
+            raise TypeError(f"tree must be a VC1Tree, got {type(self.tree).__name__}")
+        object.__setattr__(self, "node", self.tree.unpack(self.tree.pack(self.node)))
+
+    @property
+    def features(self) -> Mapping[str, Domain]:
+        return self.tree.columns
+
+    def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
+        columns = self.tree.columns
+        if any(isinstance(domain, Texts) for domain in columns.values()):
+            raise ParameterError(
+                "codes of an open vocabulary mean nothing outside their data set; use predict or predict_users"
+            )
+        return self._predict({name: Column(codes[name], domain, None) for name, domain in columns.items()})
+
+    def predict(self, X: Any) -> NDArray[np.int8]:
+        return self._predict(raw_columns(columns_of(X, self.features, self.reads)))
+
+    def predict_users(self, users: UserData) -> NDArray[np.int8]:
+        """0/1 for every record of bound users."""
+        return self._predict(user_columns(users, self.tree.columns))
+
+    def _predict(self, columns: Mapping[str, Column]) -> NDArray[np.int8]:
+        places = self.tree.places(columns)
+        on_path = np.zeros(len(places.depth) + 1, dtype=np.int8)  # the last entry, index -1, is for unknown points
+        for i in np.unique(places.at[places.at > 0]).tolist():
+            on_path[i] = self.tree.is_ancestor(places.name(i), self.node)
+        flipped = on_path[places.at]
+        return flipped if places.base is None else flipped ^ places.base.astype(np.int8)
+
+    @property
+    def picture(self) -> Literal["regions", "none"]:
+        return "regions" if self.tree.regions else "none"
+
+    def condition(self) -> str:
+        return self.tree.condition(self.node)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"tree": self.tree.to_dict(), "node": self.tree.pack(self.node), "label": self.label}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        tree = VC1Tree.from_dict(values["tree"])
+        return cls(tree, tree.unpack(values["node"]), values["label"])
+
+
 def check_mode(tree: VC1Tree, mode: str) -> None:
     if mode not in MODES:
         raise ParameterError(f"mode must be one of {', '.join(MODES)}; got {mode!r}")
@@ -323,38 +426,3 @@ def check_mode(tree: VC1Tree, mode: str) -> None:
         raise ParameterError(
             "mode 'exact' needs the list of concepts: use VC1Tree.from_matrix on the whole table, or mode 'closure'"
         )
-
-
-def part_node(tree: VC1Tree, records: Sequence[tuple[Any, Any]], mode: Mode = "closure") -> Node:
-    """The node of one part, straight from the definition; total on every list of records.
-
-    * ``closure``: the deepest positive node, if it is consistent with the part;
-    * ``exact``: the deepest node common to all consistent concepts;
-    * ``erm``: the node of fewest mistakes, ties to the smaller depth, then the smaller ``order_key``.
-
-    Anything else is the root.
-    """
-    check_mode(tree, mode)
-    seen = []
-    for x, y in records:
-        v = tree.node(x)
-        if v is not None and isinstance(y, (int, np.integer, np.bool_)) and y in (0, 1):
-            seen.append((v, int(y) ^ tree.base_label(x)))
-    tests: list[tuple[Node, int]] = [(v, s) for v, s in seen if v != tree.root]
-    broken = any(s for v, s in seen if v == tree.root)
-    if mode == "erm":
-
-        def cost(v: Node) -> tuple[int, int, Any]:
-            return sum(tree.is_ancestor(u, v) != bool(s) for u, s in tests), tree.depth(v), tree.order_key(v)
-
-        return min([tree.root, *(v for v, _ in tests)], key=cost)
-
-    def consistent(v: Hashable) -> bool:
-        return not broken and all(tree.is_ancestor(u, v) == bool(s) for u, s in tests)
-
-    if mode == "exact" and not tree.closed:
-        good = [v for v in range(len(tree.is_concept)) if tree.is_concept[v] and consistent(v)]  # type: ignore[attr-defined]
-        common = [a for a in range(len(tree.is_concept)) if good and all(tree.is_ancestor(a, v) for v in good)]  # type: ignore[attr-defined]
-        return max(common, key=tree.depth, default=tree.root)
-    deepest = max((v for v, s in tests if s), key=tree.depth, default=tree.root)
-    return deepest if consistent(deepest) else tree.root

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from privpac.concepts.thresholds import cut_condition
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.one_column import cut_condition
+from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, code_of
 from privpac.concepts.trees.implicit import StarTree, check_direction, steps
 from privpac.concepts.trees.parts import Ints, Places, lay_out
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Texts, Users
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
@@ -88,6 +89,17 @@ class BranchThresholds(VC1Tree):
     def is_ancestor(self, a: tuple[Any, ...], v: tuple[Any, ...]) -> bool:
         return not a or (bool(v) and a[0] == v[0] and a[1] <= v[1])
 
+    @property
+    def widest(self) -> int | None:
+        return self.level_width(1)
+
+    @property
+    def lists_levels(self) -> bool:
+        return True
+
+    def _level_node(self, z: int, i: int) -> tuple[int, int]:
+        return (i, z)
+
     def level_width(self, z: int) -> int | None:
         return self._star.level_width(min(self._level(z), 1))
 
@@ -118,7 +130,11 @@ class BranchThresholds(VC1Tree):
         branch, position = self._names
         return replace(self, branches=columns[branch], positions=columns[position], features=self._names)
 
-    def bind(self, users: Users) -> tuple[VC1Tree, Users]:
+    def named(self, names: Sequence[str], domains: Mapping[str, Domain]) -> BranchThresholds:
+        branch, position = names
+        return replace(self, branches=domains[branch], positions=domains[position], features=(branch, position))
+
+    def bind(self, users: Users) -> tuple[BranchThresholds, Users]:
         """Unless they are named, the columns are the data's two features, in order."""
         if self.features is None and len(users.features) == 2:
             first, second = users.features

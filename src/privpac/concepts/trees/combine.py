@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from itertools import accumulate
+from typing import Any, ClassVar, Self
 
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Texts
 from privpac.errors import ParameterError
 
@@ -62,7 +64,38 @@ class Combined(VC1Tree):
     def declared(self) -> Mapping[str | None, Domain | None]:
         return {self.feature: self.domain}
 
-    def with_columns(self, columns: Mapping[str, Domain]) -> VC1Tree:
+    @property
+    def n_rules(self) -> int | None:
+        counts = [tree.n_rules for tree in self.trees]
+        return None if None in counts else 1 + sum(count - 1 for count in counts if count is not None)
+
+    @property
+    def widest(self) -> int | None:
+        if self.height == 0:
+            return 1
+        widths = [tree.widest for tree in self.trees]
+        return None if None in widths else sum(width for width in widths if width is not None)
+
+    @property
+    def lists_levels(self) -> bool:
+        return all(tree.lists_levels for tree in self.trees)
+
+    @property
+    def _lift(self) -> int:
+        """How much deeper the root of each tree lies than that of the one before."""
+        return 0
+
+    def _level_node(self, z: int, i: int) -> Any:
+        """Nodes of the trees one after the other."""
+        depths = [z - number * self._lift for number in range(len(self.trees))]
+        widths = [
+            (tree.level_width(depth) or 0) if 0 < depth <= tree.height else 0 for tree, depth in zip(self.trees, depths)
+        ]
+        ends = list(accumulate(widths))
+        number = next(k for k, end in enumerate(ends) if i < end)
+        return (number, self.trees[number].level_node(depths[number], i - (ends[number] - widths[number])))
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> Self:
         ((feature, domain),) = columns.items()
         named = tuple(tree.with_columns(dict.fromkeys([feature], *tree.declared().values())) for tree in self.trees)  # type: ignore[arg-type]
         return replace(self, trees=named, feature=feature, domain=domain)

@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
 from privpac.concepts.finite import MAX_CELLS, TableRule
-from privpac.concepts.trees.base import Mode, VC1Tree, register_tree
+from privpac.concepts.trees.base import Mode, VC1Tree
 from privpac.concepts.trees.columns import Column, code_of
 from privpac.concepts.trees.layout import Layout, lay_parents, lifting
 from privpac.concepts.trees.parts import Bytes, Ints, Places, exact_parts
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Integers
 from privpac.errors import NotVC1Error, ParameterError, TooLargeError
 from privpac.guarantee import positive_int
@@ -238,6 +239,17 @@ class ExplicitTree(VC1Tree):
                 a = int(row[a])
         return int(self.parent[a])
 
+    @property
+    def n_rules(self) -> int:
+        return int(self.is_concept.sum())
+
+    @property
+    def lists_levels(self) -> bool:
+        return True
+
+    def _level_node(self, z: int, i: int) -> int:
+        return int(np.flatnonzero(self.layout.depth == z)[i])
+
     def level_width(self, z: int) -> int:
         return int(self.layout.widths()[self._level(z)])
 
@@ -269,6 +281,15 @@ class ExplicitTree(VC1Tree):
     def spans(self, places: Places) -> tuple[list[int], list[int]]:
         # Places are the positions in preorder.
         return list(range(len(self.parent))), (self.layout.tout[self.layout.order] - 1).tolist()
+
+    @staticmethod
+    def from_matrix(
+        matrix: Any,
+        root: Literal["center", "end", "auto"] | int = "center",
+        domain: Domain | None = None,
+        feature: str | None = None,
+    ) -> ExplicitTree:
+        return explicit_tree(matrix, root, domain, feature)
 
     # Columns and rules
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from privpac.concepts.base import Rule
-from privpac.concepts.points import Point
-from privpac.concepts.thresholds import DIRECTIONS, Threshold, cut_condition
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.one_column import DIRECTIONS, Point, Threshold, cut_condition
+from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import MAX_BITS, Column, as_text, code_of
 from privpac.concepts.trees.parts import Depths, Ints, Places, lay_out
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Integers, Texts
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
@@ -95,6 +95,25 @@ class PathTree(VC1Tree):
     @property
     def height(self) -> int:
         return self.size
+
+    @property
+    def is_path(self) -> bool:
+        return True
+
+    @property
+    def widest(self) -> int:
+        return 1
+
+    @property
+    def lists_levels(self) -> bool:
+        return True
+
+    def _level_node(self, z: int, i: int) -> int:
+        return z
+
+    @property
+    def as_selection(self) -> str:
+        return f"Thresholds(domain, direction={self.direction!r})" if self.size <= 1 << 64 else ""
 
     @property
     def root(self) -> int:
@@ -242,6 +261,17 @@ class StarTree(VC1Tree):
     @property
     def height(self) -> int:
         return 1
+
+    @property
+    def lists_levels(self) -> bool:
+        return True
+
+    def _level_node(self, z: int, i: int) -> tuple[int]:
+        return (i,)
+
+    @property
+    def as_selection(self) -> str:
+        return "Points(domain)"
 
     @property
     def root(self) -> tuple[()]:

@@ -20,12 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.events import sum_events
 from privpac.concepts.kernels.line import change_type, contribution
 from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.concepts.profile import Profile, Step, concatenate, constant_profile
+from privpac.concepts.rules import FewValues
 from privpac.concepts.statistics import Statistic
-from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.base import MAX_NODES, VC1Tree
 from privpac.concepts.trees.columns import Column, user_columns
 from privpac.data import Domain, UserData, Users
 from privpac.data.jit import jit
@@ -33,9 +35,6 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
 
 __all__ = ["MAX_NODES", "TreeNodes"]
-
-MAX_NODES = (1 << 64) + 1
-"""The root, and as many others as 64 bits number."""
 
 
 @jit
@@ -118,7 +117,7 @@ class TreeNodes(ConceptClass):
             raise ParameterError(
                 "the vocabulary of this tree is open: its nodes cannot be listed; use TreeLearner, with a delta"
             )
-        if self.tree.n_nodes > MAX_NODES:
+        if not self.tree.scored:
             raise TooLargeError(
                 "the tree has more than 2^64 nodes; use TreeLearner, which pays for the height and not for the width"
             )
@@ -132,12 +131,25 @@ class TreeNodes(ConceptClass):
     def vc_dimension(self) -> int:
         return int(self.size > 1)
 
+    @property
+    def shattered_points(self) -> int:
+        return self.vc_dimension
+
+    @property
+    def mistake_tree_depth(self) -> int:
+        """Cut-offs along the longest path."""
+        return cut_mistakes(self.tree.height)
+
+    @property
+    def few_values(self) -> FewValues:
+        return FewValues("cuts" if self.tree.is_path else "points")
+
     # Columns and rules
 
     def declared(self) -> Mapping[str | None, Domain | None]:
         return self.tree.declared()
 
-    def bind(self, users: Users) -> tuple[ConceptClass, Users]:
+    def bind(self, users: Users) -> tuple[TreeNodes, Users]:
         tree, bound = self.tree.bind(users)
         return TreeNodes(tree), bound
 

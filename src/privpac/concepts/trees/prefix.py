@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
 
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, as_text
 from privpac.concepts.trees.parts import Places, lay_out
+from privpac.concepts.trees.registry import register_tree
 from privpac.concepts.trees.strings import cut_depths, cut_texts, path_depths, path_texts, split
 from privpac.data import Domain, Texts
 from privpac.errors import ParameterError
@@ -44,7 +45,11 @@ class Region(VC1Tree):
     def declared(self) -> Mapping[str | None, Domain | None]:
         return {self.feature: self.domain}
 
-    def with_columns(self, columns: Mapping[str, Domain]) -> VC1Tree:
+    @property
+    def regions(self) -> bool:
+        return True
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> Self:
         ((feature, domain),) = columns.items()
         return replace(self, feature=feature, domain=domain)  # type: ignore[type-var]
 
@@ -136,6 +141,9 @@ class PrefixTree(Region):
 
     def is_ancestor(self, a: Path, v: Path) -> bool:
         return v[: len(a)] == a
+
+    def some_node(self, z: int) -> tuple[str, ...]:
+        return ("a",) * z
 
     def level_width(self, z: int) -> int | None:
         return 1 if self._level(z) == 0 else None

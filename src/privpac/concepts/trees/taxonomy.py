@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from privpac.concepts.trees.base import VC1Tree, register_tree
+from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, as_text
 from privpac.concepts.trees.layout import Layout, lay_parents
 from privpac.concepts.trees.parts import Ints, Places
+from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Texts
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
@@ -137,6 +138,17 @@ class Taxonomy(VC1Tree):
     def is_ancestor(self, a: str, v: str) -> bool:
         i, j = self._number[a], self._number[v]
         return bool(self.layout.tin[i] <= self.layout.tin[j] < self.layout.tout[i])
+
+    @property
+    def regions(self) -> bool:
+        return True
+
+    @property
+    def lists_levels(self) -> bool:
+        return True
+
+    def _level_node(self, z: int, i: int) -> str:
+        return self.names[int(np.flatnonzero(self.layout.depth == z)[i])]
 
     def level_width(self, z: int) -> int:
         return int(self.layout.widths()[self._level(z)])

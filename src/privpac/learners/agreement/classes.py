@@ -8,72 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.agreement.tasks import KINDS, Task
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.boolean import Conjunctions, Disjunctions
 from privpac.concepts.cells import Frozen, declared_of, domains_of, named_domains
-from privpac.concepts.halfspaces import Halfspaces
-from privpac.concepts.lists import DecisionLists
-from privpac.concepts.parities import Parities
-from privpac.concepts.points import Points
 from privpac.concepts.profile import Profile
+from privpac.concepts.rules import ByAgreement, ClassOfRules
 from privpac.concepts.statistics import Statistic
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain, UserData
 from privpac.errors import ParameterError, TooLargeError
 
 __all__ = ["KINDS", "AgreedRules", "by_agreement", "kind_of", "own_parameters"]
 
-_KINDS: dict[type[ConceptClass], str] = {
-    Conjunctions: "conjunction",
-    DecisionLists: "decision-list",
-    Disjunctions: "disjunction",
-    Halfspaces: "halfspace",
-    Parities: "parity",
-    Points: "point",
-    Stumps: "stump",
-}
-_NEEDED: dict[type[ConceptClass], tuple[str, Any]] = {
-    DecisionLists: ("negations", True),
-    Points: ("zero", False),
-    Stumps: ("direction", "both"),
-}
-"""The option with which a class has exactly the rules of its kind."""
-
 
 def by_agreement(concept: Any) -> bool:
     """Whether agreement learns rules of this class."""
-    cuts = isinstance(concept, Thresholds) and concept.direction != "both"
-    return cuts or isinstance(concept, AgreedRules) or type(concept) in _KINDS
+    return isinstance(concept, ClassOfRules) and concept.by_agreement is not None
 
 
 def kind_of(concept: ConceptClass) -> str:
     """The kind of task that learns rules of this class."""
-    if isinstance(concept, AgreedRules):
-        return concept.kind
-    if isinstance(concept, Thresholds) and concept.direction != "both":
-        return "threshold" if concept.direction == "above" else "threshold-below"
-    found = _KINDS.get(type(concept))
+    found = concept.by_agreement
     if found is None:
         raise ParameterError(
-            f"{type(concept).__name__} cannot be learned by agreement; use Thresholds in one direction, "
-            f"{', '.join(c.__name__ for c in _KINDS)}, or AgreedRules of one of {', '.join(KINDS)}"
+            f"{type(concept).__name__} cannot be learned by agreement; use Thresholds in one direction, Conjunctions, "
+            "DecisionLists, Disjunctions, Halfspaces, Parities, Points, Stumps, or AgreedRules of one of "
+            f"{', '.join(KINDS)}"
         )
-    option, value = _NEEDED.get(type(concept), ("", None))
-    if option and getattr(concept, option) != value:
-        raise ParameterError(f"{type(concept).__name__} can be learned by agreement with {option}={value!r} only")
-    return found
+    if found.only_with:
+        raise ParameterError(f"{type(concept).__name__} can be learned by agreement with {found.only_with} only")
+    return found.kind
 
 
 def own_parameters(concept: ConceptClass) -> dict[str, int | str]:
     """Parameters of the task that the class itself fixes: a list has at most as many tests as the class allows."""
-    return {"stages": concept.length} if isinstance(concept, DecisionLists) else {}
+    found = concept.by_agreement
+    return {} if found is None else dict(found.parameters)
 
 
 @dataclass(frozen=True)
@@ -87,7 +61,14 @@ class AgreedRules(ConceptClass):
 
     kind: str
     features: Mapping[str, Domain | None] | Iterable[str]
-    scored: ClassVar[bool] = False
+
+    @property
+    def scored(self) -> bool:
+        return False
+
+    @property
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement(self.kind)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

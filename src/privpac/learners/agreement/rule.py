@@ -17,7 +17,7 @@ from privpac.agreement.tasks import Task
 from privpac.concepts.base import Rule
 from privpac.concepts.boolean import literal
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list
-from privpac.concepts.thresholds import cut_condition
+from privpac.concepts.one_column import cut_condition
 from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.released import register

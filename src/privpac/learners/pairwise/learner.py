@@ -39,7 +39,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection, count_users
-from privpac.learners.pairwise.profile import SWEPT, Gather, joined, pairwise_profile
+from privpac.learners.pairwise.profile import Gather, joined, pairwise_profile
 from privpac.learners.pairwise.table import MAX_RULES
 from privpac.released import Released
 from privpac.rng import Rng
@@ -168,7 +168,7 @@ class PairwiseSelection(Selection):
     def bind(self, data: Users) -> PairwiseBound:
         plain = super().bind(data)
         concept = plain.concept
-        if not isinstance(concept, SWEPT) and concept.size > MAX_RULES:
+        if concept.layout == "listed" and concept.size > MAX_RULES:
             raise TooLargeError(
                 f"the class has {concept.size} rules and pairs of at most {MAX_RULES} are compared; use "
                 "RegretSelection or a smaller class"

@@ -14,21 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.points import Points
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import Table, read_table
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
 from privpac.learners.pairwise.sweep import Ints, Pieces, gains_of, line_pieces, point_pieces, sweep_scores
 from privpac.learners.pairwise.table import table_of, table_scores
 
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData
 
-__all__ = ["SWEPT", "Gather", "joined", "pairwise_profile"]
-
-SWEPT = (Thresholds, Stumps, Points)
-"""Classes whose users are step functions with few pieces, on domains of any size."""
+__all__ = ["Gather", "joined", "pairwise_profile"]
 
 Part = tuple[Ints, tuple[NDArray[np.uint64], ...], NDArray[np.uint8]]
 
@@ -80,7 +74,7 @@ def pairwise_profile(
     sizes = np.unique(np.diff(offsets))
     clips = {m: read_table(clip, m, name="tau", minimum=1) for m in sizes.tolist() if m}
     clipped = levels is not None or any(tau < m for m, tau in clips.items())
-    if not isinstance(concept, SWEPT):
+    if concept.layout == "listed":
         table = table_of(concept, codes, labels, offsets)
         found = table_scores(table, gains_of(table.groups.sizes, clips, levels), clipped=clipped, levels=levels)
         return table.profile(found)
@@ -88,14 +82,14 @@ def pairwise_profile(
     def scores(pieces: Pieces) -> Ints:
         return sweep_scores(pieces, gains_of(pieces.sizes, clips, levels), clipped=clipped, method=method)
 
+    domains = [domain for domain in concept.declared().values() if domain is not None]
     ranked = {name: np.unique(column, return_inverse=True) for name, column in codes.items()}
-    if isinstance(concept, Points):
+    if concept.layout == "values":
         ((held, rank),) = ranked.values()
         rest = concept.size - len(held)
         single = np.append(np.ones(len(held), dtype=bool), [rest == 1] if rest else [])
         found = scores(point_pieces(rank, single.astype(bool), labels, offsets))
-        return _point_profile(found, held, concept)
-    domains = [domain for domain in concept.declared().values() if domain is not None]
+        return _point_profile(found, held, concept.size, domains[0].size)
     marks = [_single_cuts(held, domain) for (held, _), domain in zip(ranked.values(), domains)]
     found = scores(line_pieces([rank for _, rank in ranked.values()], marks, labels, offsets, concept.directions))
     return _cut_profile(found, [held for held, _ in ranked.values()], domains, len(concept.directions))
@@ -125,16 +119,15 @@ def _cut_profile(scores: Ints, held: list[NDArray[np.uint64]], domains: list[Dom
     return Profile(tuple(steps))
 
 
-def _point_profile(scores: Ints, held: NDArray[np.uint64], concept: Points) -> Profile:
+def _point_profile(scores: Ints, held: NDArray[np.uint64], size: int, codes: int) -> Profile:
     """One score per held value, and the last one for all the other rules."""
-    codes = concept.size - concept.zero
     # After a held value comes another one, the end, or a run of values that nobody holds.
     gap = np.append(np.diff(held) != 1, [int(held[-1]) != codes - 1] if len(held) else [])
     kept = np.stack([np.ones(len(held), dtype=bool), gap.astype(bool)], axis=1).ravel()
     starts = np.stack([held, held + np.uint64(1)], axis=1).ravel()[kept]
     values = np.stack([scores[: len(held)], np.full(len(held), scores[-1])], axis=1).ravel()[kept]
     steps = [_step(0, codes - 1, int(scores[-1]), starts, values)]
-    if concept.zero:
+    if size > codes:
         steps.append(Step(codes, np.zeros(1, dtype=np.uint64), 0, scores[-1:]))
     return Profile(tuple(steps))
 

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.dense import EnumeratedClass
 from privpac.concepts.kernels.grouped import Groups, group
 from privpac.concepts.kernels.spread import spread, workers
 from privpac.concepts.profile import Profile, dense_profile
@@ -68,20 +67,14 @@ def _points(codes: Codes) -> tuple[Codes, Ints]:
     return {name: column[first] for name, column in codes.items()}, place.astype(np.int64)
 
 
-def _said(concept: ConceptClass, codes: Codes) -> Bytes:
-    """Predictions (points by rules)."""
-    if isinstance(concept, EnumeratedClass):
-        return concept.table(codes, 0, concept.size)
-    return np.stack([concept.predictions(codes, h) for h in range(concept.size)], axis=1).astype(np.uint8)
-
-
 def table_of(concept: ConceptClass, codes: Codes, labels: Bytes, offsets: Ints) -> Table:
     """Merge equal points, equal rules and equal users."""
     size = concept.size
     points, place = _points(codes)
     n, chunk = len(next(iter(points.values()))), max(1, _CELLS // size)
     parts = [
-        _distinct_rows(_said(concept, {k: v[a : a + chunk] for k, v in points.items()})) for a in range(0, n, chunk)
+        _distinct_rows(concept.table({k: v[a : a + chunk] for k, v in points.items()}, 0, size))
+        for a in range(0, n, chunk)
     ]
     if not parts:
         return Table(

@@ -36,9 +36,6 @@ from numpy.typing import NDArray
 
 from privpac.bounds.votes import MAX_QUERIES, MAX_VOTERS, most_queries, service_spend
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.intervals import Intervals
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, positive_int
@@ -264,40 +261,8 @@ def _voters(concept: ConceptClass, part: UserData, places: NDArray[np.int64], r:
 
 def consistent_rule(concept: ConceptClass, codes: Codes, labels: NDArray[np.uint8]) -> int:
     """The least id without a mistake; 0, a public default, where the class has none."""
-    codes, labels = _extremes(concept, codes, labels)
-    found = concept.consistent(codes, labels)
+    found = concept.consistent(*concept.deciding_records(codes, labels))
     return 0 if found is None else found
-
-
-def _extremes(concept: ConceptClass, codes: Codes, labels: NDArray[np.uint8]) -> tuple[Codes, NDArray[np.uint8]]:
-    """A few records that decide which rules fit all of them, for rules on a line.
-
-    A cut fits iff it separates the extreme records of both labels in its column.  An interval that holds the lowest and
-    the highest 1 and not the nearest 0 on either side fits all records, if any interval does; without a 1 the empty
-    one, id 0, fits.
-    """
-    if isinstance(concept, Intervals):
-        ((name, points),) = codes.items()
-        ones = np.flatnonzero(labels == 1)
-        if len(ones) == 0:
-            return {name: points[:0]}, labels[:0]
-        low, high = ones[np.argmin(points[ones])], ones[np.argmax(points[ones])]
-        zeros = np.flatnonzero(labels == 0)
-        left, right = zeros[points[zeros] <= points[low]], zeros[points[zeros] >= points[high]]
-        inside = zeros[(points[zeros] >= points[low]) & (points[zeros] <= points[high])]
-        keep = [low, high, *(left[[np.argmax(points[left])]] if len(left) else ()), *inside[:1]]
-        keep += [right[np.argmin(points[right])]] if len(right) else []
-    elif isinstance(concept, (Thresholds, Stumps)):
-        keep = []
-        for points in codes.values():
-            for label in (0, 1):
-                rows = np.flatnonzero(labels == label)
-                if len(rows):
-                    keep += [rows[np.argmin(points[rows])], rows[np.argmax(points[rows])]]
-    else:
-        return codes, labels
-    chosen = np.unique(np.array(keep, dtype=np.int64))
-    return {name: points[chosen] for name, points in codes.items()}, labels[chosen]
 
 
 # Exact transcripts of tiny services

@@ -11,7 +11,6 @@ from privpac.bounds.certificate import Certificate, open_unit
 from privpac.bounds.reduction.accuracy import InnerError, certify_reduction, excess_objective, selection_error
 from privpac.bounds.reduction.plan import Objective
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.labellings.base import growth_of
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee
@@ -38,7 +37,7 @@ def promised_excess(
     error = _own_error(inner, concept, inner_error, probe) or (lambda t, epsilon, failure: 0.0)
     return excess_objective(
         beta=open_unit(beta, "beta"),
-        log_growth=lambda t: log(growth_of(concept, t)),
+        log_growth=lambda t: log(concept.growth(t)),
         inner_error=error,
         neighbours=probe.neighbours,
         levels=probe.rounded_levels,
@@ -70,7 +69,7 @@ def accuracy_note(
             beta=beta,
             epsilon=epsilon,
             delta=delta,
-            log_growth=lambda t: log(growth_of(concept, t)),
+            log_growth=lambda t: log(concept.growth(t)),
             inner_error=error,
             inner_epsilons=(spent.epsilon,),
             inner_delta=spent.delta,

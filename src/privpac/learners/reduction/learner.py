@@ -34,7 +34,6 @@ from privpac.bounds.reduction.accuracy import InnerError
 from privpac.bounds.reduction.plan import ReductionPlan, plan_reduction
 from privpac.bounds.reduction.privacy import theorem_c
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.labellings.base import growth_of
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import UserData
@@ -160,7 +159,7 @@ class AgnosticReduction(Learner):
             n_users=n,
             epsilon=epsilon,
             delta=delta,
-            log_growth=lambda t: log(growth_of(concept, t)),
+            log_growth=lambda t: log(concept.growth(t)),
             inner_epsilons=[spent.epsilon],
             inner_delta=spent.delta,
             least_split=least_split if split_size is None else split_size,

@@ -35,7 +35,7 @@ import numpy as np
 from privpac.bounds.reduction.plan import MAX_COST
 from privpac.bounds.reduction.privacy import outer
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.labellings.base import Labellings, check_labellings, growth_of, part_labellings
+from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import Texts, UserData
@@ -162,7 +162,7 @@ class Relabelling:
         the data."""
         if self.users == "whole" and self.unit is Unit.USER:
             assert self.max_records is not None
-            return max(1, growth_of(self.concept, self.max_records))
+            return max(1, self.concept.growth(self.max_records))
         return 2
 
     @property
@@ -244,7 +244,7 @@ class Relabelling:
             raise IncompatibleGuarantees(
                 "with an open vocabulary users may stay empty, so the inner algorithm must protect users, not records"
             )
-        check_labellings(concept, units=public, split_size=self.split_size, whole=self._whole)
+        concept.check_labellings(units=public, split_size=self.split_size, whole=self._whole)
         return BoundSplit(concept, _filled(users))
 
     @property
@@ -277,7 +277,7 @@ class Relabelling:
     def _labellings(self, bound: BoundSplit, part: UserData, chosen: Any) -> Labellings:
         rest = np.ones(bound.users.n_users, dtype=bool)
         rest[chosen] = False
-        return part_labellings(bound.concept, part, bound.users.take(rest), self.A, self.B, self.levels, self._whole)
+        return bound.concept.part_labellings(part, bound.users.take(rest), self.A, self.B, self.levels, self._whole)
 
     def _law(self, listed: Labellings) -> Law:
         return Law.from_blocks(score=listed.scores, eta=self.eta, base=self.base)

@@ -32,10 +32,7 @@ from numpy.typing import NDArray
 
 from privpac.bounds.transform import width_iid
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.dense import EnumeratedClass
 from privpac.concepts.profile import Profile, Step, dense_profile
-from privpac.concepts.stumps import Stumps
-from privpac.concepts.thresholds import Thresholds
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, positive_int
@@ -101,7 +98,7 @@ def trimmed_profile(
 ) -> TrimmedSums:
     """Cuts are swept over the distinct values; other classes are tabulated."""
     shape: dict[str, Any] = {"levels": levels, "counts": counts, "trim": design.trim, "width": design.width}
-    if isinstance(concept, (Thresholds, Stumps)):
+    if concept.layout == "cuts":
         steps: list[Step] = []
         reach, base = design.ladder, 0
         for name, domain in concept.declared().items():
@@ -132,7 +129,7 @@ def _tabulated(
     reach = design.ladder
     for first in range(0, concept.size, block):
         last = min(first + block, concept.size)
-        wrong = (_said(concept, kept, first, last) != labels[:total, None]).astype(np.int64)
+        wrong = (concept.table(kept, first, last) != labels[:total, None]).astype(np.int64)
         running = np.concatenate([np.zeros((1, last - first), np.int64), np.cumsum(wrong, axis=0)])
         mistakes = running[offsets[1:]] - running[offsets[:-1]]
         columns = np.sort(contributions(mistakes, np.diff(offsets), levels, counts=counts), axis=0)
@@ -140,12 +137,6 @@ def _tabulated(
         wide = spreads(columns, design.trim, design.ladder)
         reach = min(reach, int(np.searchsorted(wide, design.width, side="right")) - 1)
     return TrimmedSums(dense_profile(sums), distance_of(reach, design.ladder))
-
-
-def _said(concept: ConceptClass, codes: Codes, first: int, last: int) -> NDArray[Any]:
-    if isinstance(concept, EnumeratedClass):
-        return concept.table(codes, first, last)
-    return np.stack([concept.predictions(codes, h) for h in range(first, last)], axis=1)
 
 
 # The learner
@@ -285,7 +276,7 @@ class TrimmedSelection(Selection):
         if self.effective_size is not None:
             return self.effective_size, False
         at_values = columns * (n * m + 1)
-        if isinstance(self.concept, (Thresholds, Stumps)) and at_values < size:
+        if self.concept.layout == "cuts" and at_values < size:
             return max(1, at_values), True
         return max(1, size), False
 
@@ -308,7 +299,7 @@ class TrimmedSelection(Selection):
         plain = super().bind(data)
         users = plain.users.max_records(self.scale) if self.contribution == "counts" else plain.users
         n = public_count(users, self.slots)
-        if not isinstance(plain.concept, (Thresholds, Stumps)) and n * plain.concept.size > MAX_CELLS:
+        if plain.concept.layout != "cuts" and n * plain.concept.size > MAX_CELLS:
             raise TooLargeError(
                 f"users times rules must be at most {MAX_CELLS}; use thresholds, stumps, a smaller class or "
                 "RegretSelection"

@@ -23,12 +23,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
-from privpac.concepts.trees.base import Node, VC1Tree
+from privpac.concepts.trees.base import MAX_LEVELS, Node, VC1Tree
 from privpac.errors import TooLargeError
 from privpac.law import BOTTOM, Law
 from privpac.law.base import Bottom
 from privpac.law.numbers import Number
-from privpac.learners.tree.levels import MAX_LEVELS, is_path, level_node
 from privpac.mechanisms.choosing import choosing_law, choosing_sample
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.mechanisms.rank import rank_law
@@ -100,13 +99,13 @@ class NodeChoice:
                 f"a level of {width} nodes is too wide to write out; use delta > 0, or draw instead of asking for the "
                 "law"
             )
-        nodes = (level_node(self.tree, z, i) for i in range(width))
+        nodes = (self.tree.level_node(z, i) for i in range(width))
         return Law.from_weights([(v, self.r2 ** votes.get(v, 0)) for v in nodes])
 
     def law(self, parts: Parts) -> Law:
         """The law of what is released: nodes, and ``BOTTOM`` apart from the root."""
         depths = self.depth_law(parts).as_finite()
-        if is_path(self.tree):
+        if self.tree.is_path:
             return depths
         if self.tree.height > MAX_LEVELS:
             raise TooLargeError(f"the law is written out for trees of height at most {MAX_LEVELS}; draw instead")
@@ -120,7 +119,7 @@ class NodeChoice:
         z = self._depth(parts, rng)
         if isinstance(z, Bottom):
             return BOTTOM
-        if z == 0 or is_path(self.tree):
+        if z == 0 or self.tree.is_path:
             return self.tree.root if z == 0 else z
         width = self.tree.level_width(z)
         if width == 1:
@@ -145,6 +144,6 @@ class NodeChoice:
         if label < len(named):
             return named[int(label)]
         # Uniform among the unvoted: at most (width - voted)/width of the mass is here, so one try is needed on average.
-        while (v := level_node(self.tree, z, rng.below(width))) in votes:
+        while (v := self.tree.level_node(z, rng.below(width))) in votes:
             pass
         return v

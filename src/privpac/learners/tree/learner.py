@@ -58,7 +58,6 @@ from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, check_users, count_
 from privpac.learners.selection.regret import COUNT_CAP, COUNT_SHARE
 from privpac.learners.tree.accuracy import TreeAccuracy, TreePromises
 from privpac.learners.tree.law import NodeChoice
-from privpac.learners.tree.levels import lists_levels, widest
 from privpac.learners.tree.parts import BoundTree, Partition, all_partitions, draw_partition
 from privpac.learners.tree.split import SELECTORS, Split
 from privpac.mechanisms.choosing import choosing_law
@@ -164,7 +163,7 @@ class TreeLearner(TreePromises, Learner):
             return
         if self.width is None:
             raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6")
-        if not lists_levels(self.tree):
+        if not self.tree.lists_levels:
             raise ParameterError("this tree does not list the nodes of a level; give a delta such as 1e-6")
 
     def _fill(self) -> None:
@@ -247,7 +246,7 @@ class TreeLearner(TreePromises, Learner):
     @cached_property
     def width(self) -> int | None:
         """Nodes of the widest level, ``None`` if open."""
-        return widest(self.tree)
+        return self.tree.widest
 
     @property
     def one_way(self) -> bool:

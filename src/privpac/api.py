@@ -36,9 +36,9 @@ from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, Param
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
+from privpac.learners.registry import METHODS, PUBLIC_FACTS, build_learner, check_learns
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, choose_method
-from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner, check_learns
 from privpac.planning.trees import as_tree
 from privpac.released import Released
 

@@ -18,9 +18,9 @@ from privpac.data import UserData
 from privpac.errors import ParameterError
 from privpac.learners.selection.regret import RegretSelection
 from privpac.planning import Plan, choose_method, plan
+from privpac.planning.comparison.declared_people import declared_population
+from privpac.planning.comparison.population import generated_population, public_population, sampled_population
 from privpac.planning.outlook import CLEARLY, quick
-from privpac.planning.people import declared_population
-from privpac.planning.population import generated_population, public_population, sampled_population
 from privpac.planning.predict import predicted_users
 from privpac.planning.rule_models import ROWS
 from privpac.planning.tables import NAMES, meanings
@@ -91,7 +91,7 @@ def test_nothing_is_simulated_before_it_is_looked_at(monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("simulated")
 
-    monkeypatch.setattr("privpac.planning.population.Population.draw", fail)
+    monkeypatch.setattr("privpac.planning.comparison.population.Population.draw", fail)
     found = plan(CUTS, epsilon=1, records_per_user=3)
     assert found.row("regret selection").n_users[0] > 0
     assert set(found.cost_per_record) == {row.method for row in found.rows if row.kind == "certified"}

@@ -15,10 +15,10 @@ from privpac.concepts.named import RULES, rule_class
 from privpac.data import UserData
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
-from privpac.planning.compare import STANDARD, named_contenders
-from privpac.planning.compare import compare as compare_methods
-from privpac.planning.contenders import CONTENDERS
-from privpac.planning.population import Population, generated_population, public_population
+from privpac.planning.comparison.comparing import STANDARD, named_contenders
+from privpac.planning.comparison.comparing import compare as compare_methods
+from privpac.planning.comparison.contenders import CONTENDERS
+from privpac.planning.comparison.population import Population, generated_population, public_population
 
 __all__ = ["compare"]
 

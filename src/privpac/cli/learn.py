@@ -35,9 +35,9 @@ from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
 from privpac.guarantee import Unit
+from privpac.learners.registry import METHODS, named_class
+from privpac.learners.settings import read_settings
 from privpac.planning import Plan
-from privpac.planning.methods import METHODS, named_class
-from privpac.planning.settings import read_settings
 from privpac.released import Released
 
 __all__ = ["learn"]

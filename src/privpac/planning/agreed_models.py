@@ -31,9 +31,9 @@ from privpac.learners.agreement.learner import AgreementLearner, task_of
 from privpac.learners.agreement.rule import AgreedRule
 from privpac.planning.agreed import AgreementTarget
 from privpac.planning.choose import DEFAULT_NOISE
+from privpac.planning.comparison.own_methods import listed
+from privpac.planning.comparison.population import Population
 from privpac.planning.models import standard_population
-from privpac.planning.own_laws import listed
-from privpac.planning.population import Population
 from privpac.planning.simulated import MeanSimulation
 
 __all__ = ["AgreementSimulation", "agreement_simulations", "default_excess", "modelled_concept"]

@@ -17,7 +17,7 @@ from privpac.planning.plan import plan_target, plan_users, read_records, read_se
 from privpac.planning.trees import inverse_of_tree, plan_of_tree
 
 if TYPE_CHECKING:
-    from privpac.planning.population import Population
+    from privpac.planning.comparison.population import Population
 
 __all__ = ["FAMILIES", "plan"]
 
@@ -69,7 +69,7 @@ def plan(
     The plan's ``recommendation``, ``cost_per_record`` and ``predicted`` are made when they are looked at.  Predictions
     are for the standard model of the class, with label noise ``model_noise`` (the declared ``noise``, or 0.2) and what
     is known of the people (``users="alike"``, ``"differ"``, ``"heavy"``), or for a ``population`` of your own
-    (``public_population``, ``sampled_population`` in ``privpac.planning.population``).  **A population must be public
+    (``public_population``, ``sampled_population`` in ``privpac.planning.comparison``).  **A population must be public
     or made up, never fitted on the private table**: the prediction would be an output of that table that no budget paid
     for.
 

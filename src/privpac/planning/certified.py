@@ -18,10 +18,10 @@ from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError, PrivpacError
 from privpac.learners.base import Learner
-from privpac.planning.methods import METHODS, build_learner, learner_options
+from privpac.learners.registry import METHODS, build_learner, learner_options
+from privpac.learners.settings import COMMON
 from privpac.planning.rule_models import ROWS
 from privpac.planning.runs import CertifiedRun, feature_words, learn_words
-from privpac.planning.settings import COMMON
 
 __all__ = ["certified_run", "method_of", "rule_run", "runs"]
 

@@ -4,7 +4,7 @@ With nothing declared the answer is two voices, which needs no number of users, 
 of users and of records per user declared, methods are compared by their predicted excess error on a stated model:
 
 * ``users=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see
-  ``planning.people``);
+  ``planning.comparison.declared_people``);
 * ``population=`` brings a public table or a model of one's own instead, on which more methods are compared.
 
 Every method sees the same simulated data sets; two voices are left only where another one is better by more than the
@@ -31,11 +31,11 @@ from privpac.concepts.trees.nodes import MAX_NODES, TreeNodes
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.planning.methods import build_learner
+from privpac.learners.registry import build_learner
+from privpac.planning.comparison.declared_people import ABOUT_USERS, declared_population, read_users
+from privpac.planning.comparison.population import Population
 from privpac.planning.models import with_domains
-from privpac.planning.people import ABOUT_USERS, declared_population, read_users
 from privpac.planning.plan import plan_users
-from privpac.planning.population import Population
 from privpac.planning.predict import excess_on
 from privpac.planning.trees import tree_reason
 

@@ -24,7 +24,7 @@ from privpac.planning.plan import MAX_EPSILON, Asked, read_records, read_setting
 from privpac.planning.tables import Shown, found_row, share
 
 if TYPE_CHECKING:
-    from privpac.planning.population import Population
+    from privpac.planning.comparison.population import Population
 
 __all__ = ["InversePlan", "InverseRow", "invert", "least_alpha", "least_epsilon", "least_for"]
 

@@ -24,8 +24,8 @@ from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.law.base import Bottom
 from privpac.law.blocks import BlockLaw
 from privpac.mechanisms.interior_point import InteriorPoint
+from privpac.planning.comparison.population import law_blocks
 from privpac.planning.other_targets import MedianTarget
-from privpac.planning.population import law_blocks
 from privpac.planning.simulated import MeanSimulation, ModelRng
 
 __all__ = ["MedianSimulation", "median_point", "median_simulations"]

@@ -36,7 +36,7 @@ from privpac.data import Domain, Integers, Texts, UserData
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.law.blocks import BlockLaw
-from privpac.planning.population import MOST_PARTS, Floats64, Population, users_from_codes
+from privpac.planning.comparison.population import MOST_PARTS, Floats64, Population, users_from_codes
 
 __all__ = [
     "Formula",

@@ -23,7 +23,7 @@ from privpac.planning.tables import Shown, found_row, share
 from privpac.planning.target import MAX_EPSILON, Target
 
 if TYPE_CHECKING:
-    from privpac.planning.population import Population
+    from privpac.planning.comparison.population import Population
 
 __all__ = [
     "MAX_EPSILON",
@@ -197,8 +197,8 @@ def rule_target(
     every_method: bool = False,
 ) -> Target:
     """The numbers, read and checked."""
-    from privpac.planning.people import read_users
-    from privpac.planning.population import Population
+    from privpac.planning.comparison.declared_people import read_users
+    from privpac.planning.comparison.population import Population
 
     if not isinstance(concept, ConceptClass):
         raise TypeError(

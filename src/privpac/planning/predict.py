@@ -1,7 +1,7 @@
 """What a learner is predicted to do on a stated model: the exact law on simulated data, never the mechanism's own
 draws.
 
-A model is a :class:`~privpac.planning.population.Population`: the standard one of a class
+A model is a :class:`~privpac.planning.comparison.population.Population`: the standard one of a class
 (:func:`standard_population`), a public table, or a function of one's own.  A prediction is not a certificate: it holds
 for the model it names.
 
@@ -25,8 +25,8 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.law import Law
 from privpac.law.blocks import BlockLaw
+from privpac.planning.comparison.population import Population
 from privpac.planning.models import standard_population
-from privpac.planning.population import Population
 from privpac.planning.simulated import Prediction
 
 __all__ = ["Prediction", "predict_excess", "predict_on", "predicted_users", "standard_population"]

@@ -36,8 +36,8 @@ from privpac.mechanisms.randomized_response import keep_probability
 from privpac.planning.agreed import AgreementTarget, shuffled_selection, width_of_reports
 from privpac.planning.agreed_models import default_excess, modelled_concept
 from privpac.planning.choose import DEFAULT_NOISE
+from privpac.planning.comparison.own_methods import listed
 from privpac.planning.models import standard_population
-from privpac.planning.own_laws import listed
 from privpac.planning.simulated import MeanSimulation
 from privpac.protocols.analyzer import decode_counts, likeliest
 from privpac.protocols.hadamard import ChunkedHadamard

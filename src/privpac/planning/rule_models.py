@@ -18,8 +18,8 @@ from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.selection.regret import RegretSelection
 from privpac.learners.selection.voices import TwoVoices
 from privpac.planning.choose import DEFAULT_NOISE
-from privpac.planning.people import declared_population
-from privpac.planning.population import Population
+from privpac.planning.comparison.declared_people import declared_population
+from privpac.planning.comparison.population import Population
 from privpac.planning.predict import excess_on
 from privpac.planning.simulated import MeanSimulation
 from privpac.planning.target import Target

@@ -16,7 +16,7 @@ from privpac.data import Domain
 from privpac.data.declare import domain_text
 from privpac.errors import ParameterError, PrivpacError
 from privpac.guarantee import Neighbours
-from privpac.planning.settings import written
+from privpac.learners.settings import written
 
 __all__ = ["TABLE", "CertifiedRun", "feature_words", "in_python", "learn_words", "option_words", "privacy_words"]
 

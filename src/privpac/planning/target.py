@@ -33,7 +33,7 @@ from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_
 from privpac.planning.runs import CertifiedRun
 
 if TYPE_CHECKING:
-    from privpac.planning.population import Population
+    from privpac.planning.comparison.population import Population
 
 __all__ = ["MAX_EPSILON", "Method", "Target"]
 

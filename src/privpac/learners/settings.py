@@ -27,7 +27,7 @@ from fractions import Fraction
 from typing import Any
 
 from privpac.errors import ParameterError
-from privpac.planning.methods import learner_options
+from privpac.learners.registry import learner_options
 
 __all__ = ["COMMON", "read_settings", "written"]
 

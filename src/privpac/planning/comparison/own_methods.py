@@ -34,17 +34,17 @@ from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.learners.agreement.learner import AgreementLearner, task_of
 from privpac.learners.agreement.rule import AgreedRule
 from privpac.learners.base import Learner
+from privpac.learners.registry import build_learner
 from privpac.learners.selection.regret import RegretSelection
 from privpac.learners.selection.trimmed import TrimmedSelection
 from privpac.learners.transform.baselines import group_privacy, one_record_per_user
 from privpac.learners.tree.learner import TreeLearner
 from privpac.planning.choose import choose_method
-from privpac.planning.methods import build_learner
-from privpac.planning.population import Population
+from privpac.planning.comparison.population import Population
 from privpac.planning.trees import as_tree
 
 if TYPE_CHECKING:
-    from privpac.planning.contenders import Setting
+    from privpac.planning.comparison.contenders import Setting
 
 __all__ = ["COUNT_POINTS", "MOST_RULES", "count_points", "listed", "mean_excess", "own_learner"]
 

@@ -6,7 +6,7 @@ affordable, else a few runs.
 
 * ``default``, ``mean`` and the library's other methods; ``one-record`` and ``group``: the default on one record per
   user, and per record at ``epsilon / cap`` with at most ``cap`` records per user.
-* ``dp-sgd``: logistic regression by noisy gradients, clipped per user (``planning.dpsgd``), at ``(epsilon, delta)``.
+* ``dp-sgd``: logistic regression by noisy gradients, clipped per user (``noisy_gradients``), at ``(epsilon, delta)``.
 * ``diffprivlib-…``: its models protect single *rows*, so people are protected either by giving it one record per user
   (``-one``) or by group privacy (``-group``): at most ``cap`` records per user at ``epsilon / cap``.  In its own
   convention one row is *changed*.  Under replace every user therefore gets exactly one row, or exactly ``cap`` rows
@@ -35,12 +35,12 @@ import numpy as np
 from privpac.data import UserData
 from privpac.errors import AccuracyWarning, ParameterError, PrivpacError
 from privpac.guarantee import Neighbours
+from privpac.learners.registry import METHODS
 from privpac.learners.selection.trimmed import TrimmedSelection
-from privpac.planning import peer_models
-from privpac.planning.dpsgd import NoisyGradients, accountant_installed, train
-from privpac.planning.methods import METHODS
-from privpac.planning.own_laws import COUNT_POINTS, listed, mean_excess, own_learner
-from privpac.planning.population import Floats64, Population, features_of_users
+from privpac.planning.comparison import diffprivlib_models
+from privpac.planning.comparison.noisy_gradients import NoisyGradients, accountant_installed, train
+from privpac.planning.comparison.own_methods import COUNT_POINTS, listed, mean_excess, own_learner
+from privpac.planning.comparison.population import Floats64, Population, features_of_users
 
 __all__ = ["CONTENDERS", "Contender", "Setting", "dp_sgd", "peer_rows"]
 
@@ -233,7 +233,7 @@ def _in_peers(python: Path | None, job: dict[str, Any]) -> Any:
         try:
             # Its fits are small: more than one thread of linear algebra only makes them wait for each other.
             quiet = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            command = [str(python), peer_models.__file__, str(file)]
+            command = [str(python), diffprivlib_models.__file__, str(file)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet)
         except OSError as error:
             raise ParameterError(
@@ -275,7 +275,7 @@ CONTENDERS: dict[str, Contender] = {
         _own("one-record", "the default on one record of each user"),
         _own("group", "the default per record, by group privacy"),
         dp_sgd(),
-        *(_peer(model, way) for model in peer_models.MODELS for way in ("one", "group")),
+        *(_peer(model, way) for model in diffprivlib_models.MODELS for way in ("one", "group")),
         Contender("erm", "the best rule on the data set", "exact", _NOBODY, _erm),
         Contender("constant", 'the better of "always" and "never"', "exact", _NOBODY, _constant),
     )

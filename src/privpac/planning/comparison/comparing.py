@@ -1,10 +1,10 @@
 """What the methods cost on people whose records are public: excess error at the same epsilon, side by side.
 
-The population is a table declared public or a stated model (``planning.population``); the methods are
-``planning.contenders``.  For every number of users, data sets are drawn with a seeded generator, and every method sees
-the same ones.  *Excess error* is the error over all users of the population, each weighing the same, minus the least
-error of any rule of the class: what privacy, few users and a method's own model cost together.  A peer with another
-class of rules may come out below zero.
+The population is a table declared public or a stated model (``comparison.population``); the methods are
+``comparison.contenders``.  For every number of users, data sets are drawn with a seeded generator, and every method
+sees the same ones.  *Excess error* is the error over all users of the population, each weighing the same, minus the
+least error of any rule of the class: what privacy, few users and a method's own model cost together.  A peer with
+another class of rules may come out below zero.
 
 **Not private.**  Measured errors and the optimum are functions of the records.  Run this on public or generated data
 only.
@@ -23,9 +23,9 @@ import numpy as np
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.planning.contenders import CONTENDERS, Contender, Setting
+from privpac.planning.comparison.contenders import CONTENDERS, Contender, Setting
+from privpac.planning.comparison.population import Floats64, Population
 from privpac.planning.plan import MAX_EPSILON
-from privpac.planning.population import Floats64, Population
 
 __all__ = ["STANDARD", "Comparison", "Measured", "compare", "named_contenders"]
 
@@ -199,7 +199,7 @@ def compare(
     A method of the standard list that cannot run here is left out and said so; one that was asked for by name is an
     error.
 
-    >>> from privpac.planning.population import generated_population
+    >>> from privpac.planning.comparison.population import generated_population
     >>> people = generated_population("0.1", records_per_user=16, values=64)
     >>> found = compare(people, epsilon=1, n_users=100, methods=["default", "one-record", "erm"])
     >>> found.of("default", 1, 100).excess < found.of("one-record", 1, 100).excess

@@ -35,6 +35,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.law.blocks import BlockLaw
+from privpac.planning.comparison.population import Floats64, Population, users_from_codes
 from privpac.planning.models import (
     MAX_RECORDS,
     ListedModel,
@@ -47,7 +48,6 @@ from privpac.planning.models import (
     standard_population,
     with_domains,
 )
-from privpac.planning.population import Floats64, Population, users_from_codes
 
 __all__ = ["ABOUT_USERS", "declared_population", "read_users"]
 

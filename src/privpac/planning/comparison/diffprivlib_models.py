@@ -1,7 +1,7 @@
 """Models of diffprivlib, fitted in a Python that has it: run as a script by path, with numpy and diffprivlib and
 nothing of this package.
 
-    python peer_models.py JOB.npz
+    python diffprivlib_models.py JOB.npz
 
 A job holds, for every data set, rows of features in -1..1 with labels, and for the truth distinct points with what
 saying 0 and saying 1 costs there.  Bounds, norms and (where the model takes them) classes are given, so that the

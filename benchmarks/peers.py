@@ -35,8 +35,7 @@ import numpy as np
 from common import REAL, Grid, Real, _columns
 from rich.console import Console
 
-from privpac.planning.comparison.comparing import Comparison, Measured, compare
-from privpac.planning.comparison.contenders import Contender, dp_sgd
+from privpac.planning.comparison import Comparison, Contender, Measured, compare, dp_sgd
 from privpac.planning.comparison.noisy_gradients import NoisyGradients
 from privpac.planning.comparison.population import Population, public_population
 

@@ -20,11 +20,14 @@ from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.law import BOTTOM
 from privpac.learners.selection.regret import RegretSelection
-from privpac.planning.comparison import contenders, diffprivlib_models, noisy_gradients, own_methods
-from privpac.planning.comparison.comparing import STANDARD, Comparison, Measured, compare, named_contenders
-from privpac.planning.comparison.contenders import CONTENDERS, Contender, Setting, dp_sgd, peer_rows
+from privpac.planning.comparison import diffprivlib_models, expected_error, noisy_gradients
+from privpac.planning.comparison.comparing import Comparison, Measured, compare
+from privpac.planning.comparison.contender import Contender, Setting
+from privpac.planning.comparison.contenders import STANDARD, all_contenders, named_contenders
+from privpac.planning.comparison.expected_error import count_points, error_by_rule
 from privpac.planning.comparison.noisy_gradients import NoisyGradients, epsilon_spent, noise_multiplier, train
-from privpac.planning.comparison.own_methods import count_points, listed, own_learner
+from privpac.planning.comparison.own_methods import own_learner
+from privpac.planning.comparison.peers import dp_sgd, peer_rows
 from privpac.planning.comparison.population import generated_population, public_population
 
 RECORDS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), max_size=5), min_size=1, max_size=6)
@@ -230,8 +233,8 @@ def test_agreement_on_other_classes_is_the_mean_over_public_seeds(concept: Any) 
 
 def test_classes_too_large_to_list_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
     people = generated_population("0", records_per_user=32, values=16)
-    monkeypatch.setattr(own_methods, "MOST_RULES", 16)
-    assert listed(own_learner("tree", setting_of(people), Fraction(1)), people) is None
+    monkeypatch.setattr(expected_error, "MOST_RULES", 16)
+    assert error_by_rule(own_learner("tree", setting_of(people), Fraction(1)), people) is None
     found = compare(people, epsilon=20, methods=["tree", "agreement"], n_users=60, runs=2)
     assert "2 runs" in found.about["tree"]
     assert "2 runs" in found.about["agreement"]
@@ -571,7 +574,7 @@ def test_more_users_than_the_table_has_and_what_is_no_population_are_refused() -
 def test_names_stand_for_contenders_and_diffprivlib_for_all_of_its_models() -> None:
     assert [one.name for one in named_contenders(["mean", "mean"])] == ["mean"]
     assert len(named_contenders(["diffprivlib"])) == 2 * len(diffprivlib_models.MODELS)
-    assert {one.name for one in named_contenders(STANDARD)} <= set(CONTENDERS)
+    assert {one.name for one in named_contenders(STANDARD)} <= set(all_contenders())
 
 
 def test_users_needed_is_the_least_number_from_which_on_the_excess_stays_small() -> None:
@@ -593,4 +596,4 @@ def test_a_contender_of_ones_own_is_run_beside_the_others() -> None:
     found = compare(SMALL, epsilon=1, n_users=5, methods=["mean", own])
     assert found.of("mine", 1, 5).excess == 0.25
     assert "mine" in str(found)
-    assert contenders.CONTENDERS.keys().isdisjoint({"mine"})
+    assert all_contenders().keys().isdisjoint({"mine"})

@@ -30,8 +30,8 @@ from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.learners.agreement.learner import AgreementLearner, task_of
 from privpac.learners.agreement.rule import AgreedRule
 from privpac.planning.agreed import AgreementTarget
-from privpac.planning.choose import DEFAULT_NOISE
-from privpac.planning.comparison.own_methods import listed
+from privpac.planning.comparison.declared_people import DEFAULT_NOISE
+from privpac.planning.comparison.expected_error import error_by_rule
 from privpac.planning.comparison.population import Population
 from privpac.planning.models import standard_population
 from privpac.planning.simulated import MeanSimulation
@@ -57,7 +57,10 @@ def agreement_simulations(target: AgreementTarget) -> list[Any]:
         return [*protocol_simulations(target)]
     concept = modelled_concept(target)
     people = None if concept is None else standard_population(concept, records_per_user=_NAMED, noise=DEFAULT_NOISE)
-    if people is None or listed(AgreementLearner(people.concept, target.epsilon, delta=target.delta), people) is None:
+    if (
+        people is None
+        or error_by_rule(AgreementLearner(people.concept, target.epsilon, delta=target.delta), people) is None
+    ):
         return []
     return [AgreementSimulation(target, people.name.replace(f"{_NAMED} records", "as many records"))]
 
@@ -112,7 +115,7 @@ def _modelled(target: AgreementTarget, m: int) -> tuple[Population, Callable[[An
     assert concept is not None
     people = standard_population(concept, records_per_user=m, noise=DEFAULT_NOISE)
     assert people is not None
-    value = listed(AgreementLearner(people.concept, target.epsilon), people)
+    value = error_by_rule(AgreementLearner(people.concept, target.epsilon), people)
     assert value is not None
     return people, value, default_excess(people)
 

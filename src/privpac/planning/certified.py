@@ -18,26 +18,13 @@ from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError, PrivpacError
 from privpac.learners.base import Learner
-from privpac.learners.registry import METHODS, build_learner, learner_options
+from privpac.learners.registry import METHODS, build_learner, learner_options, method_certified_by
 from privpac.learners.settings import COMMON
-from privpac.planning.rule_models import ROWS
 from privpac.planning.runs import CertifiedRun, feature_words, learn_words
 
-__all__ = ["certified_run", "method_of", "rule_run", "runs"]
+__all__ = ["certified_run", "rule_run", "runs"]
 
-_FURTHER = {"user agnostic selection": "agnostic", "pairwise selection": "pairwise", "threshold search": "search"}
-_FURTHER |= {"selection from all rules": "realizable"}
 _RANKS = ("epsilon1", "hi", "K", "users_per_part")
-
-
-def method_of(row: str) -> str | None:
-    """The method behind a row for rules or trees; None where no method of ``learn`` is.
-
-    >>> method_of("regret selection, bounded noise"), method_of("agnostic reduction")
-    ('regret', None)
-    """
-    name = row.partition(", ")[0]
-    return {**{shown: method for method, shown in ROWS.items()}, **_FURTHER}.get(name)
 
 
 def _class_words(concept: Any) -> list[str]:
@@ -98,7 +85,7 @@ def _target_at(plan: Any, row: Any, place: int, name: str, m: int) -> Any:
 
 def rule_run(target: Any, name: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
     """The run of a row for rules or trees: a method of ``learn``."""
-    method = method_of(name)
+    method = method_certified_by(name)
     if method is None:
         raise ParameterError(f"the row {name!r} is not run by a method of learn; its methods are {', '.join(METHODS)}")
     own = learner_options(method, dict.fromkeys(COMMON))

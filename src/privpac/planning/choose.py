@@ -31,8 +31,8 @@ from privpac.concepts.trees.nodes import MAX_NODES, TreeNodes
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.learners.registry import build_learner
-from privpac.planning.comparison.declared_people import ABOUT_USERS, declared_population, read_users
+from privpac.learners.registry import DEFAULT, build_learner, simulated_methods
+from privpac.planning.comparison.declared_people import ABOUT_USERS, DEFAULT_NOISE, declared_population, read_users
 from privpac.planning.comparison.population import Population
 from privpac.planning.models import with_domains
 from privpac.planning.plan import plan_users
@@ -41,7 +41,6 @@ from privpac.planning.trees import tree_reason
 
 __all__ = ["Choice", "choose_method"]
 
-DEFAULT_NOISE = Fraction(1, 5)
 REPEATS = 6
 MANY = 100
 """From this many bits of the class per user of theta on, two voices and the mean have the same errors."""
@@ -132,7 +131,7 @@ def choose_method(
             )
         return _default(concept, eps, relation, n)
     if m == 1 and known != "heavy":
-        return Choice("voices", "with one record per user all agnostic methods score users alike")
+        return Choice(DEFAULT, "with one record per user all agnostic methods score users alike")
     predict = _on_model if _hashable(concept) else _on_model.__wrapped__
     return predict(concept, eps, relation, n, m, DEFAULT_NOISE if flips is None else flips, known)
 
@@ -146,7 +145,7 @@ def _default(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n
             f"{n} users are so many that two voices would average too, and the certificate of the mean is the better "
             "one",
         )
-    return Choice("voices", "the default: it needs no number of users, no noise rate, no cap and nothing to tune")
+    return Choice(DEFAULT, "the default: it needs no number of users, no noise rate, no cap and nothing to tune")
 
 
 def _sized(concept: ConceptClass) -> bool:
@@ -190,7 +189,7 @@ def _on_model(
     people = declared_population(users, concept, records_per_user=records, noise=noise) if n > 0 else None
     if people is not None:
         return _predicted(
-            people, ("voices", "regret", "mean"), epsilon, neighbours, min(n, _simulated(people.concept)), records
+            people, simulated_methods("agnostic"), epsilon, neighbours, min(n, _simulated(people.concept)), records
         )
     if users != "alike":
         return Choice(
@@ -198,7 +197,7 @@ def _on_model(
             f"{ABOUT_USERS[users]}, and averages are unbiased whoever the people are; no prediction for this class",
         )
     if with_domains(concept) is None:
-        return Choice("voices", "the default; the class has no domains yet on which to predict")
+        return Choice(DEFAULT, "the default; the class has no domains yet on which to predict")
     return _certified(concept, epsilon, neighbours, m)
 
 
@@ -227,7 +226,7 @@ def _on_population(
     most = people.largest()
     users = min(n, _simulated(people.concept), MAX_SIMULATED if most is None else most)
     typical = m or people.records_per_user or int(np.median(people.users.sizes))
-    names = [*(("realizable",) if setting == "realizable" else ()), "voices", "regret", "mean"]
+    names = [*simulated_methods(None if setting == "realizable" else setting)]
     # A scalar noise rate is the model's; the estimating learner would read it as a pair.
     if (
         setting != "realizable"
@@ -273,5 +272,5 @@ def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours,
     }
     voices, regret, mean = rows["two voices"], rows["regret selection"], rows["per-user mean"]
     return Choice(
-        "voices", f"no prediction for this class; certified users: two voices {voices}, regret {regret}, mean {mean}"
+        DEFAULT, f"no prediction for this class; certified users: two voices {voices}, regret {regret}, mean {mean}"
     )

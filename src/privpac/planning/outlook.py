@@ -19,6 +19,7 @@ from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
 from privpac.errors import PrivpacWarning
 from privpac.guarantee import Model
+from privpac.learners.registry import METHODS, simulated_methods
 from privpac.planning.agreed import AgreementTarget
 from privpac.planning.agreed_models import agreement_simulations
 from privpac.planning.choose import Choice, choose_method
@@ -27,7 +28,7 @@ from privpac.planning.family_models import family_simulations
 from privpac.planning.inverse import InversePlan, InverseRow
 from privpac.planning.other_targets import MedianTarget
 from privpac.planning.plan import Plan, PlanRow
-from privpac.planning.rule_models import MOST_RECORDS, ROWS, rule_simulations
+from privpac.planning.rule_models import MOST_RECORDS, rule_simulations
 from privpac.planning.simulated import SETTLED, MeanSimulation
 from privpac.planning.target import Target
 
@@ -147,14 +148,15 @@ def _typical(plan: Plan, place: int) -> Choice | None:
     """The method with the fewest typical users, as the plan shows them; the default unless another needs clearly
     fewer."""
     shown = {row.method: row.n_users[place] for row in plan.predicted}
-    found = {method: n for method in ("voices", "regret", "mean") if (n := shown.get(ROWS[method])) is not None}
+    titles = {method: METHODS[method].title for method in simulated_methods("agnostic")}
+    found = {method: n for method, title in titles.items() if (n := shown.get(title)) is not None}
     if not found or plan.asked is None:
         return None
     best = min(found, key=lambda method: found[method])
     kept = "voices" in found and found["voices"] <= CLEARLY * found[best]
     said = ", ".join(f"{method} {n:,}" for method, n in found.items())
     near = f"; {best} does not need clearly fewer" if kept and best != "voices" else ""
-    model = next(row.assumption for row in plan.predicted if row.method == ROWS[best])
+    model = next(row.assumption for row in plan.predicted if row.method == titles[best])
     goal = f"{measure_of(plan.asked.target)} {float(plan.asked.target.alpha):g}"
     return Choice("voices" if kept else best, f"predicted users for {goal}: {said} ({model}){near}")
 
@@ -172,10 +174,12 @@ def _standing(plan: Plan | InversePlan, place: int) -> tuple[int | None, str]:
         rows = [
             row.n_users[place]
             for row in plan.predicted
-            if plan.asked.setting == "realizable" or row.method != ROWS["realizable"]
+            if plan.asked.setting == "realizable" or row.method != METHODS["realizable"].title
         ]
     else:
-        first = [made for made in simulations(target, plan.asked.setting) if made.method != ROWS["realizable"]][:1]
+        first = [
+            made for made in simulations(target, plan.asked.setting) if made.method != METHODS["realizable"].title
+        ][:1]
         rows = [made.users(m) for made in first]
     fewest = min((n for n in rows if n is not None), default=None)
     if fewest is not None:
@@ -206,7 +210,7 @@ def _fewest(plan: Plan | InversePlan, place: int) -> Choice:
 
 def rows_of(rows: Any, method: str) -> list[Any]:
     """The certified rows of a method: its own, and the one that knows a bound on the noise."""
-    name = ROWS.get(method, method)
+    name = METHODS[method].title if method in METHODS and METHODS[method].simulated else method
     return [row for row in rows if row.kind == "certified" and row.method in (name, f"{name}, bounded noise")]
 
 

@@ -35,8 +35,8 @@ from privpac.learners.agreement.learner import AgreementLearner
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.planning.agreed import AgreementTarget, shuffled_selection, width_of_reports
 from privpac.planning.agreed_models import default_excess, modelled_concept
-from privpac.planning.choose import DEFAULT_NOISE
-from privpac.planning.comparison.own_methods import listed
+from privpac.planning.comparison.declared_people import DEFAULT_NOISE
+from privpac.planning.comparison.expected_error import error_by_rule
 from privpac.planning.models import standard_population
 from privpac.planning.simulated import MeanSimulation
 from privpac.protocols.analyzer import decode_counts, likeliest
@@ -57,7 +57,7 @@ def protocol_simulations(target: AgreementTarget) -> list[ProtocolSimulation]:
     """The local or shuffle model of a class that has a standard model and rules that can be listed; else nothing."""
     concept = modelled_concept(target)
     people = None if concept is None else standard_population(concept, records_per_user=_NAMED, noise=DEFAULT_NOISE)
-    if people is None or listed(AgreementLearner(people.concept, target.epsilon), people) is None:
+    if people is None or error_by_rule(AgreementLearner(people.concept, target.epsilon), people) is None:
         return []
     return [ProtocolSimulation(target, people.name.replace(f"{_NAMED} records", "as many records"))]
 
@@ -153,7 +153,7 @@ def _named(target: AgreementTarget, m: int, i: int) -> tuple[Ints, Callable[[int
     assert concept is not None
     people = standard_population(concept, records_per_user=m, noise=DEFAULT_NOISE)
     assert people is not None
-    value, default = listed(AgreementLearner(people.concept, target.epsilon), people), default_excess(people)
+    value, default = error_by_rule(AgreementLearner(people.concept, target.epsilon), people), default_excess(people)
     assert value is not None
     task, seed = target.task, hashlib.sha256(b"privpac plan %d" % i).digest()
     # A device with fewer records than the protocol asks for has nothing to say.

@@ -14,26 +14,14 @@ from typing import Any, ClassVar
 
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
-from privpac.learners.selection.realizable import RealizableSelection
-from privpac.learners.selection.regret import RegretSelection
-from privpac.learners.selection.voices import TwoVoices
-from privpac.planning.choose import DEFAULT_NOISE
-from privpac.planning.comparison.declared_people import declared_population
+from privpac.learners.registry import METHODS, build_learner, simulated_methods
+from privpac.planning.comparison.declared_people import DEFAULT_NOISE, declared_population
 from privpac.planning.comparison.population import Population
 from privpac.planning.predict import excess_on
 from privpac.planning.simulated import MeanSimulation
 from privpac.planning.target import Target
 
-__all__ = ["MOST_RECORDS", "ROWS", "RuleSimulation", "rule_simulations"]
-
-ROWS = {
-    "voices": "two voices",
-    "regret": "regret selection",
-    "mean": "per-user mean",
-    "realizable": "realizable selection",
-    "tree": "tree learner",
-}
-"""Methods by the names that are typed, and their rows in a plan."""
+__all__ = ["MOST_RECORDS", "RuleSimulation", "rule_simulations"]
 
 MOST_RECORDS = 1 << 14
 """Simulated records per data set where a moment is all there is."""
@@ -44,11 +32,7 @@ _SEED = 0
 
 def rule_simulations(target: Target, setting: str | None) -> list[RuleSimulation]:
     """The methods of a setting; none where the class has no affordable model."""
-    methods = [
-        *(["realizable"] if setting != "agnostic" else []),
-        *(["voices", "regret", "mean"] if setting != "realizable" else []),
-    ]
-    made = [RuleSimulation(method, target) for method in methods]
+    made = [RuleSimulation(method, target) for method in simulated_methods(setting)]
     return [simulation for simulation in made if simulation.people(NAMED) is not None]
 
 
@@ -64,7 +48,7 @@ class RuleSimulation(MeanSimulation):
 
     @property
     def method(self) -> str:
-        return ROWS[self.kind]
+        return METHODS[self.kind].title
 
     @property
     def noise(self) -> Fraction:
@@ -94,12 +78,8 @@ class RuleSimulation(MeanSimulation):
         return given if given.records_per_user is None else replace(given, records_per_user=m)
 
     def learner(self, concept: ConceptClass, n: int, m: int, epsilon: Fraction) -> Any:
-        options: dict[str, Any] = {"neighbours": self.target.neighbours, "max_records": m}
-        if self.kind == "realizable":
-            return RealizableSelection(concept, epsilon, **options)
-        if self.kind == "voices":
-            return TwoVoices(concept, epsilon, **options)
-        return RegretSelection(concept, epsilon, public_n_users=n, statistic=self.kind, **options)
+        common = {"concept": concept, "epsilon": epsilon, "neighbours": self.target.neighbours, "max_records": m}
+        return build_learner(self.kind, common, {"public_n_users": n})
 
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
         """None where the people are more than can be simulated, or than there are."""

@@ -29,6 +29,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.concepts.thresholds import Thresholds
 from privpac.guarantee import Neighbours
+from privpac.learners.registry import method_certified_by
 from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_depth
 from privpac.planning.runs import CertifiedRun
 
@@ -134,10 +135,10 @@ class Target:
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
         """The learner that a certified row speaks of."""
-        from privpac.planning.certified import method_of, rule_run
+        from privpac.planning.certified import rule_run
         from privpac.planning.other_targets import OtherRulesTarget
 
-        if method_of(row) is None:
+        if method_certified_by(row) is None:
             others = OtherRulesTarget(self.concept, self.epsilon, self.alpha, self.beta, self.neighbours)
             return others.run(row, m, certificate, asked)
         return rule_run(self, row, m, certificate, asked)

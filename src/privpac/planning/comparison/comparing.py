@@ -23,14 +23,12 @@ import numpy as np
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.planning.comparison.contenders import CONTENDERS, Contender, Setting
+from privpac.planning.comparison.contender import Contender, Setting
+from privpac.planning.comparison.contenders import STANDARD, named_contenders
 from privpac.planning.comparison.population import Floats64, Population
 from privpac.planning.plan import MAX_EPSILON
 
-__all__ = ["STANDARD", "Comparison", "Measured", "compare", "named_contenders"]
-
-STANDARD = ("default", "mean", "one-record", "group", "dp-sgd", "diffprivlib", "erm", "constant")
-"""What is compared when nothing is named; ``diffprivlib`` stands for all its models, both ways."""
+__all__ = ["Comparison", "Measured", "compare"]
 
 MOST_DRAWS = 10_000
 
@@ -155,26 +153,6 @@ def _shown(row: Measured, *, wide: bool) -> str:
     return f"{row.excess:.4f}" + (f" ± {row.spread:.4f}" if wide and row.spread is not None else "")
 
 
-def named_contenders(methods: Iterable[str | Contender]) -> list[Contender]:
-    """Contenders by name; ``diffprivlib`` names all of its models."""
-    found: dict[str, Contender] = {}
-    for method in methods:
-        if isinstance(method, Contender):
-            found[method.name] = method
-            continue
-        matching = [
-            one
-            for name, one in CONTENDERS.items()
-            if name == method or (method == "diffprivlib" and name.startswith(method))
-        ]
-        if not matching:
-            raise ParameterError(f"method must be one of {', '.join(CONTENDERS)} or diffprivlib; got {method!r}")
-        found |= {one.name: one for one in matching}
-    if not found:
-        raise ParameterError("name at least one method to compare")
-    return list(found.values())
-
-
 def compare(
     population: Population,
     *,
@@ -251,9 +229,7 @@ def compare(
         )
     about = {one.name: f"{one.about} ({one.how(setting) if callable(one.how) else one.how})" for one in kept}
     left = tuple(
-        dict.fromkeys(
-            f"{name.split('-')[0] if 'diffprivlib' in name else name}: {why}" for name, why in missing.items()
-        )
+        dict.fromkeys(f"{one.family or one.name}: {missing[one.name]}" for one in chosen if one.name in missing)
     )
     errors = population.best_error, population.constant_error
     return Comparison(

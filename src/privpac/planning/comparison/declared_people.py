@@ -49,13 +49,16 @@ from privpac.planning.models import (
     with_domains,
 )
 
-__all__ = ["ABOUT_USERS", "declared_population", "read_users"]
+__all__ = ["ABOUT_USERS", "DEFAULT_NOISE", "declared_population", "read_users"]
 
 ABOUT_USERS = {
     "alike": "one rule is right for everybody, up to noise in the labels",
     "differ": "who a person is matters more than x: most keep one label",
     "heavy": "people with many records follow another rule than the others",
 }
+
+DEFAULT_NOISE = Fraction(1, 5)
+"""The chance that a label is wrong, where none is declared."""
 
 STEADY = Fraction(3, 4)
 """Part of the people who keep one label, if people differ."""
@@ -75,7 +78,7 @@ def read_users(users: object) -> str:
 
 
 def declared_population(
-    users: str, concept: ConceptClass, *, records_per_user: int, noise: Rational = "0.2"
+    users: str, concept: ConceptClass, *, records_per_user: int, noise: Rational = DEFAULT_NOISE
 ) -> Population | None:
     """The model behind a declaration; None where there is none for this class.
 

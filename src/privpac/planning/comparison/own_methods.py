@@ -1,170 +1,152 @@
-"""Mean excess error of the library's learners over the law of what they release, on people whose records are public.
+"""The library's methods as contenders.
 
-A comparison should not depend on luck where it need not: most learners have an exact law over rules, and its mean is a
-sum.  What each learner has to be told is taken from the stated model, or from the public table itself (which only a
-comparison may do):
+What a learner has to be told is taken from the stated model, or from the public table itself (which only a comparison
+may do), by what :mod:`privpac.learners.registry` says that it needs:
 
-* ``pairwise``: the records per user of the model; on a table a clip that grows with each user's own number of records.
-* ``trimmed``: the records per user of the model, the median of a table; ``delta``; replace.
-* ``tree``: nothing.  Each user names the node of its own best cut or value (``mode="erm"``).
-* ``agreement``: a public seed for each run, derived from the comparison's.
-
-Where a learner releases nothing, "never" stands in, as it does for runs.
+* the records per user of the model; of a table the median, unless a clip that grows with each user's own number of
+  records does as well;
+* ``delta`` of the comparison;
+* a public seed for each run, derived from the comparison's;
+* of parameters that follow the setting, those for labels that may be wrong: each user of ``tree`` names the node of its
+  own best cut or value.
 """
 
 from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from privpac.concepts.base import Rule
-from privpac.concepts.cells import Frozen
-from privpac.concepts.statistics import ClipRule
 from privpac.data import UserData
-from privpac.errors import AccuracyWarning
-from privpac.law import BOTTOM, Law
-from privpac.law.blocks import BlockLaw
-from privpac.learners.agreement.classes import kind_of, own_parameters
-from privpac.learners.agreement.learner import AgreementLearner, task_of
-from privpac.learners.agreement.rule import AgreedRule
+from privpac.errors import AccuracyWarning, PrivpacError
 from privpac.learners.base import Learner
-from privpac.learners.registry import build_learner
+from privpac.learners.registry import METHODS, build_learner, takes
 from privpac.learners.selection.regret import RegretSelection
 from privpac.learners.selection.trimmed import TrimmedSelection
 from privpac.learners.transform.baselines import group_privacy, one_record_per_user
-from privpac.learners.tree.learner import TreeLearner
 from privpac.planning.choose import choose_method
-from privpac.planning.comparison.population import Population
+from privpac.planning.comparison.contender import Contender, Setting, runs_in_words
+from privpac.planning.comparison.expected_error import COUNT_POINTS, error_by_rule, mean_excess
+from privpac.planning.comparison.population import Floats64
 from privpac.planning.trees import as_tree
 
-if TYPE_CHECKING:
-    from privpac.planning.comparison.contenders import Setting
+__all__ = ["WRAPPED", "own_contender", "own_learner"]
 
-__all__ = ["COUNT_POINTS", "MOST_RULES", "count_points", "listed", "mean_excess", "own_learner"]
+WRAPPED = {
+    "default": "what pp.learn runs when only epsilon is given",
+    "one-record": "the default on one record of each user",
+    "group": "the default per record, by group privacy",
+}
+"""The default method, as it is and on fewer records."""
 
-COUNT_POINTS = 8
-"""Values of the noisy count that stand for its law where the clip takes more values than that."""
 
-MOST_RULES = 1 << 14
-"""Rules that are gone through one by one at most, where the law is not one over blocks of rules of the class."""
+def own_contender(name: str) -> Contender:
+    """A method of the registry, or one of :data:`WRAPPED`."""
+    about = WRAPPED[name] if name in WRAPPED else METHODS[name].about
+    run = partial(_expected if _exact(name) else _sampled, name)
+    return Contender(name, about, partial(_how, name), partial(_promise, name), run, partial(_refusal, name))
+
+
+def _exact(name: str) -> bool:
+    return name in WRAPPED or METHODS[name].exact_law
 
 
 # The learner
 
 
-def own_learner(method: str, setting: Setting, epsilon: Fraction, run: int = 0) -> Learner:
-    """The learner behind a method's name; ``run`` counts the public seeds of those that have one."""
+def own_learner(name: str, setting: Setting, epsilon: Fraction, run: int = 0) -> Learner:
+    """The learner behind a contender's name; ``run`` counts the public seeds of those that have one."""
     people, relation = setting.population, setting.neighbours
-    wrapped = method in ("default", "one-record", "group")
-    name = choose_method(people.concept, epsilon=epsilon, neighbours=relation).method if wrapped else method
-    subject: Any = as_tree(people.concept, people.users.features) if name == "tree" else people.concept
-    common = {"tree" if name == "tree" else "concept": subject, "epsilon": epsilon, "neighbours": relation}
-    built = build_learner(name, common, _told(name, setting, run))
-    if method == "one-record":
+    method = choose_method(people.concept, epsilon=epsilon, neighbours=relation).method if name in WRAPPED else name
+    subject = METHODS[method].subject
+    learned: Any = as_tree(people.concept, people.users.features) if subject == "tree" else people.concept
+    common = {subject: learned, "epsilon": epsilon, "neighbours": relation}
+    built = build_learner(method, common, _told(method, setting, run))
+    if name == "one-record":
         return one_record_per_user(built)
-    return group_privacy(built, setting.cap) if method == "group" else built
+    return group_privacy(built, setting.cap) if name == "group" else built
 
 
-def _told(name: str, setting: Setting, run: int) -> dict[str, Any]:
-    """What a learner cannot do without."""
+def _told(method: str, setting: Setting, run: int) -> dict[str, Any]:
+    """What a learner cannot do without, and its public seed."""
     people = setting.population
-    if name == "pairwise":
-        return {"weighted": True} if people.records_per_user is None else {"records_per_user": people.records_per_user}
-    if name == "trimmed":
-        middle = max(1, int(np.median(people.users.sizes)))
-        return {"records_per_user": people.records_per_user or middle, "delta": setting.delta}
-    if name == "agreement":
-        return {"seed": hashlib.sha256(b"privpac compare %d %d" % (setting.seed, run)).digest()}
-    return {"mode": "erm"} if name == "tree" else {}
-
-
-# Means
-
-
-def mean_excess(learner: Any, people: Population, data: UserData, value: Callable[[Any], float]) -> float:
-    """The mean excess error of what the learner releases on these data; ``value`` is that of one value of its law
-    (:func:`listed`)."""
-    with warnings.catch_warnings():
-        # What a certificate says of these numbers is beside the point: here the error itself is measured.
-        warnings.simplefilter("ignore", AccuracyWarning)
-        if isinstance(learner, RegretSelection) and learner.needs_count:
-            points = count_points(learner, people.concept.bits, data)
-            laws: list[tuple[float, Any]] = [(p, learner.law(data, given=n)) for p, n in points]
-            return sum((p * people.expected_excess(law) for p, law in laws), 0.0)
-        # The ranks of a tree learner hardly move with the noise of its count: its law is taken at the true number.
-        law: Law = (
-            learner.law(data, given=data.n_users) if getattr(learner, "needs_count", False) else learner.law(data)
+    # The first that is known of what would do; the median of a table only where nothing else would.
+    known = {"delta": setting.delta, "records_per_user": people.records_per_user, "weighted": True}
+    median = {"records_per_user": max(1, int(np.median(people.users.sizes)))}
+    told: dict[str, Any] = {**METHODS[method].by_setting.get("agnostic", {})}
+    for need in METHODS[method].needs:
+        name, value = next(
+            ((name, held[name]) for held in (known, median) for name in need if held.get(name) is not None), ("", None)
         )
-    if isinstance(law, BlockLaw) and not isinstance(learner, AgreementLearner):
-        return people.expected_excess(law)
-    mean = 0.0
-    for cell, number in law.as_finite().cells:
-        each = float(number.arb())
-        mean += each * sum(map(value, cell)) if isinstance(cell, range) else each * value(cell)
-    return mean
+        told |= {name: value} if name else {}  # what is still missing, the learner says
+    if takes(method, "seed"):
+        told["seed"] = hashlib.sha256(b"privpac compare %d %d" % (setting.seed, run)).digest()
+    return told
 
 
-def listed(learner: Any, people: Population) -> Callable[[Any], float] | None:
-    """The excess error of each value of the learner's law; None where they are too many to go through."""
-    never = float(people.error(np.zeros(len(people.costs[0])))) - people.best_error
-
-    def of_rule(rule: Rule) -> float:
-        return float(people.error(rule.predict_codes(people.points))) - people.best_error
-
-    if isinstance(learner, AgreementLearner):
-        concept = people.concept
-        columns = {
-            name: domain for name, domain in concept.declared().items() if name is not None and domain is not None
-        }
-        task = task_of(kind_of(concept), columns, own_parameters(concept))
-        if task.learner.universe.size > MOST_RULES:
-            return None
-
-        def of_item(number: Any) -> float:
-            item = None if number is BOTTOM else task.learner.universe.item(number)
-            said = item if item is not None and task.learner.decode(item) is not None else task.default
-            return of_rule(AgreedRule(task.kind, Frozen(tuple(columns.items())), said, task.parameters))
-
-        return cache(of_item)
-    if isinstance(learner, TreeLearner):
-        tree, _ = learner.tree.bind(people.users)
-        if people.concept.size > MOST_RULES:
-            return None
-        return cache(lambda node: of_rule(tree.rule(tree.root if node is BOTTOM else node)))
-    if isinstance(learner, TrimmedSelection) and people.concept.size > MOST_RULES:
-        return None
-    # Of a law over pairs (voice, rule) the rule is released.
-    return cache(lambda rule: never if rule is BOTTOM else people.excess_of(rule % people.concept.size))
+# Measuring
 
 
-def count_points(learner: RegretSelection, bits: int, data: UserData) -> list[tuple[float, int]]:
-    """The law of the noisy count as (probability, value): values that give every user the same clip are one.
+def _promise(name: str, setting: Setting, epsilon: Fraction) -> str:
+    return own_learner(name, setting, epsilon).guarantee.summary
 
-    Where more than ``COUNT_POINTS`` are left, that many quantiles of equal mass stand for the law.
-    """
-    rate = float(learner.epsilon_count)
-    reach = int(np.ceil(40 / rate))
-    noise = np.arange(-reach, reach + 1)
-    chance = np.exp(-rate * np.abs(noise))
-    chance /= chance.sum()
-    # Far from the centre nothing is left of the mass; the clip grows with the count, so its ends say how many clips
-    # there are.
-    kept = np.flatnonzero(chance > 1e-9)
-    values, chance = np.maximum(data.n_users + noise[kept], 0), chance[kept] / chance[kept].sum()
-    sizes = np.unique(data.sizes).tolist()
-    groups: dict[tuple[int, ...], tuple[float, int]] = {}
-    for p, value in zip(chance.tolist(), values.tolist()):
-        clip = ClipRule(learner.theta, value, bits)
-        key = tuple(clip(m) for m in sizes)
-        groups[key] = (groups.get(key, (0.0, value))[0] + p, value)
-        if len(groups) > COUNT_POINTS:
-            middle = (np.arange(COUNT_POINTS) + 0.5) / COUNT_POINTS
-            found = np.minimum(np.searchsorted(np.cumsum(chance), middle), len(values) - 1)
-            return [(1 / COUNT_POINTS, int(values[i])) for i in found]
-    return list(groups.values())
+
+def _expected(name: str, setting: Setting, datasets: Sequence[UserData]) -> Floats64:
+    """Mean excess over the exact law; for learners with a public seed one mean for each of ``runs`` seeds."""
+    people = setting.population
+    seeds = setting.runs if takes(name, "seed") else 1
+    out = np.zeros((len(setting.epsilons), len(datasets), seeds))
+    for e, epsilon in enumerate(setting.epsilons):
+        for k in range(seeds):
+            learner = own_learner(name, setting, epsilon, k)
+            value = error_by_rule(learner, people)
+            if value is None:
+                return _sampled(name, setting, datasets)
+            for i, data in enumerate(datasets):
+                out[e, i, k] = mean_excess(learner, people, data, value)
+    return out
+
+
+def _sampled(name: str, setting: Setting, datasets: Sequence[UserData]) -> Floats64:
+    """Excess of released rules; where nothing is released, of "never"."""
+    people = setting.population
+    never = np.zeros(len(people.costs[0]))
+    out = np.zeros((len(setting.epsilons), len(datasets), setting.runs))
+    for e, epsilon in enumerate(setting.epsilons):
+        for k in range(setting.runs):
+            learner = own_learner(name, setting, epsilon, k)
+            for i, data in enumerate(datasets):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", AccuracyWarning)
+                    released = learner.learn(data)
+                said = released.hypothesis.predict_codes(people.points) if released else never
+                out[e, i, k] = float(people.error(said)) - people.best_error
+    return out
+
+
+def _how(name: str, setting: Setting) -> str:
+    """How a method is measured, in words."""
+    learner = own_learner(name, setting, setting.epsilons[0])
+    if not _exact(name) or error_by_rule(learner, setting.population) is None:
+        return runs_in_words(setting)
+    if isinstance(learner, RegretSelection) and learner.needs_count:
+        return f"exact law; at most {COUNT_POINTS} values stand for its noisy count of users"
+    return f"exact law, {setting.runs} public seeds a data set" if takes(name, "seed") else "exact law"
+
+
+def _refusal(name: str, setting: Setting) -> str | None:
+    """Why a learner does not fit the class of rules or the parameters, in its own words; None if it does."""
+    try:
+        for epsilon in setting.epsilons:
+            learner = own_learner(name, setting, epsilon)
+            if isinstance(learner, TrimmedSelection):
+                for n in setting.sizes:
+                    learner.design(n, setting.population.concept.size)
+    except (PrivpacError, TypeError) as error:
+        return " ".join(str(error).split())
+    return None

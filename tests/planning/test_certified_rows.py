@@ -17,9 +17,9 @@ from privpac.cli.options import with_settings
 from privpac.concepts import PathTree
 from privpac.data import parse_feature
 from privpac.errors import ParameterError
-from privpac.planning.certified import method_of
 from privpac.planning.methods import METHODS, learner_options
 from privpac.planning.settings import COMMON, read_settings, written
+from privpac.planning.targets.rule_runs import method_of
 
 CUTS = pp.Thresholds(pp.Integers(0, 15), "x")
 SIZES, RELATIONS = (1, 4, 16), ("add-remove", "replace")

@@ -24,7 +24,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.planning.contenders import CONTENDERS, Contender, Setting
-from privpac.planning.plan import MAX_EPSILON
+from privpac.planning.plans import MAX_EPSILON
 from privpac.planning.population import Floats64, Population
 
 __all__ = ["STANDARD", "Comparison", "Measured", "compare", "named_contenders"]

@@ -41,7 +41,7 @@ from privpac.learners.tree.learner import TreeLearner
 from privpac.planning.choose import choose_method
 from privpac.planning.methods import build_learner
 from privpac.planning.population import Population
-from privpac.planning.trees import as_tree
+from privpac.planning.targets.tree_targets import as_tree
 
 if TYPE_CHECKING:
     from privpac.planning.contenders import Setting

@@ -35,7 +35,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.law.blocks import BlockLaw
-from privpac.planning.models import (
+from privpac.planning.models.standard_models import (
     MAX_RECORDS,
     ListedModel,
     UniformCuts,

@@ -18,11 +18,11 @@ from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.selection.regret import RegretSelection
 from privpac.learners.selection.voices import TwoVoices
 from privpac.planning.choose import DEFAULT_NOISE
+from privpac.planning.models.prediction import excess_on
+from privpac.planning.models.simulation import MeanSimulation
 from privpac.planning.people import declared_population
 from privpac.planning.population import Population
-from privpac.planning.predict import excess_on
-from privpac.planning.simulated import MeanSimulation
-from privpac.planning.target import Target
+from privpac.planning.targets.rule_targets import Target
 
 __all__ = ["MOST_RECORDS", "ROWS", "RuleSimulation", "rule_simulations"]
 

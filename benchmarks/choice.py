@@ -43,7 +43,7 @@ from privpac.learners.registry import build_learner
 from privpac.learners.selection.regret import RegretSelection
 from privpac.planning import choose_method
 from privpac.planning.comparison.population import Population, public_population
-from privpac.planning.predict import excess_on
+from privpac.planning.models.prediction import excess_on
 
 FLOOR = 0.001
 NAMES = (

@@ -39,7 +39,7 @@ from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
 from privpac.learners.registry import METHODS, PUBLIC_FACTS, build_learner, check_learns
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, choose_method
-from privpac.planning.trees import as_tree
+from privpac.planning.targets.tree_targets import as_tree
 from privpac.released import Released
 
 __all__ = ["METHODS", "Released", "learn", "learner_for", "load", "release_rule"]

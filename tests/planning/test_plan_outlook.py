@@ -21,8 +21,8 @@ from privpac.learners.selection.regret import RegretSelection
 from privpac.planning import Plan, choose_method, plan
 from privpac.planning.comparison.declared_people import declared_population
 from privpac.planning.comparison.population import generated_population, public_population, sampled_population
-from privpac.planning.outlook import CLEARLY, quick
-from privpac.planning.predict import predicted_users
+from privpac.planning.models.prediction import predicted_users
+from privpac.planning.predictions import CLEARLY, quick
 from privpac.planning.tables import NAMES, meanings
 
 CUTS = pp.Thresholds(pp.Integers(0, 99), "x")

@@ -32,12 +32,12 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.learners.registry import DEFAULT, build_learner, simulated_methods
-from privpac.planning.comparison.declared_people import ABOUT_USERS, DEFAULT_NOISE, declared_population, read_users
+from privpac.planning.comparison.declared_people import ABOUT_USERS, declared_population, read_users
 from privpac.planning.comparison.population import Population
-from privpac.planning.models import with_domains
-from privpac.planning.plan import plan_users
-from privpac.planning.predict import excess_on
-from privpac.planning.trees import tree_reason
+from privpac.planning.models.prediction import excess_on
+from privpac.planning.models.standard_models import DEFAULT_NOISE, with_domains
+from privpac.planning.plans import plan_users
+from privpac.planning.targets.tree_targets import tree_reason
 
 __all__ = ["Choice", "choose_method"]
 

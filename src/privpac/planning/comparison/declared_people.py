@@ -36,7 +36,8 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.law.blocks import BlockLaw
 from privpac.planning.comparison.population import Floats64, Population, users_from_codes
-from privpac.planning.models import (
+from privpac.planning.models.standard_models import (
+    DEFAULT_NOISE,
     MAX_RECORDS,
     ListedModel,
     UniformCuts,
@@ -49,16 +50,13 @@ from privpac.planning.models import (
     with_domains,
 )
 
-__all__ = ["ABOUT_USERS", "DEFAULT_NOISE", "declared_population", "read_users"]
+__all__ = ["ABOUT_USERS", "declared_population", "read_users"]
 
 ABOUT_USERS = {
     "alike": "one rule is right for everybody, up to noise in the labels",
     "differ": "who a person is matters more than x: most keep one label",
     "heavy": "people with many records follow another rule than the others",
 }
-
-DEFAULT_NOISE = Fraction(1, 5)
-"""The chance that a label is wrong, where none is declared."""
 
 STEADY = Fraction(3, 4)
 """Part of the people who keep one label, if people differ."""

@@ -33,7 +33,7 @@ from privpac.planning.choose import choose_method
 from privpac.planning.comparison.contender import Contender, Setting, runs_in_words
 from privpac.planning.comparison.expected_error import COUNT_POINTS, error_by_rule, mean_excess
 from privpac.planning.comparison.population import Floats64
-from privpac.planning.trees import as_tree
+from privpac.planning.targets.tree_targets import as_tree
 
 __all__ = ["WRAPPED", "own_contender", "own_learner"]
 

@@ -3,7 +3,7 @@ the plurality.
 
 The people of the model name rules by one public seed each time; where the plurality is not clear the public default
 stands in.  The other trust models count the same votes with more noise and have no exact law: their runs are drawn
-(:mod:`privpac.planning.protocol_models`).
+(:mod:`privpac.planning.models.protocol_models`).
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ from privpac.law import BOTTOM
 from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.learners.agreement.learner import AgreementLearner, task_of
 from privpac.learners.agreement.rule import AgreedRule
-from privpac.planning.agreed import AgreementTarget
-from privpac.planning.comparison.declared_people import DEFAULT_NOISE
 from privpac.planning.comparison.expected_error import error_by_rule
 from privpac.planning.comparison.population import Population
-from privpac.planning.models import standard_population
-from privpac.planning.simulated import MeanSimulation
+from privpac.planning.models.simulation import MeanSimulation
+from privpac.planning.models.standard_models import DEFAULT_NOISE, standard_population
+from privpac.planning.targets.agreement_targets import AgreementTarget
 
 __all__ = ["AgreementSimulation", "agreement_simulations", "default_excess", "modelled_concept"]
 
@@ -46,13 +45,13 @@ def agreement_simulations(target: AgreementTarget) -> list[Any]:
     """The trust model asked for, of a class that has a standard model and rules that can be listed; else nothing.
 
     >>> from privpac.concepts import Thresholds
-    >>> from privpac.planning.agreed import agreement_target
+    >>> from privpac.planning.targets.agreement_targets import agreement_target
     >>> cuts = Thresholds(Integers(0, 99))
     >>> [len(agreement_simulations(agreement_target(cuts, model=model, epsilon=1))) for model in ("central", "local")]
     [1, 1]
     """
     if target.model is not Model.CENTRAL:
-        from privpac.planning.protocol_models import protocol_simulations
+        from privpac.planning.models.protocol_models import protocol_simulations
 
         return [*protocol_simulations(target)]
     concept = modelled_concept(target)

@@ -39,6 +39,7 @@ from privpac.law.blocks import BlockLaw
 from privpac.planning.comparison.population import MOST_PARTS, Floats64, Population, users_from_codes
 
 __all__ = [
+    "DEFAULT_NOISE",
     "Formula",
     "ListedModel",
     "UniformCuts",
@@ -50,6 +51,9 @@ __all__ = [
     "standard_population",
     "with_domains",
 ]
+
+DEFAULT_NOISE = Fraction(1, 5)
+"""Label noise of a stated model where none is declared."""
 
 MAX_RULES = 1 << 15
 LISTED = 1 << 10

@@ -20,7 +20,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational
 from privpac.guarantee import Neighbours, positive_int
-from privpac.planning.plan import MAX_EPSILON, Asked, read_records, read_setting, rule_target
+from privpac.planning.plans import MAX_EPSILON, Asked, read_records, read_setting, rule_target
 from privpac.planning.tables import Shown, found_row, share
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class InversePlan(Shown):
     def predicted(self) -> tuple[InverseRow, ...]:
         """The excess error that so many users of the stated model lead to, or the epsilon it takes there: simulated,
         not certified."""
-        from privpac.planning.outlook import predicted_values
+        from privpac.planning.predictions import predicted_values
 
         return predicted_values(self)
 

@@ -39,10 +39,10 @@ from privpac.exact import rational
 from privpac.law.base import Bottom
 from privpac.learners.tree.learner import TreeLearner
 from privpac.learners.tree.levels import MAX_LEVELS, is_path
-from privpac.planning.rule_models import RuleSimulation
-from privpac.planning.simulated import MeanSimulation, ModelRng
-from privpac.planning.target import Target
-from privpac.planning.trees import TreeTarget
+from privpac.planning.models.rule_models import RuleSimulation
+from privpac.planning.models.simulation import MeanSimulation, ModelRng
+from privpac.planning.targets.rule_targets import Target
+from privpac.planning.targets.tree_targets import TreeTarget
 
 __all__ = ["PathSelection", "TreeSimulation", "tree_simulations"]
 
@@ -58,7 +58,7 @@ def tree_simulations(target: TreeTarget) -> list[Any]:
     """The tree learner on its model; for cut-offs, whose model is that of their class, also selection from all rules.
 
     >>> from privpac.concepts import PrefixTree
-    >>> from privpac.planning.trees import tree_target
+    >>> from privpac.planning.targets.tree_targets import tree_target
     >>> asked = {"epsilon": 1, "delta": "1e-6", "alpha": "0.1", "beta": "0.05", "neighbours": "add-remove",
     ...     "simple": False}
     >>> (found,) = tree_simulations(tree_target(PrefixTree(8), **asked))

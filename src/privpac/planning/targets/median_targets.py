@@ -6,8 +6,9 @@ the answer, and as many at least it.  ``InteriorPoint.median`` names a point bet
 s)/2) >= (1/2 - alpha) n`` decides.  Nothing is assumed about the numbers.  *Lower bound*: if all users hold the same
 number, only that number is right, so as many tasks as values exclude each other.
 
-*Rules.* Certificates that exist beside those of :mod:`privpac.planning.target`: the transformation of a realizable into
-an agnostic learner, and the search for a cut by private medians.  Neither has needed fewer users than selection so far.
+*Rules.* Certificates that exist beside those of :mod:`privpac.planning.targets.rule_targets`: the transformation
+of a realizable into an agnostic learner, and the search for a cut by private medians.  Neither has needed fewer users
+than selection so far.
 
 Not here, because nothing is certified: answers by votes (``plan_service`` estimates their error), trimmed and friendly
 means (their accuracy rests on a declared width), and the transformations of item-level algorithms (``choose_transform``
@@ -38,8 +39,8 @@ from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.learners.reduction.learner import AgnosticReduction
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
-from privpac.planning.plan import MAX_EPSILON
-from privpac.planning.runs import CertifiedRun, in_python
+from privpac.planning.plans import MAX_EPSILON
+from privpac.planning.targets.certified_runs import CertifiedRun, in_python
 
 __all__ = ["MedianTarget", "OtherRulesTarget", "median_target", "other_rules_target"]
 
@@ -104,7 +105,7 @@ class MedianTarget:
 
     def simulations(self, setting: str | None = None) -> list[Any]:
         """What is predicted on uniform numbers."""
-        from privpac.planning.median_models import median_simulations
+        from privpac.planning.models.median_models import median_simulations
 
         return [*median_simulations(self)]
 
@@ -200,7 +201,7 @@ class OtherRulesTarget:
         """The learner that a certified row speaks of; that of the reduction follows the number of users, as it is
         certified to."""
         if row != "agnostic reduction":
-            from privpac.planning.certified import rule_run
+            from privpac.planning.targets.rule_runs import rule_run
 
             return rule_run(self, row, m, certificate, asked)
         n: int = asked.n_users or certificate.n_users or 0  # something is certified

@@ -2,7 +2,8 @@
 
 Noisy counts and coarse-to-fine means have no finite law, so their steps are drawn: people and noise of the learners'
 own public numbers, in double precision, with public seeds.  Stated laws: all values of every column equally likely;
-normal with the mean half-way to the public radius.  Selection has an exact law (:mod:`privpac.planning.cover_models`).
+normal with the mean half-way to the public radius.  Selection has an exact law
+(:mod:`privpac.planning.models.cover_models`).
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from privpac.distributions.coarse import TAU, Quantities, cell_scores, fine_budg
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
-from privpac.planning.cover_models import cover_simulations
-from privpac.planning.families import CountedTarget, GaussianTarget
-from privpac.planning.simulated import MeanSimulation
+from privpac.planning.models.cover_models import cover_simulations
+from privpac.planning.models.simulation import MeanSimulation
+from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget
 
 __all__ = ["FamilySimulation", "family_simulations", "noise_of_sums", "normal_run"]
 
@@ -39,7 +40,7 @@ _MOST_DRAWN, _MOST_BRANCHES = 1 << 18, 1 << 10
 def family_simulations(target: Any) -> list[Any]:
     """What can be simulated of a family in a moment.
 
-    >>> from privpac.planning.families import family_target
+    >>> from privpac.planning.targets.family_targets import family_target
     >>> [made.method for made in family_simulations(family_target("histogram", epsilon=1, k=10))]
     ['averaged histogram', 'clipped histogram, one stage']
     """

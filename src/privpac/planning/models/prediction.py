@@ -26,8 +26,8 @@ from privpac.guarantee import positive_int
 from privpac.law import Law
 from privpac.law.blocks import BlockLaw
 from privpac.planning.comparison.population import Population
-from privpac.planning.models import standard_population
-from privpac.planning.simulated import Prediction
+from privpac.planning.models.simulation import Prediction
+from privpac.planning.models.standard_models import standard_population
 
 __all__ = ["Prediction", "predict_excess", "predict_on", "predicted_users", "standard_population"]
 

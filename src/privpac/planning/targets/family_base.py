@@ -18,7 +18,7 @@ from privpac.distributions.covers.base import Cover
 from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.families import Family
 from privpac.guarantee import Neighbours
-from privpac.planning.runs import CertifiedRun
+from privpac.planning.targets.certified_runs import CertifiedRun
 
 __all__ = ["FamilyTarget", "Method", "family_cover"]
 
@@ -74,7 +74,7 @@ class FamilyTarget(ABC):
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
         """The learner that a certified row speaks of, and its command."""
-        from privpac.planning.family_runs import family_run
+        from privpac.planning.targets.family_runs import family_run
 
         return family_run(self, row, certificate)
 

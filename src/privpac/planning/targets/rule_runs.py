@@ -3,7 +3,7 @@
 A certificate is a promise about one learner with its clip, cap, split of the budget and so on; with any other nothing
 is promised. What the certificate does not name is what was asked for: the accuracy, the records per user, and the
 certified number of users where the learner takes a declared one.  Every target makes the runs of its own rows
-(:mod:`privpac.planning.runs`); those of rules and trees, methods of ``learn``, are made here.
+(:mod:`privpac.planning.targets.certified_runs`); those of rules and trees, methods of ``learn``, are made here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from privpac.errors import ParameterError, PrivpacError
 from privpac.learners.base import Learner
 from privpac.learners.registry import METHODS, build_learner, learner_options, method_certified_by
 from privpac.learners.settings import COMMON
-from privpac.planning.runs import CertifiedRun, feature_words, learn_words
+from privpac.planning.targets.certified_runs import CertifiedRun, feature_words, learn_words
 
 __all__ = ["certified_run", "rule_run", "runs"]
 

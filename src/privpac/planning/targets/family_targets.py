@@ -43,12 +43,12 @@ from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
-from privpac.planning.family_base import FamilyTarget, Method, family_cover
-from privpac.planning.family_shape import read_shape
-from privpac.planning.plan import MAX_EPSILON
+from privpac.planning.plans import MAX_EPSILON
+from privpac.planning.targets.family_base import FamilyTarget, Method, family_cover
+from privpac.planning.targets.family_shape import read_shape
 
 if TYPE_CHECKING:
-    from privpac.planning.other_targets import MedianTarget
+    from privpac.planning.targets.median_targets import MedianTarget
 
 __all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_cover", "family_target"]
 
@@ -332,7 +332,7 @@ def family_target(
     if strange:
         raise ParameterError(f"family {family!r} is not described by {', '.join(strange)}; give {', '.join(takes)}")
     if family == "median":
-        from privpac.planning.other_targets import median_target
+        from privpac.planning.targets.median_targets import median_target
 
         return median_target(epsilon=epsilon, alpha=alpha, beta=beta, neighbours=neighbours, delta=delta, **given)
     kind = FAMILY_TARGETS[family]

@@ -15,11 +15,12 @@ from typing import Any, ClassVar
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
 from privpac.learners.registry import METHODS, build_learner, simulated_methods
-from privpac.planning.comparison.declared_people import DEFAULT_NOISE, declared_population
+from privpac.planning.comparison.declared_people import declared_population
 from privpac.planning.comparison.population import Population
-from privpac.planning.predict import excess_on
-from privpac.planning.simulated import MeanSimulation
-from privpac.planning.target import Target
+from privpac.planning.models.prediction import excess_on
+from privpac.planning.models.simulation import MeanSimulation
+from privpac.planning.models.standard_models import DEFAULT_NOISE
+from privpac.planning.targets.rule_targets import Target
 
 __all__ = ["MOST_RECORDS", "RuleSimulation", "rule_simulations"]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from privpac.bounds.certificate import Certificate
 from privpac.exact import rational
-from privpac.planning.families import CountedTarget, FamilyTarget, GaussianTarget, SelectionTarget
-from privpac.planning.runs import TABLE, CertifiedRun, feature_words, option_words, privacy_words
+from privpac.planning.targets.certified_runs import TABLE, CertifiedRun, feature_words, option_words, privacy_words
+from privpac.planning.targets.family_targets import CountedTarget, FamilyTarget, GaussianTarget, SelectionTarget
 
 __all__ = ["family_run"]
 

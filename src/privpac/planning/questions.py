@@ -12,9 +12,9 @@ from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Model, Neighbours, positive_int
-from privpac.planning.inverse import invert, least_alpha, least_epsilon
-from privpac.planning.plan import plan_target, plan_users, read_records, read_setting
-from privpac.planning.trees import inverse_of_tree, plan_of_tree
+from privpac.planning.inversion import invert, least_alpha, least_epsilon
+from privpac.planning.plans import plan_target, plan_users, read_records, read_setting
+from privpac.planning.targets.tree_targets import inverse_of_tree, plan_of_tree
 
 if TYPE_CHECKING:
     from privpac.planning.comparison.population import Population
@@ -178,12 +178,12 @@ def _target_plan(
             raise ParameterError(
                 "model goes with rules: families of distributions are learned by a curator; leave it out"
             )
-        from privpac.planning.families import family_target
+        from privpac.planning.targets.family_targets import family_target
 
         relation = Neighbours.ADD_REMOVE if neighbours is None else neighbours
         target: Any = family_target(what, neighbours=relation, delta=delta, **spent, **shape)
     else:
-        from privpac.planning.agreed import agreement_target
+        from privpac.planning.targets.agreement_targets import agreement_target
 
         target = agreement_target(
             what, model=model or Model.CENTRAL, neighbours=neighbours, delta=delta, **spent, **shape

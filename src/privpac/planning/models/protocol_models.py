@@ -33,12 +33,11 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Model
 from privpac.learners.agreement.learner import AgreementLearner
 from privpac.mechanisms.randomized_response import keep_probability
-from privpac.planning.agreed import AgreementTarget, shuffled_selection, width_of_reports
-from privpac.planning.agreed_models import default_excess, modelled_concept
-from privpac.planning.comparison.declared_people import DEFAULT_NOISE
 from privpac.planning.comparison.expected_error import error_by_rule
-from privpac.planning.models import standard_population
-from privpac.planning.simulated import MeanSimulation
+from privpac.planning.models.agreement_models import default_excess, modelled_concept
+from privpac.planning.models.simulation import MeanSimulation
+from privpac.planning.models.standard_models import DEFAULT_NOISE, standard_population
+from privpac.planning.targets.agreement_targets import AgreementTarget, shuffled_selection, width_of_reports
 from privpac.protocols.analyzer import decode_counts, likeliest
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.protocol import LocalProtocol

@@ -20,17 +20,17 @@ from privpac.concepts.thresholds import Thresholds
 from privpac.errors import PrivpacWarning
 from privpac.guarantee import Model
 from privpac.learners.registry import METHODS, simulated_methods
-from privpac.planning.agreed import AgreementTarget
-from privpac.planning.agreed_models import agreement_simulations
 from privpac.planning.choose import Choice, choose_method
-from privpac.planning.families import FamilyTarget
-from privpac.planning.family_models import family_simulations
-from privpac.planning.inverse import InversePlan, InverseRow
-from privpac.planning.other_targets import MedianTarget
-from privpac.planning.plan import Plan, PlanRow
-from privpac.planning.rule_models import MOST_RECORDS, rule_simulations
-from privpac.planning.simulated import SETTLED, MeanSimulation
-from privpac.planning.target import Target
+from privpac.planning.inversion import InversePlan, InverseRow
+from privpac.planning.models.agreement_models import agreement_simulations
+from privpac.planning.models.family_models import family_simulations
+from privpac.planning.models.rule_models import MOST_RECORDS, rule_simulations
+from privpac.planning.models.simulation import SETTLED, MeanSimulation
+from privpac.planning.plans import Plan, PlanRow
+from privpac.planning.targets.agreement_targets import AgreementTarget
+from privpac.planning.targets.family_targets import FamilyTarget
+from privpac.planning.targets.median_targets import MedianTarget
+from privpac.planning.targets.rule_targets import Target
 
 __all__ = [
     "better_certificate",

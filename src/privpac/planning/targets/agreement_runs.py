@@ -18,8 +18,8 @@ from privpac.guarantee import Model
 from privpac.learners.agreement.classes import AgreedRules
 from privpac.learners.agreement.learner import AgreementLearner
 from privpac.learners.settings import written
-from privpac.planning.agreed import AgreementTarget, width_of_reports
-from privpac.planning.runs import CertifiedRun, feature_words, learn_words, option_words
+from privpac.planning.targets.agreement_targets import AgreementTarget, width_of_reports
+from privpac.planning.targets.certified_runs import CertifiedRun, feature_words, learn_words, option_words
 from privpac.protocols.protocol import LocalProtocol, Protocol, ShuffleProtocol
 
 __all__ = ["agreed_run"]

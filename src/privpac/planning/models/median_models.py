@@ -25,8 +25,8 @@ from privpac.law.base import Bottom
 from privpac.law.blocks import BlockLaw
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.planning.comparison.population import law_blocks
-from privpac.planning.other_targets import MedianTarget
-from privpac.planning.simulated import MeanSimulation, ModelRng
+from privpac.planning.models.simulation import MeanSimulation, ModelRng
+from privpac.planning.targets.median_targets import MedianTarget
 
 __all__ = ["MedianSimulation", "median_point", "median_simulations"]
 
@@ -38,7 +38,7 @@ MOST_BITS = 1 << 10
 def median_simulations(target: MedianTarget) -> list[MedianSimulation]:
     """The mechanisms of the plan.
 
-    >>> from privpac.planning.other_targets import median_target
+    >>> from privpac.planning.targets.median_targets import median_target
     >>> [made.method for made in median_simulations(median_target(bits=32, epsilon=1))]
     ['median by the exponential mechanism']
     """

@@ -39,8 +39,8 @@ from privpac.distributions.selection.accuracy import read_top
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
-from privpac.planning.families import CountedTarget, GaussianTarget, SelectionTarget, family_cover
-from privpac.planning.simulated import MeanSimulation
+from privpac.planning.models.simulation import MeanSimulation
+from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget, SelectionTarget, family_cover
 
 __all__ = ["LawSimulation", "Ready", "counted_ready", "cover_simulations", "normal_ready", "selected_ready"]
 
@@ -124,7 +124,7 @@ class LawSimulation(MeanSimulation):
 def cover_simulations(target: Any) -> list[LawSimulation]:
     """What selects in a plan for a family, as far as that takes a moment.
 
-    >>> from privpac.planning.families import family_target
+    >>> from privpac.planning.targets.family_targets import family_target
     >>> [made.law for made in cover_simulations(family_target("discrete", epsilon=1, k=3))]
     ['masses that grow like 1, 2, ..., 3']
     """

@@ -32,11 +32,11 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of
 from privpac.learners.tree.levels import MAX_LEVELS, widest
-from privpac.planning.hardness import lower_realizable
-from privpac.planning.inverse import InversePlan, invert
-from privpac.planning.plan import MAX_EPSILON, Plan, PlanRow, plan_target, read_records
-from privpac.planning.runs import CertifiedRun
-from privpac.planning.target import Method
+from privpac.planning.inversion import InversePlan, invert
+from privpac.planning.plans import MAX_EPSILON, Plan, PlanRow, plan_target, read_records
+from privpac.planning.targets.certified_runs import CertifiedRun
+from privpac.planning.targets.hardness import lower_realizable
+from privpac.planning.targets.rule_targets import Method
 
 __all__ = [
     "TreeTarget",
@@ -182,7 +182,7 @@ class TreeTarget:
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
         """The learner that a certified row speaks of."""
-        from privpac.planning.certified import rule_run
+        from privpac.planning.targets.rule_runs import rule_run
 
         return rule_run(self, row, m, certificate, asked)
 
@@ -194,7 +194,7 @@ class TreeTarget:
 
     def simulations(self, setting: str | None = None) -> list[Any]:
         """What is predicted on a stated model."""
-        from privpac.planning.tree_models import tree_simulations
+        from privpac.planning.models.tree_models import tree_simulations
 
         return [*tree_simulations(self)]
 

@@ -54,14 +54,14 @@ from privpac.guarantee import Model, Neighbours, one_of
 from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram, vote_decay
-from privpac.planning.plan import MAX_EPSILON
+from privpac.planning.plans import MAX_EPSILON
 from privpac.protocols.calibrate import ShuffleNoise, calibrate
 from privpac.protocols.shuffle import ShuffleSelection
 from privpac.protocols.verify import MAX_CAP, cap_price, least_cap
 
 if TYPE_CHECKING:
     from privpac.planning.choose import Choice
-    from privpac.planning.runs import CertifiedRun
+    from privpac.planning.targets.certified_runs import CertifiedRun
 
 __all__ = ["AgreementTarget", "agreement_target", "shuffled_selection", "width_of_reports"]
 
@@ -101,7 +101,7 @@ class AgreementTarget:
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
         """The learner, or the protocol, that a certified row speaks of."""
-        from privpac.planning.agreed_runs import agreed_run
+        from privpac.planning.targets.agreement_runs import agreed_run
 
         return agreed_run(self, row, m, certificate, asked.n_users)
 

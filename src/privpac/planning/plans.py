@@ -20,7 +20,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.planning.tables import Shown, found_row, share
-from privpac.planning.target import MAX_EPSILON, Target
+from privpac.planning.targets.rule_targets import MAX_EPSILON, Target
 
 if TYPE_CHECKING:
     from privpac.planning.comparison.population import Population
@@ -131,7 +131,7 @@ class Plan(Shown):
     def predicted(self) -> tuple[PlanRow, ...]:
         """Users at which a method's mean excess error on the stated model is at most ``alpha``: simulated, not
         certified."""
-        from privpac.planning.outlook import predicted_rows
+        from privpac.planning.predictions import predicted_rows
 
         return predicted_rows(self)
 

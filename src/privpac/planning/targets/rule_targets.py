@@ -30,8 +30,8 @@ from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
 from privpac.concepts.thresholds import Thresholds
 from privpac.guarantee import Neighbours
 from privpac.learners.registry import method_certified_by
-from privpac.planning.hardness import lower_agnostic, lower_realizable, mistake_depth
-from privpac.planning.runs import CertifiedRun
+from privpac.planning.targets.certified_runs import CertifiedRun
+from privpac.planning.targets.hardness import lower_agnostic, lower_realizable, mistake_depth
 
 if TYPE_CHECKING:
     from privpac.planning.comparison.population import Population
@@ -113,7 +113,7 @@ class Target:
             rows.append(("user agnostic selection", self.user_agnostic, "", "certified"))
             rows.append(("pairwise selection", self.pairwise, "", "certified"))
             if self.every_method:
-                from privpac.planning.other_targets import OtherRulesTarget
+                from privpac.planning.targets.median_targets import OtherRulesTarget
 
                 rows += OtherRulesTarget(self.concept, self.epsilon, self.alpha, self.beta, self.neighbours).methods(
                     setting
@@ -135,8 +135,8 @@ class Target:
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
         """The learner that a certified row speaks of."""
-        from privpac.planning.certified import rule_run
-        from privpac.planning.other_targets import OtherRulesTarget
+        from privpac.planning.targets.median_targets import OtherRulesTarget
+        from privpac.planning.targets.rule_runs import rule_run
 
         if method_certified_by(row) is None:
             others = OtherRulesTarget(self.concept, self.epsilon, self.alpha, self.beta, self.neighbours)

@@ -15,6 +15,7 @@ the better certificate. Data are never an argument here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -31,7 +32,13 @@ from privpac.concepts.trees.nodes import MAX_NODES, TreeNodes
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.learners.registry import DEFAULT, build_learner, simulated_methods
+from privpac.learners.registry import (
+    DEFAULT,
+    PUBLIC_FACTS,
+    build_learner,
+    chosen_by_parameters,
+    simulated_methods,
+)
 from privpac.planning.comparison.declared_people import ABOUT_USERS, declared_population, read_users
 from privpac.planning.comparison.population import Population
 from privpac.planning.models.prediction import excess_on
@@ -39,7 +46,7 @@ from privpac.planning.models.standard_models import DEFAULT_NOISE, with_domains
 from privpac.planning.plans import plan_users
 from privpac.planning.targets.tree_targets import tree_reason
 
-__all__ = ["Choice", "choose_method"]
+__all__ = ["Choice", "choose_method", "settle_method"]
 
 REPEATS = 6
 MANY = 100
@@ -68,6 +75,30 @@ class Choice:
 
     def __str__(self) -> str:
         return f"{self.method}: {self.reason}"
+
+
+def settle_method(
+    concept: ConceptClass | VC1Tree,
+    method: str,
+    *,
+    epsilon: Rational,
+    setting: str,
+    neighbours: Neighbours | str,
+    options: Mapping[str, Any],
+) -> Choice:
+    """The method named; of ``"auto"`` the one whose own parameters are given, or else the one predicted best."""
+    if method != "auto":
+        return Choice(method, "asked for")
+    own = chosen_by_parameters(concept, setting, options)
+    if own is not None:
+        return Choice(own, "its own parameters are given")
+    # A pair of noise rates is a parameter of a learner and no declaration.
+    facts: dict[str, Any] = {
+        name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)
+    }
+    if isinstance(concept, VC1Tree):
+        facts["delta"] = options.get("delta") or 0
+    return choose_method(concept, epsilon=epsilon, neighbours=neighbours, setting=setting, **facts)
 
 
 def choose_method(

@@ -39,11 +39,11 @@ from utility import count_points
 from privpac.concepts.statistics import Exceeds, Mean
 from privpac.data import UserData
 from privpac.learners.base import profile_of
+from privpac.learners.registry import build_learner
 from privpac.learners.selection.regret import RegretSelection
 from privpac.planning import choose_method
-from privpac.planning.methods import build_learner
-from privpac.planning.population import Population, public_population
-from privpac.planning.predict import excess_on
+from privpac.planning.comparison.population import Population, public_population
+from privpac.planning.models.prediction import excess_on
 
 FLOOR = 0.001
 NAMES = (

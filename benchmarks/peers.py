@@ -35,10 +35,9 @@ import numpy as np
 from common import REAL, Grid, Real, _columns
 from rich.console import Console
 
-from privpac.planning.compare import Comparison, Measured, compare
-from privpac.planning.contenders import Contender, dp_sgd
-from privpac.planning.dpsgd import NoisyGradients
-from privpac.planning.population import Population, public_population
+from privpac.planning.comparison import Comparison, Contender, Measured, compare, dp_sgd
+from privpac.planning.comparison.noisy_gradients import NoisyGradients
+from privpac.planning.comparison.population import Population, public_population
 
 EPSILONS = ("0.5", "1", "2", "4")
 USERS = (25, 50, 100, 200, 400, 800, 1600)

@@ -44,7 +44,7 @@ from privpac.learners.base import Bound, profile_of
 from privpac.learners.pairwise.learner import PairwiseSelection
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.selection.regret import RegretSelection
-from privpac.planning.plan import Target
+from privpac.planning.plans import Target
 
 __all__ = ["CLASSES", "CUTS", "Cell", "Line", "Rules", "World", "failure", "least", "measure", "scored"]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -31,18 +31,28 @@ from typing import Any
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
-from privpac.data import Users
+from privpac.data import Domain, Users
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
+from privpac.learners.registry import METHODS, build_learner, check_learns
 from privpac.ledger import Balance, BudgetLedger, release
-from privpac.planning.choose import Choice, choose_method
-from privpac.planning.methods import METHODS, PUBLIC_FACTS, build_learner, check_learns
-from privpac.planning.trees import as_tree
+from privpac.planning.choose import Choice, settle_method
+from privpac.planning.targets.tree_targets import as_tree
 from privpac.released import Released
 
-__all__ = ["METHODS", "Released", "learn", "learner_for", "load", "release_rule"]
+__all__ = [
+    "METHODS",
+    "Prepared",
+    "Released",
+    "learn",
+    "learner_for",
+    "load",
+    "prepare",
+    "release_prepared",
+    "release_rule",
+]
 
 UNCERTIFIED = (
     "the node of fewest mistakes (mode 'erm'): private whatever the labels, but no accuracy is certified; it is if "
@@ -51,14 +61,18 @@ UNCERTIFIED = (
     "declared values)"
 )
 
-TREE_OPTIONS = {"mode", "selector", "epsilon1", "hi", "K", "parts", "users_per_part", "alpha", "beta", "strict"}
-"""Parameters that only the tree learner has: who gives one has chosen it."""
 
-REGRET_OPTIONS = ("statistic", "tau")
-"""The same for clipped regret."""
+@dataclass(frozen=True)
+class Prepared:
+    """What ``learn`` runs: the method, chosen once and from public quantities, and its learner."""
+
+    choice: Choice
+    learner: Learner
+    explained: bool
+    """Whether the released rule says why this method was chosen."""
 
 
-def learner_for(
+def prepare(
     concept: ConceptClass | VC1Tree,
     *,
     epsilon: Rational,
@@ -67,55 +81,46 @@ def learner_for(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     unit: Unit | str = Unit.USER,
     max_records: int | None = None,
+    features: Mapping[str, Domain] | None = None,
     **options: Any,
-) -> Learner:
-    """The learner that ``learn`` would run; data are not needed to build it.  Options that are None count as not
-    given."""
+) -> Prepared:
+    """Choose the method and build its learner; data are not needed.  Options that are None count as not given.
+
+    ``features``: public domains of the columns, for a tree over a column whose class names none.
+    """
     if setting not in ("agnostic", "realizable"):
         raise ParameterError(
             f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}"
         )
     given = {name: value for name, value in options.items() if value is not None}
-    chosen = _choose(concept, epsilon, method, setting, neighbours, given).method
-    check_learns(chosen, concept)
-    if method == "auto" and chosen != "tree" and isinstance(concept, VC1Tree):
-        given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure and needs none
-    if chosen == "tree":
-        concept = as_tree(concept, {})
-        given.setdefault("mode", "erm" if setting == "agnostic" else "closure")
+    choice = settle_method(concept, method, epsilon=epsilon, setting=setting, neighbours=neighbours, options=given)
+    check_learns(choice.method, concept)
+    chosen = METHODS[choice.method]
+    explained = method == "auto" and (
+        isinstance(concept, VC1Tree)
+        or ("public_n_users" in given and not given.keys().isdisjoint({"records_per_user", "population"}))
+    )
+    learned: Any = concept
+    if chosen.subject == "tree":
+        learned = as_tree(concept, features or {})
     elif isinstance(concept, VC1Tree):
-        concept = TreeNodes(concept)
+        learned = TreeNodes(concept)
+        if method == "auto":
+            given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure
     common = {
-        "tree" if chosen == "tree" else "concept": concept,
+        chosen.subject: learned,
         "epsilon": rational(epsilon, "epsilon", above=0),
         "neighbours": one_of(Neighbours, neighbours, "neighbours"),
         "unit": one_of(Unit, unit, "unit"),
         "max_records": max_records,
     }
-    return build_learner(chosen, common, given)
+    learner = build_learner(chosen.key, common, {**chosen.by_setting.get(setting, {}), **given})
+    return Prepared(choice, learner, explained)
 
 
-def _choose(
-    concept: ConceptClass | VC1Tree,
-    epsilon: Rational,
-    method: str,
-    setting: str,
-    neighbours: Neighbours | str,
-    options: Mapping[str, Any],
-) -> Choice:
-    """The method named, or the one predicted best from what was declared."""
-    if method != "auto":
-        return Choice(method, "asked for")
-    if any(options.get(name) is not None for name in REGRET_OPTIONS) and setting == "agnostic":
-        return Choice("regret", "its own parameters are given")
-    facts: dict[str, Any] = {
-        name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)
-    }
-    if isinstance(concept, VC1Tree):
-        if not TREE_OPTIONS.isdisjoint(options):
-            return Choice("tree", "its own parameters are given")
-        facts["delta"] = options.get("delta") or 0
-    return choose_method(concept, epsilon=epsilon, neighbours=neighbours, setting=setting, **facts)
+def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options: Any) -> Learner:
+    """The learner that ``learn`` would run, with the parameters of :func:`prepare`."""
+    return prepare(concept, epsilon=epsilon, **options).learner
 
 
 def learn(
@@ -161,38 +166,53 @@ def learn(
     >>> rule.guarantee.summary
     '(1, 0)-DP per user, add-remove'
     """
-    unit = getattr(data, "unit", Unit.USER)  # what is no dataset at all is refused by the learner's bind
-    choice = _choose(concept, epsilon, method, setting, neighbours, options)
-    check_learns(choice.method, concept)
-    learner = learner_for(
-        as_tree(concept, getattr(data, "features", {})) if choice.method == "tree" else concept,
+    # What is no dataset at all is refused by the learner's bind.
+    unit, features = getattr(data, "unit", Unit.USER), getattr(data, "features", {})
+    prepared = prepare(
+        concept,
         epsilon=epsilon,
-        method="auto" if method == "auto" and isinstance(concept, VC1Tree) else choice.method,
+        method=method,
         setting=setting,
         neighbours=neighbours,
         unit=unit,
         max_records=max_records,
+        features=features,
         **options,
     )
-    if unit == Unit.ITEM:
-        warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=2)
-    released = release_rule(learner, data, ledger=ledger, not_before=not_before)
-    given = {name for name, value in options.items() if value is not None}
-    declared = "public_n_users" in given and not given.isdisjoint({"records_per_user", "population"})
-    if method == "auto" and (declared or isinstance(concept, VC1Tree)):
-        released = replace(released, parameters={**released.parameters, "chosen because": choice.reason})
+    return release_prepared(prepared, data, ledger=ledger, not_before=not_before, stacklevel=4)
+
+
+def release_prepared(
+    prepared: Prepared,
+    data: Users,
+    *,
+    ledger: BudgetLedger | None = None,
+    not_before: float | None = None,
+    stacklevel: int = 3,
+) -> Released:
+    """Run what was prepared; the data's unit must be the one it was prepared for."""
+    if getattr(data, "unit", Unit.USER) == Unit.ITEM:
+        warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=stacklevel - 1)
+    released = release_rule(prepared.learner, data, ledger=ledger, not_before=not_before, stacklevel=stacklevel)
+    if prepared.explained:
+        released = replace(released, parameters={**released.parameters, "chosen because": prepared.choice.reason})
     return released
 
 
 def release_rule(
-    learner: Learner, data: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None
+    learner: Learner,
+    data: Users,
+    *,
+    ledger: BudgetLedger | None = None,
+    not_before: float | None = None,
+    stacklevel: int = 3,
 ) -> Released:
     """Release, and say what is left of the ledger's budget: a function of its earlier, public spends."""
     concept = getattr(learner, "concept", getattr(learner, "tree", None))
     label = type(learner).__name__ + ("" if concept is None else f" of {type(concept).__name__}")
     noted = (UNCERTIFIED,) if isinstance(concept, VC1Tree) and getattr(learner, "mode", None) == "erm" else ()
     for line in noted:
-        warnings.warn(line, AccuracyWarning, stacklevel=3)
+        warnings.warn(line, AccuracyWarning, stacklevel=stacklevel)
     released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
     released = replace(released, warnings=(*released.warnings, *noted))
     if ledger is not None:

@@ -24,10 +24,10 @@ from privpac.data import Integers
 from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices
 from privpac.learners.tree.law import NamedParts
 from privpac.learners.tree.learner import TreeLearner
-from privpac.planning.agreed import agreement_target
-from privpac.planning.families import family_target
-from privpac.planning.plan import rule_target
-from privpac.planning.trees import tree_target
+from privpac.planning.plans import rule_target
+from privpac.planning.targets.agreement_targets import agreement_target
+from privpac.planning.targets.family_targets import family_target
+from privpac.planning.targets.tree_targets import tree_target
 
 
 def rules(concept: Any, **more: Any) -> Any:

@@ -17,7 +17,7 @@ from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError
 from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices, UserAgnosticLearner
-from privpac.planning.plan import rule_target
+from privpac.planning.plans import rule_target
 
 # Two questions whose old answers, 451 and 250 users, were false for some larger numbers.
 QUESTIONS: dict[str, tuple[Any, ...]] = {

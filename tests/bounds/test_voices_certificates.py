@@ -19,8 +19,8 @@ from privpac.bounds.selection.voices import certify_voices_any, certify_voices_n
 from privpac.concepts.statistics import own_clip
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
-from privpac.planning.outlook import better_certificate
-from privpac.planning.population import users_from_codes
+from privpac.planning.comparison.population import users_from_codes
+from privpac.planning.predictions import better_certificate
 
 GIVEN: dict[str, Any] = {"size": 1025, "theta": 1, "beta": "0.1", "levels": 840}
 RECORDS = (1, 4, 5, 16, 64, 256)

@@ -23,7 +23,7 @@ from privpac.distributions import AveragedHistogram, ClippedHistogram
 from privpac.distributions.averaged import averaged_sums
 from privpac.distributions.cells import CodeCells
 from privpac.errors import ParameterError
-from privpac.planning.families import family_target
+from privpac.planning.targets.family_targets import family_target
 from privpac.sklearn import PrivateHistogram
 from privpac.testing import SeededRng, insecure_randomness
 

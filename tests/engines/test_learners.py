@@ -60,8 +60,8 @@ from privpac.learners import (
     WithFallback,
 )
 from privpac.learners.base import Learner, count_users
+from privpac.learners.registry import METHODS
 from privpac.ledger import BudgetLedger
-from privpac.planning.methods import METHODS
 from privpac.testing import SeededRng, insecure_randomness
 
 FRAME = table()

@@ -13,7 +13,7 @@ import pytest
 from commands import Command, Run
 
 from privpac.errors import ParameterError
-from privpac.planning.compare import Comparison, Measured
+from privpac.planning.comparison import Comparison, Measured
 from privpac.report.compare import comparison_html, comparison_picture, write_comparison, write_comparison_plot
 
 TABLE = ["--user", "who", "--label", "ill", "--feature", "age=0:99", "--epsilon", "1"]

@@ -28,8 +28,8 @@ from privpac.data import parse_feature
 from privpac.errors import PrivpacError
 from privpac.guarantee import Guarantee
 from privpac.learners.agreement.classes import AgreedRules
+from privpac.learners.registry import METHODS, named_class
 from privpac.ledger import BudgetLedger
-from privpac.planning.methods import METHODS, named_class
 from privpac.sklearn import PrivateRuleClassifier
 
 ONE_WAY, CUTS = ("threshold", "threshold-below"), ("threshold", "threshold-below", "threshold-both")

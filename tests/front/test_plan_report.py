@@ -16,7 +16,7 @@ from privpac.concepts import PathTree
 from privpac.errors import ParameterError
 from privpac.planning import Plan
 from privpac.planning.curves import Curves
-from privpac.planning.outlook import rows_of
+from privpac.planning.predictions import rows_of
 from privpac.planning.tables import NAMES, meanings
 from privpac.report.plan import plan_html, write_plan_report
 

@@ -23,7 +23,7 @@ from privpac.concepts import PathTree, TreeRule, glue
 from privpac.errors import AccuracyWarning, InfeasibleError, ItemLevelWarning, ParameterError, SchemaError
 from privpac.learners import TreeLearner
 from privpac.planning import choose_method, plan_of_tree
-from privpac.planning.trees import rules_of
+from privpac.planning.targets.tree_targets import rules_of
 from privpac.report import report_html
 from privpac.sklearn import PrivateRuleClassifier
 from privpac.testing import SeededRng, insecure_randomness

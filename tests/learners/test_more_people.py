@@ -25,9 +25,9 @@ from privpac.errors import AccuracyWarning
 from privpac.guarantee import Neighbours, Unit
 from privpac.learners.agreement.learner import AgreementLearner
 from privpac.learners.base import Learner
+from privpac.learners.registry import METHODS, build_learner
 from privpac.learners.selection.surrogate import SurrogateSelection
 from privpac.learners.tree.learner import TreeLearner
-from privpac.planning.methods import METHODS, build_learner
 
 Floats = NDArray[np.float64]
 Made = tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]

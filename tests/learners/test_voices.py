@@ -39,7 +39,7 @@ from privpac.errors import ParameterError
 from privpac.guarantee import Guarantee
 from privpac.learners import RegretSelection, TwoVoices
 from privpac.learners.base import profile_of
-from privpac.planning.population import users_from_codes
+from privpac.planning.comparison.population import users_from_codes
 from privpac.testing import SeededRng, insecure_randomness
 
 LINE = {"x": Integers(0, 4)}

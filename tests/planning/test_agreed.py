@@ -24,7 +24,7 @@ from privpac.concepts import Conjunctions, DecisionLists, Halfspaces, Intervals,
 from privpac.data import Floats, Integers
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
-from privpac.planning.agreed import AgreementTarget, agreement_target
+from privpac.planning.targets.agreement_targets import AgreementTarget, agreement_target
 from privpac.protocols import LocalProtocol, ShuffleProtocol
 from privpac.protocols.analyzer import decode_counts, decode_reports
 from privpac.testing import SeededRng, insecure_randomness

@@ -17,9 +17,8 @@ from privpac.cli.options import with_settings
 from privpac.concepts import PathTree
 from privpac.data import parse_feature
 from privpac.errors import ParameterError
-from privpac.planning.certified import method_of
-from privpac.planning.methods import METHODS, learner_options
-from privpac.planning.settings import COMMON, read_settings, written
+from privpac.learners.registry import METHODS, learner_options, method_certified_by
+from privpac.learners.settings import COMMON, read_settings, written
 
 CUTS = pp.Thresholds(pp.Integers(0, 15), "x")
 SIZES, RELATIONS = (1, 4, 16), ("add-remove", "replace")
@@ -45,7 +44,7 @@ RUN = [pytest.param(row, marks=pytest.mark.slow) if "search" in row else row for
 
 
 def test_every_certified_row_but_the_named_ones_has_a_method() -> None:
-    assert {row for row in ROWS if method_of(row) is None} == NOT_RUN
+    assert {row for row in ROWS if method_certified_by(row) is None} == NOT_RUN
 
 
 # What the learner is

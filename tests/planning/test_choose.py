@@ -13,9 +13,9 @@ import pytest
 import privpac as pp
 from privpac.api import learner_for
 from privpac.errors import ParameterError
+from privpac.learners.registry import METHODS
 from privpac.planning import choose_method
-from privpac.planning.methods import METHODS
-from privpac.planning.population import generated_population, public_population, sampled_population
+from privpac.planning.comparison.population import generated_population, public_population, sampled_population
 
 CUTS = pp.Thresholds(pp.Integers(0, 1440))
 PEOPLE = pp.UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)]], features={"x": pp.Integers(0, 9)})

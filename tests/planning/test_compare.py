@@ -20,12 +20,15 @@ from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.law import BOTTOM
 from privpac.learners.selection.regret import RegretSelection
-from privpac.planning import contenders, dpsgd, own_laws, peer_models
-from privpac.planning.compare import STANDARD, Comparison, Measured, compare, named_contenders
-from privpac.planning.contenders import CONTENDERS, Contender, Setting, dp_sgd, peer_rows
-from privpac.planning.dpsgd import NoisyGradients, epsilon_spent, noise_multiplier, train
-from privpac.planning.own_laws import count_points, listed, own_learner
-from privpac.planning.population import generated_population, public_population
+from privpac.planning.comparison import diffprivlib_models, expected_error, noisy_gradients
+from privpac.planning.comparison.comparing import Comparison, Measured, compare
+from privpac.planning.comparison.contender import Contender, Setting
+from privpac.planning.comparison.contenders import STANDARD, all_contenders, named_contenders
+from privpac.planning.comparison.expected_error import count_points, error_by_rule
+from privpac.planning.comparison.noisy_gradients import NoisyGradients, epsilon_spent, noise_multiplier, train
+from privpac.planning.comparison.own_methods import own_learner
+from privpac.planning.comparison.peers import dp_sgd, peer_rows
+from privpac.planning.comparison.population import generated_population, public_population
 
 RECORDS = st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 1)), max_size=5), min_size=1, max_size=6)
 
@@ -230,8 +233,8 @@ def test_agreement_on_other_classes_is_the_mean_over_public_seeds(concept: Any) 
 
 def test_classes_too_large_to_list_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
     people = generated_population("0", records_per_user=32, values=16)
-    monkeypatch.setattr(own_laws, "MOST_RULES", 16)
-    assert listed(own_learner("tree", setting_of(people), Fraction(1)), people) is None
+    monkeypatch.setattr(expected_error, "MOST_RULES", 16)
+    assert error_by_rule(own_learner("tree", setting_of(people), Fraction(1)), people) is None
     found = compare(people, epsilon=20, methods=["tree", "agreement"], n_users=60, runs=2)
     assert "2 runs" in found.about["tree"]
     assert "2 runs" in found.about["agreement"]
@@ -301,7 +304,7 @@ def test_composed_steps_are_accounted_like_the_library_composes_them() -> None:
     accounting = pytest.importorskip("dp_accounting")
     noise = noise_multiplier(2.0, 1e-5, steps=4)
     event = accounting.SelfComposedDpEvent(accounting.GaussianDpEvent(noise), 4)
-    assert dpsgd._accountant().compose(event).get_epsilon(1e-5) == pytest.approx(2.0, rel=0.04)
+    assert noisy_gradients._accountant().compose(event).get_epsilon(1e-5) == pytest.approx(2.0, rel=0.04)
 
 
 def test_sampled_users_need_less_noise_and_still_meet_the_target() -> None:
@@ -345,8 +348,8 @@ def test_whoever_leaves_moves_the_sum_by_at_most_the_clip(users: Any, weights: A
         rows = [record for records in some for record in records]
         offsets = np.cumsum([0, *(len(records) for records in some)])
         features = np.array([x for x, _ in rows]).reshape(-1, 1)
-        points, held, ones = dpsgd._by_user(features, np.array([y for _, y in rows]), offsets)
-        return dpsgd._summed(points, held, ones, np.array([weights]), clip, None)
+        points, held, ones = noisy_gradients._by_user(features, np.array([y for _, y in rows]), offsets)
+        return noisy_gradients._summed(points, held, ones, np.array([weights]), clip, None)
 
     def gradient(records: Any) -> Any:
         each = [(1 / (1 + math.exp(-(weights[0] * x + weights[1]))) - y) * np.array([x, 1.0]) for x, y in records]
@@ -388,7 +391,7 @@ def test_parameters_of_dp_sgd_are_checked(bad: dict[str, Any]) -> None:
 
 
 def test_without_the_accountant_dp_sgd_is_left_out_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dpsgd, "find_spec", lambda name: None)
+    monkeypatch.setattr(noisy_gradients, "find_spec", lambda name: None)
     people = generated_population("0.1", records_per_user=2, values=8)
     found = compare(people, epsilon=1, n_users=10)
     assert "dp-sgd" not in found.methods
@@ -504,8 +507,8 @@ def test_data_of_one_label_count_as_its_constant(monkeypatch: pytest.MonkeyPatch
     job: dict[str, Any] = {"model": "tree", "runs": 1, "epsilons": np.array([1.0]), "datasets": 2, "seed": 0}
     job |= {"points": np.zeros((2, 1)), "costs": np.array([[0.1, 0.2], [0.3, 0.4]])}
     job |= {"x0": np.zeros((3, 1)), "y0": np.ones(3), "x1": np.zeros((0, 1)), "y1": np.zeros(0)}
-    monkeypatch.setattr(peer_models, "fit", lambda *args: pytest.fail("one label is not fitted"))
-    assert peer_models.errors(job) == [[[pytest.approx(0.7)], [pytest.approx(0.3)]]]
+    monkeypatch.setattr(diffprivlib_models, "fit", lambda *args: pytest.fail("one label is not fitted"))
+    assert diffprivlib_models.errors(job) == [[[pytest.approx(0.7)], [pytest.approx(0.3)]]]
 
 
 def test_a_python_without_diffprivlib_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -570,8 +573,8 @@ def test_more_users_than_the_table_has_and_what_is_no_population_are_refused() -
 
 def test_names_stand_for_contenders_and_diffprivlib_for_all_of_its_models() -> None:
     assert [one.name for one in named_contenders(["mean", "mean"])] == ["mean"]
-    assert len(named_contenders(["diffprivlib"])) == 2 * len(peer_models.MODELS)
-    assert {one.name for one in named_contenders(STANDARD)} <= set(CONTENDERS)
+    assert len(named_contenders(["diffprivlib"])) == 2 * len(diffprivlib_models.MODELS)
+    assert {one.name for one in named_contenders(STANDARD)} <= set(all_contenders())
 
 
 def test_users_needed_is_the_least_number_from_which_on_the_excess_stays_small() -> None:
@@ -593,4 +596,4 @@ def test_a_contender_of_ones_own_is_run_beside_the_others() -> None:
     found = compare(SMALL, epsilon=1, n_users=5, methods=["mean", own])
     assert found.of("mine", 1, 5).excess == 0.25
     assert "mine" in str(found)
-    assert contenders.CONTENDERS.keys().isdisjoint({"mine"})
+    assert all_contenders().keys().isdisjoint({"mine"})

@@ -20,7 +20,7 @@ from privpac.distributions.coarse_accuracy import _holds, _splits, certify_mean
 from privpac.distributions.selection.accuracy import ClipPlan, KnownPairs
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.guarantee import Neighbours
-from privpac.planning.families import FAMILY_TARGETS, family_target
+from privpac.planning.targets.family_targets import FAMILY_TARGETS, family_target
 from privpac.testing import SeededRng, insecure_randomness
 
 SHAPES: dict[str, dict[str, Any]] = {

@@ -13,8 +13,17 @@ from privpac.data import Integers
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.planning import plan
-from privpac.planning.inverse import _COARSE, _FINE, _RANGES, InversePlan, _rounded, invert, least_alpha, least_epsilon
-from privpac.planning.plan import Target
+from privpac.planning.inversion import (
+    _COARSE,
+    _FINE,
+    _RANGES,
+    InversePlan,
+    _rounded,
+    invert,
+    least_alpha,
+    least_epsilon,
+)
+from privpac.planning.plans import Target
 
 CUTS = Thresholds(Integers(0, 1000))
 

@@ -15,11 +15,11 @@ import privpac as pp
 from privpac.concepts import PathTree, PrefixTree, Stumps, Thresholds
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
-from privpac.planning.agreed import agreement_target
-from privpac.planning.families import family_target
-from privpac.planning.other_targets import median_target, other_rules_target
-from privpac.planning.plan import rule_target
-from privpac.planning.trees import tree_target
+from privpac.planning.plans import rule_target
+from privpac.planning.targets.agreement_targets import agreement_target
+from privpac.planning.targets.family_targets import family_target
+from privpac.planning.targets.median_targets import median_target, other_rules_target
+from privpac.planning.targets.tree_targets import tree_target
 
 CUTS = Thresholds(Integers(0, 1440))
 GOAL: dict[str, Any] = {"alpha": "0.1", "beta": "0.05", "neighbours": "add-remove", "simple": False}

@@ -16,8 +16,8 @@ from privpac.data import Integers
 from privpac.errors import ParameterError
 from privpac.law import BOTTOM
 from privpac.mechanisms.interior_point import InteriorPoint
-from privpac.planning.families import family_target
-from privpac.planning.other_targets import MedianTarget, median_target, other_rules_target
+from privpac.planning.targets.family_targets import family_target
+from privpac.planning.targets.median_targets import MedianTarget, median_target, other_rules_target
 
 
 def numbers(target: Any, m: int = 1) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from privpac.concepts.dimensions import littlestone_dimension, vc_dimension
 from privpac.concepts.lists import DecisionLists
 from privpac.concepts.named import RULES, rule_class
 from privpac.errors import ParameterError
-from privpac.planning.hardness import lower_agnostic, mistake_depth, shattered
+from privpac.planning.targets.hardness import lower_agnostic, mistake_depth, shattered
 
 BITS = {f"c{i}": pp.Integers(0, 1) for i in range(3)}
 

@@ -16,13 +16,13 @@ from privpac.concepts import PathTree
 from privpac.concepts.named import RULES, rule_class
 from privpac.data import UserData
 from privpac.errors import ParameterError
+from privpac.learners.registry import METHODS
 from privpac.learners.selection.regret import RegretSelection
 from privpac.planning import Plan, choose_method, plan
-from privpac.planning.outlook import CLEARLY, quick
-from privpac.planning.people import declared_population
-from privpac.planning.population import generated_population, public_population, sampled_population
-from privpac.planning.predict import predicted_users
-from privpac.planning.rule_models import ROWS
+from privpac.planning.comparison.declared_people import declared_population
+from privpac.planning.comparison.population import generated_population, public_population, sampled_population
+from privpac.planning.models.prediction import predicted_users
+from privpac.planning.predictions import CLEARLY, quick
 from privpac.planning.tables import NAMES, meanings
 
 CUTS = pp.Thresholds(pp.Integers(0, 99), "x")
@@ -40,7 +40,7 @@ def test_the_recommendation_has_the_fewest_typical_users(planned: Plan) -> None:
     typical: dict[str, Any] = {row.method: row.n_users[1] for row in planned.predicted}
     found = planned.recommendation
     assert found is not None
-    assert typical[ROWS[found.method]] <= CLEARLY * min(
+    assert typical[METHODS[found.method].title] <= CLEARLY * min(
         n for method, n in typical.items() if method != "realizable selection"
     )
     assert f"recommended: {found.method}, because" in str(planned).replace("\n", " ")
@@ -91,7 +91,7 @@ def test_nothing_is_simulated_before_it_is_looked_at(monkeypatch: pytest.MonkeyP
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("simulated")
 
-    monkeypatch.setattr("privpac.planning.population.Population.draw", fail)
+    monkeypatch.setattr("privpac.planning.comparison.population.Population.draw", fail)
     found = plan(CUTS, epsilon=1, records_per_user=3)
     assert found.row("regret selection").n_users[0] > 0
     assert set(found.cost_per_record) == {row.method for row in found.rows if row.kind == "certified"}

@@ -28,17 +28,17 @@ from privpac.law import BOTTOM
 from privpac.learners import TreeLearner
 from privpac.learners.tree.law import NamedParts
 from privpac.mechanisms.interior_point import InteriorPoint
-from privpac.planning import cover_models, protocol_models
-from privpac.planning.agreed import agreement_target
-from privpac.planning.cover_models import cover_simulations
-from privpac.planning.families import family_target
-from privpac.planning.median_models import median_simulations
-from privpac.planning.other_targets import median_target
-from privpac.planning.outlook import quick
-from privpac.planning.protocol_models import local_winner, protocol_simulations, shuffle_winner
-from privpac.planning.simulated import least_users
-from privpac.planning.tree_models import TreeSimulation
-from privpac.planning.trees import tree_target
+from privpac.planning.models import cover_models, protocol_models
+from privpac.planning.models.cover_models import cover_simulations
+from privpac.planning.models.median_models import median_simulations
+from privpac.planning.models.protocol_models import local_winner, protocol_simulations, shuffle_winner
+from privpac.planning.models.simulation import least_users
+from privpac.planning.models.tree_models import TreeSimulation
+from privpac.planning.predictions import quick
+from privpac.planning.targets.agreement_targets import agreement_target
+from privpac.planning.targets.family_targets import family_target
+from privpac.planning.targets.median_targets import median_target
+from privpac.planning.targets.tree_targets import tree_target
 from privpac.protocols.analyzer import decode_counts, decode_reports
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.shuffle import ShuffleSelection

@@ -16,11 +16,17 @@ import privpac as pp
 from privpac.errors import ParameterError
 from privpac.law import Law
 from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, UserAgnosticLearner
-from privpac.planning import population as populations
-from privpac.planning.models import mean_distance
-from privpac.planning.people import declared_population
-from privpac.planning.population import generated_population, public_population, sampled_population
-from privpac.planning.predict import excess_on, predict_excess, predict_on, predicted_users, standard_population
+from privpac.planning.comparison import population as populations
+from privpac.planning.comparison.declared_people import declared_population
+from privpac.planning.comparison.population import generated_population, public_population, sampled_population
+from privpac.planning.models.prediction import (
+    excess_on,
+    predict_excess,
+    predict_on,
+    predicted_users,
+    standard_population,
+)
+from privpac.planning.models.standard_models import mean_distance
 
 NOISE = Fraction(1, 5)
 YES_NO = {name: pp.Integers(0, 1) for name in "abc"}

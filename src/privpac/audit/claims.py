@@ -3,7 +3,7 @@
 One entry of :data:`ROWS` for each kind of row: how to make a claim of its certificate, or a reason (a text) where these
 numbers cannot be afforded.  A row without an entry is an error: no certificate is left out silently.
 
->>> from privpac.planning.families import family_target
+>>> from privpac.planning.targets.family_targets import family_target
 >>> claims, left = plan_claims(family_target("histogram", epsilon=1, k=4), 2)
 >>> [claim.name for claim in claims], left
 (['averaged histogram', 'clipped histogram, one stage'], {})

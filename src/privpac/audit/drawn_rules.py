@@ -28,8 +28,8 @@ from privpac.errors import PrivpacWarning
 from privpac.learners.agnostic.search import ThresholdSearch
 from privpac.learners.reduction.learner import AgnosticReduction
 from privpac.learners.selection.realizable import RealizableSelection
-from privpac.planning.draws import fixed_draws
-from privpac.planning.simulated import ModelRng
+from privpac.planning.models.fixed_draws import fixed_draws
+from privpac.planning.models.simulation import ModelRng
 
 __all__ = ["estimating_claim", "reduction_claim", "search_claim", "users_of"]
 

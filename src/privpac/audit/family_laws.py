@@ -29,10 +29,10 @@ from privpac.bounds.counts import LEVELS
 from privpac.data import Integers
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.guarantee import Neighbours
-from privpac.planning.cover_models import Ready, counted_ready, normal_ready, selected_ready
-from privpac.planning.draws import fixed_draws
-from privpac.planning.families import CountedTarget, GaussianTarget, ProductTarget, SelectionTarget
-from privpac.planning.family_models import noise_of_sums, normal_run
+from privpac.planning.models.cover_models import Ready, counted_ready, normal_ready, selected_ready
+from privpac.planning.models.family_models import noise_of_sums, normal_run
+from privpac.planning.models.fixed_draws import fixed_draws
+from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget, ProductTarget, SelectionTarget
 
 __all__ = ["candidates_claim", "cover_claim", "histogram_claim", "mean_claim"]
 

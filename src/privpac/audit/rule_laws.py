@@ -36,8 +36,8 @@ from privpac.learners.pairwise.learner import PairwiseSelection
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.selection.regret import RegretSelection
 from privpac.learners.selection.voices import TwoVoices
-from privpac.planning.draws import fixed_draws
-from privpac.planning.target import Target
+from privpac.planning.models.fixed_draws import fixed_draws
+from privpac.planning.targets.rule_targets import Target
 
 __all__ = ["LEARNERS", "VOTES", "Votes", "rule_claim", "rule_claims", "Trial", "mean_failure"]
 
@@ -283,7 +283,7 @@ def rule_claims(target: Target, records_per_user: int, *, rows: tuple[str, ...] 
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers
-    >>> from privpac.planning.plan import rule_target
+    >>> from privpac.planning.plans import rule_target
     >>> from privpac.audit.refute import refute
     >>> target = rule_target(Thresholds(Integers(0, 99)), 1, "0.1", "0.05", "add-remove", "0.1")
     >>> [claim.name for claim in rule_claims(target, 1, rows=("realizable selection", "two voices"))]

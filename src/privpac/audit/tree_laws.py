@@ -33,9 +33,9 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.learners.tree.law import NodeChoice
 from privpac.learners.tree.learner import TreeLearner
 from privpac.mechanisms.choosing import choosing_law
-from privpac.planning.draws import fixed_draws
-from privpac.planning.target import Target
-from privpac.planning.trees import TreeTarget
+from privpac.planning.models.fixed_draws import fixed_draws
+from privpac.planning.targets.rule_targets import Target
+from privpac.planning.targets.tree_targets import TreeTarget
 
 __all__ = ["STARTS", "selection_claim", "tree_claim"]
 

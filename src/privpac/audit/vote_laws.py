@@ -29,12 +29,12 @@ from privpac.law.base import Bottom
 from privpac.learners.agreement.learner import pure_selection
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram
-from privpac.planning.agreed import AgreementTarget, shuffled_selection, width_of_reports
-from privpac.planning.draws import fixed_draws
-from privpac.planning.median_models import median_point
-from privpac.planning.other_targets import MedianTarget
-from privpac.planning.protocol_models import local_winner, shuffle_winner
-from privpac.planning.simulated import ModelRng
+from privpac.planning.models.fixed_draws import fixed_draws
+from privpac.planning.models.median_models import median_point
+from privpac.planning.models.protocol_models import local_winner, shuffle_winner
+from privpac.planning.models.simulation import ModelRng
+from privpac.planning.targets.agreement_targets import AgreementTarget, shuffled_selection, width_of_reports
+from privpac.planning.targets.median_targets import MedianTarget
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.shuffle import ShuffleSelection
 

@@ -15,10 +15,9 @@ from privpac.concepts.named import RULES, rule_class
 from privpac.data import UserData
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
-from privpac.planning.compare import STANDARD, named_contenders
-from privpac.planning.compare import compare as compare_methods
-from privpac.planning.contenders import CONTENDERS
-from privpac.planning.population import Population, generated_population, public_population
+from privpac.planning.comparison import Population, generated_population, public_population
+from privpac.planning.comparison import compare as compare_methods
+from privpac.planning.comparison.contenders import STANDARD, all_contenders, named_contenders
 
 __all__ = ["compare"]
 
@@ -52,7 +51,7 @@ def compare(
     method: Annotated[
         list[str] | None,
         typer.Option(
-            "--method", help=f"{', '.join(STANDARD)} (all of these by default), {', '.join(CONTENDERS)}. Repeat."
+            "--method", help=f"{', '.join(STANDARD)} (all of these by default), {', '.join(all_contenders())}. Repeat."
         ),
     ] = None,
     n_users: Annotated[

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import learn as learn_rule
-from privpac.api import learner_for
+from privpac.api import prepare, release_prepared
 from privpac.api_engines import choose_engine, read_users
 from privpac.cli.app import app, working
 from privpac.cli.deliver import check_recovery, deliver
@@ -35,9 +34,9 @@ from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
 from privpac.guarantee import Unit
+from privpac.learners.registry import METHODS, named_class
+from privpac.learners.settings import read_settings
 from privpac.planning import Plan
-from privpac.planning.methods import METHODS, named_class
-from privpac.planning.settings import read_settings
 from privpac.released import Released
 
 __all__ = ["learn"]
@@ -136,7 +135,7 @@ def learn(
         "users": users_are,
     }
     options = with_settings(options, read_settings(method, settings or []))
-    learner = learner_for(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
+    prepared = prepare(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
     labels = label_map_of(label_map)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
@@ -152,10 +151,10 @@ def learn(
         from privpac.report import plan_for_report
 
         with working("planning"):
-            planned = plan_for_report(concept, learner.guarantee)
+            planned = plan_for_report(concept, prepared.learner.guarantee)
     records = f" from {data.n_records:,} records" if isinstance(data, UserData) else ""
     with bar(f"learning{records}"):  # on a terminal, for the curator
-        released = learn_rule(data, concept, epsilon=epsilon, ledger=book, **options)
+        released = release_prepared(prepared, data, ledger=book)
     # From here on the rule is paid for.
     writes = {"rule": (out, released.save), "report": (report, lambda path: _report(released, path, planned))}
     deliver(released, "rule", released.to_json() if json else str(released), writes, ledger, note=not json)

@@ -27,7 +27,7 @@ from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
 from privpac.errors import ParameterError
 from privpac.planning import plan as ask
-from privpac.planning.ask import FAMILIES
+from privpac.planning.questions import FAMILIES
 
 __all__ = ["plan"]
 
@@ -182,7 +182,7 @@ def plan(
     if tree is not None:  # a tree does not say how it was written
         columns_of = [word for column in what.declared() for word in ("--feature", column or "COLUMN")]
         result = replace(result, asked=replace(result.asked, source=("--tree", tree, *columns_of)))
-    from privpac.planning.outlook import quick
+    from privpac.planning.predictions import quick
 
     show = quick(result) if predict is None else predict
     if report is not None:
@@ -214,7 +214,7 @@ def _singular(rule: str) -> str:
 
 
 def _check_shape(family: str, given: dict[str, Any]) -> None:
-    from privpac.planning.families import FAMILY_TARGETS
+    from privpac.planning.targets.family_targets import FAMILY_TARGETS
 
     taken = FAMILY_TARGETS[family].takes if family in FAMILY_TARGETS else ("domain",)
     strange = [option for part, option in _SHAPES.items() if part in given and part not in taken]

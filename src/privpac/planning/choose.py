@@ -4,7 +4,7 @@ With nothing declared the answer is two voices, which needs no number of users, 
 of users and of records per user declared, methods are compared by their predicted excess error on a stated model:
 
 * ``users=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see
-  ``planning.people``);
+  ``planning.comparison.declared_people``);
 * ``population=`` brings a public table or a model of one's own instead, on which more methods are compared.
 
 Every method sees the same simulated data sets; two voices are left only where another one is better by more than the
@@ -15,6 +15,7 @@ the better certificate. Data are never an argument here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -28,17 +29,22 @@ from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.planning.methods import build_learner
-from privpac.planning.models import with_domains
-from privpac.planning.people import ABOUT_USERS, declared_population, read_users
-from privpac.planning.plan import plan_users
-from privpac.planning.population import Population
-from privpac.planning.predict import excess_on
-from privpac.planning.trees import tree_reason
+from privpac.learners.registry import (
+    DEFAULT,
+    PUBLIC_FACTS,
+    build_learner,
+    chosen_by_parameters,
+    simulated_methods,
+)
+from privpac.planning.comparison.declared_people import ABOUT_USERS, declared_population, read_users
+from privpac.planning.comparison.population import Population
+from privpac.planning.models.prediction import excess_on
+from privpac.planning.models.standard_models import DEFAULT_NOISE, with_domains
+from privpac.planning.plans import plan_users
+from privpac.planning.targets.tree_targets import tree_reason
 
-__all__ = ["Choice", "choose_method"]
+__all__ = ["Choice", "choose_method", "settle_method"]
 
-DEFAULT_NOISE = Fraction(1, 5)
 REPEATS = 6
 MANY = 100
 """From this many bits of the class per user of theta on, two voices and the mean have the same errors."""
@@ -66,6 +72,30 @@ class Choice:
 
     def __str__(self) -> str:
         return f"{self.method}: {self.reason}"
+
+
+def settle_method(
+    concept: ConceptClass | VC1Tree,
+    method: str,
+    *,
+    epsilon: Rational,
+    setting: str,
+    neighbours: Neighbours | str,
+    options: Mapping[str, Any],
+) -> Choice:
+    """The method named; of ``"auto"`` the one whose own parameters are given, or else the one predicted best."""
+    if method != "auto":
+        return Choice(method, "asked for")
+    own = chosen_by_parameters(concept, setting, options)
+    if own is not None:
+        return Choice(own, "its own parameters are given")
+    # A pair of noise rates is a parameter of a learner and no declaration.
+    facts: dict[str, Any] = {
+        name: options.get(name) for name in PUBLIC_FACTS if not isinstance(options.get(name), tuple)
+    }
+    if isinstance(concept, VC1Tree):
+        facts["delta"] = options.get("delta") or 0
+    return choose_method(concept, epsilon=epsilon, neighbours=neighbours, setting=setting, **facts)
 
 
 def choose_method(
@@ -129,7 +159,7 @@ def choose_method(
             )
         return _default(concept, eps, relation, n)
     if m == 1 and known != "heavy":
-        return Choice("voices", "with one record per user all agnostic methods score users alike")
+        return Choice(DEFAULT, "with one record per user all agnostic methods score users alike")
     predict = _on_model if _hashable(concept) else _on_model.__wrapped__
     return predict(concept, eps, relation, n, m, DEFAULT_NOISE if flips is None else flips, known)
 
@@ -143,7 +173,7 @@ def _default(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n
             f"{n} users are so many that two voices would average too, and the certificate of the mean is the better "
             "one",
         )
-    return Choice("voices", "the default: it needs no number of users, no noise rate, no cap and nothing to tune")
+    return Choice(DEFAULT, "the default: it needs no number of users, no noise rate, no cap and nothing to tune")
 
 
 def _sized(concept: ConceptClass) -> bool:
@@ -187,7 +217,7 @@ def _on_model(
     people = declared_population(users, concept, records_per_user=records, noise=noise) if n > 0 else None
     if people is not None:
         return _predicted(
-            people, ("voices", "regret", "mean"), epsilon, neighbours, min(n, _simulated(people.concept)), records
+            people, simulated_methods("agnostic"), epsilon, neighbours, min(n, _simulated(people.concept)), records
         )
     if users != "alike":
         return Choice(
@@ -195,7 +225,7 @@ def _on_model(
             f"{ABOUT_USERS[users]}, and averages are unbiased whoever the people are; no prediction for this class",
         )
     if with_domains(concept) is None:
-        return Choice("voices", "the default; the class has no domains yet on which to predict")
+        return Choice(DEFAULT, "the default; the class has no domains yet on which to predict")
     return _certified(concept, epsilon, neighbours, m)
 
 
@@ -223,7 +253,7 @@ def _on_population(
     most = people.largest()
     users = min(n, _simulated(people.concept), MAX_SIMULATED if most is None else most)
     typical = m or people.records_per_user or int(np.median(people.users.sizes))
-    names = [*(("realizable",) if setting == "realizable" else ()), "voices", "regret", "mean"]
+    names = [*simulated_methods(None if setting == "realizable" else setting)]
     # A scalar noise rate is the model's; the estimating learner would read it as a pair.
     if (
         setting != "realizable"
@@ -269,5 +299,5 @@ def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours,
     }
     voices, regret, mean = rows["two voices"], rows["regret selection"], rows["per-user mean"]
     return Choice(
-        "voices", f"no prediction for this class; certified users: two voices {voices}, regret {regret}, mean {mean}"
+        DEFAULT, f"no prediction for this class; certified users: two voices {voices}, regret {regret}, mean {mean}"
     )

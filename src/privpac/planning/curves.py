@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any
 
 from privpac.errors import ParameterError
-from privpac.planning.families import FamilyTarget
-from privpac.planning.inverse import InversePlan, least_for
-from privpac.planning.outlook import enough_for, epsilon_found, measure_of, rows_of, simulable, simulations
-from privpac.planning.plan import MAX_EPSILON, STANDARD_RECORDS, Plan, plan_target
-from privpac.planning.rule_models import MOST_RECORDS
-from privpac.planning.simulated import MeanSimulation, Prediction
-from privpac.planning.trees import TreeTarget
+from privpac.planning.inversion import InversePlan, least_for
+from privpac.planning.models.rule_models import MOST_RECORDS
+from privpac.planning.models.simulation import MeanSimulation, Prediction
+from privpac.planning.plans import MAX_EPSILON, STANDARD_RECORDS, Plan, plan_target
+from privpac.planning.predictions import enough_for, epsilon_found, measure_of, rows_of, simulable, simulations
+from privpac.planning.targets.family_targets import FamilyTarget
+from privpac.planning.targets.tree_targets import TreeTarget
 
 __all__ = ["Curves"]
 

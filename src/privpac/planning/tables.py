@@ -99,7 +99,7 @@ class Shown:
     @property
     def note(self) -> str:
         """What is left out, and why; and which method to name where its certificate is better than the default's."""
-        from privpac.planning.outlook import better_certificate
+        from privpac.planning.predictions import better_certificate
 
         return getattr(self.asked.target, "note", "") or better_certificate(self) if self.asked else ""
 
@@ -107,7 +107,7 @@ class Shown:
     def recommendation(self) -> Choice | None:
         """The method to use and the reason, from public numbers only; for the middle one of the numbers of records per
         user."""
-        from privpac.planning.outlook import recommend
+        from privpac.planning.predictions import recommend
 
         return recommend(self)  # type: ignore[arg-type]
 
@@ -121,13 +121,13 @@ class Shown:
         >>> planned.learner("realizable selection").max_records
         4
         """
-        from privpac.planning.certified import certified_run
+        from privpac.planning.targets.rule_runs import certified_run
 
         return certified_run(self, row, records_per_user).learner()
 
     def command(self, row: Any, *, records_per_user: int | None = None) -> str:
         """The command that runs a certified row."""
-        from privpac.planning.certified import certified_run
+        from privpac.planning.targets.rule_runs import certified_run
 
         return certified_run(self, row, records_per_user).command()
 
@@ -135,7 +135,7 @@ class Shown:
     def runs(self) -> dict[str, dict[str, Any]]:
         """For each certified row and number of records: the method, its certified parameters, and the command or why
         there is none."""
-        from privpac.planning.certified import runs
+        from privpac.planning.targets.rule_runs import runs
 
         return {str(m): runs(self, m) for m in self.records_per_user}
 
@@ -164,7 +164,7 @@ class Shown:
         return plan_words(self, predict=predict)
 
     def __str__(self) -> str:
-        from privpac.planning.outlook import quick
+        from privpac.planning.predictions import quick
 
         predict = quick(self)  # type: ignore[arg-type]
         return as_text(self.table(predict=predict), self.words(predict=predict))
@@ -235,7 +235,7 @@ def _has(plan: Any, kind: str, predict: bool) -> bool:
 
 def run_lines(plan: Any) -> list[str]:
     """The commands that run the certified rows, for the middle one of the numbers of records per user."""
-    from privpac.planning.certified import runs
+    from privpac.planning.targets.rule_runs import runs
 
     m = plan.records_per_user[len(plan.records_per_user) // 2]
     found = runs(plan, m)

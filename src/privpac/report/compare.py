@@ -18,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from privpac.errors import ParameterError
-from privpac.planning.compare import Comparison, Measured
+from privpac.planning.comparison import Comparison, Measured
 from privpac.report.html import _STYLE, _table, write_whole
 from privpac.report.plots import LINES, QUIET, _svg
 

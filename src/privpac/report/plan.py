@@ -17,10 +17,10 @@ from typing import Any
 
 from privpac.planning import InversePlan, Plan
 from privpac.planning import plan as ask
-from privpac.planning.certified import runs
 from privpac.planning.curves import Curves
-from privpac.planning.outlook import quick
+from privpac.planning.predictions import quick
 from privpac.planning.tables import NAMES, because, cost_cells, meanings
+from privpac.planning.targets.rule_runs import runs
 from privpac.report.html import _STYLE, write_whole
 from privpac.report.plots import INK, LINES, QUIET, _figure, _svg
 

@@ -24,7 +24,7 @@ from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import Unit
-from privpac.planning.methods import METHODS, named_class, takes
+from privpac.learners.registry import METHODS, named_class, takes
 from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateRuleClassifier"]

@@ -1,0 +1,12 @@
+from .comparing import Comparison as Comparison
+from .comparing import Measured as Measured
+from .comparing import compare as compare
+from .contender import Contender as Contender
+from .contender import Setting as Setting
+from .declared_people import declared_population as declared_population
+from .noisy_gradients import NoisyGradients as NoisyGradients
+from .peers import dp_sgd as dp_sgd
+from .population import Population as Population
+from .population import generated_population as generated_population
+from .population import public_population as public_population
+from .population import sampled_population as sampled_population

@@ -1,0 +1,346 @@
+"""Families of distributions as something to plan for: users needed to learn a law in total variation, from public
+numbers only.
+
+=============  ==============================================
+========================================================================== family         must be given
+methods =============  ==============================================
+========================================================================== ``selection``  ``k`` candidates (or
+``candidates``,            hypothesis selection
+               ``domains``)
+``discrete``   ``k`` values (or ``domain``)                    selection from a cover, noisy averages, noisy counts
+``product``    ``d`` columns of ``k`` values (or ``sizes``)    selection from a cover, noisy averages, noisy counts
+``histogram``  ``k`` bins (``d`` columns, or ``sizes``)        noisy averages, noisy counts
+``gaussian``   ``radius`` (``d``, ``variance``,                coarse to fine (known variance), selection from a cover
+               ``max_variance``)
+=============  ==============================================
+==========================================================================
+
+Certified numbers are those of the learners themselves (their own certificates, with the same cover, clip and split of
+the budget). Not certified, so not in a plan: histograms in two stages, and coarse-to-fine variances and covariances.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from scipy.special import ndtri
+
+from privpac.bounds.certificate import Certificate
+from privpac.bounds.lower.candidates import lower_selection
+from privpac.bounds.lower.general import lower_discrete, lower_gauss_mean
+from privpac.data import Domain, Floats, Integers
+from privpac.distributions.averaged import AveragedHistogram
+from privpac.distributions.base import DistributionLearner
+from privpac.distributions.coarse_accuracy import certify_mean
+from privpac.distributions.families import Discrete, Family, Gaussian, Independent
+from privpac.distributions.histogram import ClippedHistogram
+from privpac.distributions.means import CoarseToFineMean
+from privpac.distributions.selection.selector import HypothesisSelector
+from privpac.errors import InfeasibleError, ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, one_of
+from privpac.planning.plans import MAX_EPSILON
+from privpac.planning.targets.family_base import FamilyTarget, Method, family_cover
+from privpac.planning.targets.family_shape import read_shape
+
+if TYPE_CHECKING:
+    from privpac.planning.targets.median_targets import MedianTarget
+
+__all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_cover", "family_target"]
+
+_ANY_TWO = ([1, 0], [0, 1])
+
+
+# Selection
+
+
+@dataclass(frozen=True)
+class SelectionTarget(FamilyTarget):
+    """The closest of ``k`` candidates, one of which is within ``opt`` of the population."""
+
+    k: int
+    opt: Fraction = Fraction(0)
+    candidates: Any = None
+    domains: tuple[tuple[str, Domain], ...] = ()
+
+    family = "selection"
+    takes = ("k", "candidates", "domains", "opt")
+
+    def methods(self, setting: str | None = None) -> list[Method]:
+        rows: list[Method] = [("hypothesis selection", self.selection, "", "certified")]
+        return rows if self.candidates is not None else self._with_lower(rows, "any private selection", self.lower)
+
+    @property
+    def shown(self) -> dict[str, str]:
+        return {"selection": f"among {self.k} {'given ' if self.candidates is not None else ''}candidates"}
+
+    @property
+    def note(self) -> str:
+        if self.candidates is not None:
+            return "no lower bound for given candidates: the one for the worst candidates says nothing about them"
+        return super().note
+
+    def selection(self, m: int) -> Certificate:
+        # Any two candidates stand for k: what is promised whatever the candidates depends on their number only.
+        listed = _ANY_TWO if self.candidates is None else self.candidates
+        told = {"records_per_user": m, "alpha": self.alpha, "beta": self.beta, "opt": self.opt}
+        learner = self.selector(listed, told)
+        if self.candidates is None:
+            found = replace(learner.plan, log_size=math.log(self.k)).certificate
+        else:
+            found = learner.certificate_for(dict(self.domains)) if self.domains else learner.certificate
+        assert found is not None
+        return found.run_with(**told)
+
+    def selector(self, candidates: Any, told: dict[str, Any]) -> HypothesisSelector:
+        return HypothesisSelector(candidates, self.epsilon, candidates_are="public", neighbours=self.neighbours, **told)
+
+    def learner(self, row: str, certificate: Certificate) -> HypothesisSelector:
+        if self.candidates is None:
+            raise ParameterError(
+                "the learner selects among candidates that the plan does not know: plan with candidates=[...]"
+            )
+        return self.selector(self.candidates, certificate.parameters)
+
+    def lower(self, m: int) -> Certificate:
+        return lower_selection(self.k, alpha=self.alpha, records_per_user=m, **self._hard)
+
+
+# Mass functions
+
+
+@dataclass(frozen=True)
+class CountedTarget(FamilyTarget):
+    """Mass functions on so many values in each column."""
+
+    sizes: tuple[int, ...]
+
+    takes: ClassVar[tuple[str, ...]] = ("k", "d", "sizes")
+    described: ClassVar[Family | None] = None
+
+    def methods(self, setting: str | None = None) -> list[Method]:
+        rows: list[Method] = [] if self.described is None else [("selection from a cover", self.cover, "", "certified")]
+        return self._with_lower([*rows, *self._counts(self.sizes)], "any private learner", self.lower)
+
+    @property
+    def shown(self) -> dict[str, str]:
+        what = "bins" if self.family == "histogram" else "values"
+        if len(self.sizes) == 1:
+            return {self.family: f"{self.sizes[0]} {what}"}
+        same = len(set(self.sizes)) == 1
+        return {
+            self.family: f"{len(self.sizes)} columns of "
+            f"{self.sizes[0] if same else ', '.join(map(str, self.sizes))} {what}"
+        }
+
+    @property
+    def note(self) -> str:
+        words = [super().note] if super().note else []
+        words.append("histograms in two stages have no certificate; the number is for stages=1")
+        words.append(
+            "averaging needs no cap and lets people differ; where all hold equally many records it errs as counting "
+            "does"
+        )
+        if len(self.sizes) > 1 and self.delta == 0:
+            words.append("the lower bound is that of one column alone: more is known only up to constants")
+        return "; ".join(words)
+
+    def cover(self, m: int) -> Certificate:
+        assert self.described is not None
+        return self._cover(self.described, m)
+
+    @property
+    def domains(self) -> tuple[tuple[str, Domain], ...]:
+        return tuple((f"x{i}", Integers(0, size - 1)) for i, size in enumerate(self.sizes))
+
+    def learner(self, row: str, certificate: Certificate) -> DistributionLearner:
+        if row == "selection from a cover":
+            assert self.described is not None
+            return self.cover_learner(self.described, certificate.parameters)
+        kind = AveragedHistogram if row == "averaged histogram" else ClippedHistogram
+        return kind(self.epsilon, neighbours=self.neighbours, **certificate.parameters)
+
+    def lower(self, m: int) -> Certificate:
+        largest = max(self.sizes)
+        if largest < 2:
+            return Certificate.lower(0, "discrete law", "one value")
+        # The bound grows with the number of categories, so that for fewer of them holds as well.
+        return lower_discrete(min(largest, 1 << 13), alpha=self.alpha, records_per_user=m, **self._hard)
+
+
+@dataclass(frozen=True)
+class DiscreteTarget(CountedTarget):
+    """All mass functions on ``k`` values."""
+
+    family = "discrete"
+    takes = ("k", "domain")
+    described = Discrete()
+
+
+@dataclass(frozen=True)
+class ProductTarget(CountedTarget):
+    """All products of mass functions."""
+
+    family = "product"
+    described = Independent()
+
+
+@dataclass(frozen=True)
+class HistogramTarget(CountedTarget):
+    """Masses of declared bins."""
+
+    family = "histogram"
+
+
+# Normal laws
+
+
+@dataclass(frozen=True)
+class GaussianTarget(FamilyTarget):
+    """Normal laws of ``d`` columns, the mean within ``radius`` of 0, one known ``variance`` or eigenvalues up to
+    ``max_variance``."""
+
+    law: Gaussian
+    d: int
+
+    family = "gaussian"
+    takes = ("radius", "d", "variance", "max_variance")
+
+    def methods(self, setting: str | None = None) -> list[Method]:
+        rows: list[Method] = (
+            [("coarse-to-fine mean", self.coarse, "", "certified")] if self.law.max_variance is None else []
+        )
+        if self.d <= 4:
+            # Sets of laws with different spreads are found on a grid, their probabilities from many samples.
+            sets = (
+                ""
+                if self.law.max_variance is None
+                else ", and sets and their probabilities right up to the learner's rounding"
+            )
+            rows.append(("selection from a cover", self.cover, sets, "certified"))
+        return self._with_lower(rows, "any private learner", self.lower)
+
+    @property
+    def shown(self) -> dict[str, str]:
+        spread = f"variance {float(rational(self.law.variance)):g}"
+        if self.law.max_variance is not None:
+            spread += f" to {float(rational(self.law.max_variance)):g}"
+        return {
+            "gaussian": (
+                f"{self.d} column{'s' if self.d > 1 else ''}, radius {float(rational(self.law.radius)):g}, {spread}"
+            )
+        }
+
+    @property
+    def note(self) -> str:
+        words = [super().note] if super().note else []
+        if self.law.max_variance is not None:
+            words.append("coarse-to-fine variances and covariances have no certificate")
+            words.append("the lower bound is that of the mean alone")
+        if self.d > 4:
+            words.append("covers of more than 4 columns are too large to search")
+        return "; ".join(words)
+
+    def coarse(self, m: int) -> Certificate:
+        """The best of all declarations that people with ``m`` records fulfil: finer units have more cells to choose
+        from.
+
+        ``records_per_user`` of the certificate is the one to declare.
+        """
+        found = [_coarse(self, told) for told in _declared(m)]
+        return min(found, key=lambda c: math.inf if c.n_users is None else c.n_users)
+
+    def cover(self, m: int) -> Certificate:
+        return self._cover(self.law, m)
+
+    @property
+    def domains(self) -> tuple[tuple[str, Domain], ...]:
+        return tuple((f"x{i}", Floats()) for i in range(self.d))
+
+    def coarse_learner(self, told: int) -> CoarseToFineMean:
+        """The learner of people with ``told`` records or more."""
+        ranges: dict[str, Any] = {"radius": self.law.radius, "variance": self.law.variance}
+        return CoarseToFineMean(self.epsilon, records_per_user=told, neighbours=self.neighbours, **ranges)
+
+    def learner(self, row: str, certificate: Certificate) -> DistributionLearner:
+        if row == "selection from a cover":
+            return self.cover_learner(self.law, certificate.parameters)
+        return self.coarse_learner(certificate["records_per_user"])
+
+    def lower(self, m: int) -> Certificate:
+        """Means along a code, all of them within ``Phi^-1(1/2 + alpha) sqrt(d)`` deviations of 0: the family must hold
+        them."""
+        needed = float(ndtri(0.5 + min(float(self.alpha), 0.499999))) * math.sqrt(self.d) * (1 + 1e-6)
+        reach = float(rational(self.law.radius)) / math.sqrt(rational(self.law.variance))
+        if reach < needed:
+            raise InfeasibleError(
+                f"the bound is for means within {needed:.3g} deviations of 0; the radius is {reach:.3g} of them"
+            )
+        return lower_gauss_mean(self.d, alpha=self.alpha, records_per_user=m, **self._hard)
+
+
+@lru_cache(maxsize=4096)
+def _coarse(target: GaussianTarget, m: int) -> Certificate:
+    found = certify_mean(target.coarse_learner(m), alpha=target.alpha, beta=target.beta, dimension=target.d)
+    return found.run_with(radius=target.law.radius, variance=target.law.variance, records_per_user=m)
+
+
+def _declared(m: int) -> list[int]:
+    """Numbers of up to three binary digits, at most ``m``, the largest first: one list for all ``m``, so more records
+    never harm."""
+    found = {1, 2, 3} | {digits << shift for shift in range(m.bit_length()) for digits in (4, 5, 6, 7)}
+    return sorted((told for told in found if told <= m), reverse=True)
+
+
+# Reading a request
+
+
+FAMILY_TARGETS: dict[str, type[FamilyTarget]] = {
+    kind.family: kind for kind in (SelectionTarget, DiscreteTarget, ProductTarget, HistogramTarget, GaussianTarget)
+}
+
+
+def family_target(
+    family: str,
+    *,
+    epsilon: Rational,
+    alpha: Rational = "0.1",
+    beta: Rational = "0.05",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    delta: Rational = 0,
+    **shape: Any,
+) -> FamilyTarget | MedianTarget:
+    """What to plan for: a family by name, its public shape, and the total variation wanted.
+
+    ``"median"`` (of a ``domain``, or of numbers of so many ``bits``) is planned as well; ``alpha`` is then a share of
+    the ranks.
+
+    >>> target = family_target("discrete", epsilon=1, alpha="0.1", k=4)
+    >>> {name: certify(16).n_users for name, certify, _, _ in target.methods()}  # doctest: +NORMALIZE_WHITESPACE
+    {'selection from a cover': 695, 'averaged histogram': 471, 'clipped histogram, one stage': 137,
+     'any private learner': 3}
+    """
+    if not isinstance(family, str) or family not in (*FAMILY_TARGETS, "median"):
+        raise ParameterError(f"family must be one of {', '.join(FAMILY_TARGETS)}, median, got {str(family)[:40]!r}")
+    takes = FAMILY_TARGETS[family].takes if family in FAMILY_TARGETS else ("domain", "bits")
+    given = {name: value for name, value in shape.items() if value is not None}
+    strange = sorted(set(given) - set(takes))
+    if strange:
+        raise ParameterError(f"family {family!r} is not described by {', '.join(strange)}; give {', '.join(takes)}")
+    if family == "median":
+        from privpac.planning.targets.median_targets import median_target
+
+        return median_target(epsilon=epsilon, alpha=alpha, beta=beta, neighbours=neighbours, delta=delta, **given)
+    kind = FAMILY_TARGETS[family]
+    return kind(
+        rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON),
+        rational(alpha, "alpha", above=0, below=1),
+        rational(beta, "beta", above=0, below=1),
+        one_of(Neighbours, neighbours, "neighbours"),
+        rational(delta, "delta", minimum=0, below=1),
+        **read_shape(family, given),
+    )

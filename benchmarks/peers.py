@@ -165,6 +165,29 @@ def excess_table(results: dict[str, Comparison], n: int) -> Grid:
     return Grid(title, ["table", *(COLUMNS[column] for column in columns)], rows)
 
 
+def relative_table(results: dict[str, Comparison]) -> Grid:
+    """Users needed relative to the default, geometric mean over the tables with a signal; not reached: twice the most
+    tried."""
+    columns = [column for column in present(results) if column != "default"]
+    signal = [results[name] for name in SIGNAL if name in results]
+    rows = []
+    for epsilon in EPSILONS:
+        cells = []
+        for column in columns:
+            theirs, ours = ([users_needed(found, which, epsilon) for found in signal] for which in (column, "default"))
+            logs = [
+                np.log((a or 2 * max(found.n_users)) / (b or 2 * max(found.n_users)))
+                for found, a, b in zip(signal, theirs, ours)
+            ]
+            cells.append(f"{'at least ' if None in theirs else ''}{np.exp(np.mean(logs)):.1f}")
+        rows.append([epsilon, *cells])
+    return Grid(
+        "users needed relative to the default, tables with a signal",
+        ["epsilon", *(COLUMNS[column] for column in columns)],
+        rows,
+    )
+
+
 def wins(results: dict[str, Comparison]) -> list[str]:
     """How often the default is best among the private columns, and by what factor it is ahead or behind."""
     lines = []
@@ -236,6 +259,7 @@ def main() -> None:
     users_table(results).show(console, markdown=options.markdown)
     for n in SHOWN:
         excess_table(results, n).show(console, markdown=options.markdown)
+    relative_table(results).show(console, markdown=options.markdown)
     for line in [*wins(results), uncertainty(results), *facts]:
         console.print(line)
     busy = sum(

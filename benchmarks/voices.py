@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from common import REAL, Grid, Real, _above_median, _columns, _rdata, dense
+from numpy.typing import NDArray
 from open_tables import CLOCKS, LATER_CLOCKS, LATER_OTHERS, OTHERS
 from rich.console import Console
 
@@ -228,13 +229,21 @@ def weighed(table: Real, laws: Iterable[tuple[float, Any]]) -> float:
     return total
 
 
+def samples(table: Real, draws: int) -> Iterator[tuple[int, list[UserData]]]:
+    """Data sets of n users, for every n that leaves a sixth of the table's users out."""
+    for n in (n for n in USERS if n <= table.users.n_users // 1.2):
+        yield (
+            n,
+            [
+                table.users.take(np.random.default_rng([i, n]).choice(table.users.n_users, n, replace=False))
+                for i in range(draws)
+            ],
+        )
+
+
 def cells(table: Real, draws: int) -> dict[tuple[int, Fraction], dict[str, float]]:
     found = {}
-    for n in (n for n in USERS if n <= table.users.n_users // 1.2):
-        drawn = [
-            table.users.take(np.random.default_rng([i, n]).choice(table.users.n_users, n, replace=False))
-            for i in range(draws)
-        ]
+    for n, drawn in samples(table, draws):
         for epsilon in EPSILONS:
             found[n, epsilon] = {
                 c: float(np.mean([excess(c, table, data, epsilon) for data in drawn])) for c in COLUMNS
@@ -243,29 +252,37 @@ def cells(table: Real, draws: int) -> dict[tuple[int, Fraction], dict[str, float
     return found
 
 
+def each_ratio(found: Iterable[dict[str, float]], a: str, b: str) -> NDArray[np.float64]:
+    return np.array([(cell[a] + 0.001) / (cell[b] + 0.001) for cell in found])
+
+
 def ratios(found: Iterable[dict[str, float]], a: str, b: str) -> str:
     """Geometric mean, worst, share above 1.1."""
-    each = np.array([(cell[a] + 0.001) / (cell[b] + 0.001) for cell in found])
+    each = each_ratio(found, a, b)
     return f"{math.exp(float(np.log(each).mean())):.3f}, {each.max():.2f}, {100 * float((each > 1.1).mean()):.0f} %"
 
 
 # Where more people hurt
 
 
-def window(noise: float, m: int, n: int, seeds: int, alpha: float = 0.02) -> float:
-    """Failure of two voices among 1025 rules, of which 1024 move one of two light noisy atoms to the wrong side (excess
-    alpha)."""
-    light = 1.001 * alpha / (1 - 2 * noise)
-    rules = np.array([[0, 0, 1, 1], *[[0, 1, 1, 1]] * 512, *[[0, 0, 0, 1]] * 512])
-    learner, rng, total = (
-        pp.TwoVoices(pp.FiniteClass(rules, pp.Integers(0, 3)), epsilon=1),
-        np.random.default_rng([n, m]),
-        0.0,
-    )
+WINDOW_USERS, WINDOW_NOISES, WINDOW_RECORDS = (50, 100, 150, 200, 250, 300, 350, 400, 450, 520), (0.1, 0.2, 0.3), 16
+# Rule 0 is the best; the other 1024 move one of two light noisy atoms to the wrong side.
+WINDOW_RULES = pp.FiniteClass(np.array([[0, 0, 1, 1], *[[0, 1, 1, 1]] * 512, *[[0, 0, 0, 1]] * 512]), pp.Integers(0, 3))
+
+
+def window_samples(noise: float, m: int, n: int, seeds: int, alpha: float = 0.02) -> Iterator[UserData]:
+    """Users of the law in which every rule but the best has excess alpha."""
+    light, rng = 1.001 * alpha / (1 - 2 * noise), np.random.default_rng([n, m])
     for _ in range(seeds):
         x = rng.choice(4, n * m, p=[0.5 - light, light, light, 0.5 - light])
         labels = (x >= 2) ^ (((x == 1) | (x == 2)) & (rng.random(n * m) < noise))
-        data = users_from_codes(np.full(n, m), {"x": x}, labels, {"x": pp.Integers(0, 3)})
+        yield users_from_codes(np.full(n, m), {"x": x}, labels, {"x": pp.Integers(0, 3)})
+
+
+def window(noise: float, m: int, n: int, seeds: int) -> float:
+    """Failure of two voices."""
+    learner, total = pp.TwoVoices(WINDOW_RULES, epsilon=1), 0.0
+    for data in window_samples(noise, m, n, seeds):
         scores = dense(learner.scores(learner.bind(data))).reshape(2, -1)
         weight = np.exp(-(scores - scores.min()) / learner.levels)
         total += 1 - float(weight[:, 0].sum() / weight.sum())
@@ -280,15 +297,17 @@ def main() -> None:
     options = parser.parse_args()
     console = Console(width=200)
     if options.window:
-        sizes = (50, 100, 150, 200, 250, 300, 350, 400, 450, 520)
-        rows = [[f"noise {noise}", *(f"{window(noise, 16, n, 400):.3f}" for n in sizes)] for noise in (0.1, 0.2, 0.3)]
-        Grid("probability of an excess above .02 at so many users, m = 16", ["", *map(str, sizes)], rows).show(
-            console, markdown=options.markdown
-        )
+        rows = [
+            [f"noise {noise}", *(f"{window(noise, WINDOW_RECORDS, n, 400):.3f}" for n in WINDOW_USERS)]
+            for noise in WINDOW_NOISES
+        ]
+        title = f"probability of an excess above .02 at so many users, m = {WINDOW_RECORDS}"
+        Grid(title, ["", *map(str, WINDOW_USERS)], rows).show(console, markdown=options.markdown)
         return
     summary = []
     for group, tables in GROUPS.items():
-        rows, every = [], []
+        rows = []
+        every: list[dict[str, float]] = []
         for table in tables.values():
             found = cells(table, options.draws)
             every += found.values()

@@ -77,9 +77,6 @@ class Users(Protocol):
     def max_records(self, cap: int, rule: str | None = None, salt: bytes = SALT) -> Users:
         """Keep at most ``cap`` records per user."""
 
-    def split(self, shares: Mapping[str, Rational], *, key: bytes | None = None) -> Mapping[str, Users]:
-        """Disjoint parts of the users, by a keyed hash of their ids."""
-
     def fold(self, kernel: Kernel[P]) -> P:
         """The kernel's value over all users."""
 

@@ -9,22 +9,34 @@ from pathlib import Path
 
 from privpac.errors import ModelFileError
 
-__all__ = ["sync_directory", "write_durably"]
+__all__ = ["sync_directory", "write_durably", "write_whole"]
 
 
-def write_durably(target: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a model or session file whole or not at all, on disk before this returns; ``mode`` as for a new file."""
+def write_whole(target: Path, data: bytes, mode: int = 0o666, *, over: bool = True) -> None:
+    """The whole of ``data`` appears under ``target`` at once, on disk before this returns, or nothing does
+    (``OSError``).
+
+    ``mode`` as for a new file; ``over=False``: never over an existing file (``FileExistsError``).  Of two that write at
+    once one wins, and nobody reads a mixture.
+    """
     draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(draft, target)
+        (os.replace if over else os.link)(draft, target)  # a link, unlike a rename, fails where the name is taken
         sync_directory(target.parent)
-    except OSError as error:
+    finally:
         with suppress(OSError):
             draft.unlink()
+
+
+def write_durably(target: Path, data: bytes, mode: int = 0o666) -> None:
+    """:func:`write_whole` of a model or session file; what the system refuses is a ``ModelFileError``."""
+    try:
+        write_whole(target, data, mode)
+    except OSError as error:
         raise ModelFileError(f"cannot write {str(target)!r}: {error.strerror}; choose a writable place") from None
 
 

@@ -221,7 +221,7 @@ def test_the_page_says_what_was_found_and_fetches_nothing(caught: Audit, tmp_pat
     assert f"{caught.epsilon_lower:.4g}" in page
     assert "<b>3</b>" in page
     assert not any(f"{part}=" in page.split("</style>")[1].replace('xlink:href="#', "") for part in ("src", "onclick"))
-    assert "http" not in page.replace("http://www.w3.org", "")
+    assert "http" not in page.replace("http://www.w3.org", "").replace("http-equiv", "")
     assert [path.name for path in tmp_path.iterdir()] == ["audit.html"]
 
 

@@ -74,7 +74,7 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
     from privpac.protocols.collect import Collector
     from privpac.protocols.files import once
     from privpac.released import Released
-    from privpac.report.html import write_whole
+    from privpac.report.pages import write_page
     from privpac.serve.keys import KeyStore
     from privpac.serve.session_file import new_secret, save_session
 
@@ -92,7 +92,7 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
 
     actions: dict[str, Callable[[Path], object]] = {
         "rule": lambda place: rule.save(place / "out"),
-        "page": lambda place: write_whole(b"x" * 3000, place / "out"),
+        "page": lambda place: write_page(b"x" * 3000, place / "out"),
         "session": lambda place: save_session(session, place / "out", SECRET),
         "secret": lambda place: new_secret(place / "out"),
         "keys": lambda place: [KeyStore(place / "out").new(f"key {n}") for n in range(9)],

@@ -258,7 +258,7 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
     from privpac.cli.deliver import deliver
     from privpac.ledger import release
     from privpac.released import Released
-    from privpac.report.html import write_whole
+    from privpac.report.pages import write_page
 
     counts = Counts()
     page = b"<html>" + b"x" * 20_000 + b"</html>"
@@ -273,7 +273,7 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
             return Released(17, ONE, {"filler": "x" * 3000}, learner="storm")
 
     def report(path: Path) -> None:
-        write_whole(page, path)
+        write_page(page, path)
 
     def learn(place: Path) -> None:
         os.chdir(place)
@@ -302,7 +302,7 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
         "released.py",
         "released_write.py",
         "cli/deliver.py",
-        "report/html.py",
+        "report/pages.py",
     )
     steps = length(lambda: learn(start("dry")), inside)
     for i, step in enumerate(picks(seed, steps, tries)):

@@ -15,7 +15,7 @@ from privpac.distributions.coarse import Quantities, cell_law, cell_scores, fine
 from privpac.distributions.covers.base import DiscreteCover, round_to_cover
 from privpac.distributions.covers.gaussian import LocationCover
 from privpac.distributions.histogram import clipped_deviations, deviation_scales
-from privpac.distributions.selection.crossings import scheffe_probability
+from privpac.distributions.selection.comparison import scheffe_probability
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.guarantee import Neighbours
 from privpac.law import Law

@@ -40,6 +40,13 @@ class Domain(ABC):
     kind: ClassVar[str]
     _off: ClassVar[str] = "off the domain"
     _unread: ClassVar[str] = "not a number"
+    _kinds: ClassVar[dict[str, type[Domain]]] = {}
+
+    def __init_subclass__(cls, **rest: Any) -> None:
+        """A domain with a kind of its own can be read back by it."""
+        super().__init_subclass__(**rest)
+        if "kind" in cls.__dict__:
+            Domain._kinds[cls.kind] = cls
 
     @property
     @abstractmethod
@@ -112,9 +119,7 @@ class Domain(ABC):
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Domain:
         """Rebuild a domain from :meth:`to_dict`."""
-        from privpac.data.texts import Texts
-
-        kinds: dict[str, type[Domain]] = {c.kind: c for c in (Integers, Grid, Floats, Dates, Categories, Texts)}
+        kinds = Domain._kinds
         kind, fields = values.get("kind"), {k: v for k, v in values.items() if k != "kind"}
         try:
             return kinds[kind](**fields)  # type: ignore[index]

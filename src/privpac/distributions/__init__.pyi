@@ -17,6 +17,6 @@ from .results import HistogramDistribution as HistogramDistribution
 from .results import NamedCandidate as NamedCandidate
 from .results import ProductDistribution as ProductDistribution
 from .selection.candidates import Density as Density
+from .selection.comparison import scheffe_probability as scheffe_probability
 from .selection.comparison import scheffe_range as scheffe_range
-from .selection.crossings import scheffe_probability as scheffe_probability
 from .selection.selector import HypothesisSelector as HypothesisSelector

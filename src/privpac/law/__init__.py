@@ -1,6 +1,9 @@
 """Exact finite laws: what mechanisms return, what audits read, what is sampled."""
 
 from privpac.exact import Ball
-from privpac.law.base import BOTTOM, Law
+from privpac.law import build, divergence, finite
+from privpac.law.base import BOTTOM, Law, hand_over
 
 __all__ = ["BOTTOM", "Ball", "Law"]
+
+hand_over(build=build, divergence=divergence, finite=finite)

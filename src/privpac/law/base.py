@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from privpac.errors import LawError
@@ -18,9 +19,10 @@ from privpac.law.numbers import Number, enclosed
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
+    from privpac.law import build, divergence, finite
     from privpac.law.finite import FiniteLaw
 
-__all__ = ["BOTTOM", "Bottom", "Cell", "Law"]
+__all__ = ["BOTTOM", "Bottom", "Cell", "Law", "hand_over"]
 
 PROB_BITS = 192
 
@@ -80,17 +82,15 @@ class Law(ABC):
         (values ``(label, offset)``, labels default to the block's index) and never merged.  Scores alone are
         candidates ``0..k-1``, one block each, never merged: the fast path of selection.
         """
-        from privpac.law.build import candidate_law, labelled_law, value_law
-
         if counts is not None:
             if lo is not None or hi is not None or domain is not None:
                 raise LawError("give either lo and hi, or counts")
-            return labelled_law(counts, score, eta, base, labels)
+            return build.labelled_law(counts, score, eta, base, labels)
         if labels is not None:
             raise LawError("labels name the blocks of counts; give counts too")
         if lo is None and hi is None and domain is None:
-            return candidate_law(score, eta, base)
-        return value_law(lo, hi, score, eta, base, domain)
+            return build.candidate_law(score, eta, base)
+        return build.value_law(lo, hi, score, eta, base, domain)
 
     @staticmethod
     def from_steps(
@@ -102,16 +102,12 @@ class Law(ABC):
         one before ``offset + starts[i+1]`` (the last one up to ``offset + end``); ``starts`` is an increasing uint64
         array.
         """
-        from privpac.law.build import step_law
-
-        return step_law(steps, eta, base)
+        return build.step_law(steps, eta, base)
 
     @staticmethod
     def from_weights(weights: Mapping[Any, object] | Iterable[tuple[Any, object]]) -> Law:
         """A law from weights per value: rationals, ``ExpSum``s or pairs ``(a, x)`` meaning ``a * e**x``."""
-        from privpac.law.finite import weighted_law
-
-        return weighted_law(weights)
+        return finite.weighted_law(weights)
 
     @staticmethod
     def point(value: Hashable) -> Law:
@@ -121,9 +117,7 @@ class Law(ABC):
     @staticmethod
     def mixture(parts: Iterable[tuple[Rational | Number, Law]]) -> Law:
         """``sum of a_i * law_i``; the weights must sum to 1."""
-        from privpac.law.finite import mixed_law
-
-        return mixed_law(parts)
+        return finite.mixed_law(parts)
 
     # What a law must know
 
@@ -210,31 +204,32 @@ class Law(ABC):
     def hockey_stick(self, other: Law, epsilon: Rational, *, precision: Rational | None = None) -> Ball:
         """Encloses ``sum over v of max(0, P(v) - e**epsilon Q(v))``: report ``hi`` for a claim, ``lo`` for a
         violation."""
-        from privpac.law.divergence import hockey_stick
-
-        return hockey_stick(self, other, rational(epsilon, "epsilon"), precision)
+        return divergence.hockey_stick(self, other, rational(epsilon, "epsilon"), precision)
 
     def total_variation(self, other: Law) -> Ball:
         return self.hockey_stick(other, 0)
 
     def max_divergence(self, other: Law) -> Ball | float:
         """Encloses the largest ``ln(P(v)/Q(v))``; ``inf`` where only this law has mass."""
-        from privpac.law.divergence import max_divergence
-
-        return max_divergence(self, other)
+        return divergence.max_divergence(self, other)
 
     def epsilon_at(self, other: Law, delta: Rational = 0) -> Fraction | float:
         """The least epsilon with ``hockey_stick <= delta``, rounded up; ``inf`` if there is none."""
-        from privpac.law.divergence import epsilon_at
-
-        return epsilon_at(self, other, rational(delta, "delta", minimum=0, maximum=1))
+        return divergence.epsilon_at(self, other, rational(delta, "delta", minimum=0, maximum=1))
 
     def satisfies(self, other: Law, epsilon: Rational, delta: Rational = 0) -> bool:
         """Exact decision: the two laws are (epsilon, delta)-indistinguishable, in both directions."""
-        from privpac.law.divergence import within
-
         e, d = rational(epsilon, "epsilon", minimum=0), rational(delta, "delta", minimum=0)
-        return within(self, other, e, d) and within(other, self, e, d)
+        return divergence.within(self, other, e, d) and divergence.within(other, self, e, d)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+
+def hand_over(**modules: ModuleType) -> None:
+    """Give laws the modules that make and compare them.
+
+    Those know every kind of law, and every kind is a ``Law``: what this module calls imports it.  The package hands
+    them over once all are there, so that no import goes in a circle.
+    """
+    globals().update(modules)

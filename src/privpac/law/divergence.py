@@ -30,7 +30,7 @@ from privpac.law.finite import FiniteLaw, present
 from privpac.law.numbers import Number, Quotient, enclosed, exp_times, sign_of_sum, sum_of
 from privpac.law.refine import Pairs, paired
 
-__all__ = ["block_entropy", "epsilon_at", "hockey_stick", "max_divergence", "within"]
+__all__ = ["epsilon_at", "hockey_stick", "max_divergence", "within"]
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
 
@@ -259,13 +259,3 @@ def _short(x: Fraction) -> Fraction:
     shift = 64 - (x.numerator.bit_length() - x.denominator.bit_length())
     scale = Fraction(2) ** shift
     return Fraction(round(x * scale)) / scale
-
-
-def block_entropy(law: BlockLaw) -> float:
-    """Entropy in nats, level by level."""
-    levels = law.levels
-    with precision(128):
-        z = levels.z()
-        log_z = z.log()
-        terms = zip(levels.rate.balls(levels.gaps.tolist()), levels.totals)
-        return float(sum(((ball * count / z) * (log_z - ball.log()) for ball, count in terms), arb(0)))

@@ -14,8 +14,7 @@ release.  Standard library and numpy only.
 from __future__ import annotations
 
 import csv
-import os
-import secrets
+import errno
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,12 +26,14 @@ from privpac.errors import ManifestError, ModelFileError, ParameterError
 from privpac.protocols.columns import encode
 from privpac.protocols.manifest import Manifest
 from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
-from privpac.released_write import sync_directory, write_durably
+from privpac.released_write import write_durably, write_whole
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["Client", "bundle", "keep_once", "main", "unbundle"]
 
 Records = Iterable[Mapping[str, Any]]
+_NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+"""What a file system without links says."""
 
 
 @dataclass(frozen=True)
@@ -117,21 +118,14 @@ def keep_once(place: Path, data: bytes) -> bytes:
     """On disk before anything is sent, readable by the owner only; of two that draw at once the first wins, and both
     send its bytes."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = place.with_name(f"{place.stem}.{secrets.token_hex(8)}.part")
     try:
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(fresh, place)
-        except FileExistsError:
-            return place.read_bytes()
-        except OSError:  # a file system without links
-            os.replace(fresh, place)
-        sync_directory(place.parent)
-    finally:
-        fresh.unlink(missing_ok=True)
+        write_whole(place, data, 0o600, over=False)
+    except FileExistsError:
+        return place.read_bytes()
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        write_whole(place, data, 0o600)
     return data
 
 

@@ -25,7 +25,7 @@ from typing import Any
 from privpac.errors import ParameterError
 from privpac.protocols.files import NAME, limit_of
 from privpac.protocols.manifest import Manifest
-from privpac.released_write import sync_directory
+from privpac.released_write import write_whole
 
 __all__ = ["Collector", "submit"]
 
@@ -128,13 +128,7 @@ class Collector(ThreadingHTTPServer):
             if self.clients >= self._most:
                 return 503
             try:
-                draft = self.folder / f".{name}.part"
-                with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                    file.write(body)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(draft, path)
-                sync_directory(self.folder)
+                write_whole(path, body, 0o600)
             except OSError:
                 return 503
             self.clients += 1

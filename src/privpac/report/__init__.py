@@ -1,5 +1,5 @@
-"""Self-contained HTML reports of a release."""
+"""Self-contained HTML pages about a rule, a distribution, a plan, an audit or a comparison."""
 
-from privpac.report.html import plan_for_report, report_html, write_report
+import lazy_loader
 
-__all__ = ["plan_for_report", "report_html", "write_report"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -6,7 +6,6 @@ says so.
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Sequence
 from io import BytesIO
@@ -19,8 +18,8 @@ from matplotlib.figure import Figure
 
 from privpac.errors import ParameterError
 from privpac.planning.comparison import Comparison, Measured
-from privpac.report.html import _STYLE, _table, write_whole
-from privpac.report.plots import LINES, QUIET, _svg
+from privpac.report.pages import page, write_page
+from privpac.report.plots import LINES, QUIET, Markup, plain_name, svg
 
 __all__ = ["comparison_html", "comparison_picture", "write_comparison", "write_comparison_plot"]
 
@@ -31,9 +30,9 @@ _LEAST = 1e-4
 # The picture
 
 
-def comparison_picture(found: Comparison) -> str:
+def comparison_picture(found: Comparison) -> Markup:
     """Excess error of every method as SVG text: bars for one setting, lines against users or epsilon for several."""
-    return _svg(_drawn(found), f"excess error of {len(found.methods)} methods on {found.population}")
+    return svg(_drawn(found), f"excess error of {len(found.methods)} methods on {found.population}")
 
 
 def _drawn(found: Comparison) -> Figure:
@@ -63,7 +62,7 @@ def _bars(rows: Sequence[Measured]) -> Figure:
         ecolor=QUIET,
         height=0.6,
     )
-    axes.set_yticks(places, [row.method for row in rows])
+    axes.set_yticks(places, [plain_name(row.method) for row in rows])
     axes.set_xlabel(f"excess error, epsilon {rows[0].epsilon}, {rows[0].n_users:,} users")
     _plain_frame(axes)
     return figure
@@ -82,7 +81,7 @@ def _lines(axes: Any, found: Comparison, epsilon: str | None) -> None:
             marker=marker,
             markersize=3.5,
             linewidth=1.4,
-            label=method,
+            label=plain_name(method),
             **style,
         )
     axes.set_xscale("log", base=2)
@@ -112,36 +111,21 @@ def _plain_frame(axes: Any) -> None:
 def comparison_html(found: Comparison) -> str:
     """The report as one HTML text."""
     pairs = [(epsilon, n) for epsilon in found.epsilons for n in found.n_users]
-    head = "".join(f"<th class='n'>ε {html.escape(epsilon)}, {n:,} users</th>" for epsilon, n in pairs)
-    rows = ""
-    for method in found.methods:
-        cells = "".join(f"<td class='n'>{_cell(found.of(method, epsilon, n))}</td>" for epsilon, n in pairs)
-        rows += f"<tr><td>{html.escape(method)}</td>{cells}</tr>"
-    facts: list[tuple[str, Any]] = [
+    facts = [
         ("people", found.population),
         ("least error of any rule of the class", f"{found.best_error:.4f}"),
         ('error of the better of "always" and "never"', f"{found.constant_error:.4f}"),
         ("neighbours", found.neighbours),
         ("data sets drawn for each number of users", found.draws),
     ]
-    promises = [(method, f"{found.about[method]}; {_first(found, method).promise}") for method in found.methods]
-    left = "".join(f"<p class='warn'>left out: {html.escape(line)}</p>" for line in found.left_out)
-    body = (
-        f"<section><h1>Methods compared at the same privacy per person</h1><div "
-        f"class='rule'>{html.escape(found.population)}</div>"
-        "<span class='promise bad'>public or generated records: nothing on this page is private</span>"
-        f"{left}</section><section><h2>Excess error</h2><p class='quiet'>Error over all users, each weighing the same, "
-        "minus the least "
-        f"error of any rule of the class; ± standard error where something was drawn.</p>{comparison_picture(found)}"
-        f"<div class='scroll'><table><tr><th>method</th>{head}</tr>{rows}</table></div></section>"
-        f"<section><h2>On what</h2>{_table(facts)}</section>"
-        f"<section><h2>What each method is, and what it promises</h2>{_table(promises)}</section>"
-    )
-    return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
-        "content='width=device-width,initial-scale=1'>"
-        f"<title>Comparison on {html.escape(found.population)}</title><style>{_STYLE}</style></head>"
-        f"<body><main>{body}</main></body></html>\n"
+    return page(
+        "comparison.html",
+        found=found,
+        picture=comparison_picture(found),
+        pairs=[(epsilon, f"{n:,}") for epsilon, n in pairs],
+        rows=[(method, [_cell(found.of(method, *pair)) for pair in pairs]) for method in found.methods],
+        facts=facts,
+        promises=[(method, f"{found.about[method]}; {_first(found, method).promise}") for method in found.methods],
     )
 
 
@@ -149,8 +133,9 @@ def _first(found: Comparison, method: str) -> Measured:
     return next(row for row in found.rows if row.method == method)
 
 
-def _cell(row: Measured) -> str:
-    return f"{row.excess:.4f}" + ("" if row.spread is None else f" <span class='quiet'>± {row.spread:.4f}</span>")
+def _cell(row: Measured) -> tuple[str, str]:
+    """Excess error and its spread, which is empty where nothing was drawn."""
+    return f"{row.excess:.4f}", "" if row.spread is None else f"{row.spread:.4f}"
 
 
 # Files
@@ -158,17 +143,17 @@ def _cell(row: Measured) -> str:
 
 def write_comparison(found: Comparison, path: str | os.PathLike[str]) -> Path:
     """Write the page to ``path``, whole or not at all."""
-    return write_whole(comparison_html(found).encode(), path)
+    return write_page(comparison_html(found), path)
 
 
 def write_comparison_plot(found: Comparison, path: str | os.PathLike[str]) -> Path:
     """Write the picture to ``path``: ``.png`` or ``.svg``."""
     kind = Path(path).suffix.lower()
     if kind == ".svg":
-        return write_whole(comparison_picture(found).encode(), path)
+        return write_page(comparison_picture(found), path)
     if kind != ".png":
         raise ParameterError(f"a picture is written as .png or .svg, got {str(path)!r}")
     figure, out = _drawn(found), BytesIO()
     FigureCanvasAgg(figure)
     figure.savefig(out, format="png", dpi=150, bbox_inches="tight", metadata={"Software": None})
-    return write_whole(out.getvalue(), path)
+    return write_page(out.getvalue(), path)

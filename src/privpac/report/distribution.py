@@ -6,7 +6,6 @@ score or path of the table.  The window of the picture comes from the distributi
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,8 +27,9 @@ from privpac.distributions.results import (
 )
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.released import Released
-from privpac.report.html import _STYLE, _WORDS, _promise, _table, write_whole
-from privpac.report.plots import INK, LINES, NO, YES, _figure, _plain, _svg
+from privpac.report.pages import page, write_page
+from privpac.report.plots import INK, LINES, NO, YES, Markup, figure_of, plain_name, svg
+from privpac.report.rule import WORDS, promise_lines
 
 __all__ = [
     "BEHIND",
@@ -46,7 +46,7 @@ _MOST_NAMES = 24
 _MOST_PANELS = 12
 _POINTS = 400
 _MOST = (0.002, 0.97)
-_WORDS_HERE = _WORDS | {
+_WORDS_HERE = WORDS | {
     "size": "members of the cover",
     "tau": "clip of a user's contribution, in records",
     "name": "selected",
@@ -169,10 +169,11 @@ def draw_distribution(
     windows = [each.window for each in (shape, *(other for _, other in behind))]
     ends = min(low for low, _ in windows), max(high for _, high in windows)
     for i, (label, other) in enumerate(behind):
-        _line(axes, other, ends, color=BEHIND[i % len(BEHIND)], linewidth=1.2, label=label)
+        _line(axes, other, ends, color=BEHIND[i % len(BEHIND)], linewidth=1.2, label=plain_name(label))
     if shape.kind == "steps":
         axes.stairs(shape.height, shape.x, fill=True, color=YES, alpha=0.25, linewidth=0)
-    _line(axes, shape, ends, color=YES, linewidth=2.2, label=f"{name} (selected)" if others else name or None)
+    title = f"{plain_name(name)} (selected)" if others else plain_name(name) or None
+    _line(axes, shape, ends, color=YES, linewidth=2.2, label=title)
     axes.set_xlim(*ends)
     # A density may be infinite at an end; the picture is cut where the others have long been drawn.
     tops = [
@@ -199,7 +200,7 @@ def _bars(axes: Any, shape: Shape) -> None:
     chosen = [i * (count - 1) // max(1, min(count, 12) - 1) for i in range(min(count, 12))]
     axes.set_xticks(
         chosen,
-        [_plain(shape.names[i][:14]) for i in chosen],
+        [plain_name(shape.names[i], 14) for i in chosen],
         rotation=0 if count <= 5 else 45,
         ha="center" if count <= 5 else "right",
     )
@@ -207,7 +208,7 @@ def _bars(axes: Any, shape: Shape) -> None:
 
 
 def _finish(axes: Any, column: str, height: str) -> None:
-    axes.set_xlabel(_plain(column))
+    axes.set_xlabel(plain_name(column))
     axes.set_ylabel(height)
     axes.tick_params(colors=INK)
     axes.grid(axis="y", color=NO, linewidth=0.7)
@@ -218,14 +219,14 @@ def _finish(axes: Any, column: str, height: str) -> None:
 
 def distribution_picture(
     found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
-) -> str:
+) -> Markup | str:
     """SVG text of one column; empty for a candidate that is a function, which has no saved form."""
     shapes = _shapes(found)
     if column >= len(shapes):
         return ""
-    figure, axes = _figure(2.7)
+    figure, axes = figure_of(2.7)
     draw_distribution(axes, found, others, column=column, name=name)
-    return _svg(figure, f"the released distribution of {shapes[column].column}")
+    return svg(figure, f"the released distribution of {shapes[column].column}")
 
 
 # The page
@@ -245,65 +246,29 @@ def distribution_html(released: Released, candidates: Mapping[str, Any] | None =
     pictures = [
         distribution_picture(found, others, column=i, name=selected) for i in range(min(len(shapes), _MOST_PANELS))
     ]
-    parts = [
-        _head(released, selected),
-        *([f"<section><h2>The released distribution</h2>{''.join(pictures)}</section>"] if pictures else []),
-    ]
-    if listed:
-        parts.append(_listed(listed, selected))
-    if released.guarantee is not None:
-        parts.append(_promise(released.guarantee))
-    parts.append(_public(released, shapes))
-    parts.append(
-        "<p class='quiet'>Nothing on this page depends on the table except the released distribution and the released "
-        "numbers named above. "
-        "Samples and densities computed from it cost no further budget.</p>"
-    )
-    title = html.escape(selected or ", ".join(shape.column for shape in shapes) or str(found))
-    return (
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><meta name='viewport' "
-        "content='width=device-width,initial-scale=1'>"
-        f"<title>{title}</title><style>{_STYLE}</style></head><body><main>{chr(10).join(parts)}</main></body></html>\n"
+    return page(
+        "distribution.html",
+        released=released,
+        title=selected or ", ".join(shape.column for shape in shapes) or str(found),
+        selected=selected,
+        lines=str(found).splitlines()[:_MOST_PANELS],
+        pictures=pictures,
+        candidates=[
+            (name, "a function" if isinstance(other, NamedCandidate) else str(other)) for name, other in listed.items()
+        ],
+        promise=promise_lines(released.guarantee),
+        public=_public(released, shapes),
     )
 
 
-def _head(released: Released, selected: str) -> str:
-    guarantee = released.guarantee
-    promise = (
-        html.escape(guarantee.summary)
-        if guarantee
-        else "INSECURE RANDOMNESS: no guarantee"
-        if released.insecure
-        else "no guarantee"
-    )
-    title = "A distribution selected" if selected else "A distribution learned"
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in str(released.hypothesis).splitlines()[:_MOST_PANELS])
-    big = f"<div class='rule'>{html.escape(selected)}</div>{lines}" if selected else f"<div>{lines}</div>"
-    said = "".join(f"<p class='warn'>{html.escape(line)}</p>" for line in released.warnings)
-    badge = f"<span class='promise{'' if guarantee else ' bad'}'>{promise}</span>"
-    return f"<section><h1>{title} with differential privacy</h1>{big}{badge}{said}</section>"
-
-
-def _listed(candidates: Mapping[str, Any], selected: str) -> str:
-    rows = ""
-    for name, found in candidates.items():
-        said = "a function" if isinstance(found, NamedCandidate) else str(found)
-        mark = " class='yes'" if name == selected else ""
-        rows += (
-            f"<tr><td{mark}>{html.escape(name)}{' (selected)' if mark else ''}</td><td>{html.escape(said)}</td></tr>"
-        )
-    return f"<section><h2>The candidates, declared before</h2><div class='scroll'><table>{rows}</table></div></section>"
-
-
-def _public(released: Released, shapes: Sequence[Shape]) -> str:
+def _public(released: Released, shapes: Sequence[Shape]) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [("method", released.learner), ("outcome", released.outcome)]
     rows += [(_WORDS_HERE.get(name, name), value) for name, value in released.parameters.items()]
-    rows += [("columns", ", ".join(shape.column for shape in shapes))] if shapes else []
-    return f"<section><h2>What was public, and what was released besides</h2>{_table(rows)}</section>"
+    return rows + ([("columns", ", ".join(shape.column for shape in shapes))] if shapes else [])
 
 
 def write_distribution_report(
     released: Released, path: str | os.PathLike[str], *, candidates: Mapping[str, Any] | None = None
 ) -> Path:
     """Write the report to ``path``, whole or not at all."""
-    return write_whole(distribution_html(released, candidates).encode(), path)
+    return write_page(distribution_html(released, candidates), path)

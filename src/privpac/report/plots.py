@@ -4,6 +4,7 @@ numbers only."""
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from datetime import date
 from io import StringIO
@@ -11,6 +12,7 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from markupsafe import Markup, escape
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -19,8 +21,9 @@ from numpy.typing import NDArray
 from privpac.concepts.base import Rule
 from privpac.data import Domain
 from privpac.planning import Plan
+from privpac.report.pages import standing
 
-__all__ = ["plan_picture", "rule_picture"]
+__all__ = ["Markup", "figure_of", "plain_name", "plan_picture", "rule_picture", "svg"]
 
 YES, NO, INK, QUIET = "#0b6e4f", "#e3e7ea", "#24292f", "#8a949e"
 LINES = ("#1f6fb2", "#c2571a", "#0b6e4f", "#7a4fa3", "#a3160a", "#b3197a")
@@ -29,7 +32,7 @@ POINTS = 601
 Codes = NDArray[np.uint64]
 
 
-def _svg(figure: Figure, alt: str) -> str:
+def svg(figure: Figure, alt: str) -> Markup:
     """Text without metadata, dates or random ids: the same picture for the same input."""
     FigureCanvasAgg(figure)
     out = StringIO()
@@ -40,7 +43,8 @@ def _svg(figure: Figure, alt: str) -> str:
         "axes.edgecolor": QUIET,
         "text.color": INK,
     }
-    with matplotlib.rc_context(style):
+    with matplotlib.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # of a name in a script the font lacks
         figure.savefig(
             out,
             format="svg",
@@ -49,11 +53,10 @@ def _svg(figure: Figure, alt: str) -> str:
         )
     text = out.getvalue()
     body = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.S)
-    safe = alt.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return body.replace("<svg ", f'<svg role="img" aria-label="{safe}" ', 1)
+    return Markup(body.replace("<svg ", f'<svg role="img" aria-label="{escape(standing(alt))}" ', 1))
 
 
-def _figure(height: float) -> tuple[Figure, Any]:
+def figure_of(height: float) -> tuple[Figure, Any]:
     with matplotlib.rc_context({"font.size": 10}):
         figure = Figure(figsize=(WIDTH, height))
         return figure, figure.subplots()
@@ -62,7 +65,7 @@ def _figure(height: float) -> tuple[Figure, Any]:
 # The rule
 
 
-def rule_picture(rule: Rule) -> str:
+def rule_picture(rule: Rule) -> Markup | str:
     """Where the rule says 1 over the columns it reads: a band for one, a map for two.
 
     Empty text for constants, for more columns, and for cuts among floats that no axis can hold.
@@ -125,21 +128,22 @@ def _ticks(axis: Any, domain: Domain, codes: Codes, most: int) -> None:
         return
     count = min(most, len(codes))
     chosen = [codes[i * (len(codes) - 1) // max(count - 1, 1)] for i in range(count)]
-    shown = [text if len(text) <= 14 else text[:13] + "…" for text in (domain.text(int(code)) for code in chosen)]
-    axis.set_ticks(_places(domain, np.array(chosen, dtype=np.uint64)), [text.replace("$", r"\$") for text in shown])
+    shown = [plain_name(domain.text(int(code)), 14) for code in chosen]
+    axis.set_ticks(_places(domain, np.array(chosen, dtype=np.uint64)), shown)
 
 
-def _plain(name: str) -> str:
-    """A column's name is text, not a formula."""
-    return (name if len(name) <= 40 else name[:39] + "…").replace("$", r"\$")
+def plain_name(name: str, most: int = 40) -> str:
+    """A name on a picture: text, not a formula, and not too long."""
+    text = standing(name)
+    return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
 
 
-def _band(rule: Rule, name: str, domain: Domain) -> str:
+def _band(rule: Rule, name: str, domain: Domain) -> Markup:
     codes = _codes(domain, _edges(rule, name), POINTS)
     said = rule.predict_codes({name: codes}).astype(bool)
     borders = _borders(_places(domain, codes))
     left, right = float(borders[0]), float(borders[-1])
-    figure, axes = _figure(0.75)
+    figure, axes = figure_of(0.75)
     axes.axvspan(left, right, color=NO, linewidth=0)
     flips = np.flatnonzero(np.diff(np.concatenate([[False], said, [False]]).astype(np.int8)))
     least = (right - left) / 250  # a single value in a long domain must stay visible
@@ -147,40 +151,40 @@ def _band(rule: Rule, name: str, domain: Domain) -> str:
         a, b = float(borders[start]), float(borders[stop])
         axes.axvspan(a, max(b, a + least), color=YES, linewidth=0)
     axes.set_yticks([])
-    axes.set_xlabel(_plain(name))
+    axes.set_xlabel(plain_name(name))
     axes.set_xlim(left, right)
     _ticks(axes.xaxis, domain, codes, 5)
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
-    return _svg(figure, str(rule))
+    return svg(figure, str(rule))
 
 
-def _map(rule: Rule, reads: Mapping[str, Domain]) -> str:
+def _map(rule: Rule, reads: Mapping[str, Domain]) -> Markup:
     (first, a), (second, b) = reads.items()
     xs, ys = _codes(a, _edges(rule, first), POINTS // 4), _codes(b, _edges(rule, second), POINTS // 4)
     grid_x, grid_y = np.meshgrid(xs, ys)
     said = rule.predict_codes({first: grid_x.ravel(), second: grid_y.ravel()}).reshape(grid_x.shape)
-    figure, axes = _figure(3.4)
+    figure, axes = figure_of(3.4)
     borders = _borders(_places(a, xs)), _borders(_places(b, ys))
     axes.pcolormesh(*borders, said, cmap=ListedColormap([NO, YES]), vmin=0, vmax=1, shading="flat", rasterized=True)
-    axes.set_xlabel(_plain(first))
-    axes.set_ylabel(_plain(second))
+    axes.set_xlabel(plain_name(first))
+    axes.set_ylabel(plain_name(second))
     _ticks(axes.xaxis, a, xs, 4)
     _ticks(axes.yaxis, b, ys, 6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    return _svg(figure, str(rule))
+    return svg(figure, str(rule))
 
 
 # The plan
 
 
-def plan_picture(plan: Plan) -> str:
+def plan_picture(plan: Plan) -> Markup | str:
     """Users needed against records per user, on logarithmic axes; empty text if there is nothing to draw."""
     lines = [(row, [(m, n) for m, n in zip(plan.records_per_user, row.n_users) if n]) for row in plan.rows]
     if not any(points for _, points in lines) or len(plan.records_per_user) < 2:
         return ""
-    figure, axes = _figure(3.1)
+    figure, axes = figure_of(3.1)
     for i, (row, points) in enumerate(lines):
         if points:
             bound = row.kind != "certified"
@@ -205,4 +209,4 @@ def plan_picture(plan: Plan) -> str:
     )
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    return _svg(figure, "users needed for each number of records per user")
+    return svg(figure, "users needed for each number of records per user")

@@ -30,6 +30,7 @@ from starlette.requests import Request
 from privpac.errors import LedgerError, ModelFileError, ParameterError, PrivpacError
 from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
+from privpac.report import pages
 from privpac.serve.answering import Predict, read_json
 from privpac.serve.commit import Pulse
 from privpac.serve.keys import ApiKey, KeyStore
@@ -215,8 +216,9 @@ def _add_predictions(app: FastAPI, session: PredictionSession) -> None:
 
 
 def _add_console(app: FastAPI, session: PredictionSession, ledger: BudgetLedger, keys: KeyStore) -> None:
-    page = (_STATIC / "console.html").read_text()
+    page = pages.page("console.html")
     parts = {name: ((_STATIC / name).read_bytes(), kind) for name, kind in _PARTS.items()}
+    parts["style.css"] = (pages.stylesheet(), "text/css")
     guarded = _RESPONSES | _FORBIDDEN
 
     @app.get("/", include_in_schema=False)

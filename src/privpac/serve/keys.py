@@ -30,7 +30,7 @@ from typing import Any
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import one_of, positive_int
 from privpac.ledger.rows import now, plain_text
-from privpac.released_write import sync_directory
+from privpac.released_write import write_whole
 
 __all__ = ["ApiKey", "KeyStore", "Role", "exposed"]
 
@@ -167,7 +167,6 @@ class KeyStore:
         target = Path(
             os.path.realpath(self._path)
         )  # a symbolic link stays one: whoever reads its file sees the change as well
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
         try:
             with self._gate(target):
                 self._check_names(target)
@@ -175,15 +174,8 @@ class KeyStore:
                     keys = dict(self._fresh())
                 yield keys
                 body = {"format": _FORMAT, "version": _VERSION, "keys": [asdict(key) for key in keys.values()]}
-                with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-                    json.dump(body, file, indent=1)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(draft, target)
-                sync_directory(target.parent)
+                write_whole(target, json.dumps(body, indent=1).encode(), 0o600)
         except OSError as error:
-            with suppress(OSError):
-                draft.unlink()
             raise ModelFileError(
                 f"cannot write the keys {self._path.name!r}: {error.strerror}; choose a writable place"
             ) from None

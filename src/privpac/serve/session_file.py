@@ -17,7 +17,6 @@ import json
 import os
 import re
 import secrets
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
 from privpac.guarantee import Guarantee
 from privpac.learners.prediction.session import PredictionSession
 from privpac.ledger import BudgetLedger
-from privpac.released_write import sync_directory, write_durably
+from privpac.released_write import write_durably, write_whole
 from privpac.serve.keys import exposed
 
 __all__ = ["SECRET_VARIABLE", "load_session", "new_secret", "operator_secret", "rule_name", "save_session"]
@@ -53,21 +52,12 @@ _REFUSED = "wrong key or a damaged file; nothing was read from it"
 def new_secret(path: str | os.PathLike[str]) -> None:
     """Write a fresh random key, whole or not at all, to a file that only its owner can read; an existing file is
     refused."""
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(8)}.new")
     try:
-        write_durably(draft, (secrets.token_hex(32) + "\n").encode(), 0o600)
-        os.link(draft, target)  # unlike a rename, never over an existing key
-        sync_directory(target.parent)
-    except ModelFileError:
-        raise ParameterError(f"cannot write the key file {str(path)!r}; choose a writable place with room") from None
+        write_whole(Path(path), (secrets.token_hex(32) + "\n").encode(), 0o600, over=False)
     except OSError as error:
         raise ParameterError(
-            f"cannot write the key file {str(path)!r}: {error.strerror}; choose another place"
+            f"cannot write the key file {str(path)!r}: {error.strerror}; choose a writable place with room"
         ) from None
-    finally:
-        with suppress(OSError):
-            draft.unlink()
 
 
 def operator_secret(key_file: str | os.PathLike[str] | None = None) -> str:

@@ -51,7 +51,6 @@ __all__ = [
     "Normal",
     "Pmf",
     "Product",
-    "read_candidates",
 ]
 
 Floats64 = NDArray[np.float64]
@@ -388,26 +387,6 @@ def frozen_parameters(law: Any) -> tuple[float, ...] | None:
         return tuple(float(given[name]) for name in named)
     except (KeyError, TypeError, ValueError):
         return None
-
-
-def read_candidates(given: Any) -> tuple[Candidate, ...]:
-    """Candidates from a list, or from a mapping of names to candidates."""
-    from privpac.distributions.selection.reading import read_candidate
-
-    if isinstance(given, Mapping):
-        listed = [read_candidate(value, str(name)) for name, value in given.items()]
-    elif isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
-        raise TypeError(f"candidates must be a list or a mapping of distributions, got {type(given).__name__}")
-    else:
-        listed = [read_candidate(value, f"candidate {i}") for i, value in enumerate(given)]
-    if not listed:
-        raise ParameterError("candidates must hold at least one distribution, got none")
-    if len(listed) > MAX_CANDIDATES:
-        raise TooLargeError(
-            f"at most {MAX_CANDIDATES} candidates are compared pairwise, got {len(listed)}; list fewer, or use "
-            "CoverLearner"
-        )
-    return tuple(listed)
 
 
 def weights_of(values: Sequence[Any], name: str) -> tuple[Fraction, ...]:

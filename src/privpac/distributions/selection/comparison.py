@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.data import Domain, UserData
+from privpac.data import Domain, Floats, UserData
 from privpac.data.jit import jit
 from privpac.distributions.base import Sum
 from privpac.distributions.cells import Cells, LineCells, codes_below, codes_upto
 from privpac.distributions.selection.candidates import Candidate, Counts
 from privpac.distributions.selection.crossings import integer_range, line_cuts, spread
 from privpac.distributions.selection.kernels import linear_sums, rank_sums, single_sums, tally
+from privpac.distributions.selection.reading import read_candidate
+from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ __all__ = [
     "integer_sets",
     "line_sets",
     "rank",
+    "scheffe_probability",
     "scheffe_range",
     "worst_pairs",
 ]
@@ -270,3 +273,19 @@ class RankComparison(Comparison):
         out = rank_sums(users.offsets, cells, above, below, self.q, self.unit, top)
         out += single_sums(one, above, below, self.q, self.unit, top)
         return out + linear_sums(free, above, below, self.q, self.unit)
+
+
+def scheffe_probability(P: Any, Q: Any) -> tuple[float, float]:
+    """``P(W)`` and ``Q(W)`` for ``W = {z : P(z) > Q(z)}``, two laws of one column.
+
+    >>> from scipy import stats
+    >>> [round(p, 6) for p in scheffe_probability(stats.norm(0, 1), stats.norm(1, 1))]
+    [0.691462, 0.308538]
+    """
+    pair = [read_candidate(P, "P"), read_candidate(Q, "Q")]
+    kinds = {candidate.measure for candidate in pair}
+    if len(kinds) > 1:
+        raise ParameterError("a law on the integers and a density have no common scale; compare them on bins")
+    ranked = (integer_sets if isinstance(pair[0], Counts) else line_sets)(pair, "x", Floats())
+    inside = ranked.above[:, 0] > ranked.below[:, 1]
+    return float(ranked.masses[0][inside].sum()), float(ranked.masses[1][inside].sum())

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from privpac.distributions.selection.candidates import Candidate, Counts, Joint, Line, check_terms
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["integer_range", "line_cuts", "normal_cuts", "scheffe_probability", "spread"]
+__all__ = ["integer_range", "line_cuts", "normal_cuts", "spread"]
 
 Floats64 = NDArray[np.float64]
 _LEVELS = 4096
@@ -142,23 +142,3 @@ def integer_range(candidates: Sequence[Candidate]) -> tuple[int, int]:
     if hi - lo > MAX_INTEGERS:
         raise TooLargeError(f"the candidates spread over {hi - lo} integers, more than {MAX_INTEGERS}; give bins=")
     return lo, hi
-
-
-def scheffe_probability(P: Any, Q: Any) -> tuple[float, float]:
-    """``P(W)`` and ``Q(W)`` for ``W = {z : P(z) > Q(z)}``, two laws of one column.
-
-    >>> from scipy import stats
-    >>> [round(p, 6) for p in scheffe_probability(stats.norm(0, 1), stats.norm(1, 1))]
-    [0.691462, 0.308538]
-    """
-    from privpac.data import Floats
-    from privpac.distributions.selection.comparison import integer_sets, line_sets
-    from privpac.distributions.selection.reading import read_candidate
-
-    pair = [read_candidate(P, "P"), read_candidate(Q, "Q")]
-    kinds = {candidate.measure for candidate in pair}
-    if len(kinds) > 1:
-        raise ParameterError("a law on the integers and a density have no common scale; compare them on bins")
-    ranked = (integer_sets if isinstance(pair[0], Counts) else line_sets)(pair, "x", Floats())
-    inside = ranked.above[:, 0] > ranked.below[:, 1]
-    return float(ranked.masses[0][inside].sum()), float(ranked.masses[1][inside].sum())

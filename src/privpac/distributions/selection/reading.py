@@ -15,6 +15,7 @@ from privpac.distributions.results import (
     ProductDistribution,
 )
 from privpac.distributions.selection.candidates import (
+    MAX_CANDIDATES,
     Candidate,
     Counts,
     Density,
@@ -26,10 +27,10 @@ from privpac.distributions.selection.candidates import (
     Product,
     weights_of,
 )
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 
-__all__ = ["read_candidate"]
+__all__ = ["read_candidate", "read_candidates"]
 
 
 def read_candidate(value: Any, name: str) -> Candidate:
@@ -100,3 +101,21 @@ def _gaussian(mean: Any, covariance: Any, name: str) -> Candidate:
         return _frozen(stats.norm(float(mean[0]), float(np.sqrt(covariance[0, 0]))), name)
     GaussianDistribution(tuple(map(str, range(len(mean)))), tuple(mean), tuple(map(tuple, covariance)))
     return Normal(np.asarray(mean, dtype=np.float64), np.asarray(covariance, dtype=np.float64), name)
+
+
+def read_candidates(given: Any) -> tuple[Candidate, ...]:
+    """Candidates from a list, or from a mapping of names to candidates."""
+    if isinstance(given, Mapping):
+        listed = [read_candidate(value, str(name)) for name, value in given.items()]
+    elif isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"candidates must be a list or a mapping of distributions, got {type(given).__name__}")
+    else:
+        listed = [read_candidate(value, f"candidate {i}") for i, value in enumerate(given)]
+    if not listed:
+        raise ParameterError("candidates must hold at least one distribution, got none")
+    if len(listed) > MAX_CANDIDATES:
+        raise TooLargeError(
+            f"at most {MAX_CANDIDATES} candidates are compared pairwise, got {len(listed)}; list fewer, or use "
+            "CoverLearner"
+        )
+    return tuple(listed)

@@ -39,9 +39,10 @@ from privpac.distributions.selection.accuracy import (
     read_plan,
     read_top,
 )
-from privpac.distributions.selection.candidates import Candidate, read_candidates
+from privpac.distributions.selection.candidates import Candidate
 from privpac.distributions.selection.comparison import Comparison, scheffe_range
 from privpac.distributions.selection.partition import compare, read_bins
+from privpac.distributions.selection.reading import read_candidates
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int

@@ -1,0 +1,11 @@
+from .audit import audit_html as audit_html
+from .audit import write_audit_report as write_audit_report
+from .compare import comparison_html as comparison_html
+from .compare import write_comparison as write_comparison
+from .distribution import distribution_html as distribution_html
+from .distribution import write_distribution_report as write_distribution_report
+from .plan import plan_html as plan_html
+from .plan import write_plan_report as write_plan_report
+from .rule import plan_for_report as plan_for_report
+from .rule import report_html as report_html
+from .rule import write_report as write_report

@@ -243,7 +243,6 @@ ROOM = Path(privpac.agreement.__file__).parent
 PLANS = {
     "ellipsoid",
     "ellipsoid_moves",
-    "coupling",
     "lists",
     "logarithms",
     "reduction_list",

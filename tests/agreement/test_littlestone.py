@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from privpac.agreement.littlestone.dimension import Rows, Search, WorkExceeded, littlestone_dimension
 from privpac.agreement.littlestone.reduction import Reduction, growth
-from privpac.agreement.littlestone.tournament import tournament_blocks, tournament_lists
 from privpac.errors import ParameterError, TooLargeError
+from privpac.research import tournament_blocks, tournament_lists
 
 sys.path.insert(0, str(Path(__file__).parent))
 import plain

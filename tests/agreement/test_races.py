@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.agreement.races.coupling import race_disagreement, stream_disagreement, stream_sample, total_variation
 from privpac.agreement.races.dyadic import (
     block_component,
     interval_min,
@@ -23,6 +22,7 @@ from privpac.agreement.races.dyadic import (
 from privpac.agreement.races.flat import race_indexed, race_named
 from privpac.agreement.races.words import clock, derive, ilog2, rate, word_indexed, word_named
 from privpac.errors import ParameterError, TooLargeError
+from privpac.research import race_disagreement, stream_disagreement, stream_sample, total_variation
 
 SEED = bytes(range(32))
 Scores = list[int | None]

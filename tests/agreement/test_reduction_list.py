@@ -20,7 +20,6 @@ from privpac.agreement.littlestone.lists import (
     plan_list_race,
     race_lists,
 )
-from privpac.agreement.littlestone.population import stable_hypothesis
 from privpac.agreement.littlestone.reduction import Reduction
 from privpac.agreement.littlestone.reduction_list import PointsReductionList, ReductionList, choose_list
 from privpac.agreement.littlestone.reduction_plan import (
@@ -34,6 +33,7 @@ from privpac.agreement.littlestone.reduction_plan import (
 from privpac.agreement.races.words import derive, rate
 from privpac.agreement.records import Records
 from privpac.errors import ParameterError, TooLargeError
+from privpac.research import stable_hypothesis
 
 SEED = bytes(range(32))
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from privpac.agreement.littlestone.dimension import Rows
 from privpac.agreement.littlestone.lists import race_lists
-from privpac.agreement.littlestone.population import stable_hypothesis
 from privpac.agreement.littlestone.reduction import Reduction
 from privpac.agreement.littlestone.reduction_list import ReductionList
 from privpac.agreement.littlestone.reduction_plan import accuracy_order, cutoffs, depths, error_levels, list_bound
@@ -24,6 +23,7 @@ from privpac.agreement.queries.rounding import Answers
 from privpac.agreement.races.words import derive
 from privpac.agreement.records import Records, distinct
 from privpac.agreement.separator import RoundedSeparator
+from privpac.research import stable_hypothesis
 
 __all__ = ["RUNNERS"]
 

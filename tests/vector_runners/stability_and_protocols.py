@@ -13,12 +13,10 @@ import numpy as np
 
 from privpac.agreement.littlestone.dimension import Rows, Search
 from privpac.agreement.littlestone.lists import race_lists
-from privpac.agreement.littlestone.tournament import tournament_blocks, tournament_lists
 from privpac.agreement.queries.conjunctions import SQConjunctions
 from privpac.agreement.queries.decision_lists import SQDecisionLists
 from privpac.agreement.queries.perceptron import SQPerceptron
 from privpac.agreement.queries.rounding import Answers, round_shared
-from privpac.agreement.races.coupling import race_disagreement, stream_disagreement, total_variation
 from privpac.agreement.races.dyadic import block_component, leaf_component, race_blocks, race_dyadic, race_scores
 from privpac.agreement.races.flat import race_indexed, race_named
 from privpac.agreement.races.words import (
@@ -33,6 +31,13 @@ from privpac.agreement.races.words import (
     words_indexed,
 )
 from privpac.agreement.records import Records, distinct
+from privpac.research import (
+    race_disagreement,
+    stream_disagreement,
+    total_variation,
+    tournament_blocks,
+    tournament_lists,
+)
 
 __all__ = ["RUNNERS"]
 

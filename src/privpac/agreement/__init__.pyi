@@ -13,7 +13,6 @@ from .littlestone.lists import NearlyConsistentList as NearlyConsistentList
 from .littlestone.lists import VersionSpaceList as VersionSpaceList
 from .littlestone.lists import plan_list_race as plan_list_race
 from .littlestone.lists import race_lists as race_lists
-from .littlestone.population import stable_hypothesis as stable_hypothesis
 from .littlestone.reduction import Reduction as Reduction
 from .littlestone.reduction import growth as growth
 from .littlestone.reduction_list import PointsReductionList as PointsReductionList
@@ -25,8 +24,6 @@ from .littlestone.reduction_plan import depths as depths
 from .littlestone.reduction_plan import error_levels as error_levels
 from .littlestone.reduction_plan import list_bound as list_bound
 from .littlestone.reduction_plan import plan_reduction as plan_reduction
-from .littlestone.tournament import tournament_blocks as tournament_blocks
-from .littlestone.tournament import tournament_lists as tournament_lists
 from .parity import ParitySolver as ParitySolver
 from .queries.base import QueryLearner as QueryLearner
 from .queries.conjunctions import SQConjunctions as SQConjunctions
@@ -43,10 +40,6 @@ from .queries.perceptron import SQPerceptron as SQPerceptron
 from .queries.rounding import Answers as Answers
 from .queries.rounding import query_records as query_records
 from .queries.rounding import round_shared as round_shared
-from .races.coupling import race_disagreement as race_disagreement
-from .races.coupling import stream_disagreement as stream_disagreement
-from .races.coupling import stream_sample as stream_sample
-from .races.coupling import total_variation as total_variation
 from .races.dyadic import Component as Component
 from .races.dyadic import Winner as Winner
 from .races.dyadic import block_component as block_component

@@ -21,7 +21,7 @@ def test_examples_of_the_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for block in blocks:
-            exec(compile(block, page.name, "exec"), names)
+            exec(compile(block, page.name, "exec", dont_inherit=True), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -6,6 +6,10 @@ name the other.
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +23,7 @@ import privpac as pp
 from privpac.audit import audit_exact, datasets
 from privpac.concepts import EnumeratedClass, Mean, Rule, register_class
 from privpac.concepts.named import RULES, rule_class
+from privpac.concepts.trees import TreeNodes
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.planning.choose import choose_method
@@ -217,3 +222,96 @@ def test_names_are_given_once(named: str) -> None:
     for name in ("stump", named, "Not A Name"):
         with pytest.raises(ParameterError, match="taken" if name != "Not A Name" else "lower-case"):
             register_class(name, lambda features: Multiples())
+
+
+# Nobody else has to know the classes
+
+
+ASKED = re.compile(
+    r"isinstance\([^)]*\b(Thresholds|Points|Stumps|Intervals|Rectangles|Halfspaces|FiniteClass|Parities|Conjunctions|"
+    r"Disjunctions|DecisionLists|EnumeratedClass|TreeNodes|Taxonomy|PrefixTree|AddressTree|StarTree|BranchThresholds|"
+    r"ExplicitTree|Combined|AgreedRules|TreeRule)\b"
+)
+
+
+def test_no_module_tells_classes_of_rules_apart() -> None:
+    """A class compares itself with its like (``__eq__``); everybody else asks for facts."""
+    source = Path(pp.__file__).parent
+    lines = {
+        f"{path.relative_to(source)}: {line.strip()}"
+        for path in source.rglob("*.py")
+        for line in path.read_text().splitlines()
+        if ASKED.search(line)
+    }
+    assert lines == {
+        "concepts/finite.py: if not isinstance(other, FiniteClass):",
+        "concepts/trees/taxonomy.py: if not isinstance(other, Taxonomy):",
+    }
+
+
+CONCRETE = {
+    "thresholds": pp.Thresholds(DOMAIN, "x"),
+    "both": pp.Thresholds(DOMAIN, "x", "both"),
+    "points": pp.Points(DOMAIN, "x", zero=True),
+    "stumps": pp.Stumps({"x": DOMAIN, "y": pp.Integers(0, 3)}),
+    "intervals": pp.Intervals(DOMAIN, "x"),
+    "rectangles": pp.Rectangles({"x": DOMAIN}, cuts=3),
+    "conjunctions": pp.Conjunctions({"x": pp.Integers(0, 1), "y": pp.Integers(0, 1)}),
+    "lists": pp.DecisionLists({"x": pp.Integers(0, 1), "y": pp.Integers(0, 1)}, length=2),
+    "parities": pp.Parities({"x": pp.Integers(0, 1), "y": pp.Integers(0, 1)}),
+    "halfspaces": pp.Halfspaces({"x": pp.Integers(0, 5), "y": pp.Integers(0, 5)}, weights=[-1, 0, 1]),
+    "table": pp.FiniteClass([lambda d: d % 2, lambda d: d > 4], pp.Integers(0, 6), feature="x"),
+    "nodes": TreeNodes(pp.PathTree(pp.Integers(0, 9), "x")),
+    "own": CLASS,
+}
+
+
+@pytest.mark.parametrize("name", CONCRETE)
+def test_facts_fit_each_other(name: str) -> None:
+    concept = CONCRETE[name]
+    assert 0 <= concept.shattered_points <= concept.vc_dimension
+    assert max(concept.shattered_points, concept.mistake_tree_depth) <= concept.bits
+    assert (concept.layout == "cuts") == bool(concept.directions)
+    sizes = [domain.size for domain in concept.declared().values() if domain is not None]
+    if concept.layout == "cuts":
+        assert concept.size == len(concept.directions) * sum(size + 1 for size in sizes)
+    if concept.layout == "values":
+        assert concept.size - sizes[0] in (0, 1)
+    assert (concept.cut_direction is not None) <= (concept.layout == "cuts" and len(sizes) == 1)
+    small = concept.coarsened(8)
+    assert small == concept or max(d.size for d in small.declared().values() if d is not None) <= 8
+    if concept.is_tree:
+        tree = concept.as_tree()
+        assert {*tree.declared()} == {*concept.declared()}
+        # A star has the rule that never says 1, and a path all its cuts.
+        assert tree.n_rules is not None
+        assert tree.n_rules in (concept.size, concept.size + 1)
+    else:
+        with pytest.raises(ParameterError, match="no tree|direction"):
+            concept.as_tree()
+
+
+@pytest.mark.parametrize("name", CONCRETE)
+def test_tables_say_what_the_rules_say(name: str) -> None:
+    concept, rng = CONCRETE[name], np.random.default_rng(3)
+    codes = {
+        column: rng.integers(0, domain.size, 20).astype(np.uint64)
+        for column, domain in concept.declared().items()
+        if column is not None and domain is not None
+    }
+    first, last = concept.size // 3, min(concept.size // 3 + 5, concept.size)
+    said = concept.table(codes, first, last)
+    assert said.shape == (20, last - first)
+    for h in range(first, last):
+        assert said[:, h - first].tolist() == concept.decode(h).predict_codes(codes).tolist()
+
+
+def test_stored_trees_need_no_module_loaded() -> None:
+    """Trees are saved by kind; the kinds of the package are known before their modules are."""
+    stored = {tree.kind: tree.to_dict() for tree in (pp.PathTree(9), pp.Taxonomy({"b": "a"}), pp.PrefixTree(3))}
+    code = (
+        "import json, sys\nfrom privpac.concepts.trees.base import VC1Tree\n"
+        "for kind, stored in json.loads(sys.argv[1]).items():\n    assert VC1Tree.from_dict(stored).kind == kind\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code, json.dumps(stored)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

@@ -209,7 +209,7 @@ class Parities(EnumeratedClass):
     # Columns and rules
 
     def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(self.columns)
+        return declared_of(self.domains or {})
 
     def bind(self, users: Users) -> tuple[Parities, Users]:
         declared = dict.fromkeys(users.features) if self.domains is None else self.columns

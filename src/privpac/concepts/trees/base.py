@@ -150,7 +150,12 @@ class VC1Tree(ClassOfRules):
         return False
 
     def level_node(self, z: int, i: int) -> Node:
-        """The ``i``-th node at depth ``z`` of a finite level, in a fixed public order."""
+        """The ``i``-th node at depth ``z`` of a finite level, in a fixed public order.
+
+        >>> from privpac.concepts import AddressTree
+        >>> AddressTree(4).describe(AddressTree(4).level_node(8, 10))
+        '10.0.0.0/8'
+        """
         if z == 0:
             return self.root
         return self._level_node(z, i)

@@ -31,7 +31,6 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.kernels.line import sort_within_users
 from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.concepts.profile import Profile, Step
-from privpac.concepts.thresholds import Thresholds
 from privpac.data.jit import jit
 from privpac.errors import ParameterError
 from privpac.exact import rational
@@ -59,21 +58,22 @@ def median_tolerance(m: int, level: Fraction, theta: Fraction) -> int:
     return cross(m, level / 2, theta * level)
 
 
-def require_cuts(concept: Any) -> Thresholds:
-    """Another class of rules is a wrong parameter, anything else a wrong type."""
-    if not isinstance(concept, Thresholds):
+def require_cuts(concept: Any) -> str:
+    """The direction of the cuts of one column; another class of rules is a wrong parameter, anything else a wrong
+    type."""
+    found = concept.cut_direction if isinstance(concept, ConceptClass) else None
+    if found is None:
         kind = ParameterError if isinstance(concept, ConceptClass) else TypeError
         raise kind(
             f"concept must be Thresholds (cut-offs of one column), got {type(concept).__name__}; use another learner "
             "for it"
         )
-    return concept
+    return found
 
 
 def require_direction(concept: Any) -> None:
     """Medians and searches run over the cuts of one direction."""
-    require_cuts(concept)
-    if concept.direction == "both":
+    if require_cuts(concept) == "both":
         raise ParameterError("cuts in both directions have no middle; choose direction='above' or 'below'")
 
 
@@ -212,6 +212,7 @@ class PrivateMedian(Selection):
 
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[(2, 0), (3, 1)], [(3, 0), (4, 1)], [(3, 1)]], features={"x": Integers(0, 9)})
+    >>> from privpac.concepts import Thresholds
     >>> PrivateMedian(Thresholds(), epsilon=8).law(people).mode
     3
     """
@@ -239,7 +240,6 @@ class PrivateMedian(Selection):
 
     def bind(self, data: Users) -> Bound:
         bound = super().bind(data)
-        assert isinstance(bound.concept, Thresholds)
         top = bound.concept.size - 1
         if self.lower > top or (self.upper is not None and self.upper > top):
             raise ParameterError(f"lower and upper are cuts 0..{top} of the domain, got {self.lower} and {self.upper}")

@@ -29,7 +29,6 @@ from scipy.special import betainc
 from privpac.bounds.binomial import MAX_RECORDS, crosses, psi_exact
 from privpac.concepts.kernels.least_counts import least_counts
 from privpac.concepts.statistics import Exceeds
-from privpac.concepts.thresholds import Thresholds
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import ExpSum, rational
 from privpac.guarantee import Guarantee, Neighbours
@@ -110,7 +109,7 @@ class _Data:
     def prepare(self, spans: Sequence[tuple[Fraction, Fraction]]) -> None:
         """Find the least counts of many comparisons together, where the users are in memory and the class is one of
         cuts."""
-        if not isinstance(self.bound.users, OrderedUsers) or not isinstance(self.bound.concept, Thresholds):
+        if not isinstance(self.bound.users, OrderedUsers) or self.bound.concept.cut_direction is None:
             return
         listed = {tuple(forgiven.values()): forgiven for forgiven in (self.table(p, q)[0] for p, q in spans)}
         (column,) = self.bound.concept.declared()

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from privpac.concepts.kernels.line import sort_within_users
-from privpac.concepts.thresholds import Thresholds
 from privpac.data.users import SALT, Kernel, UserData
 from privpac.learners.base import Bound
 from privpac.learners.sizes import AdmissibleUsers, UsersView, fold_pieces
@@ -50,7 +49,7 @@ def ordered(bound: Bound) -> Bound:
     pieces = [bound.users] if isinstance(bound.users, UserData) else None
     if isinstance(bound.users, AdmissibleUsers):
         pieces = bound.users.pieces
-    if pieces is None or not isinstance(bound.concept, Thresholds):
+    if pieces is None or bound.concept.cut_direction is None:
         return bound
     (column,) = bound.concept.declared()
     assert column is not None

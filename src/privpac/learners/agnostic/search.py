@@ -24,7 +24,6 @@ from typing import Any
 
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Exceeds
-from privpac.concepts.thresholds import Thresholds
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, positive_int
@@ -153,7 +152,6 @@ class ThresholdSearch(NoiseKnowledge):
     # The exact law of small domains
 
     def given_law(self, bound: Bound, estimate: Fraction | None) -> Law:
-        assert isinstance(bound.concept, Thresholds)
         assert self.rounds is not None
         if bound.concept.size - 1 > MAX_POINTS:
             raise TooLargeError(

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from privpac.bounds.selection.agnostic import plan_threshold_search, plan_user_agnostic
-from privpac.concepts.thresholds import Thresholds
+from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, Neighbours
@@ -67,6 +67,7 @@ class ThresholdLearner(NoiseKnowledge):
 
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)]], features={"x": Integers(0, 9)})
+    >>> from privpac.concepts import Thresholds
     >>> learner = ThresholdLearner(Thresholds(), epsilon=1, tolerance=0)
     >>> learner.law(people).mode, learner.chosen(people.features["x"].size)
     (4, 'direct')
@@ -85,7 +86,7 @@ class ThresholdLearner(NoiseKnowledge):
         if self.method not in METHODS:
             raise ParameterError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         object.__setattr__(self, "beta", rational(self.beta, "beta", above=0, below=1))
-        if self.method == "search" or cuts.direction != "both":
+        if self.method == "search" or cuts != "both":
             object.__setattr__(self, "theta", self.search.theta)
 
     # The two learners
@@ -105,10 +106,9 @@ class ThresholdLearner(NoiseKnowledge):
 
     def chosen(self, points: int) -> str:
         """The method for a domain of so many values: a function of public numbers."""
-        assert isinstance(self.concept, Thresholds)
         if self.method != "auto":
             return self.method
-        if self.concept.direction == "both" or self.epsilon == 0:
+        if self.concept.cut_direction == "both" or self.epsilon == 0:
             return "direct"
         m = min(self.records_per_user or self.largest or _USUAL, 1 << 12)
         return _better(
@@ -124,16 +124,15 @@ class ThresholdLearner(NoiseKnowledge):
             self.theta,
         )
 
-    def learner(self, concept: Thresholds) -> UserAgnosticLearner | ThresholdSearch:
+    def learner(self, concept: ConceptClass) -> UserAgnosticLearner | ThresholdSearch:
         """The learner for a class whose domain is known."""
         points = concept.size // len(concept.directions) - 1
         return self.direct if self.chosen(points) == "direct" else self.search
 
     @property
     def guarantee(self) -> Guarantee:
-        assert isinstance(self.concept, Thresholds)
         direct = self.direct.guarantee
-        if self.method == "direct" or self.concept.direction == "both":
+        if self.method == "direct" or self.concept.cut_direction == "both":
             return direct
         search = self.search.guarantee
         if self.method == "search" or (search.rho or 0) > (direct.rho or 0):
@@ -148,7 +147,6 @@ class ThresholdLearner(NoiseKnowledge):
         return bound
 
     def _of(self, bound: Bound) -> UserAgnosticLearner | ThresholdSearch:
-        assert isinstance(bound.concept, Thresholds)
         return self.learner(bound.concept)
 
     def given_law(self, bound: Bound, estimate: Fraction | None) -> Law:

@@ -97,8 +97,6 @@ def standard_population(
 
 def with_domains(concept: ConceptClass) -> ConceptClass | None:
     """The class on named columns with domains; None if it needs columns and has none."""
-    if getattr(concept, "domains", ()) is None:
-        return None
     declared = concept.declared()
     if len(declared) == 1:
         ((name, domain),) = declared.items()
@@ -106,7 +104,7 @@ def with_domains(concept: ConceptClass) -> ConceptClass | None:
             return None
         return concept.with_columns({name or "x": domain or UNDECLARED})
     domains = {name: domain for name, domain in declared.items() if name is not None and domain is not None}
-    return concept.with_columns(domains) if len(domains) == len(declared) else None
+    return concept.with_columns(domains) if declared and len(domains) == len(declared) else None
 
 
 def domains_of(concept: ConceptClass) -> dict[str, Domain]:

@@ -255,6 +255,7 @@ def other_rules_target(
     """What to plan for: a class of rules with its domains.
 
     >>> from privpac.data import Integers
+    >>> from privpac.concepts import Thresholds
     >>> target = other_rules_target(Thresholds(Integers(0, 99)), epsilon=1, alpha="0.2")
     >>> [name for name, *_ in target.methods()]
     ['agnostic reduction', 'threshold search']

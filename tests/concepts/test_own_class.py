@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from privpac.report.html import report_html
 
 import privpac as pp
 from privpac.audit import audit_exact, datasets
@@ -28,7 +29,6 @@ from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.planning.choose import choose_method
 from privpac.released import register
-from privpac.report.html import report_html
 from privpac.sklearn import PrivateRuleClassifier
 
 Codes = Mapping[str, NDArray[np.uint64]]
@@ -287,7 +287,7 @@ def test_facts_fit_each_other(name: str) -> None:
         assert tree.n_rules is not None
         assert tree.n_rules in (concept.size, concept.size + 1)
     else:
-        with pytest.raises(ParameterError, match="no tree|direction"):
+        with pytest.raises(ParameterError, match=r"no tree|direction"):
             concept.as_tree()
 
 

@@ -17,6 +17,7 @@ _HOMES = {
     "plan": "plan",
     "predict": "predict",
     "protocol": "protocol",
+    "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",
 }

@@ -9,6 +9,7 @@ from .api_engines import from_spark as from_spark
 from .api_engines import scan as scan
 from .api_evaluation import evaluate as evaluate
 from .api_evaluation import least_error as least_error
+from .api_methods import methods as methods
 from .api_quantiles import quantile as quantile
 from .concepts import AddressTree as AddressTree
 from .concepts import BranchThresholds as BranchThresholds

@@ -106,8 +106,8 @@ def quantile_range(q: Fraction, levels: int, neighbours: Neighbours) -> int:
 
 
 def quantile_reach(eta: Any, size: int, beta: Any) -> int:
-    """The least ``s`` with ``(size - 1) e**(-eta (s + 1)) <= beta``: costs of a quantile law exceed it so rarely, since one
-    value at least costs nothing.
+    """The least ``s`` with ``(size - 1) e**(-eta (s + 1)) <= beta``: costs of a quantile law exceed it so rarely,
+    since one value at least costs nothing.
 
     >>> quantile_reach("1/2", 2**64, "0.05")
     94

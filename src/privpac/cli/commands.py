@@ -14,6 +14,7 @@ _HOMES = {
     "distribution": "distribution",
     "learn": "learn",
     "ledger": "ledger",
+    "methods": "methods",
     "plan": "plan",
     "predict": "predict",
     "protocol": "protocol",

@@ -13,11 +13,11 @@ change of the cost lies in an interval of length ``R = 2 max(a, b-a) L`` for a u
 replaced each term moves by at most ``bL`` either way, ``R = 2bL``.  By the range rule weights ``e**(-(epsilon/R)
 cost)`` are epsilon-DP.
 
-**Accuracy.**  Some value of the data costs at most 0, so ``Pr[cost > s] <= (D - 1) e**(-(epsilon/R)(s + 1))`` over
-``D`` values, whatever the data.  For the *ends* of an interval the costs are shifted by ``s``: the lower one is ``max(b W_< -
+**Accuracy.** Some value of the data costs at most 0, so ``Pr[cost > s] <= (D - 1) e**(-(epsilon/R)(s + 1))`` over ``D``
+values, whatever the data. For the *ends* of an interval the costs are shifted by ``s``: the lower one is ``max(b W_< -
 a W + s [z > least], b W_> - (b-a) W - s)``, and still some value costs at most 0: the quantile of rank ``(aW - s)/b``,
-or the least value of the domain if that is negative.  So but for the same probability the value drawn is the least one,
-or has ``b W_< <= a W``: it is not above the quantile.  Shifts are public constants and do not touch the guarantee.
+or the least value of the domain if that is negative. So but for the same probability the value drawn is the least one,
+or has ``b W_< <= a W``: it is not above the quantile. Shifts are public constants and do not touch the guarantee.
 
 Costs change only at a value and right behind it: a law over 2**64 values is as short as the data.
 """

@@ -13,15 +13,17 @@ most ``step`` to every score, 1 for the plain count and the union, 2 for the sum
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.represent.representations import ProbabilisticRepresentation
 from privpac.concepts.represent.surrogates import ClassHypotheses, Hypotheses, check_score
 from privpac.concepts.statistics import Table
+from privpac.exact import rational
 from privpac.law import Law
 from privpac.learners.base import Bound, _size, public_table, shown_table
+from privpac.learners.selection.representations import named_representation, said_of
 from privpac.learners.sizes import SizedSelection
 from privpac.released import Released
 from privpac.rng import PublicCoins, Rng
@@ -36,14 +38,25 @@ __all__ = ["RepresentedSelection", "SurrogateSelection"]
 class RepresentedSelection(SizedSelection):
     """A learner that selects from the class, or from a public set that represents it."""
 
-    representation: ProbabilisticRepresentation | None = None
+    representation: ProbabilisticRepresentation | str | None = None
     hypotheses: Hypotheses | None = None
     public_seed: bytes | None = None
     score: str = "union"
+    representation_alpha: Fraction = field(default=Fraction(1, 20), kw_only=True)
+    representation_beta: Fraction = field(default=Fraction(1, 20), kw_only=True)
+    named: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_score(self.score)
+        if isinstance(self.representation, str):
+            accuracy = (
+                rational(self.representation_alpha, "representation_alpha", above=0, below=1),
+                rational(self.representation_beta, "representation_beta", above=0, below=1),
+            )
+            found = named_representation(self.representation, self.concept, *accuracy)
+            object.__setattr__(self, "representation", found)
+            object.__setattr__(self, "named", True)
         if self.representation is not None and not isinstance(self.representation, ProbabilisticRepresentation):
             raise TypeError(
                 f"representation must be one of privpac.concepts.represent.representations, got "
@@ -63,6 +76,7 @@ class RepresentedSelection(SizedSelection):
         if self.public_seed is None:
             object.__setattr__(self, "public_seed", secrets.token_bytes(32))
         assert self.public_seed is not None
+        assert not isinstance(self.representation, str)
         return self.representation.sample(PublicCoins(self.public_seed))
 
     def with_(self, **changes: Any) -> Any:
@@ -97,6 +111,8 @@ class RepresentedSelection(SizedSelection):
         shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": _size(rules.size)} | parameters
         if not self.proper:
             shown["score"] = self.score
+        if self.named or self.representation is not None:
+            shown["representation"] = said_of(self.representation)
         if self.public_seed is not None:
             shown["public_seed"] = self.public_seed.hex()
         if self.max_records is not None:

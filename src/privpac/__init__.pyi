@@ -11,6 +11,7 @@ from .api_evaluation import evaluate as evaluate
 from .api_evaluation import least_error as least_error
 from .api_methods import methods as methods
 from .api_quantiles import quantile as quantile
+from .api_user_level import at_user_level as at_user_level
 from .concepts import AddressTree as AddressTree
 from .concepts import BranchThresholds as BranchThresholds
 from .concepts import Conjunctions as Conjunctions

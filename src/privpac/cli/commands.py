@@ -21,6 +21,7 @@ _HOMES = {
     "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",
+    "user-level": "user_level",
 }
 
 

@@ -227,7 +227,11 @@ def release_rule(
 
 def load(path: str | Path) -> Released:
     """Read a saved result."""
-    for room in ("privpac.concepts", "privpac.distributions"):  # importing a module registers its kinds of rules
+    for room in (
+        "privpac.concepts",
+        "privpac.distributions",
+        "privpac.learners.transform",
+    ):  # importing a module registers its kinds of rules
         for module in walk_packages(import_module(room).__path__, f"{room}."):
             import_module(module.name)
     return Released.load(path)

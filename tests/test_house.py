@@ -22,7 +22,7 @@ import privpac
 ROOT = Path(privpac.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
-GROUND = {"errors", "exact", "lazy", "rng", "guarantee", "composition", "law", "ledger", "released"}
+GROUND = {"errors", "exact", "lazy", "rng", "parameters", "guarantee", "composition", "law", "ledger", "released"}
 MIDDLE = {"ground", "bounds", "agreement", "mechanisms", "data", "concepts"}
 EVERYTHING = MIDDLE | {
     "learners",

@@ -36,7 +36,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import Bound, Learner, check_users, count_users
 from privpac.mechanisms.laplace import discrete_laplace
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 from privpac.released import Released, register
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from privpac.errors import EngineError, IncompatibleGuarantees, ParameterError, 
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law import Law
 from privpac.ledger import release
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 from privpac.released import Released
 from privpac.rng import Rng
 

@@ -35,6 +35,7 @@ from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Domain, Users
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
 from privpac.evaluation.least import LeastError
+from privpac.evaluation.notes import few_people
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
@@ -263,9 +264,23 @@ def release_prepared(
     if getattr(data, "unit", Unit.USER) == Unit.ITEM:
         warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=stacklevel - 1)
     released = release_rule(prepared.learner, data, ledger=ledger, not_before=not_before, stacklevel=stacklevel)
+    released = replace(released, warnings=(*released.warnings, *_few(released)))
     if prepared.explained:
         released = replace(released, parameters={**released.parameters, "chosen because": prepared.choice.reason})
     return released
+
+
+def _few(released: Released) -> tuple[str, ...]:
+    """Whether a number of people that is known anyway (released, or declared) is too small for the class."""
+    if not released or released.evaluation is not None or released.guarantee is None:
+        return ()
+    replaced = released.guarantee.neighbours is Neighbours.REPLACE
+    shown = released.parameters
+    known = shown.get("noisy_n_users", shown.get("public_n_users"))
+    if known is None:
+        return ()
+    epsilon = float(released.guarantee.epsilon)
+    return few_people(float(known), shown.get("size"), epsilon / 2 if replaced else epsilon)
 
 
 def release_rule(

@@ -1,3 +1,6 @@
+from .candidates import Candidates as Candidates
+from .candidates import Chosen as Chosen
+from .candidates import ModelChoice as ModelChoice
 from .certificate import Certificate as Certificate
 from .certificate import excess_bound as excess_bound
 from .evaluator import Evaluator as Evaluator

@@ -24,6 +24,8 @@ from privpac.errors import IncompatibleGuarantees, ParameterError
 from privpac.evaluation.certificate import Certificate
 from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.least import LeastError
+from privpac.evaluation.notes import few_people
+from privpac.evaluation.result import Evaluation
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of
 from privpac.learners.base import Learner
@@ -91,6 +93,7 @@ class EvaluatedLearner(Learner):
     confidence: Rational = field(default="0.95", kw_only=True)
     records_per_user: int = field(default=1, kw_only=True)
     models: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
     rowwise: bool = field(default=False, kw_only=True)
     max_records: int | None = field(default=None, kw_only=True)
 
@@ -123,6 +126,7 @@ class EvaluatedLearner(Learner):
             unit,
             confidence=self.confidence,
             max_records=self.max_records,
+            labels=self.labels,
             rowwise=self.rowwise,
         )
 
@@ -162,8 +166,15 @@ class EvaluatedLearner(Learner):
         findings: dict[str, Any] = {"evaluation": found}
         if least is not None:
             findings["certificate"] = Certificate(found, least, self.records_per_user)
-        notes = (*released.warnings, *found.notes())
+        notes = (*released.warnings, *found.notes(), *self._few(found, released.parameters.get("size")))
         return replace(released, findings=findings, warnings=notes)
+
+    def _few(self, found: Evaluation, size: Any) -> tuple[str, ...]:
+        """Whether the people who learned were too few, by the number of those who evaluated."""
+        share = float(rational(self.share))
+        people = found.n_people.these.hi * (1 - share) / share
+        spent = float(self.learner.guarantee.epsilon)
+        return few_people(people, size, spent if self.budget.neighbours is Neighbours.ADD_REMOVE else spent / 2)
 
 
 def _no_rule(table: Any) -> Any:

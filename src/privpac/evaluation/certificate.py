@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from privpac.evaluation.least import LeastErrorBound
-from privpac.evaluation.result import Evaluation, points
+from privpac.evaluation.result import Evaluation, points, sure
 from privpac.guarantee import positive_int
 from privpac.released import register, rule_from_dict, rule_to_dict
 
@@ -60,11 +60,11 @@ class Certificate:
         return excess_bound(self.evaluation, self.least, records_per_user=self.records_per_user)
 
     def __str__(self) -> str:
-        sure = f"{float(min(self.evaluation.confidence, self.least.confidence)):.0%} sure"
+        how = sure(min(self.evaluation.confidence, self.least.confidence))
         best, sharper = self.excess, self.excess_one_law
         if best >= 0.5 and (sharper is None or sharper >= 0.5):
             return "how far from the best rule of its kind cannot be said with so few people"
-        said = f"at most {points(best)} worse than the best rule of its kind, for people like these ({sure})"
+        said = f"at most {points(best)} worse than the best rule of its kind, for people like these ({how})"
         return said if sharper is None else f"{said}; {points(sharper)} if everybody's records follow one law"
 
     def to_dict(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError, TooLargeError
 from privpac.evaluation.evaluator import LEVELS, MAX_LEVELS
 from privpac.evaluation.intervals import Range, kl_range, noise_reach
-from privpac.evaluation.result import LEAST_NOISE, percent
+from privpac.evaluation.result import LEAST_NOISE, percent, sure
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import Bound, Learner, check_users, count_users
@@ -117,7 +117,7 @@ class LeastErrorBound:
     def __str__(self) -> str:
         return (
             f"no {self.of} of this kind is wrong less often than {percent(self.lower())}, for people like these "
-            f"({float(self.confidence):.0%} sure)"
+            f"({sure(self.confidence)})"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.released import register
 
-__all__ = ["LEAST_NOISE", "Evaluation", "Rate", "percent", "points"]
+__all__ = ["LEAST_NOISE", "Evaluation", "Rate", "percent", "points", "sure"]
 
 LEAST_NOISE = Fraction(1, 1 << 100)
 """The least rate of noise: below it the sums say nothing, and would not fit into a number on a page."""
@@ -61,6 +61,11 @@ class Rate:
 def percent(x: float) -> str:
     """A share in per cent, with a digit more where it is small."""
     return f"{100 * x:.1f} %" if 0.0005 <= abs(x) < 0.0995 else f"{100 * x:.0f} %"
+
+
+def sure(confidence: Fraction) -> str:
+    """A confidence in words."""
+    return f"{100 * float(confidence):g} % sure"
 
 
 def points(x: float) -> str:
@@ -322,7 +327,7 @@ class Evaluation:
 
     def __str__(self) -> str:
         who = "these people" if self.same_people else "people like these"
-        lines = [f"{self.sentence()} ({float(self.confidence):.0%} sure, {who})"]
+        lines = [f"{self.sentence()} ({sure(self.confidence)}, {who})"]
         if self.cells == "table":
             shown = ("lift", "sensitivity", "specificity", "precision")
             lines.append(" · ".join(f"{_WORDS[name]} {getattr(self, name)}" for name in shown))

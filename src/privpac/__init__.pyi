@@ -10,6 +10,8 @@ from .api_engines import scan as scan
 from .api_evaluation import choose as choose
 from .api_evaluation import evaluate as evaluate
 from .api_evaluation import least_error as least_error
+from .api_methods import methods as methods
+from .api_quantiles import quantile as quantile
 from .concepts import AddressTree as AddressTree
 from .concepts import BranchThresholds as BranchThresholds
 from .concepts import Conjunctions as Conjunctions

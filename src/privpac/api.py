@@ -127,7 +127,7 @@ def prepare(
     learned: Any = concept
     if chosen.subject == "tree":
         learned = as_tree(concept, features or {})
-    elif isinstance(concept, VC1Tree):
+    elif isinstance(concept, VC1Tree) and not chosen.keeps_trees:
         learned = TreeNodes(concept)
         if method == "auto":
             given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure

@@ -1,0 +1,1 @@
+"""Learners for wide tables: points cards (``card``, with its arithmetic and budget beside it)."""

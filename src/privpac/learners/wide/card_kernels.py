@@ -279,9 +279,7 @@ def gradients(table: CodeTable, packed: Packed, state: State) -> list[list[int]]
     base, first, lanes, scores, constant, centre, sigmoid = _public(table, state)
     own, out = np.zeros(table.coordinates + 1 + LANES, np.int64), []
     for start, stop in zip(packed.offsets[:-1].tolist(), packed.offsets[1:].tolist()):
-        _gradient(
-            packed.codes, packed.labels, start, stop, base, first, lanes, scores, constant, centre, sigmoid, own
-        )
+        _gradient(packed.codes, packed.labels, start, stop, base, first, lanes, scores, constant, centre, sigmoid, own)
         out.append(own[: table.coordinates + 1].tolist())
     return out
 

@@ -2,13 +2,13 @@
 what the noise was made for; with the mutations that must move them further.
 
 What is released is the sum of a pass plus discrete Gaussian noise.  Its Renyi divergence is decided by the squared
-distance of the sums (``tests/mechanisms/test_gaussian.py``), so privacy is decided by these distances, together with the
-budget's shares.
+distance of the sums (``tests/mechanisms/test_gaussian.py``), so privacy is decided by these distances, together with
+the budget's shares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import exp, log
@@ -58,9 +58,6 @@ def states(table: CodeTable) -> list[State]:
         for _ in range(4)
     ]
     return ends + drawn
-
-
-Vector = Callable[[Sequence[User]], list[list[int]]]
 
 
 def moved(vectors: list[list[int]]) -> tuple[int, int]:

@@ -3,13 +3,13 @@
 All units are ``1/U`` with ``U = 4096``.
 
 * A column of numbers with ``B`` bins has at most three smooth waves: bin ``b`` at ``x = (b + 1/2)/B`` has the
-  coordinates ``-U cos(pi k x)/k``, ``k = 1..min(3, B - 1)``, to the nearest integer; two bins have one coordinate, ``-U``
-  and ``+U``.  Three waves cost the noise of three coordinates however fine the cuts are.  A missing value has 0 in these
-  and ``U`` in a last coordinate of its own.
+  coordinates ``-U cos(pi k x)/k``, ``k = 1..min(3, B - 1)``, to the nearest integer; two bins have one coordinate,
+  ``-U`` and ``+U``.  Three waves cost the noise of three coordinates however fine the cuts are.  A missing value has 0
+  in these and ``U`` in a last coordinate of its own.
 * A category has ``U`` at its code and 0 elsewhere; missing is one more code.
 
-The squared norm of a column's code is at most ``U**2 (1 + 1/4 + 1/9) = 49 U**2/36``, up to rounding: below ``(7 U/6)**2``
-because the three waves are never extreme together.
+The norm of a column's code is below ``7 U/6``: the coordinates are at most ``U``, ``U/2`` and ``U/3`` rounded, 4096,
+2048 and 1365, and ``1 + 1/4 + 1/9 = 49/36``.
 
 *Rounding.*  Values are rounded from balls.  A rational cosine of a rational angle is 0, 1/2 or 1 in size (Niven), and
 none of these leaves a half after the division by ``k``, so more bits always decide.
@@ -152,7 +152,10 @@ def code_table(shapes: Sequence[Shape]) -> CodeTable:
             f"a card of {coordinates} coordinates is too wide, fewer than {MAX_COORDINATES} are allowed; declare fewer "
             "categories or columns"
         )
-    base, first, lanes, at = [], [], [], 1
+    base: list[int] = []
+    first: list[int] = []
+    lanes: list[tuple[int, ...]] = []
+    at = 1
     for shape in shapes:
         base.append(len(first))
         for code, row in enumerate(_sparse(shape)):

@@ -73,9 +73,10 @@ def shrunk_centre(noisy_sum: Sequence[int], users: int, sigma2: Fraction) -> lis
 def clip_size(noisy_norm: int, users: int, rho: Fraction, columns: int) -> int:
     """``C``: the norm to which a user's gradient is shortened.
 
-    ``floor(0.45 max(H/N, U/10) (N sqrt(2 rho)/66)**(1/3))`` between ``U/10`` and ``2 B0``; ``rho`` is what is left after
-    the count.  The sixth power of the formula is the rational ``59049 a q**6 / (242 200**6 b N**4)`` with ``q = max(10 H,
-    N U)`` and ``rho = a/b``, and for integers ``x <= y**(1/6)`` iff ``x**6 <= floor(y)``: nothing else is rounded.
+    ``floor(0.45 max(H/N, U/10) (N sqrt(2 rho)/66)**(1/3))`` between ``U/10`` and ``2 B0``; ``rho`` is what is left
+    after the count.  The sixth power of the formula is the rational ``59049 a q**6 / (242 200**6 b N**4)`` with ``q =
+    max(10 H, N U)`` and ``rho = a/b``, and for integers ``x <= y**(1/6)`` iff ``x**6 <= floor(y)``: nothing else is
+    rounded.
     """
     q = max(10 * noisy_norm, users * U)
     sixth = 59049 * rho.numerator * q**6 // (242 * 200**6 * rho.denominator * users**4)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,7 @@ class State:
 
 
 @jit
-def floor_divide(x: int, m: int) -> int:
+def floor_divide(x: Any, m: Any) -> Any:
     """``x // m`` for ``|x| < 2**53`` and ``m >= 1``."""
     q = np.int64(np.floor(np.float64(x) / np.float64(m)))
     if q * m > x:
@@ -78,7 +78,7 @@ def floor_divide(x: int, m: int) -> int:
 
 
 @jit
-def root_up(n: int) -> int:
+def root_up(n: Any) -> Any:
     """The least ``x >= 0`` with ``x * x >= n``."""
     x = np.int64(np.sqrt(np.float64(n)))
     while x * x >= n and x > 0:
@@ -155,7 +155,10 @@ def _gradient(
         for j in range(base.size):
             s += scores[base[j] + codes[i, j]]
         place = (s + half) >> _SHIFT  # near(s, 2**28)
-        place = min(max(place, -_TOP), _TOP)
+        if place < -_TOP:
+            place = np.int64(-_TOP)
+        elif place > _TOP:
+            place = np.int64(_TOP)
         r = sigmoid[place + _TOP] - _UNIT * np.int64(labels[i])
         total += r
         for j in range(base.size):
@@ -247,10 +250,11 @@ def centre_sum(table: CodeTable, packed: Packed, cap: int) -> Ints:
 
 
 def _gradients_of(table: CodeTable, packed: Packed, state: State, cap: int, norms: bool) -> Ints:
-    public = _public(table, state)
+    public, run = _public(table, state), cast(Any, _sum_gradients)
 
     def part(a: int, b: int) -> Ints:
-        return _sum_gradients(packed.codes, packed.labels, packed.offsets, a, b, *public, cap, norms)
+        found: Ints = run(packed.codes, packed.labels, packed.offsets, a, b, *public, cap, norms)
+        return found
 
     return _added(spread(part, user_spans(packed.offsets)), table.coordinates + 1)
 
@@ -294,4 +298,4 @@ def clip(vector: Sequence[int], cap: int) -> list[int]:
     """A vector shortened to norm ``cap``."""
     g = np.array(vector, np.int64)
     shorten(g, g.size, cap)
-    return g.tolist()
+    return [int(x) for x in g]

@@ -1,1 +1,2 @@
-"""Learners for wide tables: points cards (``card``, with its arithmetic and budget beside it)."""
+"""Learners for wide tables: small trees from one exact law (``small_tree``) and points cards (``card``, with its
+arithmetic, kernels and budget beside it)."""

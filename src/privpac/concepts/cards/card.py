@@ -150,7 +150,9 @@ class Card(Rule):
         out = []
         for i, (value, run) in enumerate(runs):
             last = run[-1]
-            if last < column.bins - 1:
+            if len(run) == 1 and column.bins == domain.size:
+                out.append(Line(domain.text(last), value))
+            elif last < column.bins - 1:
                 out.append(Line(f"≤ {domain.text(column.edges[last] - 1)}", value))
             else:
                 out.append(Line("any" if i == 0 else f"> {domain.text(column.edges[run[0] - 1] - 1)}", value))

@@ -76,8 +76,9 @@ class Rule(ABC):
     # What a report draws
 
     @property
-    def picture(self) -> Literal["domain", "regions", "none"]:
-        """Where it says 1 over its columns, along the regions that hold each other, or nothing."""
+    def picture(self) -> Literal["domain", "regions", "questions", "none"]:
+        """Where it says 1 over its columns, along the regions that hold each other, its questions as a tree, or
+        nothing."""
         return "domain"
 
     def edges(self, column: str) -> Sequence[int]:

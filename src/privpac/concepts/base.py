@@ -80,8 +80,9 @@ class Rule(ABC):
     # What a report draws
 
     @property
-    def picture(self) -> Literal["domain", "regions", "card", "none"]:
-        """Where it says 1 over its columns, along the regions that hold each other, as a card of points, or nothing."""
+    def picture(self) -> Literal["domain", "regions", "questions", "card", "none"]:
+        """Where it says 1 over its columns, along the regions that hold each other, as questions in a row, as a card of
+        points, or nothing."""
         return "domain"
 
     def edges(self, column: str) -> Sequence[int]:

@@ -56,6 +56,10 @@ def _one_way(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.cut_direction not in (None, "both")
 
 
+def _small_trees(concept: Any) -> bool:
+    return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
+
+
 def _nodes(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.is_tree
 
@@ -204,6 +208,17 @@ _ALL = (
             "beta",
             "strict",
         ),
+    ),
+    Method(
+        "small-tree",
+        "small tree",
+        "SmallTreeLearner",
+        "a tree of up to three questions from one exact law over all of them; the default of wide tables",
+        "Five columns or more, of which several matter.",
+        learns=_small_trees,
+        rules="small trees, such as SmallTrees()",
+        setting=None,
+        certificates=("small tree",),
     ),
 )
 

@@ -55,6 +55,13 @@ class Cells:
     both: Ints
     others: int
 
+    def same(self, other: Cells) -> bool:
+        """Whether all cells are equal; trees then have the same law."""
+        return all(
+            np.array_equal(mine, theirs)
+            for mine, theirs in zip((self.total, self.single, self.both), (other.total, other.single, other.both))
+        )
+
     def __repr__(self) -> str:
         return "<Cells>"
 

@@ -146,8 +146,8 @@ class SmallTree(Rule):
         return f"{self.label}: {self.condition()}"
 
     @property
-    def picture(self) -> Literal["domain", "regions", "none"]:
-        return "none"
+    def picture(self) -> Literal["domain", "regions", "questions", "none"]:
+        return "questions"
 
     # Storage
 

@@ -204,6 +204,8 @@ class SmallTreeLaw(Law):
     def dominated_by(self, other: Law, epsilon: Fraction) -> bool | None:
         if not isinstance(other, SmallTreeLaw) or not self._comparable(other):
             return None
+        if self.cells.same(other.cells):
+            return epsilon >= 0
         shift = self.rate * self._farthest(other) - epsilon
         for bits in (128, 1024):
             with precision(bits):

@@ -25,6 +25,7 @@ from .concepts import PathTree as PathTree
 from .concepts import Points as Points
 from .concepts import PrefixTree as PrefixTree
 from .concepts import Rectangles as Rectangles
+from .concepts import SmallTrees as SmallTrees
 from .concepts import StarTree as StarTree
 from .concepts import Stumps as Stumps
 from .concepts import Taxonomy as Taxonomy
@@ -36,6 +37,7 @@ from .data import Dates as Dates
 from .data import Floats as Floats
 from .data import Grid as Grid
 from .data import Integers as Integers
+from .data import Missing as Missing
 from .data import Texts as Texts
 from .data import UserData as UserData
 from .guarantee import Guarantee as Guarantee
@@ -47,6 +49,7 @@ from .learners import DeletionStability as DeletionStability
 from .learners import FriendlyMean as FriendlyMean
 from .learners import RealizableSelection as RealizableSelection
 from .learners import RegretSelection as RegretSelection
+from .learners import SmallTreeLearner as SmallTreeLearner
 from .learners import TreeLearner as TreeLearner
 from .learners import TrimmedMean as TrimmedMean
 from .learners import TrimmedSelection as TrimmedSelection

@@ -60,6 +60,10 @@ def _scored_or_tree(concept: Any) -> bool:
     return isinstance(concept, VC1Tree) or scored(concept)
 
 
+def _small_trees(concept: Any) -> bool:
+    return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
+
+
 def _nodes(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.is_tree
 
@@ -221,6 +225,17 @@ _ALL = (
             "beta",
             "strict",
         ),
+    ),
+    Method(
+        "small-tree",
+        "small tree",
+        "SmallTreeLearner",
+        "a tree of up to three questions from one exact law over all of them; the default of wide tables",
+        "Five columns or more, of which several matter.",
+        learns=_small_trees,
+        rules="small trees, such as SmallTrees()",
+        setting=None,
+        certificates=("small tree",),
     ),
 )
 

@@ -181,10 +181,9 @@ def plan(
         result = ask(what, **question)
     if tree is not None:  # a tree does not say how it was written
         columns_of = [word for column in what.declared() for word in ("--feature", column or "COLUMN")]
+        assert result.asked is not None
         result = replace(result, asked=replace(result.asked, source=("--tree", tree, *columns_of)))
-    from privpac.planning.predictions import quick
-
-    show = quick(result) if predict is None else predict
+    show = result.quick if predict is None else predict
     if report is not None:
         from privpac.report.plan import write_plan_report
 
@@ -214,9 +213,9 @@ def _singular(rule: str) -> str:
 
 
 def _check_shape(family: str, given: dict[str, Any]) -> None:
-    from privpac.planning.targets.family_targets import FAMILY_TARGETS
+    from privpac.planning.targets.family_targets import shape_of_family
 
-    taken = FAMILY_TARGETS[family].takes if family in FAMILY_TARGETS else ("domain",)
+    taken = shape_of_family(family)
     strange = [option for part, option in _SHAPES.items() if part in given and part not in taken]
     if strange:
         takes = [option for part, option in _SHAPES.items() if part in taken]

@@ -276,7 +276,9 @@ class Released:
             notes.append("no answer: the public default stands in")
         if self.parameters:
             notes.append(", ".join(f"{name} = {_brief(value)}" for name, value in self.parameters.items()))
-        return "\n".join([str(self.hypothesis), " · ".join(notes), *(f"warning: {line}" for line in self.warnings)])
+        words = [] if self.guarantee is None else [f"in words: {self.guarantee.odds}"]
+        told = [f"warning: {line}" for line in self.warnings]
+        return "\n".join([str(self.hypothesis), " · ".join(notes), *words, *told])
 
     def __repr__(self) -> str:
         return f"<Released ({self.outcome}): " + " · ".join([str(self.hypothesis), *self._promise()]) + ">"

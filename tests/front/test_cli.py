@@ -63,9 +63,10 @@ def test_learn_prints_rule_unit_and_relation(privpac: Command, table: Path, name
     run = privpac("learn", name, *LEARN)
     assert run.code == 0
     assert run.err == ""
-    first, second = run.out.splitlines()
+    first, second, words = run.out.splitlines()
     assert first.startswith("ill ")
     assert second.startswith("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace")
+    assert words == "in words: someone who thought 1 in 2 may end up at most at about 73 in 100"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from privpac.planning.compare import Comparison, Measured
+from privpac.planning.comparison import Comparison, Measured
 
 import privpac as pp
 from privpac.audit import Audit

@@ -98,7 +98,8 @@ def in_flags(error: Exception) -> str:
 
     def given(match: re.Match[str]) -> str:
         value = match.group(2) if match.group(2) is not None else match.group(3)
-        return known(match, f" {value}" if value else "")
+        opened = match.string[match.end() : match.end() + 1] in ("[", "{", "(")
+        return known(match, f" {value}" if value else " " if opened else "")
 
     text = _GIVEN.sub(given, str(error))
     return _ASKED.sub(known, _IDENTIFIER.sub(known, text))

@@ -36,7 +36,7 @@ from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, Param
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
-from privpac.learners.registry import METHODS, build_learner, check_learns
+from privpac.learners.registry import METHODS, build_learner, check_learns, class_of_rules
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, settle_method
 from privpac.planning.targets.tree_targets import as_tree
@@ -125,7 +125,7 @@ def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options
 
 def learn(
     data: Users,
-    concept: ConceptClass | VC1Tree,
+    rule: str | ConceptClass | VC1Tree | None = None,
     *,
     epsilon: Rational,
     method: str = "auto",
@@ -169,7 +169,7 @@ def learn(
     # What is no dataset at all is refused by the learner's bind.
     unit, features = getattr(data, "unit", Unit.USER), getattr(data, "features", {})
     prepared = prepare(
-        concept,
+        class_of_rules(rule, features, method),
         epsilon=epsilon,
         method=method,
         setting=setting,

@@ -16,12 +16,13 @@ from privpac.cli.options import (
     LabelMap,
     NeighboursOption,
     OnInvalid,
+    Rule,
     User,
     check_targets,
     features_of,
     label_map_of,
 )
-from privpac.concepts.named import RULES, rule_class
+from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
@@ -57,9 +58,7 @@ def compare(
     feature: Annotated[
         list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")
     ] = None,
-    rule: Annotated[
-        str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}. Default: threshold.", show_default=False)
-    ] = None,
+    rule: Rule = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -189,7 +188,7 @@ def _people(
         if not given:
             raise ParameterError(f"{option} is missing: a table needs --user, --label and --feature")
     features = features_of(feature or [])
-    concept = rule_class(rule or "threshold", features)
+    concept = rule_class(rule or default_rule(features), features)
     with working("reading the table"):
         data = UserData.read(
             table, user=user, features=features, label=label, on_invalid=on_invalid, label_map=label_map_of(label_map)

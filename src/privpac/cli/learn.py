@@ -14,6 +14,7 @@ from privpac.cli.app import app, working
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
     METHOD,
+    RULE_HELP,
     TABLE,
     Delta,
     Epsilon,
@@ -38,11 +39,10 @@ from privpac.cli.options import (
     with_settings,
 )
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
 from privpac.guarantee import Unit
-from privpac.learners.registry import METHODS, named_class
+from privpac.learners.registry import METHODS, class_of_rules
 from privpac.learners.settings import read_settings
 from privpac.planning import Plan
 from privpac.released import Released
@@ -60,10 +60,7 @@ def learn(
     epsilon: Epsilon,
     user: User = None,
     rule: Annotated[
-        str | None,
-        typer.Option(
-            "--rule", "-r", help=f"{', '.join(RULES)}; branch for --tree. Default: threshold.", show_default=False
-        ),
+        str | None, typer.Option("--rule", "-r", help=f"{RULE_HELP} branch with --tree.", show_default=False)
     ] = None,
     tree: TreeText = None,
     delta: Delta = None,
@@ -116,7 +113,7 @@ def learn(
         features = concept.columns
     else:
         features = features_of(feature)
-        concept = named_class(rule or "threshold", features, method)
+        concept = class_of_rules(rule, features, method)
     options: dict[str, Any] = {
         "setting": setting,
         "method": method,

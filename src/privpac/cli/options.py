@@ -22,6 +22,7 @@ __all__ = [
     "TREE_RULES",
     "METHOD",
     "PEOPLE",
+    "RULE_HELP",
     "TABLE",
     "TREES",
     "Delta",
@@ -111,7 +112,8 @@ LabelMap = Annotated[
     list[str] | None,
     typer.Option("--label-map", help="Other label values: yes=1. Repeat for each value.", rich_help_panel=TABLE),
 ]
-Rule = Annotated[str, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}.")]
+RULE_HELP = f"{', '.join(RULES)}. Default: threshold, or stump for several columns."
+Rule = Annotated[str | None, typer.Option("--rule", "-r", help=RULE_HELP, show_default=False)]
 Delta = Annotated[
     str | None,
     typer.Option(

@@ -36,7 +36,7 @@ from privpac.cli.options import (
     label_map_of,
     open_ledger,
 )
-from privpac.concepts.named import rule_class
+from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import Neighbours, Unit, one_of
@@ -89,7 +89,7 @@ def fit(
     ledger: Ledger,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to save the encrypted session.")],
     user: User = None,
-    rule: Rule = "threshold",
+    rule: Rule = None,
     delta: Annotated[
         str,
         typer.Option(
@@ -122,6 +122,7 @@ def fit(
     # Parameters first, then places to write to, then the file; only then is the whole guarantee spent, and only then
     # are data used.
     features = features_of(feature)
+    rule = rule or default_rule(features)
     concept = rule_class(rule, features)
     rule_name(concept)
     relation = one_of(Neighbours, neighbours, "neighbours")

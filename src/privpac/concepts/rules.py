@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from privpac.data import Texts
 from privpac.errors import ParameterError, SchemaError
@@ -58,6 +58,9 @@ class ClassOfRules(ABC):
     takes_texts: ClassVar[bool] = False
     """Whether a declared ``Texts()`` also means a column with a domain of its own, by the texts of its values."""
 
+    inherits: ClassVar[bool] = False
+    """Whether a class without columns reads every column of the data."""
+
     # Columns
 
     @abstractmethod
@@ -75,6 +78,9 @@ class ClassOfRules(ABC):
         Returns the class with its columns and domains filled in, and the users bound to them.
         """
         declared, names = self.declared(), list(users.features)
+        if self.inherits and not declared:
+            every: dict[str, Any] = dict.fromkeys(names)
+            return self.with_columns(every).bind(users)
         if getattr(users, "labels", ()) is None:
             raise ParameterError("the data have no labels: name the label column when they are built")
         if None in declared and (len(declared) != 1 or len(names) != 1):

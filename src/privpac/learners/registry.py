@@ -16,7 +16,7 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import RULES, rule_class
+from privpac.concepts.named import RULES, default_rule, rule_class
 from privpac.concepts.rules import ClassOfRules
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import Domain
@@ -34,6 +34,7 @@ __all__ = [
     "build_learner",
     "check_learns",
     "chosen_by_parameters",
+    "class_of_rules",
     "learner_options",
     "method_certified_by",
     "method_named",
@@ -276,6 +277,21 @@ def check_learns(method: str, concept: Any) -> None:
     raise ParameterError(
         f"the method {method!r} learns {METHODS[method].rules}, not {type(concept).__name__}{which}; use {named}"
     )
+
+
+def class_of_rules(
+    rule: str | ConceptClass | VC1Tree | None, features: Mapping[str, Domain | None], method: str = "auto"
+) -> ConceptClass | VC1Tree:
+    """What people mean by a rule: a class, the name of one over the columns of the data, or None for the default."""
+    if rule is not None and not isinstance(rule, str):
+        return rule
+    without = [name for name, domain in features.items() if domain is None]
+    if without:
+        raise ParameterError(
+            f"columns {without} have no domain: declare one where the data are built, such as Integers(0, 100)"
+        )
+    known = {name: domain for name, domain in features.items() if domain is not None}
+    return named_class(default_rule(known) if rule is None else rule, known, method)
 
 
 def named_class(rule: str, features: Mapping[str, Domain], method: str) -> ConceptClass:

@@ -23,8 +23,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
-from privpac.guarantee import Unit
-from privpac.learners.registry import METHODS, named_class, takes
+from privpac.learners.registry import METHODS, class_of_rules, takes
 from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateRuleClassifier"]
@@ -33,21 +32,46 @@ __all__ = ["PrivateRuleClassifier"]
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learn one readable rule with ``epsilon``-differential privacy per person.
 
-    Parameters ---------- rule : name of the class of rules: "stump" (default), "threshold", "interval", "rectangle",
-    "conjunction", ..., "tree". epsilon : privacy loss of one ``fit``. domains : public domain of each column, by name
-    or by position; None means every finite number. method, setting, neighbours, max_records, public_n_users : as for
-    ``privpac.learn``. classes : the two label values, if public; None reads them off ``y`` and treats them as public
-    schema. on_invalid : "raise", "drop" or "clamp" values outside their domain. ledger : path of a budget ledger to
-    spend from; every ``fit`` spends again. tree : for ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text
-    such as "path:/"; columns may then hold texts. delta : for ``rule="tree"``: the probability with which the promise
-    may fail; an open vocabulary needs one above 0.
+    Parameters
+    ----------
+    rule : str, class of rules, or None
+        A name such as "stump", "interval" or "conjunction" ("tree" with ``tree=``), or a class such as
+        ``pp.Stumps()``; None is a cut-off for one column and the best column's cut-off for several.
+    epsilon : rational
+        Privacy loss of one ``fit``.
+    domains : mapping or sequence of domains, optional
+        Public domain of each column, by name or by position; None means every finite number.
+    method, setting, neighbours, max_records, public_n_users, records_per_user, people
+        As for :func:`privpac.learn`.
+    classes : pair, optional
+        The two label values, the one that the rule is about last; None reads them off ``y`` and treats them as public
+        schema.
+    on_invalid : {"raise", "drop", "clamp"}
+        What happens to values outside their domain.
+    ledger : path, optional
+        A budget ledger to spend from; every ``fit`` spends again.
+    tree : tree or str, optional
+        For ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text such as "path:/"; columns may then hold
+        texts.
+    delta : rational
+        For ``rule="tree"``: the probability with which the promise may fail; an open vocabulary needs one above 0.
+    unit : {"user", "item"}, optional
+        "user" insists on groups, "item" declares that every row is a person of its own.  None takes what ``fit``
+        gets, warns without groups, and refuses inside a cross-validation or search to which no groups came.
 
-    ``fit`` takes ``groups``, the person each row belongs to.  Without it single rows are protected, not people: an
-    ``ItemLevelWarning`` says so, and ``guarantee_`` is "per item".
+    Attributes
+    ----------
+    guarantee_, rule_, released_
+        The promise, the rule, and both with the public parameters, as :func:`privpac.learn` returns them.
+    classes_, n_features_in_, feature_names_in_
+        As scikit-learn defines them.
 
-    Attributes ---------- guarantee_, rule_, released_ : the promise, the rule, and both with the public parameters, as
-    ``privpac.learn`` returns them. classes_, n_features_in_, feature_names_in_ : as scikit-learn defines them.
+    Notes
+    -----
+    ``fit`` takes ``groups``, the person each row belongs to, and asks scikit-learn's metadata routing for them.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.array([[1.0], [2.0], [8.0], [9.0]])
     >>> model = PrivateRuleClassifier(epsilon=1).fit(X, [0, 0, 1, 1], groups=["a", "b", "c", "d"])
@@ -57,7 +81,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     def __init__(
         self,
-        rule: str = "stump",
+        rule: str | ConceptClass | None = None,
         epsilon: Any = 1.0,
         domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
         method: str = "auto",
@@ -71,6 +95,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         tree: VC1Tree | str | None = None,
         delta: Any = 0,
         records_per_user: int | None = None,
+        people: str | None = None,
+        unit: str | None = None,
     ) -> None:
         self.rule = rule
         self.epsilon = epsilon
@@ -86,11 +112,14 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.tree = tree
         self.delta = delta
         self.records_per_user = records_per_user
+        self.people = people
+        self.unit = unit
 
     # Fitting
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateRuleClassifier:
         """Learn the rule; ``groups`` names the person of each row."""
+        unit = self._unit(groups)
         self._check_tree()
         columns = self._columns(X, reset=True)
         target = self._labels(y, len(next(iter(columns.values()))))
@@ -101,10 +130,11 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             method=self.method,
             setting=self.setting,
             neighbours=self.neighbours,
-            unit=Unit.ITEM if groups is None else Unit.USER,
+            unit=unit,
             max_records=self.max_records,
             public_n_users=self.public_n_users,
             records_per_user=self.records_per_user,
+            users=self.people,
             # None where the method has no use for one and none was meant; a delta that was meant is refused with the
             # others.
             delta=self.delta if takes(self.method, "delta") or self.delta != 0 else None,
@@ -135,7 +165,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         """The class of rules on the columns of X, with their domains."""
         if self.tree is None:
             features = self._domains(names)
-            return named_class(self.rule, features, self.method), features
+            return class_of_rules(self.rule, features, self.method), features
         tree = parse_tree(self.tree) if isinstance(self.tree, str) else self.tree
         if not isinstance(tree, VC1Tree):
             raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), or its text, got {type(tree).__name__}")

@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import prepare, release_prepared
+from privpac.api import prepare, prepare_default, release_prepared
 from privpac.api_engines import choose_engine, read_users
 from privpac.cli.app import app, working
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
     METHOD,
-    RULE_HELP,
     TABLE,
     Delta,
     Epsilon,
@@ -39,15 +38,18 @@ from privpac.cli.options import (
     with_settings,
 )
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
 from privpac.guarantee import Unit
-from privpac.learners.registry import METHODS, class_of_rules
+from privpac.learners.registry import METHODS, named_class
 from privpac.learners.settings import read_settings
 from privpac.planning import Plan
 from privpac.released import Released
 
 __all__ = ["learn"]
+
+EVALUATION = "How good the rule is"
 
 
 @app.command()
@@ -60,7 +62,16 @@ def learn(
     epsilon: Epsilon,
     user: User = None,
     rule: Annotated[
-        str | None, typer.Option("--rule", "-r", help=f"{RULE_HELP} branch with --tree.", show_default=False)
+        str | None,
+        typer.Option(
+            "--rule",
+            "-r",
+            help=(
+                f"{', '.join(RULES)}; branch for --tree. Default by the number of columns: a cut, the best cut of two "
+                "to four, a small tree of more."
+            ),
+            show_default=False,
+        ),
     ] = None,
     tree: TreeText = None,
     delta: Delta = None,
@@ -74,6 +85,30 @@ def learn(
     people: People = None,
     records_per_user: RecordsPerUser = None,
     people_are: PeopleAre = None,
+    evaluate: Annotated[
+        str | None,
+        typer.Option(
+            help="Share of the people set aside to measure how good the rule is, such as 1/5.",
+            rich_help_panel=EVALUATION,
+        ),
+    ] = None,
+    certify: Annotated[
+        str | None,
+        typer.Option(
+            help="With --evaluate: share of epsilon, such as 1/4, for how far from the best rule it can be.",
+            rich_help_panel=EVALUATION,
+        ),
+    ] = None,
+    ids: Annotated[
+        str,
+        typer.Option(
+            help="With --evaluate under replace: private, or public (known to all, and fixed).",
+            rich_help_panel=EVALUATION,
+        ),
+    ] = "private",
+    confidence: Annotated[
+        str, typer.Option(help="With --evaluate: of each interval on its own.", rich_help_panel=EVALUATION)
+    ] = "0.95",
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -103,17 +138,19 @@ def learn(
 
     privpac learn visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 1
 
+    privpac learn visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 1 --evaluate 1/5
+
     privpac learn answers.csv --user who --label inside --feature path --tree path:/ --epsilon 1 --delta 1e-6
     """
     # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
     # anything spent.
-    concept: ConceptClass | VC1Tree
+    concept: ConceptClass | VC1Tree | None
     if wants_tree(rule, tree):
         concept = tree_of(tree or "", feature)
         features = concept.columns
     else:
         features = features_of(feature)
-        concept = class_of_rules(rule, features, method)
+        concept = None if rule is None else named_class(rule, features, method)
     options: dict[str, Any] = {
         "setting": setting,
         "method": method,
@@ -126,8 +163,14 @@ def learn(
         "delta": delta,
         "users": people_are,
     }
+    options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))
-    prepared = prepare(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
+    unit = Unit.USER if user else Unit.ITEM
+    prepared = (
+        prepare_default(features, epsilon=epsilon, unit=unit, **options)
+        if concept is None
+        else prepare(concept, epsilon=epsilon, unit=unit, **options)
+    )
     labels = label_map_of(label_map)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
@@ -143,7 +186,7 @@ def learn(
         from privpac.report import plan_for_report
 
         with working("planning"):
-            planned = plan_for_report(concept, prepared.learner.guarantee)
+            planned = plan_for_report(concept or prepared.learner.concept, prepared.learner.guarantee)  # type: ignore[attr-defined]
     records = f" from {data.n_records:,} records" if isinstance(data, UserData) else ""
     with bar(f"learning{records}"):  # on a terminal, for the curator
         released = release_prepared(prepared, data, ledger=book)

@@ -18,11 +18,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
-from privpac.api import learner_for
+from privpac.api import prepare, prepare_default
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
+from privpac.evaluation import Certificate, Evaluation
 from privpac.learners.registry import METHODS, class_of_rules, takes
 from privpac.sklearn.estimator import PrivateEstimator
 
@@ -36,7 +37,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     ----------
     rule : str, class of rules, or None
         A name such as "stump", "interval" or "conjunction" ("tree" with ``tree=``), or a class such as
-        ``pp.Stumps()``; None is a cut-off for one column and the best column's cut-off for several.
+        ``pp.Stumps()``; None is a cut for one column, the best cut of two to four, a small tree of more.
     epsilon : rational
         Privacy loss of one ``fit``.
     domains : mapping or sequence of domains, optional
@@ -55,6 +56,10 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         texts.
     delta : rational
         For ``rule="tree"``: the probability with which the promise may fail; an open vocabulary needs one above 0.
+    evaluate : rational, optional
+        Share of the people, such as "1/5", set aside to measure how good the rule is; one guarantee covers both.
+    certify : rational, optional
+        With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
     unit : {"user", "item"}, optional
         "user" insists on groups, "item" declares that every row is a person of its own.  None takes what ``fit``
         gets, warns without groups, and refuses inside a cross-validation or search to which no groups came.
@@ -63,6 +68,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     ----------
     guarantee_, rule_, released_
         The promise, the rule, and both with the public parameters, as :func:`privpac.learn` returns them.
+    evaluation_, certificate_
+        What ``evaluate`` and ``certify`` measured.
     classes_, n_features_in_, feature_names_in_
         As scikit-learn defines them.
 
@@ -97,6 +104,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         records_per_user: int | None = None,
         people: str | None = None,
         unit: str | None = None,
+        evaluate: Any = None,
+        certify: Any = None,
     ) -> None:
         self.rule = rule
         self.epsilon = epsilon
@@ -114,6 +123,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.records_per_user = records_per_user
         self.people = people
         self.unit = unit
+        self.evaluate = evaluate
+        self.certify = certify
 
     # Fitting
 
@@ -123,22 +134,27 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self._check_tree()
         columns = self._columns(X, reset=True)
         target = self._labels(y, len(next(iter(columns.values()))))
-        concept, features = self._concept(list(columns))
-        learner = learner_for(
-            concept,
-            epsilon=self.epsilon,
-            method=self.method,
-            setting=self.setting,
-            neighbours=self.neighbours,
-            unit=unit,
-            max_records=self.max_records,
-            public_n_users=self.public_n_users,
-            records_per_user=self.records_per_user,
-            users=self.people,
+        features = self._features(list(columns))
+        told: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "method": self.method,
+            "setting": self.setting,
+            "neighbours": self.neighbours,
+            "unit": unit,
+            "max_records": self.max_records,
+            "public_n_users": self.public_n_users,
+            "records_per_user": self.records_per_user,
+            "users": self.people,
+            "evaluate": self.evaluate,
+            "certify": self.certify,
             # None where the method has no use for one and none was meant; a delta that was meant is refused with the
             # others.
-            delta=self.delta if takes(self.method, "delta") or self.delta != 0 else None,
-        )
+            "delta": self.delta if takes(self.method, "delta") or self.delta != 0 else None,
+        }
+        if self.rule is None:
+            learner = prepare_default(features, **told).learner
+        else:
+            learner = prepare(self._concept(features), **told).learner
         released = self._release(learner, columns, target, groups, features)
         # "Nothing" is a covered output: the fit stands, and predict says that there is no rule.
         self.released_ = (
@@ -161,24 +177,33 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
                 f"delta= goes with rule='tree' or method= one of {approximate}; here none is needed, leave it out"
             )
 
-    def _concept(self, names: list[str]) -> tuple[ConceptClass | VC1Tree, dict[str, Domain]]:
-        """The class of rules on the columns of X, with their domains."""
-        if self.tree is None:
-            features = self._domains(names)
-            return class_of_rules(self.rule, features, self.method), features
+    def _features(self, names: list[str]) -> dict[str, Domain]:
+        """The columns of X with their domains, those of the tree where it has some."""
+        if self.tree is None or self.domains is not None:
+            return self._domains(names)
+        own = list(self._tree().declared().values())
+        if len(own) != len(names):
+            raise ParameterError(f"this tree reads {len(own)} columns, X has {len(names)}")
+        features = {name: domain for name, domain in zip(names, own) if domain is not None}
+        if len(features) < len(names):
+            raise ParameterError("this tree has no domain yet: declare domains=, or one in the tree")
+        return features
+
+    def _tree(self) -> VC1Tree:
         tree = parse_tree(self.tree) if isinstance(self.tree, str) else self.tree
         if not isinstance(tree, VC1Tree):
             raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), or its text, got {type(tree).__name__}")
-        own = list(tree.declared().values())
-        if len(own) != len(names):
-            raise ParameterError(f"this tree reads {len(own)} columns, X has {len(names)}")
-        if self.domains is None:
-            features = {name: domain for name, domain in zip(names, own) if domain is not None}
-        else:
-            features = self._domains(names)
-        if len(features) < len(names):
-            raise ParameterError("this tree has no domain yet: declare domains=, or one in the tree")
-        return tree.named(names, features), features
+        return tree
+
+    def _concept(self, features: dict[str, Domain]) -> ConceptClass | VC1Tree:
+        """The class of rules on these columns."""
+        assert self.rule is not None
+        if self.tree is None:
+            return class_of_rules(self.rule, features, self.method)
+        tree = self._tree()
+        if len(tree.declared()) != len(features):
+            raise ParameterError(f"this tree reads {len(tree.declared())} columns, X has {len(features)}")
+        return tree.named(list(features), features)
 
     def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
         """Columns by name; those of a tree are taken as they are, for they may be texts."""
@@ -193,6 +218,24 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             return {str(name): X[name] for name in X.columns}
         array = validate_data(self, X, reset=reset, dtype=None, ensure_min_samples=1)
         return {f"x{i}": np.ascontiguousarray(array[:, i]) for i in range(array.shape[1])}
+
+    @property
+    def evaluation_(self) -> Evaluation:
+        """How good the rule is on people it was not learned from; needs ``evaluate=``."""
+        found: Evaluation = self._found("evaluation", "evaluate='1/5'")
+        return found
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far from the best rule of its kind it is, at most; needs ``certify=``."""
+        found: Certificate = self._found("certificate", "evaluate='1/5' and certify='1/4'")
+        return found
+
+    def _found(self, name: str, wanted: str) -> Any:
+        check_is_fitted(self, "released_")
+        if name not in self.released_.findings:
+            raise AttributeError(f"no {name} was asked for, or nothing was released: fit with {wanted}")
+        return self.released_.findings[name]
 
     @property
     def rule_(self) -> Any:

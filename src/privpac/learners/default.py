@@ -4,7 +4,7 @@
 |---|---|
 | one | a cut, in either direction |
 | two to four | the best cut on any one of them |
-| five or more, all with declared ends | a small tree; with a delta and enough people declared, what is registered for wide tables |
+| five or more, none endless | a small tree; with a delta and enough people declared, what is registered for wide ones |
 
 Why not more where it could be had: the number of people is private, and buying it costs where the budget is short; a
 delta above 0 is a weaker promise that nobody gets without asking; and what needs many people is the worst choice where

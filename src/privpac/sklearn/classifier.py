@@ -24,7 +24,10 @@ from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
 from privpac.evaluation import Certificate, Evaluation
+from privpac.guarantee import Unit
+from privpac.learners.base import Learner
 from privpac.learners.registry import METHODS, class_of_rules, takes
+from privpac.released import Released
 from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateRuleClassifier"]
@@ -130,11 +133,21 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateRuleClassifier:
         """Learn the rule; ``groups`` names the person of each row."""
+        unit, columns, target, features = self._read(X, y, groups)
+        released = self._release(self._learner(features, unit), columns, target, groups, features)
+        self.released_ = self._labelled(released, y)
+        return self
+
+    def _read(self, X: Any, y: Any, groups: Any) -> tuple[Unit, dict[str, Any], NDArray[np.uint8], dict[str, Domain]]:
+        """Who is protected, the columns, the labels as 0 and 1, and the domains."""
         unit = self._unit(groups)
         self._check_tree()
         columns = self._columns(X, reset=True)
         target = self._labels(y, len(next(iter(columns.values()))))
-        features = self._features(list(columns))
+        return unit, columns, target, self._features(list(columns))
+
+    def _learner(self, features: dict[str, Domain], unit: Unit) -> Learner:
+        """What ``fit`` runs, from public declarations only."""
         told: dict[str, Any] = {
             "epsilon": self.epsilon,
             "method": self.method,
@@ -152,17 +165,14 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             "delta": self.delta if takes(self.method, "delta") or self.delta != 0 else None,
         }
         if self.rule is None:
-            learner = prepare_default(features, **told).learner
-        else:
-            learner = prepare(self._concept(features), **told).learner
-        released = self._release(learner, columns, target, groups, features)
-        # "Nothing" is a covered output: the fit stands, and predict says that there is no rule.
-        self.released_ = (
-            replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
-            if released
-            else released
-        )
-        return self
+            return prepare_default(features, **told).learner
+        return prepare(self._concept(features), **told).learner
+
+    def _labelled(self, released: Released, y: Any) -> Released:
+        """The result with the name of what the rule predicts; "nothing" is a covered output, and predict says so."""
+        if not released:
+            return released
+        return replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
 
     def _check_tree(self) -> None:
         """The rule "tree" and a tree come together; a delta has no other use."""

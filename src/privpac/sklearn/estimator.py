@@ -21,14 +21,17 @@ from privpac.ledger import BudgetLedger
 from privpac.released import Released
 from privpac.sklearn.surroundings import SEARCH, fitted_in_front, in_search
 
-__all__ = ["PrivateEstimator"]
+__all__ = ["GroupsAsked", "PrivateEstimator"]
 
 
-class PrivateEstimator:
-    """Mixin of the private estimators."""
+class GroupsAsked:
+    """Mixin: with metadata routing on, scikit-learn hands the people to every ``fit``."""
 
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
-    """With metadata routing on, scikit-learn hands the people to every ``fit``."""
+
+
+class PrivateEstimator(GroupsAsked):
+    """Mixin of the private estimators."""
 
     domains: Mapping[Any, Domain] | Sequence[Domain] | None
     unit: str | None

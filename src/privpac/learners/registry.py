@@ -34,6 +34,7 @@ __all__ = [
     "build_learner",
     "check_learns",
     "chosen_by_parameters",
+    "class_of_rules",
     "learner_options",
     "method_certified_by",
     "method_named",
@@ -308,6 +309,21 @@ def check_learns(method: str, concept: Any) -> None:
     raise ParameterError(
         f"the method {method!r} learns {METHODS[method].rules}, not {type(concept).__name__}{which}; use {named}"
     )
+
+
+def class_of_rules(
+    rule: str | ConceptClass | VC1Tree, features: Mapping[str, Domain | None], method: str = "auto"
+) -> ConceptClass | VC1Tree:
+    """What people mean by a rule: a class, or the name of one over the columns of the data."""
+    if not isinstance(rule, str):
+        return rule
+    without = [name for name, domain in features.items() if domain is None]
+    if without:
+        raise ParameterError(
+            f"columns {without} have no domain: declare one where the data are built, such as Integers(0, 100)"
+        )
+    known = {name: domain for name, domain in features.items() if domain is not None}
+    return named_class(rule, known, method)
 
 
 def named_class(rule: str, features: Mapping[str, Domain], method: str) -> ConceptClass:

@@ -40,6 +40,7 @@ from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
+from privpac.learners.default import default_rules, unused
 from privpac.learners.registry import METHODS, build_learner, check_learns
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, settle_method
@@ -54,6 +55,7 @@ __all__ = [
     "learner_for",
     "load",
     "prepare",
+    "prepare_default",
     "release_prepared",
     "release_rule",
 ]
@@ -127,7 +129,7 @@ def prepare(
     learned: Any = concept
     if chosen.subject == "tree":
         learned = as_tree(concept, features or {})
-    elif isinstance(concept, VC1Tree):
+    elif isinstance(concept, VC1Tree) and not chosen.keeps_trees:
         learned = TreeNodes(concept)
         if method == "auto":
             given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure
@@ -175,6 +177,23 @@ def _prepare_evaluated(
     return replace(chosen, learner=learner)
 
 
+def prepare_default(
+    features: Mapping[str, Domain | None],
+    *,
+    epsilon: Rational,
+    method: str = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    **options: Any,
+) -> Prepared:
+    """The same for columns alone, with the class of rules that is learned where none is named."""
+    facts = {name: options.get(name) for name in ("delta", "public_n_users")}
+    rules = default_rules(features, epsilon=epsilon, method=method, neighbours=neighbours, **facts)
+    given = unused(rules, options)
+    found = prepare(rules.concept, epsilon=epsilon, method=rules.method, neighbours=neighbours, **given)
+    why = f"{rules.reason}; {found.choice.reason}" if found.explained else rules.reason
+    return replace(found, choice=replace(found.choice, reason=why), explained=True)
+
+
 def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options: Any) -> Learner:
     """The learner that ``learn`` would run, with the parameters of :func:`prepare`."""
     return prepare(concept, epsilon=epsilon, **options).learner
@@ -182,7 +201,7 @@ def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options
 
 def learn(
     data: Users,
-    concept: ConceptClass | VC1Tree,
+    concept: ConceptClass | VC1Tree | None = None,
     *,
     epsilon: Rational,
     method: str = "auto",
@@ -198,6 +217,9 @@ def learn(
     **options: Any,
 ) -> Released:
     """Learn one rule of ``concept`` from ``data`` with ``epsilon``-differential privacy per user.
+
+    Without a class the number of columns decides (``learners.default``): one gives a cut, two to four the best cut on
+    any of them, five or more a small tree; the result says which and why.
 
     Give epsilon and a class over public domains; everything else has a default.  ``setting="realizable"`` when some
     rule is known to be right, ``"agnostic"`` (default) for real, noisy labels.  ``public_n_users=`` declares a rough
@@ -234,21 +256,12 @@ def learn(
     """
     # What is no dataset at all is refused by the learner's bind.
     unit, features = getattr(data, "unit", Unit.USER), getattr(data, "features", {})
-    prepared = prepare(
-        concept,
-        epsilon=epsilon,
-        method=method,
-        setting=setting,
-        neighbours=neighbours,
-        unit=unit,
-        max_records=max_records,
-        features=features,
-        evaluate=evaluate,
-        certify=certify,
-        ids=ids,
-        confidence=confidence,
-        **options,
-    )
+    told: dict[str, Any] = {"setting": setting, "neighbours": neighbours, "max_records": max_records, "unit": unit}
+    told |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
+    if concept is None:
+        prepared = prepare_default(features, epsilon=epsilon, method=method, **told, **options)
+    else:
+        prepared = prepare(concept, epsilon=epsilon, method=method, features=features, **told, **options)
     return release_prepared(prepared, data, ledger=ledger, not_before=not_before, stacklevel=4)
 
 

@@ -238,7 +238,7 @@ PARAMETERS: list[tuple[list[str], str]] = [
     (replaced("--feature", "who=0:9"), "two roles"),
     (replaced("--feature", "site=0:9"), "600 not a number"),
     ([*LEARN, "--feature", "age=0:9"], "named twice"),
-    ([*LEARN, "--feature", "smokes=0:1"], "one column"),
+    ([*LEARN, "--feature", "smokes=0:1", "--rule", "threshold"], "one column"),
     ([*LEARN, "--rule", "forest"], "rule must be one of"),
     ([*LEARN, "--method", "best"], "method must be"),
     ([*LEARN, "--setting", "easy"], "setting must be"),

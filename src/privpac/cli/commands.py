@@ -17,9 +17,11 @@ _HOMES = {
     "learn": "learn",
     "least-error": "evaluate",
     "ledger": "ledger",
+    "methods": "methods",
     "plan": "plan",
     "predict": "predict",
     "protocol": "protocol",
+    "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",
 }

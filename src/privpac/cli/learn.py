@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import prepare, release_prepared
+from privpac.api import prepare, prepare_default, release_prepared
 from privpac.api_engines import choose_engine, read_users
 from privpac.cli.app import app, working
 from privpac.cli.deliver import check_recovery, deliver
@@ -54,7 +54,13 @@ def learn(
     rule: Annotated[
         str | None,
         typer.Option(
-            "--rule", "-r", help=f"{', '.join(RULES)}; branch for --tree. Default: threshold.", show_default=False
+            "--rule",
+            "-r",
+            help=(
+                f"{', '.join(RULES)}; branch for --tree. Default by the number of columns: a cut, the best cut of two "
+                "to four, a small tree of more."
+            ),
+            show_default=False,
         ),
     ] = None,
     tree: TreeText = None,
@@ -128,13 +134,13 @@ def learn(
     """
     # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
     # anything spent.
-    concept: ConceptClass | VC1Tree
+    concept: ConceptClass | VC1Tree | None
     if wants_tree(rule, tree):
         concept = tree_of(tree or "", feature)
         features = concept.columns
     else:
         features = features_of(feature)
-        concept = named_class(rule or "threshold", features, method)
+        concept = None if rule is None else named_class(rule, features, method)
     options: dict[str, Any] = {
         "setting": setting,
         "method": method,
@@ -149,7 +155,12 @@ def learn(
     }
     options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))
-    prepared = prepare(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
+    unit = Unit.USER if user else Unit.ITEM
+    prepared = (
+        prepare_default(features, epsilon=epsilon, unit=unit, **options)
+        if concept is None
+        else prepare(concept, epsilon=epsilon, unit=unit, **options)
+    )
     labels = label_map_of(label_map)
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
@@ -165,7 +176,7 @@ def learn(
         from privpac.report import plan_for_report
 
         with working("planning"):
-            planned = plan_for_report(concept, prepared.learner.guarantee)
+            planned = plan_for_report(concept or prepared.learner.concept, prepared.learner.guarantee)  # type: ignore[attr-defined]
     records = f" from {data.n_records:,} records" if isinstance(data, UserData) else ""
     with bar(f"learning{records}"):  # on a terminal, for the curator
         released = release_prepared(prepared, data, ledger=book)

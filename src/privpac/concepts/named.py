@@ -15,6 +15,7 @@ from privpac.concepts.lists import DecisionLists
 from privpac.concepts.parities import Parities
 from privpac.concepts.points import Points
 from privpac.concepts.rectangles import Rectangles
+from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain
@@ -43,6 +44,7 @@ RULES: dict[str, Callable[[Features], Any]] = {
     "threshold-below": _single(lambda domain, feature: Thresholds(domain, feature, "below")),
     "threshold-both": _single(lambda domain, feature: Thresholds(domain, feature, "both")),
     "stump": lambda features: Stumps(dict(features)),
+    "small-tree": lambda features: SmallTrees(dict(features)),
     "point": _single(Points),
     "interval": _single(Intervals),
     "rectangle": lambda features: Rectangles(dict(features)),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from privpac.data import Texts
+from privpac.data.missing import own_code
 from privpac.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class ClassOfRules(ABC):
     noun: ClassVar[str] = "class"
     takes_texts: ClassVar[bool] = False
     """Whether a declared ``Texts()`` also means a column with a domain of its own, by the texts of its values."""
+    takes_missing: ClassVar[bool] = False
+    """Whether a missing value may be an answer of its own."""
+    own_method: ClassVar[str | None] = None
+    """The one method that learns its rules, where there is one."""
 
     # Columns
 
@@ -99,6 +104,12 @@ class ClassOfRules(ABC):
             raise ParameterError(
                 f"columns {without} have no domain: declare one in UserData or in the {self.noun}, such as "
                 "Integers(0, 100)"
+            )
+        owned = [name for name, domain in filled.items() if own_code(domain) is not None]
+        if owned and not self.takes_missing:
+            raise ParameterError(
+                f"columns {owned} keep missing values, of which {self.noun} {type(self).__name__} knows nothing: "
+                "declare them with missing 'drop' or 'raise', or use SmallTrees"
             )
         return self.with_columns(filled), bound
 

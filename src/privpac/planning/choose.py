@@ -86,6 +86,8 @@ def settle_method(
     """The method named; of ``"auto"`` the one whose own parameters are given, or else the one predicted best."""
     if method != "auto":
         return Choice(method, "asked for")
+    if getattr(concept, "own_method", None) is not None:
+        return Choice(str(concept.own_method), "the one method that learns these rules")
     own = chosen_by_parameters(concept, setting, options)
     if own is not None:
         return Choice(own, "its own parameters are given")
@@ -143,6 +145,8 @@ def choose_method(
             chosen.method,
             f"labels may be wrong, and selection among all nodes stays right as people grow; {chosen.reason}",
         )
+    if getattr(concept, "own_method", None) is not None:
+        return Choice(str(concept.own_method), "the one method that learns these rules")
     known = _declared(users, population, setting)
     eps = rational(epsilon, "epsilon", above=0)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")

@@ -24,6 +24,7 @@ from privpac.cli.options import (
     features_of,
     wants_tree,
 )
+from privpac.cli.plan_evaluation import show_plan
 from privpac.concepts.named import RULES, rule_class
 from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
@@ -48,7 +49,9 @@ REFUSED = (
 
 @app.command()
 def plan(
-    rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(FAMILIES)}.")],
+    rule: Annotated[
+        str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(FAMILIES)}; evaluation.")
+    ],
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")] = None,
     people: Annotated[
         int | None,
@@ -162,8 +165,13 @@ def plan(
 
     privpac plan histogram --bins 100 --epsilon 1 --alpha 0.1
 
+    privpac plan evaluation --epsilon 1 --users 2000     (how well will an error be known? --alpha: how many people?)
+
     privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
     """
+    if rule == "evaluation":
+        show_plan(epsilon, users, alpha, beta, noise, neighbours, json)
+        return
     check_targets({"--report": report}, {"--population": population})
     name = _singular(rule)
     question: dict[str, Any] = {

@@ -144,23 +144,6 @@ def prepare(
     return Prepared(choice, learner, explained)
 
 
-def prepare_default(
-    features: Mapping[str, Domain | None],
-    *,
-    epsilon: Rational,
-    method: str = "auto",
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    **options: Any,
-) -> Prepared:
-    """The same for columns alone, with the class of rules that is learned where none is named."""
-    facts = {name: options.get(name) for name in ("delta", "public_n_users")}
-    rules = default_rules(features, epsilon=epsilon, method=method, neighbours=neighbours, **facts)
-    given = unused(rules, options)
-    found = prepare(rules.concept, epsilon=epsilon, method=rules.method, neighbours=neighbours, **given)
-    why = f"{rules.reason}; {found.choice.reason}" if found.explained else rules.reason
-    return replace(found, choice=replace(found.choice, reason=why), explained=True)
-
-
 def _prepare_evaluated(
     concept: ConceptClass | VC1Tree,
     epsilon: Rational,
@@ -192,6 +175,23 @@ def _prepare_evaluated(
         max_records=max_records,
     )
     return replace(chosen, learner=learner)
+
+
+def prepare_default(
+    features: Mapping[str, Domain | None],
+    *,
+    epsilon: Rational,
+    method: str = "auto",
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    **options: Any,
+) -> Prepared:
+    """The same for columns alone, with the class of rules that is learned where none is named."""
+    facts = {name: options.get(name) for name in ("delta", "public_n_users")}
+    rules = default_rules(features, epsilon=epsilon, method=method, neighbours=neighbours, **facts)
+    given = unused(rules, options)
+    found = prepare(rules.concept, epsilon=epsilon, method=rules.method, neighbours=neighbours, **given)
+    why = f"{rules.reason}; {found.choice.reason}" if found.explained else rules.reason
+    return replace(found, choice=replace(found.choice, reason=why), explained=True)
 
 
 def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options: Any) -> Learner:

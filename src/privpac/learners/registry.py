@@ -56,12 +56,12 @@ def _one_way(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.cut_direction not in (None, "both")
 
 
-def _small_trees(concept: Any) -> bool:
-    return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
-
-
 def _scored_or_tree(concept: Any) -> bool:
     return isinstance(concept, VC1Tree) or scored(concept)
+
+
+def _small_trees(concept: Any) -> bool:
+    return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
 
 
 def _nodes(concept: Any) -> bool:

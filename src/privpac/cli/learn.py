@@ -120,6 +120,14 @@ def learn(
     ] = None,
     on_invalid: OnInvalid = "raise",
     label_map: LabelMap = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="The labels where there are more than two: a,b,c. For small trees.",
+            rich_help_panel=TABLE,
+            show_default=False,
+        ),
+    ] = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -172,6 +180,7 @@ def learn(
         else prepare(concept, epsilon=epsilon, unit=unit, **options)
     )
     labels = label_map_of(label_map)
+    named = None if classes is None else [name.strip() for name in classes.split(",")]
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)
@@ -179,7 +188,14 @@ def learn(
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
         data = read_users(
-            table, engine=engine, user=user, features=features, label=label, on_invalid=on_invalid, label_map=labels
+            table,
+            engine=engine,
+            user=user,
+            features=features,
+            label=label,
+            on_invalid=on_invalid,
+            label_map=labels,
+            classes=named,
         )
     planned = None
     if report is not None:

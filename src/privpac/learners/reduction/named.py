@@ -29,7 +29,7 @@ from privpac.learners.base import Learner
 from privpac.learners.reduction.learner import AgnosticReduction, EmpiricalLearner
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.tree.learner import TreeLearner
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 from privpac.released import Released
 from privpac.rng import Rng
 

@@ -33,12 +33,18 @@ from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.learners.selection.realizable import RealizableSelection
 
-__all__ = ["REPRESENTATIONS", "named_representation", "said_of"]
+__all__ = ["REPRESENTATIONS", "check_named", "named_representation", "said_of"]
 
 REPRESENTATIONS = ("auto", "class", "hashed", "learned", "boosted")
 _COARSE = Fraction(1, 4)
 _INNER = Fraction(1, 16)
 """Epsilon of the learner whose draws represent a class; a smaller one would hardly save draws."""
+
+
+def check_named(name: str) -> None:
+    """Refuse what is no name of a representation."""
+    if name not in REPRESENTATIONS:
+        raise ParameterError(f"representation must be one of {', '.join(REPRESENTATIONS)}, got {str(name)[:40]!r}")
 
 
 def named_representation(
@@ -52,8 +58,7 @@ def named_representation(
     >>> said_of(few)
     'hashed: 165 rules; within 0.05 of every rule except with probability 0.05'
     """
-    if name not in REPRESENTATIONS:
-        raise ParameterError(f"representation must be one of {', '.join(REPRESENTATIONS)}, got {str(name)[:40]!r}")
+    check_named(name)
     values = concept.layout == "values"
     if name == "auto":
         if concept.size <= MAX_RULES:

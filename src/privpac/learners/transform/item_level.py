@@ -38,7 +38,7 @@ from privpac.law import Law
 from privpac.learners.base import Learner
 from privpac.learners.reduction.coins import below
 from privpac.learners.selection.trimmed import no_release
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 from privpac.released import Released
 from privpac.rng import Rng
 

@@ -28,7 +28,7 @@ from typing import Any
 
 from privpac.api import release_rule
 from privpac.data import Domain, Grid, Integers, Users
-from privpac.distributions.averaged import AveragedHistogram
+from privpac.distributions.averaged import AveragedHistogram, ColumnByColumn
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.covariance import CoarseToFineGaussian
 from privpac.distributions.covers.learner import CoverLearner
@@ -37,7 +37,7 @@ from privpac.distributions.histogram import ClippedHistogram
 from privpac.distributions.mean import AveragedMean
 from privpac.distributions.means import CoarseToFineMean
 from privpac.distributions.selection.selector import HypothesisSelector
-from privpac.errors import ItemLevelWarning, ParameterError
+from privpac.errors import ItemLevelWarning, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import ITEM_LEVEL
@@ -219,7 +219,7 @@ def distribution_learner(
         "histogram": ("average", "counts"),
         "gaussian": ("coarse-to-fine", "cover"),
         "mean": ("average", "trimmed", "friendly"),
-    }.get(family, ("cover",))
+    }.get(family, ("cover", "columns"))
     if method not in ("auto", *methods):
         raise ParameterError(
             f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}"
@@ -244,9 +244,28 @@ def distribution_learner(
         means: DistributionLearner = _mean(epsilon, chosen, options, shared)
         return means
     if family != "gaussian":
+        if chosen == "columns":
+            return ColumnByColumn(epsilon, **_given(ColumnByColumn, options, "method 'columns'"), **shared)
         given = {"alpha": _COVER_ALPHA} | _given(CoverLearner, options, f"family {family!r}")
-        return CoverLearner(family, epsilon, **given, **shared)
+        cover = CoverLearner(family, epsilon, **given, **shared)
+        return cover if method == "cover" else _searchable(cover, domains or {}, given)
     return _normal(epsilon, chosen, {name: value for name, value in options.items() if value is not None}, shared)
+
+
+def _searchable(cover: CoverLearner, domains: Mapping[str, Domain | None], given: dict[str, Any]) -> Any:
+    """The cover, or where it is too large to search what works at any size: columns one by one, which is said."""
+    named = {name: domains.get(name) for name in (cover.features or domains)}
+    known = {name: domain for name, domain in named.items() if domain is not None}
+    if not known or len(known) < len(named):
+        return cover
+    try:
+        cover.check_domains(known)
+    except TooLargeError:
+        kept = {name: given[name] for name in ("features", "max_records") if name in given}
+        why = "the cover of all such laws is too large to search; method='columns' asks for this by name"
+        shared: dict[str, Any] = {"neighbours": cover.neighbours, "unit": cover.unit}
+        return ColumnByColumn(cover.epsilon, because=why, **kept, **shared)
+    return cover
 
 
 def _mean(epsilon: Rational, method: str, options: Mapping[str, Any], shared: dict[str, Any]) -> Any:

@@ -1,4 +1,5 @@
 from .averaged import AveragedHistogram as AveragedHistogram
+from .averaged import ColumnByColumn as ColumnByColumn
 from .covariance import CoarseToFineCovariance as CoarseToFineCovariance
 from .covariance import CoarseToFineGaussian as CoarseToFineGaussian
 from .covers.base import DiscreteCover as DiscreteCover

@@ -9,7 +9,8 @@ or ``pdf`` cost nothing more.
 family         learner                                        must be declared (public)
 =============  =============================================  ==================================================
 ``histogram``  noisy averages, every person alike; with       ``bins`` where values are many
-               ``max_records`` noisy counts of records
+               ``max_records`` noisy counts of records;
+               ``gaussian`` for many columns and a ``delta``
 ``discrete``   selection from a cover of all mass functions   ``records_per_user`` (or ``tau``)
 ``product``    the same, for independent columns              ``records_per_user`` (or ``tau``)
 ``gaussian``   coarse to fine; ``method="cover"`` selects     ``radius``, ``records_per_user``, maybe ``max_variance``
@@ -33,6 +34,7 @@ from privpac.distributions.base import DistributionLearner
 from privpac.distributions.covariance import CoarseToFineGaussian
 from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.families import Gaussian
+from privpac.distributions.gaussian_noise import GaussianHistogram
 from privpac.distributions.histogram import ClippedHistogram
 from privpac.distributions.mean import AveragedMean
 from privpac.distributions.means import CoarseToFineMean
@@ -216,7 +218,7 @@ def distribution_learner(
     if family not in FAMILIES:
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
     methods = {
-        "histogram": ("average", "counts"),
+        "histogram": ("average", "counts", "gaussian"),
         "gaussian": ("coarse-to-fine", "cover"),
         "mean": ("average", "trimmed", "friendly"),
     }.get(family, ("cover", "columns"))
@@ -234,7 +236,10 @@ def distribution_learner(
             shared["unit"] is Unit.ITEM or any(options.get(name) is not None for name in _COUNTED)
         ):
             chosen = "counts"
-        kind: Any = ClippedHistogram if chosen == "counts" else AveragedHistogram
+        if chosen == "gaussian" and options.get("delta") is None:
+            raise ParameterError("method 'gaussian' needs delta above 0, such as 1e-6; method 'average' needs none")
+        kinds: dict[str, Any] = {"counts": ClippedHistogram, "gaussian": GaussianHistogram}
+        kind = kinds.get(chosen, AveragedHistogram)
         given = _given(kind, options, f"family {family!r} with method {chosen!r}")
         if "bins" in given:
             given["bins"] = _edges(given["bins"], domains or {}, given.get("features"))

@@ -7,6 +7,7 @@ from .covers.learner import CoverLearner as CoverLearner
 from .families import Discrete as Discrete
 from .families import Gaussian as Gaussian
 from .families import Independent as Independent
+from .gaussian_noise import GaussianHistogram as GaussianHistogram
 from .histogram import ClippedHistogram as ClippedHistogram
 from .mean import AveragedMean as AveragedMean
 from .means import CoarseToFineMean as CoarseToFineMean

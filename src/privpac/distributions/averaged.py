@@ -101,6 +101,10 @@ class AveragedHistogram(ColumnMasses):
             {} if self.cap is None else {"max_records": self.cap}
         )
 
+    def variance(self, columns: int) -> float:
+        """Of the noise of one cell of one of so many columns, in steps: at most ``2/eta**2``."""
+        return 2 * float(self.factor * self.levels * columns / rational(self.epsilon)) ** 2
+
     def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         sums = users.fold(Sum((cells.size,), lambda part: averaged_sums(part, cells, self.levels)))
         eta = epsilon / (self.factor * self.levels)

@@ -9,12 +9,13 @@ boundary gives *a* number at which it holds and before which it does not: caller
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from itertools import count
 from typing import TypeVar
 
-__all__ = ["halved", "last_between", "least", "least_about", "least_between", "mean", "narrow"]
+__all__ = ["halved", "last_between", "least", "least_about", "least_between", "half_way", "narrow"]
 
-T = TypeVar("T", int, float)
+T = TypeVar("T", int, float, Fraction)
 
 
 def halved(low: int, high: int) -> int:
@@ -22,7 +23,7 @@ def halved(low: int, high: int) -> int:
     return (low + high) // 2
 
 
-def mean(low: float, high: float) -> float:
+def half_way(low: float, high: float) -> float:
     """The number half-way."""
     return (low + high) / 2
 
@@ -55,7 +56,7 @@ def narrow(
     steps
         How often at the most; one of both must end the search.
 
-    >>> narrow(lambda x: x * x >= 2, 0.0, 2.0, middle=mean, wide=lambda low, high: high - low > 0.5)
+    >>> narrow(lambda x: x * x >= 2, 0.0, 2.0, middle=half_way, wide=lambda low, high: high - low > 0.5)
     (1.0, 1.5)
     """
     for _ in count() if steps is None else range(steps):

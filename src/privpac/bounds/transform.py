@@ -28,7 +28,7 @@ from privpac.bounds.certificate import Certificate, open_unit, positive
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
-from privpac.least import least, mean, narrow
+from privpac.least import half_way, least, narrow
 
 __all__ = [
     "amplify",
@@ -200,7 +200,7 @@ def user_complexity(
             lambda e: not (e > 0 and lddp_pure(e, n, m, t, close, beta) <= near),
             0.0,
             max(near, 1.0),
-            middle=mean,
+            middle=half_way,
             wide=lambda low, high: high - low > 1e-13 * high,
             steps=_BISECTIONS,
         )[0]

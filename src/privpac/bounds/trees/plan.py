@@ -29,7 +29,7 @@ from privpac.bounds.trees.learner import (
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
-from privpac.least import least, least_between, mean, narrow
+from privpac.least import half_way, least, least_between, narrow
 
 __all__ = ["FORMS", "certified_alpha", "plan_tree"]
 
@@ -263,6 +263,6 @@ def certified_alpha(
         holds,
         0.0,
         most,
-        middle=lambda low, high: mean(low, high) if low else high / 16,
+        middle=lambda low, high: half_way(low, high) if low else high / 16,
         wide=lambda low, high: high - low > 1e-6 * high and high > 1e-15,
     )[1]

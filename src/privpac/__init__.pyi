@@ -7,8 +7,11 @@ from .api_distributions import learn_distribution as learn_distribution
 from .api_distributions import select_distribution as select_distribution
 from .api_engines import from_spark as from_spark
 from .api_engines import scan as scan
+from .api_evaluation import choose as choose
 from .api_evaluation import evaluate as evaluate
 from .api_evaluation import least_error as least_error
+from .api_methods import methods as methods
+from .api_quantiles import quantile as quantile
 from .concepts import AddressTree as AddressTree
 from .concepts import BranchThresholds as BranchThresholds
 from .concepts import Conjunctions as Conjunctions
@@ -22,6 +25,7 @@ from .concepts import PathTree as PathTree
 from .concepts import Points as Points
 from .concepts import PrefixTree as PrefixTree
 from .concepts import Rectangles as Rectangles
+from .concepts import SmallTrees as SmallTrees
 from .concepts import StarTree as StarTree
 from .concepts import Stumps as Stumps
 from .concepts import Taxonomy as Taxonomy
@@ -33,8 +37,10 @@ from .data import Dates as Dates
 from .data import Floats as Floats
 from .data import Grid as Grid
 from .data import Integers as Integers
+from .data import Missing as Missing
 from .data import Texts as Texts
 from .data import UserData as UserData
+from .evaluation import plan_evaluation as plan_evaluation
 from .guarantee import Guarantee as Guarantee
 from .law import BOTTOM as BOTTOM
 from .law import Law as Law
@@ -44,6 +50,7 @@ from .learners import DeletionStability as DeletionStability
 from .learners import FriendlyMean as FriendlyMean
 from .learners import RealizableSelection as RealizableSelection
 from .learners import RegretSelection as RegretSelection
+from .learners import SmallTreeLearner as SmallTreeLearner
 from .learners import TreeLearner as TreeLearner
 from .learners import TrimmedMean as TrimmedMean
 from .learners import TrimmedSelection as TrimmedSelection

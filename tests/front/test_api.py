@@ -185,9 +185,9 @@ def test_auto_follows_the_setting() -> None:
 
 def test_every_method_runs_and_takes_a_public_number_of_users() -> None:
     for method in set(METHODS) - {"trimmed"}:
-        assert pp.learn(
-            people(), pp.Thresholds(), epsilon=1, method=method, public_n_users=100, records_per_user=2, max_records=2
-        )
+        rules = pp.SmallTrees() if method == "small-tree" else pp.Thresholds()
+        facts = {"public_n_users": 100, "records_per_user": 2, "max_records": 2}
+        assert pp.learn(people(), rules, epsilon=1, method=method, **facts)
 
 
 BAD: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -13,6 +13,8 @@ from .parities import Parities as Parities
 from .points import Points as Points
 from .profile import Profile as Profile
 from .rectangles import Rectangles as Rectangles
+from .small_trees import SmallTree as SmallTree
+from .small_trees import SmallTrees as SmallTrees
 from .statistics import Exceeds as Exceeds
 from .statistics import Mean as Mean
 from .statistics import Regret as Regret

@@ -23,7 +23,7 @@ from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.learners.agreement.classes import KINDS, AgreedRules, by_agreement
 from privpac.learners.base import Learner
-from privpac.learners.method import AGREEING, MEASURED, RIGHT_RULE, Method
+from privpac.learners.method import AGREEING, MEASURED, RIGHT_RULE, Method, scored
 from privpac.parameters import Parameter, declared
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "build_learner",
     "check_learns",
     "chosen_by_parameters",
+    "class_of_rules",
     "learner_options",
     "method_certified_by",
     "method_named",
@@ -54,6 +55,14 @@ def _cuts(concept: Any) -> bool:
 
 def _one_way(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.cut_direction not in (None, "both")
+
+
+def _scored_or_tree(concept: Any) -> bool:
+    return isinstance(concept, VC1Tree) or scored(concept)
+
+
+def _small_trees(concept: Any) -> bool:
+    return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
 
 
 def _nodes(concept: Any) -> bool:
@@ -163,6 +172,19 @@ _ALL = (
         relations={Neighbours.ADD_REMOVE: (("slots",),), Neighbours.REPLACE: ()},
     ),
     Method(
+        "reduction",
+        "agnostic reduction",
+        "NamedReduction",
+        "a learner for clean labels on a hidden part of the people, relabelled by a rule that does well on the others",
+        "Noisy labels and a class that only a learner for clean labels knows, such as an open vocabulary.",
+        keeps_trees=True,
+        learns=_scored_or_tree,
+        rules="every class whose rules can be scored one by one, and trees",
+        promise="either",
+        needs=(("public_n_users",),),
+        exact_law=False,
+    ),
+    Method(
         "agreement",
         "agreement",
         "AgreementLearner",
@@ -204,6 +226,17 @@ _ALL = (
             "beta",
             "strict",
         ),
+    ),
+    Method(
+        "small-tree",
+        "small tree",
+        "SmallTreeLearner",
+        "a tree of up to three questions from one exact law over all of them; the default of wide tables",
+        "Five columns or more, of which several matter.",
+        learns=_small_trees,
+        rules="small trees, such as SmallTrees()",
+        setting=None,
+        certificates=("small tree",),
     ),
 )
 
@@ -276,6 +309,21 @@ def check_learns(method: str, concept: Any) -> None:
     raise ParameterError(
         f"the method {method!r} learns {METHODS[method].rules}, not {type(concept).__name__}{which}; use {named}"
     )
+
+
+def class_of_rules(
+    rule: str | ConceptClass | VC1Tree, features: Mapping[str, Domain | None], method: str = "auto"
+) -> ConceptClass | VC1Tree:
+    """What people mean by a rule: a class, or the name of one over the columns of the data."""
+    if not isinstance(rule, str):
+        return rule
+    without = [name for name, domain in features.items() if domain is None]
+    if without:
+        raise ParameterError(
+            f"columns {without} have no domain: declare one where the data are built, such as Integers(0, 100)"
+        )
+    known = {name: domain for name, domain in features.items() if domain is not None}
+    return named_class(rule, known, method)
 
 
 def named_class(rule: str, features: Mapping[str, Domain], method: str) -> ConceptClass:

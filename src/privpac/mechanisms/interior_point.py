@@ -34,12 +34,12 @@ from attrs import field, frozen
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError
 from privpac.exact import ExpSum, Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
-from privpac.law.base import Law
+from privpac.law.base import BOTTOM, Law
 from privpac.mechanisms.interior_plan import Budget, Plan, log_domain, plan_walk, rough_size
 from privpac.mechanisms.interior_tail import Outcome
 from privpac.mechanisms.prefix_plan import plan_pairs
 from privpac.mechanisms.prefix_point import PrefixInteriorPoint
-from privpac.mechanisms.rank import rank_window
+from privpac.mechanisms.rank import clipped, rank_window
 from privpac.mechanisms.walk_reduction import WalkReduction
 from privpac.parameters import (
     bounds,
@@ -52,6 +52,7 @@ from privpac.parameters import (
     whole,
     whole_or_none,
 )
+from privpac.released import NoRelease, Released
 from privpac.rng import Rng
 
 __all__ = ["ENGINES", "InteriorPoint", "PrefixInteriorPoint", "plan_interior_point"]
@@ -290,3 +291,21 @@ class InteriorPoint:
         """The exact law of :meth:`sample`, where it is small enough to be written out (curator only)."""
         window = self.window(values)
         return Law.point(0) if self.reduction is None else self.reduction.law(window)
+
+    # Release: ``privpac.release(point, values, ledger=...)``
+
+    def bind(self, values: Any) -> list[int]:
+        """The numbers, one of each person, checked before anything is spent."""
+        return clipped(values, self.top)
+
+    def draw(self, bound: list[int], rng: Rng) -> Released:
+        """One draw; ``outcome="none"`` where the choosing mechanism abstained."""
+        drawn = self.sample(bound, rng)
+        told: dict[str, Any] = {
+            "parameters": {"window": self._size, "highest rank": self.hi, "reductions": self.reductions},
+            "warnings": self.warnings,
+            "learner": "InteriorPoint",
+        }
+        if drawn is BOTTOM:
+            return Released(NoRelease, self.guarantee, outcome="none", **told)
+        return Released(drawn, self.guarantee, **told)

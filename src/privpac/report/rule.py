@@ -22,8 +22,10 @@ from privpac.errors import ParameterError, TooLargeError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan, plan_of_tree, plan_users
 from privpac.released import Released
+from privpac.report.measured import evaluated_section
 from privpac.report.pages import page, write_page
 from privpac.report.plots import NO, YES, plan_picture, rule_picture
+from privpac.report.trees import questions_picture
 
 __all__ = ["WORDS", "plan_for_report", "promise_lines", "report_html", "write_report"]
 
@@ -37,6 +39,8 @@ WORDS = {
     "max_records": "records read per user, at most",
     "tau": "clip of a user's regret, in records",
     "tolerance": "mistakes forgiven per user",
+    "depth": "questions one after the other, at most",
+    "price in nats": "price of the rule, in nats",
     "mode": "how a user's records name a node",
     "hi": "users at least as deep as the node, at least",
     "K": "users deeper than the node, at most",
@@ -68,9 +72,11 @@ def report_html(
         path=_path(rule) if isinstance(rule, Rule) and rule.picture == "regions" else None,
         cases=_cases(rule) if isinstance(rule, Rule) and rule.picture == "domain" else None,
         picture=rule_picture(rule) if isinstance(rule, Rule) and rule.picture == "domain" else "",
+        questions=questions_picture(rule) if getattr(rule, "picture", "") == "questions" else "",
         promise=promise_lines(guarantee),
         public=_public(released),
         planned=None if planned is None else _planned(planned),
+        evaluated=evaluated_section(released.evaluation, released.certificate),
     )
 
 

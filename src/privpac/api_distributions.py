@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -39,6 +39,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import ITEM_LEVEL
 from privpac.ledger import BudgetLedger
+from privpac.parameters import declared
 from privpac.released import Released
 
 __all__ = [
@@ -303,7 +304,7 @@ def _is_count(value: Any) -> bool:
 
 def _given(kind: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Options that were given; one that the learner does not have is refused by name."""
-    own = {field.name for field in fields(kind) if field.init} - {
+    own = set(declared(kind)) - {
         "candidates",
         "family",
         "epsilon",

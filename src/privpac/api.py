@@ -60,6 +60,12 @@ __all__ = [
     "release_rule",
 ]
 
+INVALID = {
+    "drop": "records with missing or invalid values are left out",
+    "clamp": "numbers outside their domain are moved to its nearest end, records with missing values are left out",
+}
+"""What the declared policies do, by ``on_invalid``."""
+
 UNCERTIFIED = (
     "the node of fewest mistakes (mode 'erm'): private whatever the labels, but no accuracy is certified; it is if "
     "some node is right for "
@@ -315,6 +321,9 @@ def release_rule(
         warnings.warn(line, AccuracyWarning, stacklevel=stacklevel)
     released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
     released = replace(released, warnings=(*released.warnings, *noted))
+    policy = INVALID.get(str(getattr(data, "on_invalid", "raise")))
+    if policy is not None:  # what was declared, never how many records it met
+        released = replace(released, parameters={**released.parameters, "invalid values": policy})
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
             left = f"{ledger.remaining()} of {Balance(ledger.budget.epsilon, ledger.budget.delta)}"

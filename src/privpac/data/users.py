@@ -123,9 +123,34 @@ class UserData:
         label: str | None = None,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         label_map: Mapping[Any, int] | None = None,
+        positive: Any = None,
     ) -> UserData:
-        """From a pandas, polars, Arrow or DuckDB table; ``user=None`` makes every record its own user."""
-        declared = declare(user, features, label, on_invalid, label_map)
+        """From a pandas, polars, Arrow or DuckDB table.
+
+        Parameters
+        ----------
+        frame : table
+            Private.
+        user : str or None
+            The column of person ids; None makes every record its own user.
+        features : mapping of names to domains, or names
+            The columns that rules may read; a domain is public and never read off the data.
+        label : str, optional
+            The column to predict: 0/1 or booleans, or any values with one of the next two.
+        on_invalid : {"raise", "drop", "clamp"}
+            What happens to a record with a value outside its domain; "clamp" moves numbers to the nearest end.  A
+            missing value has no nearest end: its record is dropped by both.
+        label_map : mapping, optional
+            What each label value means: ``{"dead": 1, "alive": 0}``.
+        positive : value, optional
+            The label value that means 1, such as "dead"; every other value means 0.
+
+        Raises
+        ------
+        SchemaError
+            With the column and a count, never a value.
+        """
+        declared = declare(user, features, label, on_invalid, label_map, positive=positive)
         return cls.of_parts(assemble(read_frame(frame, declared.wanted, user), declared), declared, "hash")
 
     @classmethod
@@ -139,9 +164,13 @@ class UserData:
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         label_map: Mapping[Any, int] | None = None,
         missing: Sequence[str] = MISSING_TEXTS,
+        positive: Any = None,
     ) -> UserData:
-        """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value."""
-        declared = declare(user, features, label, on_invalid, label_map)
+        """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value.
+
+        The other parameters are those of :meth:`from_frame`.
+        """
+        declared = declare(user, features, label, on_invalid, label_map, positive=positive)
         table, plain_text = read_files(path, declared.wanted, missing)
         return cls.of_parts(assemble(table, declared, plain_text=plain_text), declared, "hash")
 
@@ -191,9 +220,9 @@ class UserData:
         unit = Unit.ITEM if declared.user is None else Unit.USER
         unbound = dict.fromkeys(declared.features)
         data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
-        name = None if declared.label is None or declared.label.startswith("\0") else declared.label
         bound = unbound | {n: declared.features[n] for n in parts.codes}
-        data = replace(data, label_name=name, features=bound, codes=parts.codes, _vocabularies=parts.vocabularies)
+        held: dict[str, Any] = {"features": bound, "codes": parts.codes, "_vocabularies": parts.vocabularies}
+        data = replace(data, label_name=declared.predicted, **held)
         return data if parts.keep is None else data._filter(parts.keep)
 
     # Schema

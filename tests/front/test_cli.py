@@ -559,7 +559,7 @@ def test_plan_predicts_on_a_table_only_if_it_is_public(privpac: Command) -> None
         (["gaussian", "-e", 1, "-f", "x=0:3"], "leave out --feature"),
         (["threshold", "-e", 1, "--domain", 9, "--bins", 4], "--values describes"),
         (["threshold", "-e", 1, "--domain", 9, "--model", "shuffle"], "delta"),
-        (["threshold", "-e", 1, "--domain", 9, "--people-are", "odd"], "users must be one of"),
+        (["threshold", "-e", 1, "--domain", 9, "--people-are", "odd"], "--people-are must be one of"),
         (["threshold", "-e", 1, "--domain", 9, "--model-noise", 1], "--model-noise"),
         (["threshold", "-n", 5, "--domain", 9], "with --people give --epsilon"),
     ],

@@ -164,7 +164,7 @@ def learn(
         "public_n_users": people,
         "records_per_user": records_per_user,
         "delta": delta,
-        "users": people_are,
+        "people": people_are,
     }
     options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))

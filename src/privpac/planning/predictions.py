@@ -130,7 +130,7 @@ def _choice(target: Target, setting: str | None, users: int | None, m: int) -> C
         public_n_users=within,
         records_per_user=each,
         noise=target.noise if target.model_noise is None else target.model_noise,
-        users=target.users,
+        people=target.users,
         population=target.population,
     )
 

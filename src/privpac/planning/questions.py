@@ -39,7 +39,7 @@ def plan(
     setting: str | None = None,
     delta: Rational = 0,
     model: Model | str | None = None,
-    users: str | None = None,
+    people: str | None = None,
     population: Population | None = None,
     model_noise: Rational | None = None,
     every_method: bool = False,
@@ -68,7 +68,7 @@ def plan(
 
     The plan's ``recommendation``, ``cost_per_record`` and ``predicted`` are made when they are looked at.  Predictions
     are for the standard model of the class, with label noise ``model_noise`` (the declared ``noise``, or 0.2) and what
-    is known of the people (``users="alike"``, ``"differ"``, ``"heavy"``), or for a ``population`` of your own
+    is known of the people (``people="alike"``, ``"differ"``, ``"heavy"``), or for a ``population`` of your own
     (``public_population``, ``sampled_population`` in ``privpac.planning.comparison``).  **A population must be public
     or made up, never fitted on the private table**: the prediction would be an output of that table that no budget paid
     for.
@@ -89,7 +89,7 @@ def plan(
         for name, value in (("n_users", n_users), ("epsilon", epsilon), ("alpha", alpha))
         if value is not None
     }
-    extra = {"noise": noise, "setting": setting, "users": users, "population": population, "model_noise": model_noise}
+    extra = {"noise": noise, "setting": setting, "users": people, "population": population, "model_noise": model_noise}
     if isinstance(concept, str) or model is not None:
         strange = [
             name for name, value in extra.items() if value is not None and not (name == "setting" and model is not None)

@@ -55,6 +55,8 @@ def evaluate(
         The 2x2 table, or only right and wrong with less noise.
     weight : {"user", "record"}
         Every person counts the same, or every record of at most ``max_records`` per person.
+    max_records : int, optional
+        A public cap on the records read per person; needed where records count.
     neighbours : {"add-remove", "replace"}
         Which datasets must be hard to tell apart.
     confidence : rational
@@ -65,6 +67,8 @@ def evaluate(
         Declares that a function answers about each row by itself, so that it may be asked about all at once.
     same_people : bool
         Declares that the predictor was learned from these people: nothing is said about others.
+    levels : int
+        Steps of one person's contribution.
     ledger : BudgetLedger, optional
         Where the spend is written first.
 

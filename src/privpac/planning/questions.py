@@ -73,6 +73,43 @@ def plan(
     or made up, never fitted on the private table**: the prediction would be an output of that table that no budget paid
     for.
 
+    Parameters
+    ----------
+    concept : class of rules, tree, task or str
+        What is planned for; all that follows is public.
+    epsilon, alpha, beta : rational, optional
+        Privacy loss, excess error (or distance) wanted, failure probability allowed.
+    n_users : int, optional
+        So many people take part; then one of ``epsilon`` and ``alpha`` is the answer.
+    records_per_user : int or several, optional
+        Records each person holds; 1, 4, 16, 64 and 256 if left out.
+    neighbours : {"add-remove", "replace"}, optional
+        Which datasets must be hard to tell apart.
+    noise : rational, optional
+        Each label is wrong with at most this probability (thresholds).
+    setting : {"agnostic", "realizable"}, optional
+        Only methods for such labels.
+    delta : rational
+        The promise may fail with this probability, for trees and models that allow it.
+    model : {"central", "local", "shuffle"}, optional
+        Learning by agreement in this trust model.
+    people : {"alike", "differ", "heavy"}, optional
+        What is known of the people, for predictions.
+    population : Population, optional
+        A public or made-up population instead.
+    model_noise : rational, optional
+        Label noise of the stated model of predictions.
+    every_method : bool
+        Also methods that have never needed fewer users than selection.
+    **shape
+        Of a family of distributions, as above.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
     >>> import privpac as pp
     >>> cuts = pp.Thresholds(pp.Integers(0, 1440))
     >>> pp.plan(cuts, epsilon=1, records_per_user=16).row("realizable selection").n_users

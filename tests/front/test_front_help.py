@@ -48,3 +48,13 @@ def test_there_is_one_version() -> None:
     assert "version" in project["dynamic"]
     assert re.fullmatch(r"\d+\.\d+\.\d+\w*", pp.__version__)
     assert version("privpac") == pp.__version__, "installed from another version: make install"
+
+
+def test_the_map_names_files_that_exist() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "CONTRIBUTING.md").read_text()
+    table = text[text.index("| your line") : text.index("A room imports")]
+    for name in re.findall(r"`([a-z_/]+\.py)`", table):
+        assert (root / "src/privpac" / name).exists(), name
+    for name in re.findall(r"`((?:src|tests|docs)/[\w./]+)`", text):
+        assert (root / name).exists(), name

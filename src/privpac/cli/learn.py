@@ -123,6 +123,14 @@ def learn(
     on_invalid: OnInvalid = "raise",
     label_map: LabelMap = None,
     positive: Positive = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="The labels where there are more than two: a,b,c. For small trees.",
+            rich_help_panel=TABLE,
+            show_default=False,
+        ),
+    ] = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -175,13 +183,15 @@ def learn(
         else prepare(concept, epsilon=epsilon, unit=unit, **options)
     )
     labels = label_map_of(label_map)
+    named = None if classes is None else [name.strip() for name in classes.split(",")]
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)
     engine = choose_engine(table, engine)
     if positive is not None and engine != "memory":
         raise ParameterError(f"--positive is read in memory, not by {engine}; use --label-map {positive}=1 and value=0")
-    read: dict[str, Any] = {"label_map": labels} if positive is None else {"label_map": labels, "positive": positive}
+    read: dict[str, Any] = {"label_map": labels, "classes": named}
+    read |= {} if positive is None else {"positive": positive}
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
         data = read_users(

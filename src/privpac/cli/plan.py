@@ -24,6 +24,7 @@ from privpac.cli.options import (
     features_of,
     wants_tree,
 )
+from privpac.cli.plan_evaluation import show_plan
 from privpac.concepts.named import RULES, rule_class
 from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
@@ -48,7 +49,9 @@ REFUSED = (
 
 @app.command()
 def plan(
-    rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(FAMILIES)}.")],
+    rule: Annotated[
+        str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(FAMILIES)}; evaluation.")
+    ],
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")] = None,
     people: Annotated[
         int | None,
@@ -162,8 +165,13 @@ def plan(
 
     privpac plan histogram --bins 100 --epsilon 1 --alpha 0.1
 
+    privpac plan evaluation --epsilon 1 --people 2000     (how well will an error be known? --alpha: how many people?)
+
     privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
     """
+    if rule == "evaluation":
+        show_plan(epsilon, people, alpha, beta, noise, neighbours, json)
+        return
     check_targets({"--report": report}, {"--population": population})
     name = _singular(rule)
     question: dict[str, Any] = {
@@ -222,10 +230,9 @@ def plan(
         result = ask(what, **question)
     if tree is not None:  # a tree does not say how it was written
         columns_of = [word for column in what.declared() for word in ("--feature", column or "COLUMN")]
+        assert result.asked is not None
         result = replace(result, asked=replace(result.asked, source=("--tree", tree, *columns_of)))
-    from privpac.planning.predictions import quick
-
-    show = quick(result) if predict is None else predict
+    show = result.quick if predict is None else predict
     if report is not None:
         from privpac.report.plan import write_plan_report
 
@@ -255,9 +262,9 @@ def _singular(rule: str) -> str:
 
 
 def _check_shape(family: str, given: dict[str, Any]) -> None:
-    from privpac.planning.targets.family_targets import FAMILY_TARGETS
+    from privpac.planning.targets.family_targets import shape_of_family
 
-    taken = FAMILY_TARGETS[family].takes if family in FAMILY_TARGETS else ("domain",)
+    taken = shape_of_family(family)
     strange = [option for part, option in _SHAPES.items() if part in given and part not in taken]
     if strange:
         takes = [option for part, option in _SHAPES.items() if part in taken]

@@ -12,7 +12,6 @@ A method of one's own is a record given to :func:`register`; its learner is any 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
@@ -25,6 +24,7 @@ from privpac.guarantee import Neighbours
 from privpac.learners.agreement.classes import KINDS, AgreedRules, by_agreement
 from privpac.learners.base import Learner
 from privpac.learners.method import AGREEING, MEASURED, RIGHT_RULE, Method, scored
+from privpac.parameters import Parameter, declared
 
 __all__ = [
     "DEFAULT",
@@ -340,10 +340,11 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
 # Its learner
 
 
-def learner_options(method: str, common: Mapping[str, Any]) -> dict[str, Field[Any]]:
+def learner_options(method: str, common: Mapping[str, Any]) -> dict[str, Parameter]:
     """The parameters of a method's learner that may be given, beside the ``common`` ones of every learner."""
     chosen = method_named(method)
-    return {f.name: f for f in fields(chosen.load()) if f.init and f.name not in common and f.name not in chosen.preset}
+    own = declared(chosen.load())
+    return {name: word for name, word in own.items() if name not in common and name not in chosen.preset}
 
 
 def takes(method: str, option: str) -> bool:
@@ -356,7 +357,7 @@ def build_learner(method: str, common: Mapping[str, Any], options: Mapping[str, 
     own, chosen = learner_options(method, common), METHODS[method]
     check_learns(method, common.get(chosen.subject))
     given = {name: value for name, value in options.items() if name in own or name not in PUBLIC_FACTS}
-    missing = [name for name, f in own.items() if name not in given and f.default is MISSING is f.default_factory]
+    missing = [name for name, word in own.items() if word.required and name not in given]
     if missing:
         raise ParameterError(f"the method {method!r} needs {missing[0]}; declare it, or use another method")
     strange = sorted(set(given) - set(own))

@@ -84,7 +84,7 @@ def read_settings(method: str, texts: Iterable[str]) -> dict[str, Any]:
 
 def _settable(method: str) -> dict[str, str]:
     """Parameters that a text can say, with their types."""
-    kinds = {name: str(field.type) for name, field in learner_options(method, dict.fromkeys(COMMON)).items()}
+    kinds = {name: str(word.type) for name, word in learner_options(method, dict.fromkeys(COMMON)).items()}
     return {name: kind for name, kind in kinds.items() if name != "population" and _reader(kind) is not None}
 
 

@@ -44,7 +44,7 @@ __all__ = [
     "takes",
 ]
 
-PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "users", "population")
+PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "people", "population")
 """Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of
 refused."""
 

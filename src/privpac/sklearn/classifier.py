@@ -158,7 +158,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             "max_records": self.max_records,
             "public_n_users": self.public_n_users,
             "records_per_user": self.records_per_user,
-            "users": self.people,
+            "people": self.people,
             "evaluate": self.evaluate,
             "certify": self.certify,
             # None where the method has no use for one and none was meant; a delta that was meant is refused with the

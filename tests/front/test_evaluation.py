@@ -146,7 +146,7 @@ def test_choose_finds_the_best_and_evaluates_it_on_others(people: pp.UserData, t
 
 def test_choose_scores_models_as_plain_counting_does(people: pp.UserData) -> None:
     from privpac.evaluation import Candidates
-    from privpac.evaluation.least import MeanError
+    from privpac.evaluation.least_sum import MeanError
 
     models = {f"m{c}": pp.Thresholds(pp.Integers(0, 99), feature="age").decode(c) for c in range(0, 101, 7)}
     mine = Candidates(models).profile(people, MeanError(840))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from fractions import Fraction
+from typing import Any
 
 import typer
 
@@ -33,10 +33,11 @@ def show_plan(
     if not json:
         typer.echo(str(planned))
         return
-    body = {"n_users": planned.n_users, "these": planned.these, "like": planned.like, "cells": planned.cells}
-    body |= {name: _text(getattr(planned, name)) for name in ("epsilon", "error", "confidence", "neighbours")}
+    body: dict[str, Any] = {
+        "n_users": planned.n_users,
+        "these": planned.these,
+        "like": planned.like,
+        "cells": planned.cells,
+    }
+    body |= {name: str(getattr(planned, name)) for name in ("epsilon", "error", "confidence", "neighbours")}
     typer.echo(json_format.dumps(body, indent=2))
-
-
-def _text(value: Fraction | str) -> str:
-    return str(value)

@@ -33,7 +33,7 @@ LEAST_NOISE = Fraction(1, 1 << 100)
 """The least rate of noise: below it the sums say nothing, and would not fit into a number on a page."""
 
 SAME_PEOPLE = "measured on the people it was learned from, so it may be too good; evaluate on other people"
-NO_LIFT = "no better than always saying the same: the interval of the gain reaches 0"
+NO_LIFT = "no better than a constant, as far as this can tell: the interval of its gain reaches 0"
 
 
 @dataclass(frozen=True)

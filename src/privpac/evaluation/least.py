@@ -31,7 +31,8 @@ from privpac.errors import ParameterError
 from privpac.evaluation.evaluator import LEVELS, MAX_LEVELS
 from privpac.evaluation.intervals import Range, kl_range, noise_reach
 from privpac.evaluation.least_sum import least_sum, steps_of
-from privpac.evaluation.result import LEAST_NOISE, percent, sure
+from privpac.evaluation.rate import percent, sure
+from privpac.evaluation.result import LEAST_NOISE
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import Bound, Learner, check_users, count_users

@@ -174,6 +174,8 @@ def test_learn_evaluate_and_certify_on_the_command_line(command: Command, table:
     assert pp.load("good.json").hypothesis.cells == "table"
     shown = json.loads(command("evaluate", "column:said", "t.parquet", *BASE, "--json").out)
     assert 0 < shown["rates"]["error"]["value"] < 0.4
+    streamed = command("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--evaluate", "1/5", "--engine", "stream")
+    assert "wrong for" in streamed.out, streamed
     for engine in ("stream", "memory"):
         assert command("evaluate", "rule.json", "t.parquet", *BASE, "--engine", engine, "--cells", "error").code == 0
 

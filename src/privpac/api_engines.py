@@ -14,9 +14,10 @@ Both give users that every learner built on folds takes in place of ``UserData``
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from privpac.data.build import declared_labels
 from privpac.data.readers import expand
 from privpac.data.schema import OnInvalid
 from privpac.data.users import Features, UserData, Users
@@ -41,6 +42,7 @@ def scan(
     label: str | None = None,
     on_invalid: OnInvalid | str = OnInvalid.RAISE,
     label_map: Mapping[Any, int] | None = None,
+    classes: Sequence[Any] | None = None,
     chunk_rows: int = CHUNK_ROWS,
     spill: str | os.PathLike[str] | None = None,
     progress: bool = True,
@@ -60,7 +62,7 @@ def scan(
         features=features,
         label=label,
         on_invalid=on_invalid,
-        label_map=label_map,
+        label_map=declared_labels(classes, label_map),
         chunk_rows=chunk_rows,
         spill=spill,
         progress=progress,
@@ -75,6 +77,7 @@ def from_spark(
     label: str | None = None,
     on_invalid: OnInvalid | str = OnInvalid.RAISE,
     label_map: Mapping[Any, int] | None = None,
+    classes: Sequence[Any] | None = None,
     partitions: int | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> SparkUsers:
@@ -95,7 +98,7 @@ def from_spark(
         features=features,
         label=label,
         on_invalid=on_invalid,
-        label_map=label_map,
+        label_map=declared_labels(classes, label_map),
         partitions=partitions,
         chunk_rows=chunk_rows,
     )

@@ -217,13 +217,13 @@ def test_bad_questions_are_refused_in_one_line(command: Command, table: Path, wo
 
 
 def test_plans_of_an_evaluation(command: Command) -> None:
-    run = command("plan", "evaluation", "--epsilon", "1", "--users", "2000")
+    run = command("plan", "evaluation", "--epsilon", "1", "--people", "2000")
     assert run.code == 0, run
     assert run.out.startswith("2,000 people, epsilon 1, add-remove: an error of 10 % is known to")
     found = json.loads(command("plan", "evaluation", "--epsilon", "1", "--alpha", "0.02", "--json").out)
     assert found["like"] <= 0.02
     assert found["n_users"] == pp.plan_evaluation(epsilon=1, half_width="0.02").n_users
-    for bad in (["--epsilon", "1"], ["--users", "20"], ["--epsilon", "1", "--users", "20", "--alpha", "0.1"]):
+    for bad in (["--epsilon", "1"], ["--people", "20"], ["--epsilon", "1", "--people", "20", "--alpha", "0.1"]):
         assert command("plan", "evaluation", *bad).code == 2
 
 

@@ -20,7 +20,7 @@ def show_plan(
     """The half-width of the error's intervals with ``users`` people, or the least number of people for ``width``."""
     if epsilon is None or (users is None) == (width is None):
         raise ParameterError(
-            "a plan of an evaluation needs --epsilon, and --users (how wide?) or --alpha (half-width wanted, how many?)"
+            "a plan of an evaluation needs --epsilon, and --people (how wide?) or --alpha (the half-width: how many?)"
         )
     planned = plan_evaluation(
         users,

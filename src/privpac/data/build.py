@@ -24,9 +24,28 @@ from privpac.data.texts import read_column
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import one_of
 
-__all__ = ["Declared", "Parts", "assemble", "declare", "from_lists", "matrix_columns"]
+__all__ = ["Declared", "Parts", "assemble", "declare", "from_lists", "declared_labels", "matrix_columns"]
 
 _LABEL = "\0label"
+
+
+MOST_CLASSES = 64
+
+
+class ClassMap(dict[Any, int]):
+    """Labels to codes ``0..c-1``, from a list of classes."""
+
+
+def declared_labels(classes: Any, label_map: Mapping[Any, int] | None) -> Mapping[Any, int] | None:
+    """What labels mean: a map to 0 and 1 as it is, or a list of two classes or more, in order."""
+    if classes is None:
+        return label_map
+    if label_map is not None:
+        raise ParameterError("give either classes or label_map: each of them says what the labels mean")
+    names = Categories(classes).values
+    if not 2 <= len(names) <= MOST_CLASSES:
+        raise ParameterError(f"classes must be 2 to {MOST_CLASSES} different labels, got {len(names)}")
+    return ClassMap((name, code) for code, name in enumerate(names))
 
 
 @dataclass(frozen=True)
@@ -39,6 +58,11 @@ class Declared:
     on_invalid: OnInvalid
     label_map: Mapping[str | int | bool, int] | None
     shown: Mapping[str, str]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels, where they were declared as classes."""
+        return tuple(map(str, self.label_map)) if isinstance(self.label_map, ClassMap) else ()
 
     @property
     def wanted(self) -> list[str]:
@@ -94,7 +118,7 @@ def declare(
         if not isinstance(label_map, Mapping):
             raise TypeError(f"label_map must be a mapping from values to 0 or 1, got {type(label_map).__name__}")
         Categories(label_map)
-        if not all(
+        if not isinstance(label_map, ClassMap) and not all(
             isinstance(target, (int, np.integer, np.bool_)) and target in (0, 1) for target in label_map.values()
         ):
             raise ParameterError("label_map must map every value to 0 or 1")

@@ -4,7 +4,7 @@
 |---|---|
 | one | a cut, in either direction |
 | two to four | the best cut on any one of them |
-| five or more | a small tree; with a delta and enough people declared, what is registered for wide tables |
+| five or more, none endless | a small tree; with a delta and enough people declared, what is registered for wide ones |
 
 Why not more where it could be had: the number of people is private, and buying it costs where the budget is short; a
 delta above 0 is a weaker promise that nobody gets without asking; and what needs many people is the worst choice where
@@ -21,7 +21,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
-from privpac.data import Domain
+from privpac.data import Domain, Floats
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
@@ -86,7 +86,9 @@ def default_rules(
         return DefaultRules(asked.build(columns), method, f"the method {method} asked for")
     if method == "small-tree":
         return DefaultRules(SmallTrees(columns), method, "the method small-tree asked for")
-    if method != "auto" or len(columns) < MANY:
+    # A small tree asks about public cut points, and there are none on the whole line.
+    endless = any(isinstance(domain, Floats) for domain in columns.values())
+    if method != "auto" or len(columns) < MANY or endless:
         if len(columns) < FEW:
             ((name, domain),) = columns.items()
             # A method that was named may learn one direction only, and then the usual one.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
@@ -30,6 +31,10 @@ from privpac.sklearn.estimator import PrivateEstimator
 __all__ = ["PrivateRuleClassifier"]
 
 
+def _has_chances(model: Any) -> bool:
+    return bool(getattr(model.rule_, "bands", ()))
+
+
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learn one readable rule with ``epsilon``-differential privacy per person.
 
@@ -39,8 +44,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     ``privpac.learn``. classes : the two label values, if public; None reads them off ``y`` and treats them as public
     schema. on_invalid : "raise", "drop" or "clamp" values outside their domain. ledger : path of a budget ledger to
     spend from; every ``fit`` spends again. tree : for ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text
-    such as "path:/"; columns may then hold texts. delta : for ``rule="tree"``: the probability with which the promise
-    may fail; an open vocabulary needs one above 0.
+    such as "path:/"; columns may then hold texts. delta : for ``rule="tree"`` and ``rule="card"``: the probability with
+    which the promise may fail; an open vocabulary and a points card need one above 0. calibrate : for ``rule="card"``:
+    a share of the budget, such as "1/10", for ``predict_proba``.
 
     ``fit`` takes ``groups``, the person each row belongs to.  Without it single rows are protected, not people: an
     ``ItemLevelWarning`` says so, and ``guarantee_`` is "per item".
@@ -71,6 +77,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         tree: VC1Tree | str | None = None,
         delta: Any = 0,
         records_per_user: int | None = None,
+        calibrate: Any = None,
     ) -> None:
         self.rule = rule
         self.epsilon = epsilon
@@ -86,6 +93,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.tree = tree
         self.delta = delta
         self.records_per_user = records_per_user
+        self.calibrate = calibrate
 
     # Fitting
 
@@ -105,6 +113,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             max_records=self.max_records,
             public_n_users=self.public_n_users,
             records_per_user=self.records_per_user,
+            calibrate=self.calibrate,
             # None where the method has no use for one and none was meant; a delta that was meant is refused with the
             # others.
             delta=self.delta if takes(self.method, "delta") or self.delta != 0 else None,
@@ -119,16 +128,18 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         return self
 
     def _check_tree(self) -> None:
-        """The rule "tree" and a tree come together; a delta has no other use."""
+        """The rule "tree" and a tree come together; a delta goes with a tree, a card, or a method that takes one."""
         wanted = self.rule in ("tree", "branch")
         if wanted and self.tree is None:
             raise ParameterError("rule='tree' needs tree=, such as PrefixTree(8) or 'path:/'")
         if self.tree is not None and not wanted:
             raise ParameterError(f"tree= goes with rule='tree', got rule={self.rule!r}")
-        if not wanted and self.delta != 0 and not takes(self.method, "delta"):
+        method = self.rule if self.method == "auto" and self.rule in METHODS else self.method
+        if not wanted and self.delta != 0 and not takes(method, "delta"):
             approximate = ", ".join(name for name in METHODS if takes(name, "delta"))
             raise ParameterError(
-                f"delta= goes with rule='tree' or method= one of {approximate}; here none is needed, leave it out"
+                f"delta= goes with rule='tree', rule='card' or method= one of {approximate}; here none is needed, "
+                "leave it out"
             )
 
     def _concept(self, names: list[str]) -> tuple[ConceptClass | VC1Tree, dict[str, Domain]]:
@@ -211,6 +222,12 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         said = self.released_.predict(self._columns(X, reset=False))
         answer: NDArray[Any] = self.classes_[np.minimum(said, len(self.classes_) - 1)]
         return answer
+
+    @available_if(_has_chances)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The chances of both classes, where the rule carries them: a points card learned with ``calibrate``."""
+        chances: NDArray[np.float64] = self.released_.hypothesis.predict_proba(self._columns(X, reset=False))
+        return chances
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -4,8 +4,8 @@ Names are resolved on first use, so that the light parts (``privpac.agreement``,
 import nothing but the standard library and numpy.
 """
 
-import lazy_loader
+from privpac.lazy import attach_stub
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -7,8 +7,11 @@ from .api_distributions import learn_distribution as learn_distribution
 from .api_distributions import select_distribution as select_distribution
 from .api_engines import from_spark as from_spark
 from .api_engines import scan as scan
+from .api_evaluation import choose as choose
 from .api_evaluation import evaluate as evaluate
 from .api_evaluation import least_error as least_error
+from .api_methods import methods as methods
+from .api_quantiles import quantile as quantile
 from .concepts import AddressTree as AddressTree
 from .concepts import BranchThresholds as BranchThresholds
 from .concepts import Conjunctions as Conjunctions

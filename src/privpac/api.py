@@ -23,6 +23,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -33,6 +34,9 @@ from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Domain, Users
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
+from privpac.evaluation.least import LeastError
+from privpac.evaluation.notes import few_people
+from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
@@ -84,12 +88,32 @@ def prepare(
     unit: Unit | str = Unit.USER,
     max_records: int | None = None,
     features: Mapping[str, Domain] | None = None,
+    evaluate: Rational | None = None,
+    certify: Rational | None = None,
+    ids: str = "private",
+    confidence: Rational = "0.95",
     **options: Any,
 ) -> Prepared:
     """Choose the method and build its learner; data are not needed.  Options that are None count as not given.
 
-    ``features``: public domains of the columns, for a tree over a column whose class names none.
+    ``features``: public domains of the columns, for a tree over a column whose class names none.  ``evaluate``,
+    ``certify``, ``ids`` and ``confidence`` as in :func:`learn`.
     """
+    if evaluate is not None:
+        return _prepare_evaluated(
+            concept,
+            epsilon,
+            neighbours,
+            unit,
+            max_records,
+            evaluate,
+            certify,
+            ids,
+            confidence,
+            dict(options, method=method, setting=setting, features=features),
+        )
+    if certify is not None:
+        raise ParameterError("certify= compares with an evaluation on other people: give evaluate= as well")
     if setting not in ("agnostic", "realizable"):
         raise ParameterError(
             f"setting must be 'agnostic' (labels may be wrong) or 'realizable' (some rule is right), got {setting!r}"
@@ -105,7 +129,7 @@ def prepare(
     learned: Any = concept
     if chosen.subject == "tree":
         learned = as_tree(concept, features or {})
-    elif isinstance(concept, VC1Tree):
+    elif isinstance(concept, VC1Tree) and not chosen.keeps_trees:
         learned = TreeNodes(concept)
         if method == "auto":
             given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure
@@ -118,6 +142,39 @@ def prepare(
     }
     learner = build_learner(chosen.key, common, {**chosen.by_setting.get(setting, {}), **given})
     return Prepared(choice, learner, explained)
+
+
+def _prepare_evaluated(
+    concept: ConceptClass | VC1Tree,
+    epsilon: Rational,
+    neighbours: Neighbours | str,
+    unit: Unit | str,
+    max_records: int | None,
+    evaluate: Rational,
+    certify: Rational | None,
+    ids: str,
+    confidence: Rational,
+    options: dict[str, Any],
+) -> Prepared:
+    """A learner that evaluates its own rule: the budget of the parts first, then their learners."""
+    budget = part_budget(epsilon, neighbours, ids)
+    kept = Fraction(0) if certify is None else rational(certify, "certify", above=0, below=1)
+    common: dict[str, Any] = {"neighbours": budget.neighbours, "unit": unit, "max_records": max_records}
+    chosen = prepare(concept, epsilon=budget.epsilon * (1 - kept), **common, **options)
+    least = None
+    if certify is not None:
+        least = LeastError(concept, budget.epsilon * kept, **common, confidence=confidence)
+    declared = options.get("records_per_user")
+    learner = EvaluatedLearner(
+        chosen.learner,
+        budget,
+        evaluate,
+        least,
+        confidence=confidence,
+        records_per_user=declared if isinstance(declared, int) else 1,
+        max_records=max_records,
+    )
+    return replace(chosen, learner=learner)
 
 
 def prepare_default(
@@ -153,6 +210,10 @@ def learn(
     max_records: int | None = None,
     ledger: BudgetLedger | None = None,
     not_before: float | None = None,
+    evaluate: Rational | None = None,
+    certify: Rational | None = None,
+    ids: str = "private",
+    confidence: Rational = "0.95",
     **options: Any,
 ) -> Released:
     """Learn one rule of ``concept`` from ``data`` with ``epsilon``-differential privacy per user.
@@ -170,6 +231,11 @@ def learn(
     reduces each user to the deepest positive node (``TreeLearner``, ``mode="closure"``).  An agnostic one selects among
     all nodes where they can be counted; an open vocabulary takes ``delta=`` and reduces each user to the node of fewest
     mistakes (``mode="erm"``), without a certificate.
+
+    ``evaluate="1/5"`` sets a fifth of the people aside to measure how good the rule is: ``evaluation`` of the result,
+    with intervals of this ``confidence``.  ``certify="1/4"`` also spends a quarter of the learning part's epsilon on
+    how good any rule of the class can be: ``certificate`` says how far from the best this one is, at most.  One
+    guarantee covers all; under replace it is split between the parts unless ``ids="public"``.
 
     **Guarantees.** ``(epsilon, 0)``-DP (trees: ``(epsilon, delta)``) per user for the chosen relation (per record, with
     an ``ItemLevelWarning``, when the data have no user column).  Schema errors are raised before anything is spent;
@@ -191,6 +257,7 @@ def learn(
     # What is no dataset at all is refused by the learner's bind.
     unit, features = getattr(data, "unit", Unit.USER), getattr(data, "features", {})
     told: dict[str, Any] = {"setting": setting, "neighbours": neighbours, "max_records": max_records, "unit": unit}
+    told |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     if concept is None:
         prepared = prepare_default(features, epsilon=epsilon, method=method, **told, **options)
     else:
@@ -210,9 +277,23 @@ def release_prepared(
     if getattr(data, "unit", Unit.USER) == Unit.ITEM:
         warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=stacklevel - 1)
     released = release_rule(prepared.learner, data, ledger=ledger, not_before=not_before, stacklevel=stacklevel)
+    released = replace(released, warnings=(*released.warnings, *_few(released)))
     if prepared.explained:
         released = replace(released, parameters={**released.parameters, "chosen because": prepared.choice.reason})
     return released
+
+
+def _few(released: Released) -> tuple[str, ...]:
+    """Whether a number of people that is known anyway (released, or declared) is too small for the class."""
+    if not released or released.evaluation is not None or released.guarantee is None:
+        return ()
+    replaced = released.guarantee.neighbours is Neighbours.REPLACE
+    shown = released.parameters
+    known = shown.get("noisy_n_users", shown.get("public_n_users"))
+    if known is None:
+        return ()
+    epsilon = float(released.guarantee.epsilon)
+    return few_people(float(known), shown.get("size"), epsilon / 2 if replaced else epsilon)
 
 
 def release_rule(
@@ -225,7 +306,9 @@ def release_rule(
 ) -> Released:
     """Release, and say what is left of the ledger's budget: a function of its earlier, public spends."""
     concept = getattr(learner, "concept", getattr(learner, "tree", None))
-    label = type(learner).__name__ + ("" if concept is None else f" of {type(concept).__name__}")
+    label = type(getattr(learner, "learner", learner)).__name__ + (
+        "" if concept is None else f" of {type(concept).__name__}"
+    )
     noted = (UNCERTIFIED,) if isinstance(concept, VC1Tree) and getattr(learner, "mode", None) == "erm" else ()
     for line in noted:
         warnings.warn(line, AccuracyWarning, stacklevel=stacklevel)
@@ -240,7 +323,11 @@ def release_rule(
 
 def load(path: str | Path) -> Released:
     """Read a saved result."""
-    for room in ("privpac.concepts", "privpac.distributions"):  # importing a module registers its kinds of rules
+    for room in (
+        "privpac.concepts",
+        "privpac.distributions",
+        "privpac.evaluation",
+    ):  # importing a module registers its kinds of rules
         for module in walk_packages(import_module(room).__path__, f"{room}."):
             import_module(module.name)
     return Released.load(path)

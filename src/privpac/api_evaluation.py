@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from privpac.api import release_rule
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
+from privpac.evaluation.candidates import ModelChoice
 from privpac.evaluation.evaluator import LEVELS, Evaluator
 from privpac.evaluation.least import LeastError
 from privpac.evaluation.table import Cells, Weight
+from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational
 from privpac.guarantee import Neighbours, Unit
 from privpac.released import Released
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.ledger import BudgetLedger
 
-__all__ = ["evaluate", "least_error"]
+__all__ = ["choose", "evaluate", "least_error"]
 
 
 def evaluate(
@@ -98,6 +101,62 @@ def evaluate(
         labels=labels,
         rowwise=rowwise,
         same_people=same_people,
+    )
+    return release_rule(learner, data, ledger=ledger)
+
+
+def choose(
+    models: Mapping[str, Any],
+    data: Users,
+    *,
+    epsilon: Rational,
+    evaluate: Rational | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    max_records: int | None = None,
+    ids: str = "private",
+    confidence: Rational = "0.95",
+    labels: tuple[Any, Any] | None = None,
+    rowwise: bool = False,
+    ledger: BudgetLedger | None = None,
+) -> Released:
+    """Which of these models is best on these people?  The best of ``k``, with ``epsilon``-DP per user.
+
+    Parameters
+    ----------
+    models : mapping from names to predictors
+        Public, or fitted on other people; each anything that :func:`evaluate` takes.  The price grows with ``log k``.
+    data : UserData or another engine's users
+        Private.
+    epsilon : rational
+        Budget (public).
+    evaluate : rational, optional
+        A share of the people, such as "1/5", set aside to measure how good the chosen model is.
+    ids : {"private", "public"}
+        Under replace: whether ids are known to all and fixed, so that ``evaluate`` does not halve epsilon.
+    neighbours, max_records, confidence, labels, rowwise, ledger
+        As in :func:`evaluate`; ``labels`` hold for all models.
+
+    Returns
+    -------
+    Released
+        ``hypothesis.name`` is the chosen one; ``evaluation`` how good it is, if that was asked for.
+
+    Examples
+    --------
+    >>> import privpac as pp
+    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 200, features={"age": pp.Integers(0, 99)})
+    >>> models = {"old": lambda table: table["age"] > 50, "young": lambda table: table["age"] < 50}
+    >>> pp.choose(models, people, epsilon=1).hypothesis.name
+    'old'
+    """
+    unit = getattr(data, "unit", Unit.USER)
+    asked: dict[str, Any] = {"labels": labels, "rowwise": rowwise}
+    if evaluate is None:
+        return release_rule(ModelChoice(models, epsilon, neighbours, unit, max_records, **asked), data, ledger=ledger)
+    budget = part_budget(epsilon, neighbours, ids)
+    chooser = ModelChoice(models, budget.epsilon, budget.neighbours, unit, max_records, **asked)
+    learner = EvaluatedLearner(
+        chooser, budget, evaluate, models=models, confidence=confidence, max_records=max_records, **asked
     )
     return release_rule(learner, data, ledger=ledger)
 

@@ -410,7 +410,7 @@ def test_internal_errors_show_no_traceback(privpac: Command, table: Path, monkey
 
 def test_no_release_is_exit_code_3(privpac: Command, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = Released(NoRelease, pp.Guarantee(1, unit="user", neighbours="add-remove"), outcome="none")
-    monkeypatch.setattr("privpac.cli.learn.learn_rule", lambda *_, **__: nothing)
+    monkeypatch.setattr("privpac.cli.learn.release_prepared", lambda *_, **__: nothing)
     run = privpac("learn", table, *LEARN, "--out", "m.json", "--report", "r.html")
     assert run.code == 3
     assert run.out.startswith("nothing was released")

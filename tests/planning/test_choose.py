@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -61,15 +61,16 @@ class Touched(Exception):
 
 
 class Sealed:
-    """Data of which only the public unit can be read."""
+    """Data of which only the public unit and the declared domains can be read."""
 
     unit = "user"
+    features: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, events: list[str]) -> None:
         object.__setattr__(self, "_events", events)
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("unit", "__class__"):
+        if name in ("unit", "features", "__class__"):
             return object.__getattribute__(self, name)
         object.__getattribute__(self, "_events").append("touched")
         raise Touched(name)
@@ -96,7 +97,7 @@ def test_the_choice_is_made_before_the_data_are_touched(
         events.append("chosen")
         return found
 
-    monkeypatch.setattr("privpac.api.choose_method", chosen)
+    monkeypatch.setattr("privpac.planning.choose.choose_method", chosen)
     sealed: Any = Sealed(events)
     ledger = pp.BudgetLedger(
         tmp_path / "people.ledger", pp.Guarantee(5, unit="user", neighbours="add-remove"), dataset="people"

@@ -35,7 +35,7 @@ from flint import arb
 from privpac.errors import InfeasibleError
 from privpac.exact import Rational, as_arb, exp_ball, precision, rational, up
 
-__all__ = ["rounding", "two_terms_excess", "users_of_tree"]
+__all__ = ["certified_users", "rounding", "two_terms_excess", "users_by_two_terms", "users_of_tree"]
 
 GRID = 64
 """The powers ``s`` are tried on ``1/64, ..., 64/64``."""
@@ -116,3 +116,40 @@ def two_terms_excess(prior: Fraction, least: Fraction, *, theta: Rational, n_use
         return selection + (2 * (tail - as_arb(least).log()) / n_users).sqrt()
 
     return up(bound)
+
+
+def users_by_two_terms(prior: Fraction, least: Fraction, *, theta: Rational, alpha: Rational, beta: Rational) -> int:
+    """The least number of users for which the two terms are at most ``alpha``; also for an excess so small that no
+    power on the grid serves."""
+    a = rational(alpha, "alpha", above=0, maximum=1)
+
+    def enough(n: int) -> bool:
+        return two_terms_excess(prior, least, theta=theta, n_users=n, beta=beta) <= a
+
+    high = 1
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def certified_users(
+    power: Callable[[Fraction], arb],
+    prior: Fraction,
+    least: Fraction,
+    *,
+    theta: Rational,
+    alpha: Rational,
+    beta: Rational,
+    best_error: Rational | None = None,
+) -> int:
+    """The better of both certificates."""
+    rest: dict[str, Rational] = {"theta": theta, "alpha": alpha, "beta": beta}
+    both = users_by_two_terms(prior, least, **rest)
+    try:
+        return min(both, users_of_tree(power, prior, best_error=best_error, **rest)[0])
+    except InfeasibleError:
+        return both

@@ -10,13 +10,18 @@ __all__ = ["load"]
 _HOMES = {
     "audit": "audit",
     "bounds": "bounds",
+    "choose": "evaluate",
     "compare": "compare",
     "distribution": "distribution",
+    "evaluate": "evaluate",
     "learn": "learn",
+    "least-error": "evaluate",
     "ledger": "ledger",
+    "methods": "methods",
     "plan": "plan",
     "predict": "predict",
     "protocol": "protocol",
+    "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",
 }

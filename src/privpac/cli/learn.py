@@ -88,6 +88,17 @@ def learn(
             help="Publicly known about the people: alike, differ (more than x explains), heavy. For method auto."
         ),
     ] = None,
+    evaluate: Annotated[
+        str | None, typer.Option(help="Share of the people set aside to measure how good the rule is, such as 1/5.")
+    ] = None,
+    certify: Annotated[
+        str | None,
+        typer.Option(help="With --evaluate: share of epsilon, such as 1/4, for how far from the best rule it can be."),
+    ] = None,
+    ids: Annotated[
+        str, typer.Option(help="With --evaluate under replace: private, or public (known to all, and fixed).")
+    ] = "private",
+    confidence: Annotated[str, typer.Option(help="With --evaluate: of each interval on its own.")] = "0.95",
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -117,6 +128,8 @@ def learn(
 
     privpac learn visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 1
 
+    privpac learn visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 1 --evaluate 1/5
+
     privpac learn answers.csv --user who --label inside --feature path --tree path:/ --epsilon 1 --delta 1e-6
     """
     # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
@@ -140,6 +153,7 @@ def learn(
         "delta": delta,
         "users": users_are,
     }
+    options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))
     unit = Unit.USER if user else Unit.ITEM
     prepared = (

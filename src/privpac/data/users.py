@@ -29,7 +29,7 @@ from privpac.data.group import Offsets, compress, take
 from privpac.data.ids import id_column
 from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Words
-from privpac.data.split import fresh_words, keyed_words, members, read_key, read_shares
+from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.data.texts import read_column
 from privpac.data.truncate import hash_ids, keep_first, keep_hash
 from privpac.errors import ParameterError, SchemaError
@@ -101,6 +101,9 @@ class UserData:
     _ids: pl.Series | None
     label_name: str | None = None
     _vocabularies: Mapping[str, pl.Series] = field(default_factory=dict)
+    part_of_split: bool = False
+    """A part of a split by ids that are not public: another person may have another id, hence belong elsewhere, so how
+    many people a part holds is a secret under replace, too."""
 
     def __post_init__(self) -> None:
         for array in (self.offsets, *self.codes.values(), *(() if self.labels is None else (self.labels,))):
@@ -318,26 +321,32 @@ class UserData:
             _ids=None if self._ids is None else self._ids.gather(chosen),
         )
 
-    def split(self, shares: Mapping[str, Rational], *, key: bytes | None = None) -> dict[str, UserData]:
+    def split(
+        self, shares: Mapping[str, Rational], *, key: bytes | None = None, ids: str = "private"
+    ) -> dict[str, UserData]:
         """Disjoint people for different purposes: ``data.split({"learn": "4/5", "evaluate": "1/5"})``.
 
         A person's part depends on a keyed hash of who they are and on nothing else.  The key is drawn afresh unless
         given (16 bytes or more); people without ids (lists, item level) get coins of their own.  Under add-remove,
-        releases on different parts cost the largest of their prices, not the sum.
+        releases on different parts cost the largest of their prices, not the sum.  Under replace a person may be
+        replaced by one of another part, which changes how many people either holds: learners that promise replace
+        refuse such parts, unless ``ids="public"`` declares that ids are known to all and fixed.
         """
-        ranges, secret = read_shares(shares), read_key(key)
+        ranges, secret, moving = read_shares(shares), read_key(key), private_ids(ids)
         if self._ids is None and key is not None:
             raise ParameterError(
                 "these data have no user ids to hash: leave out the key, and people are dealt by chance"
             )
         words = fresh_words(self.n_users) if self._ids is None else keyed_words(self._ids, secret)
-        return {name: self.take(members(words, part)) for name, part in ranges.items()}
+        parts = {name: self.take(members(words, part)) for name, part in ranges.items()}
+        return {name: replace(part, part_of_split=self.part_of_split or moving) for name, part in parts.items()}
 
-    def part(self, key: bytes, low: int, high: int) -> UserData:
+    def part(self, key: bytes, low: int, high: int, moving: bool) -> UserData:
         """The people whose keyed hash is at least ``low`` and below ``high``."""
         if self._ids is None:
             raise ParameterError("these data have no user ids to hash; read them into memory to split them by chance")
-        return self.take(members(keyed_words(self._ids, key), (low, high)))
+        chosen = self.take(members(keyed_words(self._ids, key), (low, high)))
+        return replace(chosen, part_of_split=self.part_of_split or moving)
 
     def _filter(self, keep: Bools) -> UserData:
         """Drop records, keep users."""

@@ -21,7 +21,7 @@ from privpac.errors import AccuracyWarning, IncompatibleGuarantees, ParameterErr
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import Learner, count_users
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users

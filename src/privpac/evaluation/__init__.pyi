@@ -1,8 +1,15 @@
+from .candidates import Candidates as Candidates
+from .candidates import Chosen as Chosen
+from .candidates import ModelChoice as ModelChoice
+from .certificate import Certificate as Certificate
+from .certificate import excess_bound as excess_bound
 from .evaluator import Evaluator as Evaluator
 from .least import LeastError as LeastError
 from .least import LeastErrorBound as LeastErrorBound
-from .least import excess_bound as excess_bound
 from .plan import EvaluationPlan as EvaluationPlan
 from .plan import plan_evaluation as plan_evaluation
 from .result import Evaluation as Evaluation
 from .result import Rate as Rate
+from .together import EvaluatedLearner as EvaluatedLearner
+from .together import PartBudget as PartBudget
+from .together import part_budget as part_budget

@@ -26,10 +26,14 @@ from flint import arb
 from privpac.exact import as_arb, precision
 from privpac.mechanisms.parameters import least_int
 
-__all__ = ["Range", "kl_range", "laplace_tail", "noise_reach", "ratio", "sum_range"]
+__all__ = ["Range", "kl_range", "laplace_tail", "noise_reach", "ratio", "sum_range", "working_bits"]
 
-_BITS = 512
-"""Enough for rates down to 2**-40: a coefficient loses at most ``(4k-2) log2(1/eta)`` bits."""
+_BITS = 256
+
+
+def working_bits(eta: Fraction, k: int) -> int:
+    """Bits that leave some 200 good ones: a coefficient loses at most ``(4k-2) log2(1/eta)`` of them."""
+    return _BITS + 4 * k * max(0, eta.denominator.bit_length() - eta.numerator.bit_length() + 1)
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def noise_reach(eta: Fraction, k: int, beta: Fraction) -> int:
     """The least ``t`` with ``Pr[|sum of k noises| > t] <= beta``, decided in balls (an undecided one counts as no)."""
     if k == 0 or beta >= 1:
         return 0
-    with precision(_BITS):
+    with precision(working_bits(eta, k)):
 
         def enough(t: int) -> bool:
             return bool(2 * laplace_tail(eta, k, t + 1) <= as_arb(beta))

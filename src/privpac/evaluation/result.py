@@ -27,7 +27,10 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.released import register
 
-__all__ = ["Evaluation", "Rate", "percent"]
+__all__ = ["LEAST_NOISE", "Evaluation", "Rate", "percent", "points", "sure"]
+
+LEAST_NOISE = Fraction(1, 1 << 100)
+"""The least rate of noise: below it the sums say nothing, and would not fit into a number on a page."""
 
 SAME_PEOPLE = "measured on the people it was learned from, so it may be too good; evaluate on other people"
 NO_LIFT = "no better than always saying the same: the interval of the gain reaches 0"
@@ -41,13 +44,33 @@ class Rate:
     these: Range
     like: Range | None
 
+    @property
+    def shown(self) -> Range:
+        """The interval that matters most: of people like these where there is one."""
+        return self.like or self.these
+
+    @property
+    def interval(self) -> str:
+        """That interval in words."""
+        return f"{percent(self.shown.lo)} to {percent(self.shown.hi)}"
+
     def __str__(self) -> str:
-        shown = self.like or self.these
-        return f"{percent(self.value)} ({percent(shown.lo)} to {percent(shown.hi)})"
+        return f"{percent(self.value)} ({self.interval})"
 
 
 def percent(x: float) -> str:
-    return f"{100 * x:.1f} %" if abs(x) < 0.1 and x not in (0, 1) else f"{100 * x:.0f} %"
+    """A share in per cent, with a digit more where it is small."""
+    return f"{100 * x:.1f} %" if 0.0005 <= abs(x) < 0.0995 else f"{100 * x:.0f} %"
+
+
+def sure(confidence: Fraction) -> str:
+    """A confidence in words."""
+    return f"{100 * float(confidence):g} % sure"
+
+
+def points(x: float) -> str:
+    """A difference of shares in points."""
+    return f"{100 * x:.1f} points" if x < 0.0995 else f"{100 * x:.0f} points"
 
 
 @register("evaluation")
@@ -77,7 +100,7 @@ class Evaluation:
         if len(self.sums) != len(self.names):
             raise ParameterError(f"{len(self.names)} sums are needed: {', '.join(self.names)}")
         put(self, "levels", positive_int(self.levels, "levels"))
-        put(self, "noise", rational(self.noise, "noise", above=0))
+        put(self, "noise", rational(self.noise, "noise", minimum=LEAST_NOISE))
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
         put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
 
@@ -265,7 +288,7 @@ class Evaluation:
         if self.cells != "table":
             return None
         gain = self.lift
-        return (gain.like or gain.these).lo > 0
+        return gain.shown.lo > 0
 
     @property
     def rates(self) -> dict[str, Rate]:
@@ -284,11 +307,16 @@ class Evaluation:
     def sentence(self) -> str:
         """The first thing to say: how often it is wrong, and a constant beside it."""
         of = "a person's records" if self.weight == "user" else "records"
-        said = f"wrong for {self.error} of {of}"
+        said = f"wrong for {percent(self.error.value)} of {of} ({self.error.interval})"
         if self.cells == "table":
-            positives = self.base_rate.value > 0.5
-            said += f"; always saying {'yes' if positives else 'no'} would be wrong for {percent(self.constant.value)}"
+            said += f"; always saying {self.constant_says} would be wrong for {percent(self.constant.value)}"
+            said += "" if self.better_than_constant else ", and it is not shown to be better"
         return said
+
+    @property
+    def constant_says(self) -> str:
+        """What the better constant says: yes or no."""
+        return "yes" if self.base_rate.value > 0.5 else "no"
 
     def notes(self) -> tuple[str, ...]:
         """What a reader must know."""
@@ -299,11 +327,11 @@ class Evaluation:
 
     def __str__(self) -> str:
         who = "these people" if self.same_people else "people like these"
-        lines = [f"{self.sentence()} ({float(self.confidence):.0%} sure, {who})"]
+        lines = [f"{self.sentence()} ({sure(self.confidence)}, {who})"]
         if self.cells == "table":
             shown = ("lift", "sensitivity", "specificity", "precision")
             lines.append(" · ".join(f"{_WORDS[name]} {getattr(self, name)}" for name in shown))
-        return "\n".join([*lines, *self.notes()])
+        return "\n".join(lines)
 
     # Storage
 

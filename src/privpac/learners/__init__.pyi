@@ -14,6 +14,7 @@ from .prediction.voters import PredictionSession as PredictionSession
 from .prediction.voters import VotePredictor as VotePredictor
 from .reduction.learner import AgnosticReduction as AgnosticReduction
 from .reduction.learner import EmpiricalLearner as EmpiricalLearner
+from .reduction.named import NamedReduction as NamedReduction
 from .reduction.relabel import Relabelling as Relabelling
 from .selection.realizable import RealizableSelection as RealizableSelection
 from .selection.regret import RegretSelection as RegretSelection

@@ -24,7 +24,7 @@ from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.learners.agreement.classes import KINDS, AgreedRules, by_agreement
 from privpac.learners.base import Learner
-from privpac.learners.method import AGREEING, MEASURED, RIGHT_RULE, Method
+from privpac.learners.method import AGREEING, MEASURED, RIGHT_RULE, Method, scored
 
 __all__ = [
     "DEFAULT",
@@ -54,6 +54,10 @@ def _cuts(concept: Any) -> bool:
 
 def _one_way(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.cut_direction not in (None, "both")
+
+
+def _scored_or_tree(concept: Any) -> bool:
+    return isinstance(concept, VC1Tree) or scored(concept)
 
 
 def _small_trees(concept: Any) -> bool:
@@ -169,6 +173,19 @@ _ALL = (
         accuracy=MEASURED,
         needs=(("delta",), ("records_per_user", "width")),
         relations={Neighbours.ADD_REMOVE: (("slots",),), Neighbours.REPLACE: ()},
+    ),
+    Method(
+        "reduction",
+        "agnostic reduction",
+        "NamedReduction",
+        "a learner for clean labels on a hidden part of the people, relabelled by a rule that does well on the others",
+        "Noisy labels and a class that only a learner for clean labels knows, such as an open vocabulary.",
+        keeps_trees=True,
+        learns=_scored_or_tree,
+        rules="every class whose rules can be scored one by one, and trees",
+        promise="either",
+        needs=(("public_n_users",),),
+        exact_law=False,
     ),
     Method(
         "agreement",

@@ -23,6 +23,7 @@ from privpac.guarantee import Guarantee
 from privpac.planning import Plan, plan_of_tree, plan_users
 from privpac.released import Released
 from privpac.report.cards import card_of
+from privpac.report.measured import evaluated_section
 from privpac.report.pages import page, write_page
 from privpac.report.plots import NO, YES, plan_picture, rule_picture
 from privpac.report.trees import questions_picture
@@ -81,6 +82,7 @@ def report_html(
         promise=promise_lines(guarantee),
         public=_public(released),
         planned=None if planned is None else _planned(planned),
+        evaluated=evaluated_section(released.evaluation, released.certificate),
     )
 
 

@@ -24,6 +24,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
+from privpac.evaluation import Certificate, Evaluation
 from privpac.guarantee import Unit
 from privpac.learners.registry import METHODS, named_class, takes
 from privpac.sklearn.estimator import PrivateEstimator
@@ -45,14 +46,17 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     schema. on_invalid : "raise", "drop" or "clamp" values outside their domain. ledger : path of a budget ledger to
     spend from; every ``fit`` spends again. tree : for ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text
     such as "path:/"; columns may then hold texts. delta : for ``rule="tree"`` and ``rule="card"``: the probability with
-    which the promise may fail; an open vocabulary and a points card need one above 0. calibrate : for ``rule="card"``:
-    a share of the budget, such as "1/10", for ``predict_proba``.
+    which the promise may fail; an open vocabulary and a points card need one above 0. evaluate : share of the people,
+    such as "1/5", set aside to measure how good the rule is; one guarantee covers both. certify : with ``evaluate``:
+    share of epsilon, such as "1/4", for how far from the best rule of its kind it can be. calibrate : for
+    ``rule="card"``: a share of the budget, such as "1/10", for ``predict_proba``.
 
     ``fit`` takes ``groups``, the person each row belongs to.  Without it single rows are protected, not people: an
     ``ItemLevelWarning`` says so, and ``guarantee_`` is "per item".
 
     Attributes ---------- guarantee_, rule_, released_ : the promise, the rule, and both with the public parameters, as
-    ``privpac.learn`` returns them. classes_, n_features_in_, feature_names_in_ : as scikit-learn defines them.
+    ``privpac.learn`` returns them. evaluation_, certificate_ : what ``evaluate`` and ``certify`` measured.
+    classes_, n_features_in_, feature_names_in_ : as scikit-learn defines them.
 
     >>> import numpy as np
     >>> X = np.array([[1.0], [2.0], [8.0], [9.0]])
@@ -77,6 +81,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         tree: VC1Tree | str | None = None,
         delta: Any = 0,
         records_per_user: int | None = None,
+        evaluate: Any = None,
+        certify: Any = None,
         calibrate: Any = None,
     ) -> None:
         self.rule = rule
@@ -93,6 +99,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.tree = tree
         self.delta = delta
         self.records_per_user = records_per_user
+        self.evaluate = evaluate
+        self.certify = certify
         self.calibrate = calibrate
 
     # Fitting
@@ -113,6 +121,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             max_records=self.max_records,
             public_n_users=self.public_n_users,
             records_per_user=self.records_per_user,
+            evaluate=self.evaluate,
+            certify=self.certify,
             calibrate=self.calibrate,
             # None where the method has no use for one and none was meant; a delta that was meant is refused with the
             # others.
@@ -174,6 +184,24 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             return {str(name): X[name] for name in X.columns}
         array = validate_data(self, X, reset=reset, dtype=None, ensure_min_samples=1)
         return {f"x{i}": np.ascontiguousarray(array[:, i]) for i in range(array.shape[1])}
+
+    @property
+    def evaluation_(self) -> Evaluation:
+        """How good the rule is on people it was not learned from; needs ``evaluate=``."""
+        found: Evaluation = self._found("evaluation", "evaluate='1/5'")
+        return found
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far from the best rule of its kind it is, at most; needs ``certify=``."""
+        found: Certificate = self._found("certificate", "evaluate='1/5' and certify='1/4'")
+        return found
+
+    def _found(self, name: str, wanted: str) -> Any:
+        check_is_fitted(self, "released_")
+        if name not in self.released_.findings:
+            raise AttributeError(f"no {name} was asked for, or nothing was released: fit with {wanted}")
+        return self.released_.findings[name]
 
     @property
     def rule_(self) -> Any:

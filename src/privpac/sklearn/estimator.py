@@ -12,7 +12,7 @@ import polars as pl
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privpac.api import release_rule
-from privpac.data import Domain, Floats, UserData
+from privpac.data import Domain, Floats, Missing, UserData
 from privpac.data.columns import column
 from privpac.errors import ItemLevelWarning, ParameterError
 from privpac.guarantee import Guarantee
@@ -65,10 +65,20 @@ class PrivateEstimator:
                 )
             return {str(name): X[name] for name in X.columns}
         array = validate_data(
-            self, X, reset=reset, dtype="numeric" if self.domains is None else None, ensure_min_samples=1
+            self,
+            X,
+            reset=reset,
+            dtype="numeric" if self.domains is None else None,
+            ensure_min_samples=1,
+            ensure_all_finite="allow-nan" if self._takes_missing() else True,
         )
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
+
+    def _takes_missing(self) -> bool:
+        """Whether some domain says what a missing value is; the others refuse one themselves."""
+        declared = self.domains.values() if isinstance(self.domains, Mapping) else self.domains or ()
+        return any(isinstance(domain, Missing) for domain in declared)
 
     def _domains(self, names: list[str]) -> dict[str, Domain]:
         if self.domains is None:

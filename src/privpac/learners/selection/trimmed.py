@@ -50,7 +50,7 @@ from privpac.learners.selection.trimmed_scores import (
 )
 from privpac.learners.transform.choice import TrimDesign, design_trim
 from privpac.mechanisms.certificate import DEFAULT_FAILURE, ReleaseTest
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 from privpac.released import NoRelease, Released
 from privpac.rng import Rng
 

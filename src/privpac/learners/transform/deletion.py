@@ -39,8 +39,8 @@ from privpac.learners.seats import read_slots, seat_users
 from privpac.learners.selection.trimmed import no_release
 from privpac.learners.transform.deletion_search import Kept, RetainedLaws, deletion_law, literal_law
 from privpac.mechanisms.certificate import DEFAULT_FAILURE, ReleaseTest
-from privpac.mechanisms.parameters import read_epsilon
 from privpac.mechanisms.truncated_laplace import TruncatedLaplace
+from privpac.parameters import read_epsilon
 from privpac.released import Released
 from privpac.rng import Rng
 

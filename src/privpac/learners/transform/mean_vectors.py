@@ -21,7 +21,7 @@ from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import Learner
 from privpac.learners.seats import public_count, read_slots
 from privpac.mechanisms.certificate import DEFAULT_FAILURE, ReleaseTest
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 from privpac.released import register
 
 if TYPE_CHECKING:

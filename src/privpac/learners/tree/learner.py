@@ -62,7 +62,7 @@ from privpac.learners.tree.parts import BoundTree, Partition, all_partitions, dr
 from privpac.learners.tree.split import SELECTORS, Split
 from privpac.mechanisms.choosing import choosing_law
 from privpac.mechanisms.laplace import Laplace
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 from privpac.released import Outcome, Released
 from privpac.rng import Rng
 

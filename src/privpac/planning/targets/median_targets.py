@@ -1,10 +1,11 @@
 """Two more things to plan for: a median, and further ways to a rule.
 
 *Median.* One number per user; ``alpha`` is a share of ranks: at least ``(1/2 - alpha) n`` users' numbers are at most
-the answer, and as many at least it.  ``InteriorPoint.median`` names a point between the smallest and the largest of the
-``s`` middle numbers but for ``beta``, with ``s`` planned from epsilon, delta, beta and the domain, so ``1 + floor((n -
-s)/2) >= (1/2 - alpha) n`` decides.  Nothing is assumed about the numbers.  *Lower bound*: if all users hold the same
-number, only that number is right, so as many tasks as values exclude each other.
+the answer, and as many at least it. The law of ``pp.quantile`` scores every value by its rank
+(:func:`~privpac.bounds.median.certify_quantile`). ``InteriorPoint.median`` names a point between the smallest and the
+largest of the ``s`` middle numbers but for ``beta``, with ``s`` planned from epsilon, delta, beta and the domain, so
+``1 + floor((n - s)/2) >= (1/2 - alpha) n`` decides. Nothing is assumed about the numbers. *Lower bound*: if all users
+hold the same number, only that number is right, so as many tasks as values exclude each other.
 
 *Rules.* Certificates that exist beside those of :mod:`privpac.planning.targets.rule_targets`: the transformation
 of a realizable into an agnostic learner, and the search for a cut by private medians.  Neither has needed fewer users
@@ -27,11 +28,13 @@ from typing import Any
 from privpac.bounds.agreement.plurality import lower_agreement_packing
 from privpac.bounds.certificate import Certificate
 from privpac.bounds.lower.general import lower_packing
+from privpac.bounds.median import certify_quantile
 from privpac.bounds.reduction.accuracy import certify_reduction, selection_error
 from privpac.bounds.selection.agnostic import plan_threshold_search
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.statistics import DEFAULT_LEVELS
-from privpac.data import Domain
+from privpac.data import Domain, Integers
+from privpac.distributions.quantiles import QuantileLearner
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
@@ -39,7 +42,14 @@ from privpac.learners.reduction.learner import AgnosticReduction
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
 from privpac.planning.plans import MAX_EPSILON
-from privpac.planning.targets.certified_runs import CertifiedRun, in_python
+from privpac.planning.targets.certified_runs import (
+    TABLE,
+    CertifiedRun,
+    feature_words,
+    in_python,
+    option_words,
+    privacy_words,
+)
 
 __all__ = ["MedianTarget", "OtherRulesTarget", "median_target", "other_rules_target"]
 
@@ -50,6 +60,10 @@ _LEVELS: dict[str, int | str] = {
     "median, best number of hidden walks": "auto",
 }
 """The reductions behind the rows for medians."""
+
+BY_RANKS = "median by its rank"
+"""The row of ``pp.quantile``."""
+_MOST_VALUES = 1 << 64
 
 
 # Medians
@@ -71,6 +85,8 @@ class MedianTarget:
         """Name, users certified, what else is assumed, and the kind of number; records per user do not matter."""
         known = [(row, levels) for row, levels in _LEVELS.items() if self.delta > 0 or not levels]
         rows: list[Method] = [(row, partial(self._any_records, levels), "", "certified") for row, levels in known]
+        if self.top < _MOST_VALUES:
+            rows.insert(0, (BY_RANKS, self.by_ranks, "", "certified"))
         return [*rows, ("any private median", self.lower, "", "lower bound")]
 
     @property
@@ -90,12 +106,34 @@ class MedianTarget:
 
     def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
         """The mechanism that a certified row speaks of, for the declared number of users."""
+        if row == BY_RANKS:
+            return self._ranks_run(certificate)
         n: int = asked.n_users or certificate.n_users or 0  # something is certified
         told = {"n_users": n, "beta": self.beta, "levels": _LEVELS[row]} | (
             {"delta": self.delta} if _LEVELS[row] else {}
         )
         how = in_python(f"plan.learner({row!r}).sample(numbers), one whole number from 0 on for each user")
         return CertifiedRun("median", certificate.n_users, told, lambda: self.point(_LEVELS[row], n), how)
+
+    def by_ranks(self, m: int) -> Certificate:
+        """The least ``n`` for the law that scores ranks."""
+        return certify_quantile(
+            self.epsilon, self.beta, self.alpha, size=self.top + 1, neighbours=self.neighbours
+        ).run_with(weight="own", confidence=1 - self.beta)
+
+    def _ranks_run(self, certificate: Certificate) -> CertifiedRun:
+        told = certificate.parameters
+        words = [
+            *("quantile", *TABLE, *feature_words({"COLUMN": Integers(0, self.top)})),
+            *(*privacy_words(self.epsilon, self.neighbours), *option_words(told)),
+        ]
+        return CertifiedRun(
+            "quantile",
+            certificate.n_users,
+            told,
+            lambda: QuantileLearner(self.epsilon, "1/2", self.neighbours, **told),
+            lambda: words,
+        )
 
     def point(self, levels: int | str, n: int) -> InteriorPoint:
         """The mechanism for ``n`` users."""
@@ -157,7 +195,7 @@ def median_target(
 
     >>> target = median_target(bits=64, epsilon=1)
     >>> [(name, certify(1).n_users) for name, certify, _, _ in target.methods()]
-    [('median by the exponential mechanism', 1879), ('any private median', 45)]
+    [('median by its rank', 941), ('median by the exponential mechanism', 1879), ('any private median', 45)]
     """
     if (domain is None) == (bits is None):
         raise ParameterError("give the domain of the column, or bits, the length of its numbers")

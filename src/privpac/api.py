@@ -41,7 +41,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL, Hushed, Learner
 from privpac.learners.default import default_rules, unused
-from privpac.learners.registry import METHODS, build_learner, check_learns
+from privpac.learners.registry import METHODS, build_learner, check_learns, class_of_rules
 from privpac.ledger import Balance, BudgetLedger, release
 from privpac.planning.choose import Choice, settle_method
 from privpac.planning.targets.tree_targets import as_tree
@@ -201,7 +201,7 @@ def learner_for(concept: ConceptClass | VC1Tree, *, epsilon: Rational, **options
 
 def learn(
     data: Users,
-    concept: ConceptClass | VC1Tree | None = None,
+    rule: str | ConceptClass | VC1Tree | None = None,
     *,
     epsilon: Rational,
     method: str = "auto",
@@ -258,9 +258,10 @@ def learn(
     unit, features = getattr(data, "unit", Unit.USER), getattr(data, "features", {})
     told: dict[str, Any] = {"setting": setting, "neighbours": neighbours, "max_records": max_records, "unit": unit}
     told |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
-    if concept is None:
+    if rule is None:
         prepared = prepare_default(features, epsilon=epsilon, method=method, **told, **options)
     else:
+        concept = class_of_rules(rule, features, method)
         prepared = prepare(concept, epsilon=epsilon, method=method, features=features, **told, **options)
     return release_prepared(prepared, data, ledger=ledger, not_before=not_before, stacklevel=4)
 

@@ -7,9 +7,9 @@ whoever passes them.
 
 >>> import privpac as pp
 >>> learner = pp.RealizableSelection(pp.Thresholds(pp.Integers(0, 3)), 1)
->>> pp.audit(learner, users=2, records=1).verdict
+>>> pp.audit(learner, n_users=2, records=1).verdict
 'consistent with the claim'
->>> pp.audit(learner, users=2, records=1, neighbours="replace").verdict
+>>> pp.audit(learner, n_users=2, records=1, neighbours="replace").verdict
 'violates the claim'
 """
 
@@ -48,7 +48,7 @@ def audit(
     *,
     universe: Iterable[Any] | None = None,
     datasets: Sequence[Any] | None = None,
-    users: int | None = None,
+    n_users: int | None = None,
     records: int | None = None,
     epsilon: Rational | None = None,
     delta: Rational | None = None,
@@ -68,8 +68,8 @@ def audit(
     and ``neighbours`` default to the learner's own guarantee; without any epsilon the audit only reports the bound that
     it finds.
 
-    Which datasets: ``users=2, records=1`` generates all datasets of up to that many users with up to that many records
-    each over the learner's declared domains (this is the default); ``universe=`` lists other ones, as tuples of users;
+    Which datasets: ``n_users=2, records=1`` generates all datasets of up to that many users with up to that many
+    records each over the learner's declared domains (the default); ``universe=`` lists other ones, as tuples of users;
     ``datasets=`` is a short list of made-up or public datasets, or one pair of neighbours of any type.  ``build`` turns
     a listed dataset into what the subject reads; learners need none.
 
@@ -97,7 +97,7 @@ def audit(
     relation = _relation(neighbours, promised, datasets)
     eps = epsilon if epsilon is not None else None if promised is None else promised.epsilon
     d: Any = delta if delta is not None else promised.delta if promised is not None and epsilon is None else 0
-    listed, pairs, words = _places(task, universe, datasets, users, records, relation)
+    listed, pairs, words = _places(task, universe, datasets, n_users, records, relation)
     exact = method == "exact" or (method == "auto" and listed is not None and task.has_law(listed))
     name = _named(subject)
     if exact:
@@ -140,14 +140,14 @@ def _relation(neighbours: Neighbours | str | None, promised: Any, datasets: Any)
 
 
 def _places(
-    task: _Task, universe: Any, datasets: Any, users: int | None, records: int | None, relation: Neighbours
+    task: _Task, universe: Any, datasets: Any, n_users: int | None, records: int | None, relation: Neighbours
 ) -> tuple[Universe | None, list[tuple[Any, Any]], str]:
     """The datasets as tuples of users (None if they are something else), their neighbouring pairs, and both in
     words."""
     if universe is None and datasets is None:
-        made, words = task.generate(2 if users is None else users, 1 if records is None else records, relation)
-    elif users is not None or records is not None:
-        raise ParameterError("users= and records= generate a universe; leave them out when you list datasets yourself")
+        made, words = task.generate(2 if n_users is None else n_users, 1 if records is None else records, relation)
+    elif n_users is not None or records is not None:
+        raise ParameterError("n_users= and records= make up a universe; leave them out when you list datasets yourself")
     elif universe is not None:
         made = universe if isinstance(universe, Universe) else Universe(tuple(_frozen(data) for data in universe))
         words = f"{len(made):,} listed"
@@ -220,8 +220,8 @@ class _Task:
     def _item(self) -> bool:
         return getattr(self.subject, "unit", Unit.USER) == Unit.ITEM
 
-    def generate(self, users: int, records: int, relation: Neighbours) -> tuple[Universe, str]:
-        n, m = positive_int(users, "users", maximum=1000), positive_int(records, "records", minimum=0, maximum=1000)
+    def generate(self, n_users: int, records: int, relation: Neighbours) -> tuple[Universe, str]:
+        n, m = positive_int(n_users, "n_users", maximum=1000), positive_int(records, "records", minimum=0, maximum=1000)
         if not isinstance(self.subject, Learner) and self.features is None:
             raise ParameterError(
                 "give the datasets: datasets=(x, y) for one pair of neighbours, or universe= for a list of them"

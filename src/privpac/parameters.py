@@ -11,18 +11,23 @@ A frozen ``attrs`` class lists its parameters as fields::
 A *converter* reads a value exactly (``0.1`` is 1/10, ``"replace"`` is the relation) and refuses what is out of bounds
 with the name of its field, which :func:`named` tells it; a *validator* checks what was read.  Nothing here sees data.
 
+A class with many parameters holds *parts* (:func:`part`): frozen values whose parameters are given, read and changed as
+if they were its own, so that what several classes share is written once and passed on whole.
+
 A parameter that is planned when left out is declared with an underscore (``_ladder``, given as ``ladder=``) and read
 by a property without one, so that a copy with other parameters (``attrs.evolve``) is planned anew.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
-from attrs import Attribute
+from attrs import NOTHING, Attribute, evolve, field, fields, has
 
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -30,6 +35,8 @@ from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 
 __all__ = [
     "MAX_EPSILON",
+    "Composed",
+    "Parameter",
     "bounds",
     "probability",
     "probability_or_none",
@@ -37,9 +44,12 @@ __all__ = [
     "whole",
     "whole_or_none",
     "named",
+    "declared",
+    "either",
     "fraction",
     "fraction_or_none",
     "one_word_of",
+    "part",
     "privacy",
     "privacy_or_none",
     "privacy_or_zero",
@@ -125,17 +135,73 @@ def bounds(**limits: Rational) -> dict[str, Rational]:
     return limits
 
 
-def named(_: type[Any], fields: list[Attribute[Any]]) -> list[Attribute[Any]]:
-    """Tell the converters of a class the names and bounds of their fields."""
-    return [_with_name(field) for field in fields]
+def named(kind: type[Any], listed: list[Attribute[Any]]) -> list[Attribute[Any]]:
+    """Tell the converters of a class the names and bounds of their fields; let a class show what its parts hold."""
+    for each in listed:
+        for name in () if "part" not in each.metadata else declared(each.metadata["part"]):
+            if not hasattr(kind, name):
+                setattr(kind, name, property(attrgetter(f"{each.name}.{name}")))
+    return [_with_name(each) for each in listed]
 
 
-def _with_name(field: Attribute[Any]) -> Attribute[Any]:
-    convert: Any = field.converter
+def _with_name(each: Attribute[Any]) -> Attribute[Any]:
+    convert: Any = each.converter
     if convert not in _NAMED:
-        return field
-    name = field.alias or field.name.lstrip("_")
-    return field.evolve(converter=partial(convert, name=name, **field.metadata))
+        return each
+    name = each.alias or each.name.lstrip("_")
+    return each.evolve(converter=partial(convert, name=name, **each.metadata))
+
+
+# Parts
+
+
+class Parameter(NamedTuple):
+    """One word of a constructor."""
+
+    type: Any
+    required: bool
+
+
+def declared(kind: type[Any]) -> dict[str, Parameter]:
+    """The parameters of a class as they are given, those of its parts among them; of a plain dataclass too."""
+    if not has(kind):
+        plain = [each for each in dataclasses.fields(kind) if each.init]
+        return {
+            each.name: Parameter(each.type, each.default is dataclasses.MISSING is each.default_factory)
+            for each in plain
+        }
+    found: dict[str, Parameter] = {}
+    for each in fields(kind):
+        if "part" in each.metadata:
+            found |= declared(each.metadata["part"])
+        elif each.init:
+            found[each.alias] = Parameter(each.type, each.default is NOTHING)
+    return found
+
+
+_T = TypeVar("_T")
+
+
+def part(kind: type[_T]) -> _T:
+    """A field of a :class:`Composed` class that holds a value of ``kind``."""
+    held: Any = field(kw_only=True, metadata={"part": kind})
+    return held  # type: ignore[no-any-return]
+
+
+class Composed:
+    """A frozen class (``init=False``) with parts: it is given their parameters beside its own, or a part as it is.
+
+    ``attrs.evolve`` passes the parts on and changes in them what is named.
+    """
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        for each in fields(type(self)):  # type: ignore[arg-type]
+            if (kind := each.metadata.get("part")) is not None:
+                own = {name: given.pop(name) for name in declared(kind) if name in given}
+                held = given.get(each.name)
+                given[each.name] = kind(**own) if held is None else evolve(held, **own)
+        init: Any = self.__attrs_init__  # type: ignore[attr-defined]
+        init(*args, **given)
 
 
 # Validators: attrs tells them the field
@@ -144,18 +210,28 @@ def _with_name(field: Attribute[Any]) -> Attribute[Any]:
 Validator = Callable[[Any, Any, Any], None]
 
 
-def truth(_: Any, field: Any, value: Any) -> None:
+def truth(_: Any, attribute: Any, value: Any) -> None:
     """Yes or no, and nothing that merely counts as one of them."""
     if not isinstance(value, bool):
-        raise TypeError(f"{field.alias} must be True or False, got {type(value).__name__}")
+        raise TypeError(f"{attribute.alias} must be True or False, got {type(value).__name__}")
+
+
+def either(one: str, other: str) -> Validator:
+    """One of two words."""
+
+    def check(_: Any, attribute: Any, value: Any) -> None:
+        if value not in (one, other):
+            raise ParameterError(f"{attribute.alias} must be {one!r} or {other!r}, got {value!r}")
+
+    return check
 
 
 def one_word_of(words: Iterable[str]) -> Validator:
     """One of a few words."""
     listed = tuple(words)
 
-    def check(_: Any, field: Any, value: Any) -> None:
+    def check(_: Any, attribute: Any, value: Any) -> None:
         if value not in listed:
-            raise ParameterError(f"{field.alias} must be one of {', '.join(listed)}, got {value!r}")
+            raise ParameterError(f"{attribute.alias} must be one of {', '.join(listed)}, got {value!r}")
 
     return check

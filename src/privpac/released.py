@@ -293,9 +293,10 @@ class Released:
             notes.append("no answer: the public default stands in")
         if self.parameters:
             notes.append(", ".join(f"{name} = {_brief(value)}" for name, value in self.parameters.items()))
+        words = [] if self.guarantee is None else [f"in words: {self.guarantee.odds}"]
         found = [str(value) for value in self.findings.values()]
         notices = [f"warning: {line}" for line in self.warnings]
-        return "\n".join([str(self.hypothesis), *found, " · ".join(notes), *notices])
+        return "\n".join([str(self.hypothesis), *found, " · ".join(notes), *words, *notices])
 
     def __repr__(self) -> str:
         return f"<Released ({self.outcome}): " + " · ".join([str(self.hypothesis), *self._promise()]) + ">"

@@ -228,3 +228,51 @@ def test_the_least_sum_moves_by_at_most_levels() -> None:
     assert max(abs(a - b) for a in one.values() for b in one.values()) <= 2
     for u, v in combinations_with_replacement(users, 2):
         assert 0 <= least(u, v) - one[u] <= 2
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 1)), max_size=6), max_size=6),
+    st.sampled_from([1, 3, 840]),
+)
+@settings(max_examples=60, deadline=None)
+def test_the_least_sum_is_that_of_plain_counting(users: list[list[tuple[int, int]]], levels: int) -> None:
+    from privpac.evaluation.least import MeanError
+
+    data = pp.UserData.from_users(users, features={"x": pp.Integers(0, 4)})
+    for concept in (pp.Thresholds(direction="both"), pp.Intervals(), pp.Points()):
+        bound, ready = concept.bind(data)
+        every = [bound.predictions({"x": np.arange(5, dtype=np.uint64)}, h) for h in range(bound.size)]
+        sums = [sum(levels * sum(r[x] != y for x, y in u) // len(u) for u in users if u) for r in every]
+        assert ready.fold(bound.kernel(MeanError(levels))).least == min(sums)
+
+
+def test_the_excess_is_what_the_formula_expects() -> None:
+    """Error .1, epsilon 1, a fifth evaluates, a quarter of epsilon certifies: figures of the specification, rounded."""
+    for n, any_people, one_law in ((500, 0.29, 0.17), (2_000, 0.11, 0.053), (10_000, 0.041, 0.016)):
+        learn, rest = 4 * n // 5, n // 5
+        wrong = rest * 84
+        found = measured((rest * 420 - wrong // 2, wrong // 2, wrong // 2, rest * 420 - wrong // 2))
+        spent = Fraction(1, 4)
+        least = LeastErrorBound(learn * 84, learn, 840, spent * Fraction(4, 5) / 840, spent / 5, Fraction(19, 20))
+        assert excess_bound(found, least) == pytest.approx(any_people, rel=0.05)
+        assert excess_bound(found, least, records_per_user=16) == pytest.approx(one_law, rel=0.08)
+
+
+def test_the_floor_holds_where_people_differ_and_on_hard_laws() -> None:
+    """Half of the people follow one rule and half its opposite: every rule is wrong for half.  And a single deciding
+    person in k: the least error is 1/k of those who disagree.  300 bounds that hold with probability .95 fail more than
+    38 times with probability below 1e-6."""
+    from privpac.evaluation.least import LeastError
+    from privpac.testing import SeededRng, insecure_randomness
+
+    rng, coins = np.random.default_rng(9), SeededRng(9)
+    for share, least in ((0.5, 0.5), (0.05, 0.05)):
+        failed = 0
+        for _ in range(150):
+            against = rng.random(120) < share
+            users = [[(0, int(a)), (9, int(not a))] for a in against]
+            data = pp.UserData.from_users(users, features={"x": pp.Integers(0, 9)})
+            learner = LeastError(pp.Thresholds(direction="both"), 1)
+            with insecure_randomness():
+                failed += learner.draw(learner.bind(data), coins).hypothesis.lower() > least
+        assert failed <= 24, share

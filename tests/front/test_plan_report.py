@@ -16,7 +16,6 @@ from privpac.concepts import PathTree
 from privpac.errors import ParameterError
 from privpac.planning import Plan
 from privpac.planning.curves import Curves
-from privpac.planning.predictions import rows_of
 from privpac.planning.tables import NAMES, meanings
 from privpac.report.plan import plan_html, write_plan_report
 
@@ -185,7 +184,7 @@ def test_one_number_has_one_meaning_on_the_page() -> None:
 
 
 def _own(view: Curves) -> set[str]:
-    return {row.method for row in rows_of(view.planned.rows, view.method)}
+    return {row.method for row in view.planned.rows_of(view.method)}
 
 
 def test_the_page_says_what_each_kind_of_number_means(page: str) -> None:

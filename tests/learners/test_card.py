@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from attrs import evolve
 
 import privpac as pp
 from privpac.concepts.cards.card import Band, Card, band_edges, bands_of
@@ -67,7 +68,7 @@ def test_the_promise_is_known_before_any_data(neighbours: str, unit: str) -> Non
     assert promised.rho == learner.rho == sum(learner.budget(4).parts)
     assert (promised.neighbours, promised.unit) == (neighbours, unit)
     assert learner.budget(4).bought is (neighbours == "add-remove")
-    assert not replace(learner, public_n_users=50).budget(4).bought
+    assert not evolve(learner, public_n_users=50).budget(4).bought
 
 
 def test_it_learns() -> None:

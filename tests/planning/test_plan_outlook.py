@@ -22,8 +22,8 @@ from privpac.planning import Plan, choose_method, plan
 from privpac.planning.comparison.declared_people import declared_population
 from privpac.planning.comparison.population import generated_population, public_population, sampled_population
 from privpac.planning.models.prediction import predicted_users
-from privpac.planning.predictions import CLEARLY, quick
 from privpac.planning.tables import NAMES, meanings
+from privpac.planning.targets.rule_recommendation import CLEARLY
 
 CUTS = pp.Thresholds(pp.Integers(0, 99), "x")
 
@@ -207,11 +207,11 @@ def test_a_population_of_other_rules_is_refused() -> None:
 
 
 def test_large_classes_are_not_simulated_unasked() -> None:
-    assert quick(plan(CUTS, epsilon=1, records_per_user=1))
+    assert plan(CUTS, epsilon=1, records_per_user=1).quick
     lists = rule_class("decision-list", {f"c{i}": pp.Integers(0, 1) for i in range(9)})
     assert lists.size > 1 << 12
     big = plan(lists, epsilon=1, records_per_user=1, setting="realizable")
-    assert not quick(big)
+    assert not big.quick
     assert "typical" not in str(big)
 
 

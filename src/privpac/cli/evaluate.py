@@ -18,11 +18,16 @@ from privpac.api_evaluation import least_error as release_least_error
 from privpac.cli.app import app, working
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
+    METHOD,
+    TABLE,
     Epsilon,
     Features,
     Json,
     Label,
+    LabelMap,
+    MaxRecords,
     NeighboursOption,
+    OnInvalid,
     TreeText,
     User,
     check_targets,
@@ -47,11 +52,10 @@ __all__ = ["choose", "evaluate", "least_error"]
 COLUMN = "column:"
 
 Table = Annotated[str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")]
-Confidence = Annotated[str, typer.Option(help="Of each interval on its own.")]
-MaxRecords = Annotated[int | None, typer.Option(help="Public cap on the records read per person.")]
-OnInvalidOption = Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")]
-LabelMap = Annotated[list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")]
-Engine = Annotated[str, typer.Option(help="auto, memory, stream (Parquet larger than memory) or spark.")]
+Confidence = Annotated[str, typer.Option(help="Of each interval on its own.", rich_help_panel=METHOD)]
+Engine = Annotated[
+    str, typer.Option(help="auto, memory, stream (Parquet larger than memory) or spark.", rich_help_panel=TABLE)
+]
 LedgerPath = Annotated[Path | None, typer.Option(help="Budget ledger to spend from (made with: privpac ledger new).")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the result as JSON.")]
 Report = Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")]
@@ -112,7 +116,8 @@ def evaluate(
     user: User = None,
     cells: Annotated[str, typer.Option(help="table (2x2), or error: only right and wrong, with less noise.")] = "table",
     weight: Annotated[
-        str, typer.Option(help="user: every person counts the same; record: needs --max-records.")
+        str,
+        typer.Option(help="user: every person counts the same; record: needs --max-records.", rich_help_panel=METHOD),
     ] = "user",
     max_records: MaxRecords = None,
     neighbours: NeighboursOption = "add-remove",
@@ -121,7 +126,7 @@ def evaluate(
         bool,
         typer.Option("--same-people", help="The rule was learned from these people: nothing is said about others."),
     ] = False,
-    on_invalid: OnInvalidOption = "raise",
+    on_invalid: OnInvalid = "raise",
     label_map: LabelMap = None,
     engine: Engine = "auto",
     ledger: LedgerPath = None,
@@ -177,7 +182,7 @@ def choose(
     max_records: MaxRecords = None,
     neighbours: NeighboursOption = "add-remove",
     confidence: Confidence = "0.95",
-    on_invalid: OnInvalidOption = "raise",
+    on_invalid: OnInvalid = "raise",
     label_map: LabelMap = None,
     engine: Engine = "auto",
     ledger: LedgerPath = None,
@@ -228,7 +233,7 @@ def least_error(
     max_records: MaxRecords = None,
     neighbours: NeighboursOption = "add-remove",
     confidence: Confidence = "0.95",
-    on_invalid: OnInvalidOption = "raise",
+    on_invalid: OnInvalid = "raise",
     label_map: LabelMap = None,
     engine: Engine = "auto",
     ledger: LedgerPath = None,

@@ -13,12 +13,20 @@ from privpac.api_engines import choose_engine, read_users
 from privpac.cli.app import app, working
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
+    METHOD,
+    TABLE,
     Delta,
     Epsilon,
     Features,
     Json,
     Label,
+    LabelMap,
+    MaxRecords,
     NeighboursOption,
+    OnInvalid,
+    People,
+    PeopleAre,
+    RecordsPerUser,
     TreeText,
     User,
     check_targets,
@@ -40,6 +48,8 @@ from privpac.planning import Plan
 from privpac.released import Released
 
 __all__ = ["learn"]
+
+EVALUATION = "How good the rule is"
 
 
 @app.command()
@@ -66,55 +76,55 @@ def learn(
     tree: TreeText = None,
     delta: Delta = None,
     setting: Annotated[
-        str, typer.Option(help="agnostic (labels may be wrong) or realizable (some rule is right).")
+        str,
+        typer.Option(help="agnostic (labels may be wrong) or realizable (some rule is right).", rich_help_panel=METHOD),
     ] = "agnostic",
     method: Annotated[str, typer.Option(help=f"auto, {', '.join(METHODS)}.")] = "auto",
     neighbours: NeighboursOption = "add-remove",
-    max_records: Annotated[
-        int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")
-    ] = None,
-    public_n_users: Annotated[
-        int | None,
-        typer.Option(
-            help="A rough, publicly known number of people, for the choice of a method; saves `regret` 1/16 of epsilon."
-        ),
-    ] = None,
-    records_per_user: Annotated[
-        int | None, typer.Option("--records-per-user", "-m", help="Records each person is publicly known to hold.")
-    ] = None,
-    users_are: Annotated[
+    max_records: MaxRecords = None,
+    people: People = None,
+    records_per_user: RecordsPerUser = None,
+    people_are: PeopleAre = None,
+    evaluate: Annotated[
         str | None,
         typer.Option(
-            help="Publicly known about the people: alike, differ (more than x explains), heavy. For method auto."
+            help="Share of the people set aside to measure how good the rule is, such as 1/5.",
+            rich_help_panel=EVALUATION,
         ),
-    ] = None,
-    evaluate: Annotated[
-        str | None, typer.Option(help="Share of the people set aside to measure how good the rule is, such as 1/5.")
     ] = None,
     certify: Annotated[
         str | None,
-        typer.Option(help="With --evaluate: share of epsilon, such as 1/4, for how far from the best rule it can be."),
+        typer.Option(
+            help="With --evaluate: share of epsilon, such as 1/4, for how far from the best rule it can be.",
+            rich_help_panel=EVALUATION,
+        ),
     ] = None,
     ids: Annotated[
-        str, typer.Option(help="With --evaluate under replace: private, or public (known to all, and fixed).")
+        str,
+        typer.Option(
+            help="With --evaluate under replace: private, or public (known to all, and fixed).",
+            rich_help_panel=EVALUATION,
+        ),
     ] = "private",
-    confidence: Annotated[str, typer.Option(help="With --evaluate: of each interval on its own.")] = "0.95",
+    confidence: Annotated[
+        str, typer.Option(help="With --evaluate: of each interval on its own.", rich_help_panel=EVALUATION)
+    ] = "0.95",
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             help="Any other parameter of the method: name=value, such as radius=1/16. Repeat.",
             show_default=False,
+            rich_help_panel=METHOD,
         ),
     ] = None,
-    on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
-    label_map: Annotated[
-        list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")
-    ] = None,
+    on_invalid: OnInvalid = "raise",
+    label_map: LabelMap = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="auto, memory, stream (Parquet larger than memory, also a folder of it) or spark; trees need memory."
+            help="auto, memory, stream (Parquet larger than memory, also a folder of it) or spark; trees need memory.",
+            rich_help_panel=TABLE,
         ),
     ] = "auto",
     ledger: Annotated[
@@ -148,10 +158,10 @@ def learn(
         "max_records": max_records,
     }
     options |= {
-        "public_n_users": public_n_users,
+        "public_n_users": people,
         "records_per_user": records_per_user,
         "delta": delta,
-        "users": users_are,
+        "users": people_are,
     }
     options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))

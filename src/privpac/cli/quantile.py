@@ -11,7 +11,20 @@ from privpac.api import release_rule
 from privpac.api_quantiles import METHODS, quantile_learner
 from privpac.cli.app import app, working
 from privpac.cli.deliver import check_recovery, deliver
-from privpac.cli.options import Epsilon, Features, Json, NeighboursOption, User, check_targets, features_of, open_ledger
+from privpac.cli.options import (
+    METHOD,
+    Epsilon,
+    Features,
+    Json,
+    MaxRecords,
+    NeighboursOption,
+    OnInvalid,
+    People,
+    User,
+    check_targets,
+    features_of,
+    open_ledger,
+)
 from privpac.data import UserData
 from privpac.distributions.quantiles.learner import WEIGHTS
 from privpac.guarantee import Unit
@@ -39,18 +52,14 @@ def quantile(
         bool, typer.Option("--interval", help="Also release an interval around every quantile (three numbers each).")
     ] = False,
     confidence: Annotated[str, typer.Option("--confidence", help="How sure all statements are at once.")] = "0.95",
-    max_records: Annotated[
-        int | None, typer.Option("--max-records", help="Public cap on the records read per person.")
-    ] = None,
-    method: Annotated[str, typer.Option("--method", help=f"{', '.join(METHODS)}.")] = "auto",
-    delta: Annotated[str, typer.Option("--delta", "-d", help="Only for --method walks, e.g. 1e-6.")] = "0",
-    public_n_users: Annotated[
-        int | None, typer.Option("--public-n-users", help="Only for --method walks: the declared number of people.")
-    ] = None,
+    max_records: MaxRecords = None,
+    method: Annotated[str, typer.Option("--method", help=f"{', '.join(METHODS)}.", rich_help_panel=METHOD)] = "auto",
+    delta: Annotated[
+        str, typer.Option("--delta", "-d", help="Only for --method walks, e.g. 1e-6.", rich_help_panel=METHOD)
+    ] = "0",
+    people: People = None,
     neighbours: NeighboursOption = "add-remove",
-    on_invalid: Annotated[
-        str, typer.Option("--on-invalid", help="raise, drop or clamp values outside their domain.")
-    ] = "raise",
+    on_invalid: OnInvalid = "raise",
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
     ] = None,
@@ -71,7 +80,7 @@ def quantile(
         neighbours=neighbours,
         method=method,
         delta=delta,
-        public_n_users=public_n_users,
+        public_n_users=people,
         **options,
     )
     learner.check_domains(features)

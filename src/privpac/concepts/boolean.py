@@ -125,7 +125,9 @@ class Disjunction(_Literals):
 
 @dataclass(frozen=True)
 class _YesNoClass(ProductClass):
-    features: Mapping[str, Domain | None] | Sequence[str]
+    inherits: ClassVar[bool] = True
+
+    features: Mapping[str, Domain | None] | Sequence[str] | None = None
     negations: bool = True
 
     def __post_init__(self) -> None:
@@ -148,6 +150,8 @@ class _YesNoClass(ProductClass):
     @cached_property
     def _names(self) -> tuple[str, ...]:
         assert isinstance(self.features, Frozen)
+        if not self.features:
+            domains_of({})
         return tuple(self.features)
 
     @property

@@ -22,7 +22,7 @@ from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain
 from privpac.errors import ParameterError, PrivpacError
 
-__all__ = ["RULES", "name_of", "register_class", "rule_class"]
+__all__ = ["RULES", "default_rule", "name_of", "register_class", "rule_class"]
 
 Features = Mapping[str, Domain]
 
@@ -85,6 +85,11 @@ def name_of(concept: ConceptClass) -> str | None:
             if rule_class(name, features) == bound:
                 return name
     return None
+
+
+def default_rule(features: Features) -> str:
+    """The rule where none is named and rules are scored one by one: a cut of the only column, or the best cut."""
+    return "threshold" if len(features) == 1 else "stump"
 
 
 def rule_class(name: str, features: Features) -> ConceptClass:

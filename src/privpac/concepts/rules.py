@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from privpac.data import Texts
 from privpac.data.missing import own_code
@@ -63,6 +63,9 @@ class ClassOfRules(ABC):
     own_method: ClassVar[str | None] = None
     """The one method that learns its rules, where there is one."""
 
+    inherits: ClassVar[bool] = False
+    """Whether a class without columns reads every column of the data."""
+
     # Columns
 
     @abstractmethod
@@ -80,6 +83,9 @@ class ClassOfRules(ABC):
         Returns the class with its columns and domains filled in, and the users bound to them.
         """
         declared, names = self.declared(), list(users.features)
+        if self.inherits and not declared:
+            every: dict[str, Any] = dict.fromkeys(names)
+            return self.with_columns(every).bind(users)
         if getattr(users, "labels", ()) is None:
             raise ParameterError("the data have no labels: name the label column when they are built")
         if None in declared and (len(declared) != 1 or len(names) != 1):

@@ -10,6 +10,7 @@ from .plan import EvaluationPlan as EvaluationPlan
 from .plan import plan_evaluation as plan_evaluation
 from .result import Evaluation as Evaluation
 from .result import Rate as Rate
+from .search import SearchLearner as SearchLearner
 from .together import EvaluatedLearner as EvaluatedLearner
 from .together import PartBudget as PartBudget
 from .together import part_budget as part_budget

@@ -158,9 +158,9 @@ class ModelChoice(Learner):
         """The learner that chooses."""
         return TwoVoices(
             self.concept,
-            self.epsilon,  # type: ignore[arg-type]
-            self.neighbours,  # type: ignore[arg-type]
-            self.unit,  # type: ignore[arg-type]
+            self.epsilon,
+            self.neighbours,
+            self.unit,
             self.max_records,
         )
 

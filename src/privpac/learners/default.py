@@ -4,7 +4,7 @@
 |---|---|
 | one | a cut, in either direction |
 | two to four | the best cut on any one of them |
-| five or more | a small tree; a points card with a delta and so many people declared that times theta they are 200 |
+| five or more, none endless | a small tree; a points card with a delta and 200 people times theta declared |
 
 Theta is epsilon under add-remove and half of it under replace.
 
@@ -24,7 +24,7 @@ from privpac.concepts.cards.family import PointsCard
 from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
-from privpac.data import Domain
+from privpac.data import Domain, Floats
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational, shown
 from privpac.guarantee import Neighbours, one_of, positive_int
@@ -95,7 +95,9 @@ def default_rules(
         return DefaultRules(asked.build(columns), method, f"the method {method} asked for")
     if method == "small-tree":
         return DefaultRules(SmallTrees(columns), method, "the method small-tree asked for")
-    if method != "auto" or len(columns) < MANY:
+    # A small tree asks about public cut points, and there are none on the whole line.
+    endless = any(isinstance(domain, Floats) for domain in columns.values())
+    if method != "auto" or len(columns) < MANY or endless:
         if len(columns) < FEW:
             ((name, domain),) = columns.items()
             # A method that was named may learn one direction only, and then the usual one.

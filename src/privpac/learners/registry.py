@@ -12,7 +12,6 @@ A method of one's own is a record given to :func:`register`; its learner is any 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
@@ -25,6 +24,7 @@ from privpac.guarantee import Neighbours
 from privpac.learners.agreement.classes import KINDS, AgreedRules, by_agreement
 from privpac.learners.base import Learner
 from privpac.learners.method import AGREEING, MEASURED, RIGHT_RULE, Method, scored
+from privpac.parameters import Parameter, declared
 
 __all__ = [
     "DEFAULT",
@@ -34,6 +34,7 @@ __all__ = [
     "build_learner",
     "check_learns",
     "chosen_by_parameters",
+    "class_of_rules",
     "learner_options",
     "method_certified_by",
     "method_named",
@@ -329,6 +330,21 @@ def check_learns(method: str, concept: Any) -> None:
     )
 
 
+def class_of_rules(
+    rule: str | ConceptClass | VC1Tree, features: Mapping[str, Domain | None], method: str = "auto"
+) -> ConceptClass | VC1Tree:
+    """What people mean by a rule: a class, or the name of one over the columns of the data."""
+    if not isinstance(rule, str):
+        return rule
+    without = [name for name, domain in features.items() if domain is None]
+    if without:
+        raise ParameterError(
+            f"columns {without} have no domain: declare one where the data are built, such as Integers(0, 100)"
+        )
+    known = {name: domain for name, domain in features.items() if domain is not None}
+    return named_class(rule, known, method)
+
+
 def named_class(rule: str, features: Mapping[str, Domain], method: str) -> ConceptClass:
     """The class of rules with a name; by agreement also kinds that are too rich to be scored rule by rule."""
     if method == "agreement" and rule in KINDS:
@@ -343,10 +359,11 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
 # Its learner
 
 
-def learner_options(method: str, common: Mapping[str, Any]) -> dict[str, Field[Any]]:
+def learner_options(method: str, common: Mapping[str, Any]) -> dict[str, Parameter]:
     """The parameters of a method's learner that may be given, beside the ``common`` ones of every learner."""
     chosen = method_named(method)
-    return {f.name: f for f in fields(chosen.load()) if f.init and f.name not in common and f.name not in chosen.preset}
+    own = declared(chosen.load())
+    return {name: word for name, word in own.items() if name not in common and name not in chosen.preset}
 
 
 def takes(method: str, option: str) -> bool:
@@ -359,7 +376,7 @@ def build_learner(method: str, common: Mapping[str, Any], options: Mapping[str, 
     own, chosen = learner_options(method, common), METHODS[method]
     check_learns(method, common.get(chosen.subject))
     given = {name: value for name, value in options.items() if name in own or name not in PUBLIC_FACTS}
-    missing = [name for name, f in own.items() if name not in given and f.default is MISSING is f.default_factory]
+    missing = [name for name, word in own.items() if word.required and name not in given]
     if missing:
         raise ParameterError(f"the method {method!r} needs {missing[0]}; declare it, or use another method")
     strange = sorted(set(given) - set(own))

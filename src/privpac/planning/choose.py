@@ -15,18 +15,18 @@ the better certificate. Data are never an argument here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.learners.registry import (
@@ -36,11 +36,13 @@ from privpac.learners.registry import (
     chosen_by_parameters,
     simulated_methods,
 )
+from privpac.planning.choice import Choice
 from privpac.planning.comparison.declared_people import ABOUT_USERS, declared_population, read_users
 from privpac.planning.comparison.population import Population
 from privpac.planning.models.prediction import excess_on
 from privpac.planning.models.standard_models import DEFAULT_NOISE, with_domains
-from privpac.planning.plans import plan_users
+from privpac.planning.targets.rule_goal import RuleGoal
+from privpac.planning.targets.target import read_goal
 from privpac.planning.targets.tree_targets import tree_reason
 
 __all__ = ["Choice", "choose_method", "settle_method"]
@@ -61,17 +63,6 @@ beyond, and said so."""
 MAX_ESTIMATED, MAX_COMPARED, MAX_PAIRED = 1 << 16, 1 << 22, 256
 """Records for the estimate of the least error, squared records and rules for pairwise comparisons: beyond these they
 are no candidates."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A method and the reason for it."""
-
-    method: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.method}: {self.reason}"
 
 
 def settle_method(
@@ -177,7 +168,9 @@ def _default(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n
             f"{n} users are so many that two voices would average too, and the certificate of the mean is the better "
             "one",
         )
-    return Choice(DEFAULT, "the default: it needs no number of users, no noise rate, no cap and nothing to tune")
+    return Choice(
+        DEFAULT, "the default: it needs no number of users, no noise rate, no cap and nothing to tune", "default"
+    )
 
 
 def _sized(concept: ConceptClass) -> bool:
@@ -229,7 +222,7 @@ def _on_model(
             f"{ABOUT_USERS[users]}, and averages are unbiased whoever the people are; no prediction for this class",
         )
     if with_domains(concept) is None:
-        return Choice(DEFAULT, "the default; the class has no domains yet on which to predict")
+        return Choice(DEFAULT, "the default; the class has no domains yet on which to predict", "default")
     return _certified(concept, epsilon, neighbours, m)
 
 
@@ -293,15 +286,20 @@ def _predicted(
     compared = ", ".join(f"{name} {value:.4f}" for name, value in zip(names, means.tolist()))
     near = f"; {names[best]} is not clearly better" if kept else ""
     shared = f"means over {repeats} common data sets"
-    return Choice(names[chosen], f"predicted excess error {compared} ({people.name}; {n} users), {shared}{near}")
+    reason = f"predicted excess error {compared} ({people.name}; {n} users), {shared}{near}"
+    return Choice(names[chosen], reason, "predicted")
 
 
 def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, m: int) -> Choice:
-    rows = {
-        row.method: row.n_users[0]
-        for row in plan_users(concept, epsilon=epsilon, neighbours=neighbours, records_per_user=m).rows
-    }
-    voices, regret, mean = rows["two voices"], rows["regret selection"], rows["per-user mean"]
-    return Choice(
-        DEFAULT, f"no prediction for this class; certified users: two voices {voices}, regret {regret}, mean {mean}"
-    )
+    goal = RuleGoal(concept, **read_goal(epsilon, "0.05", "0.05", neighbours))
+    voices, regret, mean = (_users(certify, m) for certify in (goal.voices, goal.regret, goal.mean))
+    said = f"certified users: two voices {voices}, regret {regret}, mean {mean}"
+    return Choice(DEFAULT, f"no prediction for this class; {said}", "unpredicted")
+
+
+def _users(certify: Callable[[int], Certificate], m: int) -> int | None:
+    """Certified users; None where the bound refuses these numbers."""
+    try:
+        return certify(m).n_users
+    except (ParameterError, TooLargeError):
+        return None

@@ -19,16 +19,17 @@ by pass.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from attrs import field, frozen
 
 from privpac.concepts.cards.card import Band, Card
 from privpac.concepts.cards.codes import CodeTable
 from privpac.concepts.cards.family import PointsCard
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import rational
-from privpac.guarantee import Guarantee, Neighbours, positive_int
+from privpac.guarantee import Guarantee, Neighbours
 from privpac.learners.base import Bound, Selection
 from privpac.learners.wide.card_arithmetic import (
     MAX_USERS,
@@ -47,6 +48,7 @@ from privpac.learners.wide.card_calibration import SAME_PEOPLE, CalibrationPass,
 from privpac.learners.wide.card_kernels import State
 from privpac.learners.wide.card_passes import CentrePass, CountPass, NormPass, Pass, StepPass, passes_over
 from privpac.mechanisms.gaussian import discrete_gaussian, gaussian_noise
+from privpac.parameters import bounds, named, probability_or_zero, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -59,7 +61,7 @@ __all__ = ["CardLearner"]
 Run = Callable[[Pass], list[int]]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class CardLearner(Selection):
     """Release one points card.
 
@@ -83,26 +85,21 @@ class CardLearner(Selection):
     ('(1, 1e-06)-DP per user, add-remove', [0, 1])
     """
 
-    delta: Fraction = Fraction(0)
-    public_n_users: int | None = None
-    calibrate: Fraction = Fraction(0)
+    delta: Fraction = field(default=Fraction(0), converter=probability_or_zero)
+    public_n_users: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_USERS))
+    calibrate: Fraction = field(default=Fraction(0), converter=probability_or_zero)
     scores_rules: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if not isinstance(self.concept, PointsCard):
             raise ParameterError(
                 f"the method 'card' learns a PointsCard over named columns, not {type(self.concept).__name__}"
             )
-        put = object.__setattr__
-        put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
-        put(self, "calibrate", rational(self.calibrate or 0, "calibrate", minimum=0, below=1))
         if self.delta == 0:
             raise ParameterError("a points card needs delta > 0, such as delta='1e-6'; a small tree needs none")
         if self.epsilon == 0:
             raise ParameterError("a points card needs epsilon > 0")
-        if self.public_n_users is not None:
-            put(self, "public_n_users", positive_int(self.public_n_users, "public_n_users", maximum=MAX_USERS))
         _ = self.rho
 
     @property

@@ -17,13 +17,15 @@ nothing; no users give the prior.  With ``c`` labels a user's votes against a tr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
+
+from attrs import frozen
 
 from privpac.concepts.small_trees import SmallTrees
 from privpac.learners.base import Bound, Selection
 from privpac.learners.wide.tree_law import SmallTreeLaw
+from privpac.parameters import named
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["SmallTreeLearner"]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class SmallTreeLearner(Selection):
     """A tree of at most three questions, drawn from the one law over all of them.
 
@@ -46,17 +48,17 @@ class SmallTreeLearner(Selection):
     ('(1, 0)-DP per user, add-remove', 69696)
     """
 
-    concept: SmallTrees
     scores_rules: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if not isinstance(self.concept, SmallTrees):
             raise TypeError(f"concept must be SmallTrees(...), got {type(self.concept).__name__}")
 
     @property
     def vote_rate(self) -> Fraction:
         """What one vote counts in the exponent: epsilon / levels, half of it under replace."""
+        assert isinstance(self.concept, SmallTrees)
         return self.rate(self.epsilon, self.concept.levels)
 
     def law(self, data: Users) -> SmallTreeLaw:

@@ -89,8 +89,8 @@ def declared_population(
     if known == "alike" or people is None:
         return people
     wrong = float(rational(noise, "noise", minimum=0, below="1/2"))
-    name = f"{STEADY} of the people keep one label, the others: {people.name}"
-    return DifferingPeople(name, people.users, people.concept, people.records_per_user, people, wrong)
+    name, law = (f"{STEADY} of the people keep one label, the others: {text}" for text in (people.name, people.law))
+    return DifferingPeople(name, people.users, people.concept, people.records_per_user, people, wrong, law=law)
 
 
 # Who a person is matters more than x

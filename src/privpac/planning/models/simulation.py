@@ -22,10 +22,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from privpac.rng import Rng
 
-__all__ = ["SETTLED", "MeanSimulation", "ModelRng", "Prediction", "least_users", "settle"]
+__all__ = ["SETTLED", "ModelRng", "Prediction", "Simulation", "big_integers", "least_users", "settle"]
 
 SETTLED = 0.05
 _CLEAR = 3.0
@@ -91,14 +92,14 @@ def settle(
         size = min(2 * size, most)
 
 
-class MeanSimulation(ABC):
+class Simulation(ABC):
     """One method on one stated model: a concrete one has a ``target``, a ``method`` (the row) and a ``model``, and says
     what a run is."""
 
     if TYPE_CHECKING:  # fields or properties of the concrete ones
 
         @property
-        def target(self) -> Any: ...
+        def target(self) -> Any: ...  # the target, or what of it the simulation reads
         @property
         def method(self) -> str: ...
         @property
@@ -109,6 +110,13 @@ class MeanSimulation(ABC):
     worst: ClassVar[float] = 0.0
     strata: ClassVar[int] = 1
     fine: ClassVar[int] = 16
+    quick: bool = True
+    """Whether it takes a moment only."""
+
+    @property
+    def key(self) -> str:
+        """The key of its line in a plan, where a recommendation goes by it."""
+        return ""
 
     @abstractmethod
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
@@ -190,3 +198,10 @@ def least_users(enough: Callable[[int], bool], *, start: int, most: int, fine: i
         middle = (low + high) // 2
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
+
+
+def big_integers(values: list[int]) -> NDArray[Any]:
+    """Integers of any size as an array."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

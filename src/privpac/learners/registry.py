@@ -65,6 +65,10 @@ def _small_trees(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
 
 
+def _cards(concept: Any) -> bool:
+    return isinstance(concept, ClassOfRules) and concept.own_method == "card"
+
+
 def _nodes(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.is_tree
 
@@ -237,6 +241,21 @@ _ALL = (
         rules="small trees, such as SmallTrees()",
         setting=None,
         certificates=("small tree", "small tree, some tree is right"),
+    ),
+    Method(
+        "card",
+        "points card",
+        "CardLearner",
+        "points for every answer, yes above a threshold; noisy gradient steps on everybody's records; needs delta",
+        "Many weak columns that do not say the same thing, and hundreds of people: their number times epsilon 200 or "
+        "more.",
+        learns=_cards,
+        rules="points cards, such as PointsCard()",
+        setting=None,
+        promise="approximate",
+        accuracy=MEASURED,
+        needs=(("delta",),),
+        exact_law=False,
     ),
 )
 

@@ -22,7 +22,7 @@ def users(people: list[list[int]], top: int = 99) -> UserData:
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_noise_covers_what_one_person_moves(neighbours: str) -> None:
     """The ratio of two neighbouring laws is e**(rate * moved): rates times the largest moves are at most epsilon."""
-    learner = AveragedMean(1, neighbours, levels=8)
+    learner = AveragedMean(1, neighbours=neighbours, levels=8)
     rate, counting = learner.rates(1)
     moves = [(2 * s - 8, 1) for s in range(9)]
     if counting is not None:

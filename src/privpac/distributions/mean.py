@@ -15,21 +15,22 @@ noise, a delta, and may answer nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.data import Domain, UserData
 from privpac.distributions.base import BoundUsers, DistributionLearner, Sum
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.exact import rational
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.learners.base import ITEM_LEVEL, count_users
 from privpac.learners.transform.mean_vectors import MAX_LEVELS, MeanVector, user_steps
 from privpac.mechanisms.laplace import discrete_laplace
+from privpac.parameters import bounds, named, privacy, whole
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ __all__ = ["AveragedMean"]
 SUM_SHARE = Fraction(3, 4)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class AveragedMean(DistributionLearner):
     """The mean over people of their own means, for every column.
 
@@ -51,21 +52,13 @@ class AveragedMean(DistributionLearner):
     True
     """
 
-    epsilon: Rational
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE
-    unit: Unit | str = Unit.USER
-    max_records: int | None = None
-    features: Any = None
-    levels: int = field(default=4096, kw_only=True)
-
-    def __post_init__(self) -> None:
-        self._check_shared()
-        object.__setattr__(self, "levels", positive_int(self.levels, "levels", maximum=MAX_LEVELS))
+    epsilon: Fraction = field(converter=privacy)
+    levels: int = field(default=4096, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
 
     @property
     def guarantee(self) -> Guarantee:
         how = ("noisy sums of the people's own means, and their noisy number; columns share the budget equally",)
-        return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours, derivation=how)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, derivation=how)
 
     def check_domains(self, domains: Mapping[str, Domain]) -> None:
         strange = [name for name, domain in domains.items() if not hasattr(domain, "lo") or not _numbers(domain)]
@@ -77,10 +70,10 @@ class AveragedMean(DistributionLearner):
 
     def rates(self, columns: int) -> tuple[Fraction, Fraction | None]:
         """Rates of the noise on a column's sum and on the number of people (None: it is public)."""
-        part = rational(self.epsilon) / columns
+        part = self.epsilon / columns
         if self.neighbours is Neighbours.REPLACE:
             return part / (2 * self.levels), None
-        return SUM_SHARE * part / self.levels, (1 - SUM_SHARE) * rational(self.epsilon)
+        return SUM_SHARE * part / self.levels, (1 - SUM_SHARE) * self.epsilon
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         names = tuple(bound.features)

@@ -119,8 +119,8 @@ def test_a_ledger_is_charged_once(tmp_path: Path) -> None:
 
 def test_an_audit_decides_small_trees() -> None:
     learner = pp.SmallTreeLearner(SmallTrees({"x": Integers(0, 2)}, levels=2), 1)
-    assert pp.audit(learner, users=2, records=1).verdict == "consistent with the claim"
-    assert pp.audit(learner, users=2, records=1, neighbours="replace").verdict == "violates the claim"
+    assert pp.audit(learner, n_users=2, records=1).verdict == "consistent with the claim"
+    assert pp.audit(learner, n_users=2, records=1, neighbours="replace").verdict == "violates the claim"
 
 
 def test_the_command_line(command: Command) -> None:
@@ -169,3 +169,90 @@ def test_categories_and_item_level() -> None:
     with pytest.warns(pp.errors.ItemLevelWarning):
         released = pp.learn(people, pp.SmallTrees(), epsilon=1)
     assert "per item" in str(released)
+
+
+# More than two classes
+
+MEALS = ["fish", "meat", "none"]
+
+
+def meals(rows: int = 400) -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    x, z = rng.integers(0, 10, rows), rng.integers(0, 10, rows)
+    code = np.where(x > 4, 1, np.where(z > 4, 2, 0))
+    return pl.DataFrame({"x": x, "z": z, "meal": [MEALS[c] for c in code], "who": np.arange(rows) // 2})
+
+
+def eaters(**more: Any) -> pp.UserData:
+    return pp.UserData.from_frame(meals(), user="who", features={"x": TEN, "z": TEN}, label="meal", **more)
+
+
+def test_small_trees_name_one_of_many_labels(tmp_path: Path) -> None:
+    released = pp.learn(eaters(classes=MEALS), pp.SmallTrees(), epsilon=50)
+    said = released.predict(meals())
+    assert set(said.tolist()) <= set(MEALS)
+    assert np.mean(said == meals()["meal"].to_numpy()) > 0.9
+    assert "meat" in str(released)
+    released.save(tmp_path / "m.json")
+    assert pp.load(tmp_path / "m.json") == released
+    assert "<svg" in report_html(released)
+    same = pp.learn(eaters(classes=MEALS), pp.SmallTrees(classes=MEALS), epsilon=1)
+    assert same.hypothesis.names == tuple(MEALS)
+
+
+def test_other_rules_stay_binary_and_say_so(tmp_path: Path) -> None:
+    book = pp.BudgetLedger(tmp_path / "b.db", pp.Guarantee(1, unit="user", neighbours="add-remove"), dataset="people")
+    for concept in (pp.Stumps(), pp.Thresholds(TEN, "x")):
+        with pytest.raises(ParameterError, match="3 classes"):
+            pp.learn(eaters(classes=MEALS), concept, epsilon=1, ledger=book)
+    with pytest.raises(ParameterError, match="an evaluation knows two"):
+        pp.evaluate(pp.Stumps({"x": TEN, "z": TEN}).decode(0), eaters(classes=MEALS), epsilon=1)
+    with pytest.raises(ParameterError, match="in the data too"):
+        pp.learn(data(2), pp.SmallTrees(classes=MEALS), epsilon=1, ledger=book)
+    with pytest.raises(ParameterError, match="differ"):
+        pp.learn(eaters(classes=MEALS), pp.SmallTrees(classes=["a", "b", "c"]), epsilon=1, ledger=book)
+    assert not book.history()
+    with pytest.raises(ParameterError, match="either classes or label_map"):
+        eaters(classes=MEALS, label_map={"fish": 1})
+    with pytest.raises(pp.errors.SchemaError, match="meal"):
+        eaters(classes=["fish", "meat"])
+
+
+def test_many_labels_are_private() -> None:
+    """Decided over three labels: everybody with up to two records on two values."""
+    from privpac.audit import audit_exact, datasets, user_universe
+
+    concept = SmallTrees({"x": Integers(0, 1)}, levels=2, depth=1)
+    records = [(x, y) for x in (0, 1) for y in "abc"]
+
+    def build(people: Any) -> pp.UserData:
+        return pp.UserData.from_users(people, features={"x": Integers(0, 1)}, classes=["a", "b", "c"])
+
+    kinds = user_universe(records, 2)
+    few = datasets(kinds, 2)
+    found = audit_exact(pp.SmallTreeLearner(concept, 1), few, build=build)
+    assert found.holds
+    assert found.epsilon_found > 0.5
+    wrong = audit_exact(
+        pp.SmallTreeLearner(concept, 1), datasets(kinds, 1), build=build, epsilon="1/4", neighbours="add-remove"
+    )
+    assert not wrong.holds
+
+
+def test_many_labels_at_the_other_doors(command: Command) -> None:
+    meals().write_parquet("t.parquet")
+    words = ["learn", "t.parquet", "--user", "who", "--label", "meal", "--epsilon", "9", "--classes", "fish,meat,none"]
+    run = command(*words, "--feature", "x=0:9", "--feature", "z=0:9", "--rule", "small-tree", "--out", "m.json")
+    assert run.code == 0
+    assert command("predict", "m.json", "t.parquet").code == 0
+    scanned = pp.scan("t.parquet", user="who", features={"x": TEN, "z": TEN}, label="meal", classes=MEALS)
+    learner = pp.SmallTreeLearner(SmallTrees(), 1)
+    assert learner.law(scanned).cells.same(learner.law(eaters(classes=MEALS)).cells)
+    model = PrivateRuleClassifier(rule="small-tree", epsilon=50, domains=[TEN, TEN])
+    table = meals()
+    X = table.select("x", "z").to_numpy()
+    model.fit(X, table["meal"].to_numpy(), groups=table["who"].to_numpy())
+    assert list(model.classes_) == MEALS
+    assert np.mean(model.predict(X) == table["meal"].to_numpy()) > 0.9
+    with pytest.raises(ValueError, match="Only binary"):
+        PrivateRuleClassifier(domains=[TEN, TEN]).fit(X, table["meal"].to_numpy(), groups=table["who"].to_numpy())

@@ -36,6 +36,7 @@ __all__ = [
     "OnInvalid",
     "People",
     "PeopleAre",
+    "Positive",
     "RecordsPerUser",
     "Rule",
     "TreeText",
@@ -107,6 +108,14 @@ MaxRecords = Annotated[
 OnInvalid = Annotated[
     str,
     typer.Option("--on-invalid", help="raise, drop or clamp values outside their domain.", rich_help_panel=TABLE),
+]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        "--positive",
+        help="The label value that the rule predicts, such as dead; every other value is the opposite.",
+        rich_help_panel=TABLE,
+    ),
 ]
 LabelMap = Annotated[
     list[str] | None,

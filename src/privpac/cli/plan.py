@@ -165,12 +165,12 @@ def plan(
 
     privpac plan histogram --bins 100 --epsilon 1 --alpha 0.1
 
-    privpac plan evaluation --epsilon 1 --users 2000     (how well will an error be known? --alpha: how many people?)
+    privpac plan evaluation --epsilon 1 --people 2000     (how well will an error be known? --alpha: how many people?)
 
     privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
     """
     if rule == "evaluation":
-        show_plan(epsilon, users, alpha, beta, noise, neighbours, json)
+        show_plan(epsilon, people, alpha, beta, noise, neighbours, json)
         return
     check_targets({"--report": report}, {"--population": population})
     name = _singular(rule)
@@ -186,7 +186,7 @@ def plan(
         "records_per_user": records_per_user or None,
         "neighbours": neighbours or None,
         "model": model,
-        "users": people_are,
+        "people": people_are,
     }
     question |= {"model_noise": model_noise, "delta": delta or 0, "every_method": every_method}
     shape = {"k": values, "d": columns, "radius": radius, "variance": variance, "max_variance": max_variance}

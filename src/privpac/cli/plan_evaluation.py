@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
-from fractions import Fraction
+from typing import Any
 
 import typer
 
@@ -20,7 +20,7 @@ def show_plan(
     """The half-width of the error's intervals with ``users`` people, or the least number of people for ``width``."""
     if epsilon is None or (users is None) == (width is None):
         raise ParameterError(
-            "a plan of an evaluation needs --epsilon, and --users (how wide?) or --alpha (half-width wanted, how many?)"
+            "a plan of an evaluation needs --epsilon, and --people (how wide?) or --alpha (the half-width: how many?)"
         )
     planned = plan_evaluation(
         users,
@@ -33,10 +33,11 @@ def show_plan(
     if not json:
         typer.echo(str(planned))
         return
-    body = {"n_users": planned.n_users, "these": planned.these, "like": planned.like, "cells": planned.cells}
-    body |= {name: _text(getattr(planned, name)) for name in ("epsilon", "error", "confidence", "neighbours")}
+    body: dict[str, Any] = {
+        "n_users": planned.n_users,
+        "these": planned.these,
+        "like": planned.like,
+        "cells": planned.cells,
+    }
+    body |= {name: str(getattr(planned, name)) for name in ("epsilon", "error", "confidence", "neighbours")}
     typer.echo(json_format.dumps(body, indent=2))
-
-
-def _text(value: Fraction | str) -> str:
-    return str(value)

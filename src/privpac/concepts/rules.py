@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from privpac.concepts.trees.base import VC1Tree
     from privpac.data import Domain, UserData, Users
 
-__all__ = ["ByAgreement", "ClassOfRules", "FewValues", "Layout"]
+__all__ = ["ByAgreement", "ClassOfRules", "FewValues", "Layout", "binary"]
 
 Layout = Literal["cuts", "values", "listed"]
 """How the ids of a class lie on its columns: *cuts* 0..N of every column, column by column and in each of its
@@ -52,6 +52,15 @@ class FewValues:
     cuts: tuple[int, ...] = ()
 
 
+def binary(users: Users, who: str, takes_classes: bool = False) -> None:
+    """Refuse data with more than two labels, before any spend, where two are all that is known."""
+    declared = getattr(users, "classes", ())
+    if len(declared) > 2 and not takes_classes:
+        raise ParameterError(
+            f"the data have {len(declared)} classes, and {who} knows two: use SmallTrees, or a label_map to 0 and 1"
+        )
+
+
 class ClassOfRules(ABC):
     """Rules over named public columns, and what is known of them."""
 
@@ -60,6 +69,8 @@ class ClassOfRules(ABC):
     """Whether a declared ``Texts()`` also means a column with a domain of its own, by the texts of its values."""
     takes_missing: ClassVar[bool] = False
     """Whether a missing value may be an answer of its own."""
+    takes_classes: ClassVar[bool] = False
+    """Whether its rules may name more than two labels."""
     own_method: ClassVar[str | None] = None
     """The one method that learns its rules, where there is one."""
 
@@ -88,6 +99,7 @@ class ClassOfRules(ABC):
             return self.with_columns(every).bind(users)
         if getattr(users, "labels", ()) is None:
             raise ParameterError("the data have no labels: name the label column when they are built")
+        binary(users, f"{self.noun} {type(self).__name__}", self.takes_classes)
         if None in declared and (len(declared) != 1 or len(names) != 1):
             raise ParameterError(
                 f"name the features of the {self.noun} ({len(declared)}): the data have the columns {names}"

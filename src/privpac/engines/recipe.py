@@ -106,6 +106,11 @@ class RecipeUsers:
         return self._sample.part_of_split
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels, where they were declared as classes."""
+        return self._sample.classes
+
+    @property
     def labels(self) -> Any:
         """``None`` if no label column was named; the labels themselves stay in the chunks."""
         return self._sample.labels

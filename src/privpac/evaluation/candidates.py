@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from privpac.concepts.base import Rule
 from privpac.concepts.dense import EnumeratedClass, dense_fold, limited
 from privpac.concepts.profile import Profile
+from privpac.concepts.rules import binary
 from privpac.concepts.statistics import Statistic
 from privpac.errors import ParameterError
 from privpac.evaluation.predictors import Predictor, bind_predictor
@@ -95,6 +96,7 @@ class Candidates(EnumeratedClass):
 
     def bind(self, users: Users) -> tuple[Candidates, Users]:
         """The models with the columns they read; errors here come before any spend."""
+        binary(users, "an evaluation")
         if getattr(users, "labels", ()) is None:
             raise ParameterError("the data have no labels: name the label column when they are built")
         bound: list[Predictor] = []

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from privpac.concepts.rules import binary
 from privpac.errors import ParameterError
 from privpac.evaluation.predictors import Predictor, bind_predictor
 from privpac.evaluation.result import LEAST_NOISE, Evaluation
@@ -108,6 +109,7 @@ class Evaluator(Learner):
 
     def bind(self, data: Users) -> _Bound:
         check_users(data, one_of(Unit, self.unit, "unit"))
+        binary(data, "an evaluation")
         if getattr(data, "labels", ()) is None:
             raise ParameterError("the data have no labels: name the label column when they are built")
         predictor, users = bind_predictor(self.predictor, data, labels=self.labels, rowwise=self.rowwise)

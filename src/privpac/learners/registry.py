@@ -44,7 +44,7 @@ __all__ = [
     "takes",
 ]
 
-PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "users", "population")
+PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "people", "population")
 """Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of
 refused."""
 
@@ -240,7 +240,7 @@ _ALL = (
         learns=_small_trees,
         rules="small trees, such as SmallTrees()",
         setting=None,
-        certificates=("small tree",),
+        certificates=("small tree", "small tree, some tree is right"),
     ),
     Method(
         "card",

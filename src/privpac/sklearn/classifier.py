@@ -144,7 +144,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateRuleClassifier:
         """Learn the rule; ``groups`` names the person of each row."""
         unit, columns, target, features = self._read(X, y, groups)
-        released = self._release(self._learner(features, unit), columns, target, groups, features)
+        classes = self.classes_.astype(str).tolist() if len(self.classes_) > 2 else None
+        released = self._release(self._learner(features, unit), columns, target, groups, features, classes)
         self.released_ = self._labelled(released, y)
         return self
 
@@ -167,7 +168,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             "max_records": self.max_records,
             "public_n_users": self.public_n_users,
             "records_per_user": self.records_per_user,
-            "users": self.people,
+            "people": self.people,
             "evaluate": self.evaluate,
             "certify": self.certify,
             "calibrate": self.calibrate,
@@ -270,7 +271,12 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         check_is_fitted(self, "released_")
         return self.released_.hypothesis
 
-    def _labels(self, y: Any, n_rows: int) -> NDArray[np.uint8]:
+    @property
+    def _many(self) -> bool:
+        """Whether the rules may name more than two labels."""
+        return self.rule == "small-tree"
+
+    def _labels(self, y: Any, n_rows: int) -> NDArray[Any]:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         labels = column_or_1d(y, warn=True)
@@ -279,17 +285,22 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         if len(labels) != n_rows:
             raise ValueError(f"X has {n_rows} rows but y has {len(labels)}")
         self.classes_ = np.unique(labels) if self.classes is None else np.asarray(self.classes)
-        if self.classes is not None and (self.classes_.shape != (2,) or self.classes_[0] == self.classes_[1]):
+        listed = self.classes_.ndim == 1 and len(np.unique(self.classes_)) == len(self.classes_) >= 2
+        if self.classes is not None and not (listed and (self._many or len(self.classes_) == 2)):
             raise ParameterError(
-                "classes must be two different label values, the one that the rule is about last, such as ['no', 'yes']"
+                "classes must be two different label values, the one that the rule is about last, such as ['no', "
+                "'yes']; more of them with rule='small-tree'"
             )
-        if len(self.classes_) > 2:
+        if len(self.classes_) > 2 and not self._many:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is multiclass: {len(self.classes_)} "
                 "classes"
             )
         if not bool(np.isin(labels, self.classes_).all()):
             raise SchemaError("y holds labels that are not among the declared classes")
+        if len(self.classes_) > 2:
+            named: NDArray[Any] = labels.astype(str)
+            return named
         return (
             (labels == self.classes_[-1]).astype(np.uint8)
             if len(self.classes_) == 2
@@ -298,8 +309,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     def _label_name(self, y: Any) -> str:
         """What a prediction of the last class is called: that class, or the column's name for labels 0 and 1."""
-        if len(self.classes_) < 2:
-            return "1"
+        if len(self.classes_) != 2:
+            return str(getattr(y, "name", None) or "1")
         last = str(self.classes_[-1])
         return str(getattr(y, "name", None) or "1") if last in ("1", "1.0", "True") else last
 
@@ -309,6 +320,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         """The class the rule says, for each row; values outside the domain are clamped."""
         check_is_fitted(self, "released_")
         said = self.released_.predict(self._columns(X, reset=False))
+        if len(self.classes_) > 2:
+            place = {name: i for i, name in enumerate(self.classes_.astype(str))}
+            said = np.array([place[name] for name in said.tolist()], dtype=np.int64)
         answer: NDArray[Any] = self.classes_[np.minimum(said, len(self.classes_) - 1)]
         return answer
 
@@ -320,7 +334,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._many
         tags.classifier_tags.poor_score = True
         tags.non_deterministic = True
         return tags

@@ -76,11 +76,18 @@ class PrivateEstimator(GroupsAsked):
         return Unit.ITEM
 
     def _release(
-        self, learner: Learner, columns: Mapping[str, Any], target: Any, groups: Any, features: dict[str, Domain]
+        self,
+        learner: Learner,
+        columns: Mapping[str, Any],
+        target: Any,
+        groups: Any,
+        features: dict[str, Domain],
+        classes: Sequence[str] | None = None,
     ) -> Released:
         """Bind, spend, draw; called by ``fit`` once everything public is checked."""
         frame = pl.DataFrame({name: column(values, name) for name, values in columns.items()})
-        data = UserData.from_arrays(frame, target, groups, features=features, on_invalid=self.on_invalid)
+        told: dict[str, Any] = {"features": features, "on_invalid": self.on_invalid, "classes": classes}
+        data = UserData.from_arrays(frame, target, groups, **told)
         if self.ledger is None:
             return release_rule(learner, data)
         with BudgetLedger.open(self.ledger) as book:

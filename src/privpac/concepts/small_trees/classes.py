@@ -111,6 +111,7 @@ class SmallTrees(ConceptClass):
     classes: tuple[str, ...] | None = field(default=None, converter=_classes)
 
     takes_missing: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
 
     @columns.validator
     def _known(self, attribute: Attribute[Any], columns: Frozen[Domain | None] | None) -> None:
@@ -163,8 +164,21 @@ class SmallTrees(ConceptClass):
             for name, domain in self.columns.items()
         }
         asked = evolve(self, columns=told) if told != dict(self.columns) else self
-        concept, bound = ConceptClass.bind(asked, users)
+        concept, bound = ConceptClass.bind(asked._labelled(users), users)
         return concept, bound
+
+    def _labelled(self, users: Users) -> SmallTrees:
+        """The class with the labels that the data declare."""
+        declared = tuple(getattr(users, "classes", ()))
+        if len(declared) <= 2 and self.labels == 2:
+            return self
+        if self.classes not in (None, declared):
+            raise ParameterError(
+                "classes are declared twice, in the data and in the rules, and differ; declare them in the data alone"
+                if declared
+                else "declare the classes in the data too: UserData.from_frame(..., classes=[...])"
+            )
+        return evolve(self, classes=declared)
 
     # Trees
 

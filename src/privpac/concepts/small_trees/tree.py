@@ -40,7 +40,7 @@ class Branch:
 
 
 @register("small-tree")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SmallTree(Rule):
     """A question, and on each side of it a label or one more question.
 
@@ -96,6 +96,11 @@ class SmallTree(Rule):
 
         said: NDArray[np.int8] = np.where(self._holds(self.root, codes), of(self.yes), of(self.no)).astype(np.int8)
         return said
+
+    def predict(self, X: Any) -> Any:
+        """0/1, or the names of the labels where there are more than two."""
+        said = super().predict(X)
+        return np.array(self.names)[said] if self.names else said
 
     # Words
 

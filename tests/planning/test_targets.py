@@ -198,7 +198,8 @@ def told_apart(tree: ast.AST) -> Iterator[int]:
             kind = node.func.id
             if kind in ("isinstance", "issubclass") and named_types(node.args[1]):
                 yield node.lineno
-            if kind in ("hasattr", "getattr") and last_name(node.args[0]) in OF_A_PLAN:
+            named = len(node.args) > 1 and isinstance(node.args[1], ast.Constant)  # one thing, not a list of fields
+            if kind in ("hasattr", "getattr") and named and last_name(node.args[0]) in OF_A_PLAN:
                 yield node.lineno
         elif isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
@@ -232,8 +233,7 @@ def test_nobody_tells_targets_or_plans_apart(path: Path) -> None:
 def test_no_text_of_a_plan_is_parsed() -> None:
     seen = dict(read_by())
     assert len(seen) > 50
-    allowed = {"planning/targets/certified_runs.py"}  # a parameter becomes an option: max_records, --max-records
-    assert {path for path, tree in seen.items() if [*parsed_text(tree)]} == allowed
+    assert not {path for path, tree in seen.items() if [*parsed_text(tree)]}
 
 
 @pytest.mark.parametrize(

@@ -228,26 +228,13 @@ def _rule_plan(
     *,
     beta: Rational = "0.05",
     records_per_user: int | Iterable[int] | None = None,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
     setting: str | None = None,
-    users: str | None = None,
-    population: Population | None = None,
-    model_noise: Rational | None = None,
-    every_method: bool = False,
+    **more: Any,
 ) -> Plan:
+    """``more``: the other parameters of :func:`rule_target`."""
     asked = {"beta": beta, **numbers, **({} if noise is None else {"noise": noise})}
-    goal = _spent(asked)
-    target = rule_target(
-        concept,
-        **goal,
-        neighbours=neighbours,
-        noise=noise,
-        users=users,
-        population=population,
-        model_noise=model_noise,
-        every_method=every_method,
-    )
+    target = rule_target(concept, **_spent(asked), noise=noise, **more)
     return _answer(target, quantity, asked, records_per_user, setting)
 
 

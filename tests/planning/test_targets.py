@@ -15,6 +15,7 @@ from types import FunctionType
 import pytest
 
 import privpac
+from privpac.audit.claims import plan_claims
 from privpac.bounds.certificate import Certificate
 from privpac.concepts import Thresholds
 from privpac.data import Integers
@@ -130,6 +131,13 @@ def test_the_same_target_is_inverted_and_drawn(quantity: str) -> None:
     assert view.measure == "loss of the coin"
     assert len(view.by_epsilon) > 3
     assert planned.to_dict()["quantity"] == quantity
+
+
+def test_a_method_of_which_no_hard_laws_are_known_is_left_out_with_the_reason() -> None:
+    claims, left = plan_claims(CoinTarget(), 5)
+    assert not claims
+    assert set(left) == {"all the users", "half the users"}
+    assert all("hard laws" in reason for reason in left.values())
 
 
 # One record, one plan, one name

@@ -366,7 +366,7 @@ class VC1Tree(ClassOfRules):
 
 
 @register("branch")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TreeRule(Rule):
     """1 on the path from the root to ``node`` (XOR the base labels)."""
 

@@ -268,7 +268,7 @@ def test_pages_show_what_was_measured_and_nothing_else(people: pp.UserData) -> N
     rule = pp.learn(people, CUTS, epsilon=1, evaluate="1/5", certify="1/4")
     page = report_html(rule, CUTS)
     assert "best rule of its kind" in page
-    assert "Before the data the default learner" in page
+    assert "Before the data, with all of epsilon" in page
     assert "people like these" in page
     assert "How good it is" not in report_html(pp.learn(people, CUTS, epsilon=1))
     found = pp.evaluate(lambda table: table["age"] > CUT, people, epsilon=1, cells="error", neighbours="replace")

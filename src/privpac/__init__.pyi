@@ -23,6 +23,7 @@ from .concepts import Intervals as Intervals
 from .concepts import Parities as Parities
 from .concepts import PathTree as PathTree
 from .concepts import Points as Points
+from .concepts import PointsCard as PointsCard
 from .concepts import PrefixTree as PrefixTree
 from .concepts import Rectangles as Rectangles
 from .concepts import SmallTrees as SmallTrees
@@ -46,6 +47,7 @@ from .law import BOTTOM as BOTTOM
 from .law import Law as Law
 from .learners import AgnosticReduction as AgnosticReduction
 from .learners import AgreementLearner as AgreementLearner
+from .learners import CardLearner as CardLearner
 from .learners import DeletionStability as DeletionStability
 from .learners import FriendlyMean as FriendlyMean
 from .learners import RealizableSelection as RealizableSelection

@@ -15,6 +15,7 @@ from privpac.evaluation.table import Cells, Weight
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational
 from privpac.guarantee import Neighbours, Unit
+from privpac.learners.registry import class_of_rules
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def evaluate(
         The 2x2 table, or only right and wrong with less noise.
     weight : {"user", "record"}
         Every person counts the same, or every record of at most ``max_records`` per person.
+    max_records : int, optional
+        A public cap on the records read per person; needed where records count.
     neighbours : {"add-remove", "replace"}
         Which datasets must be hard to tell apart.
     confidence : rational
@@ -65,6 +68,8 @@ def evaluate(
         Declares that a function answers about each row by itself, so that it may be asked about all at once.
     same_people : bool
         Declares that the predictor was learned from these people: nothing is said about others.
+    levels : int
+        Steps of one person's contribution.
     ledger : BudgetLedger, optional
         Where the spend is written first.
 
@@ -163,7 +168,7 @@ def choose(
 
 def least_error(
     data: Users,
-    concept: ConceptClass | VC1Tree,
+    rule: str | ConceptClass | VC1Tree,
     *,
     epsilon: Rational,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
@@ -177,8 +182,8 @@ def least_error(
     ----------
     data : UserData or another engine's users
         Private.
-    concept : class of rules
-        Public.  Its size does not matter.
+    rule : str or class of rules
+        Public, as in :func:`privpac.learn`.  The size of the class does not matter.
     epsilon, neighbours, max_records, confidence, ledger
         As in :func:`privpac.evaluate`.
 
@@ -195,5 +200,6 @@ def least_error(
     True
     """
     unit = getattr(data, "unit", Unit.USER)
+    concept = class_of_rules(rule, getattr(data, "features", {}))
     learner = LeastError(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)
     return release_rule(learner, data, ledger=ledger)

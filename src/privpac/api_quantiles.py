@@ -73,6 +73,8 @@ def quantile(
         Only for ``"walks"``: the declared number of people.
     ledger : BudgetLedger, optional
         Where the spend is written first.
+    not_before : float, optional
+        Seconds from the call before which nothing is returned, to hide the run time.
 
     Returns
     -------

@@ -278,3 +278,32 @@ def test_pages_show_what_was_measured_and_nothing_else(people: pp.UserData) -> N
     assert "<b>?" not in evaluation_html(same, subject="<b>")
     with pytest.raises(ParameterError):
         evaluation_html(rule)
+
+
+# Every class of rules
+
+
+@pytest.mark.parametrize("rule", ["threshold-both", "stump", "small-tree", "point", "interval", "rectangle",
+    "conjunction", "disjunction", "parity", "decision-list", "halfspace"])  # fmt: skip
+def test_every_kind_of_rule_is_evaluated_and_certified(rule: str) -> None:
+    from privpac.learners.registry import named_class
+
+    rng = np.random.default_rng(2)
+    single = rule in ("threshold-both", "point", "interval")
+    features = {name: pp.Integers(0, 1) for name in (["a"] if single else ["a", "b", "c"])}
+    users = [[tuple(map(int, rng.integers(0, 2, len(features) + 1))) for _ in range(3)] for _ in range(150)]
+    data = pp.UserData.from_users(users, features=features)
+    concept = named_class(rule, features, "auto")
+    found = pp.learn(data, concept, epsilon=1, evaluate="1/3", certify="1/4")
+    assert found.evaluation.error.value <= 1
+    assert found.certificate.least.lower() <= 0.6
+    assert pp.Released.from_json(found.to_json()) == found
+
+
+def test_trees_with_open_and_counted_vocabularies_are_evaluated() -> None:
+    data = pp.UserData.from_users([[("lib/net", 1), ("lib/gui", 0)]] * 300, features={"at": pp.Texts()})
+    found = pp.learn(data, pp.PrefixTree(4), epsilon=2, delta="1e-6", setting="realizable", evaluate="1/4")
+    assert found.evaluation.error.value <= 1
+    paths = pp.UserData.from_users([[(3, 1), (5, 0)]] * 200, features={"x": pp.Integers(0, 7)})
+    counted = pp.learn(paths, pp.PathTree(8), epsilon=1, evaluate="1/4", certify="1/4")
+    assert counted.certificate is not None

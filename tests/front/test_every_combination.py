@@ -56,11 +56,14 @@ AGREED = (
     "halfspace",
     "naive-bayes",
 )
+WIDE = ("small-tree", "card")
 LEARNS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("voices", "regret", "mean", "realizable", "agnostic", "surrogate", "pairwise", "trimmed"), (*LISTED, "nodes")
     ),
-    "auto": (*LISTED, "nodes", "branch"),
+    "auto": (*LISTED, *WIDE, "nodes", "branch"),
+    "small-tree": ("small-tree",),
+    "card": ("card",),
     "direct": CUTS,
     "search": ONE_WAY,
     "agreement": AGREED,
@@ -72,11 +75,12 @@ NEEDS: dict[str, dict[str, Any]] = {
     "pairwise": {"records_per_user": 2},
     "agreement": {"delta": "1e-4"},
     "tree": {"delta": "1e-4"},
+    "card": {"delta": "1e-4"},
 }
 """What a method must be told."""
 TREES = {"nodes": "thresholds:0:3", "branch": "path:/"}
 """A tree whose nodes can be counted, and an open vocabulary."""
-EVERY_RULE, EVERY_METHOD = (*LISTED, "naive-bayes", *TREES), ("auto", *METHODS)
+EVERY_RULE, EVERY_METHOD = (*LISTED, *WIDE, "naive-bayes", *TREES), ("auto", *METHODS)
 SETTINGS, RELATIONS = ("agnostic", "realizable"), ("add-remove", "replace")
 FEATURES = {
     **dict.fromkeys((*CUTS, "point", "interval"), ("x=0:3",)),
@@ -95,7 +99,7 @@ def _features(rule: str) -> tuple[str, ...]:
 
 
 def _needs(rule: str, method: str) -> dict[str, Any]:
-    return {"delta": "1e-4"} if rule == "branch" else NEEDS.get(method, {})
+    return {"delta": "1e-4"} if rule in ("branch", "card") else NEEDS.get(method, {})
 
 
 def _table(users: int = 72, records: int = 2) -> pl.DataFrame:

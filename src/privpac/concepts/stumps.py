@@ -36,7 +36,7 @@ __all__ = ["Stump", "Stumps"]
 
 
 @register("stump")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stump(Rule):
     """A cut on one of several columns; arrays have all the columns, frames need only the one that is read."""
 

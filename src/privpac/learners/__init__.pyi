@@ -35,4 +35,5 @@ from .transform.means import FriendlyMean as FriendlyMean
 from .transform.means import MeanVector as MeanVector
 from .transform.means import TrimmedMean as TrimmedMean
 from .tree.learner import TreeLearner as TreeLearner
+from .wide.card import CardLearner as CardLearner
 from .wide.small_tree import SmallTreeLearner as SmallTreeLearner

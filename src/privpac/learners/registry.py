@@ -44,7 +44,7 @@ __all__ = [
     "takes",
 ]
 
-PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "users", "population")
+PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "people", "population")
 """Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of
 refused."""
 
@@ -63,6 +63,10 @@ def _scored_or_tree(concept: Any) -> bool:
 
 def _small_trees(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
+
+
+def _cards(concept: Any) -> bool:
+    return isinstance(concept, ClassOfRules) and concept.own_method == "card"
 
 
 def _nodes(concept: Any) -> bool:
@@ -236,7 +240,22 @@ _ALL = (
         learns=_small_trees,
         rules="small trees, such as SmallTrees()",
         setting=None,
-        certificates=("small tree",),
+        certificates=("small tree", "small tree, some tree is right"),
+    ),
+    Method(
+        "card",
+        "points card",
+        "CardLearner",
+        "points for every answer, yes above a threshold; noisy gradient steps on everybody's records; needs delta",
+        "Many weak columns that do not say the same thing, and hundreds of people: their number times epsilon 200 or "
+        "more.",
+        learns=_cards,
+        rules="points cards, such as PointsCard()",
+        setting=None,
+        promise="approximate",
+        accuracy=MEASURED,
+        needs=(("delta",),),
+        exact_law=False,
     ),
 )
 

@@ -49,9 +49,9 @@ class PublicSet:
         32 public bytes that fix the draw; from the system when left out.
     """
 
-    representation: ProbabilisticRepresentation | None
-    given: Hypotheses | None = field(alias="hypotheses")
-    public_seed: bytes | None
+    representation: ProbabilisticRepresentation | None = None
+    given: Hypotheses | None = field(default=None, alias="hypotheses")
+    public_seed: bytes | None = None
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ from privpac.mechanisms.certificate import DEFAULT_FAILURE, ReleaseTest
 from privpac.parameters import (
     Composed,
     bounds,
+    columns_or_none,
     named,
     part,
     privacy,
@@ -150,15 +151,6 @@ class Gate:
     slots: int | None = None
 
 
-def _read_columns(features: Any) -> tuple[str, ...] | None:
-    if features is None:
-        return None
-    names = (features,) if isinstance(features, str) else tuple(features)
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ParameterError("features must be one column name or several different ones")
-    return names
-
-
 @frozen(slots=False, init=False, field_transformer=named)
 class MeanLearner(Composed, Learner):
     """What learners of means share.  All parameters are public.
@@ -185,7 +177,7 @@ class MeanLearner(Composed, Learner):
     delta: Fraction = field(converter=probability)
     neighbours: Neighbours = field(default=Neighbours.REPLACE, converter=relation)
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
-    features: Any = field(kw_only=True, default=None, converter=_read_columns)
+    features: Any = field(kw_only=True, default=None, converter=columns_or_none)
     levels: int = field(kw_only=True, default=1000, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
     max_records: int | None = field(kw_only=True, default=None, converter=whole_or_none)
     gate: Gate = part(Gate)

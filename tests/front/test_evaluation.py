@@ -13,7 +13,7 @@ import pytest
 from commands import Command
 
 import privpac as pp
-from privpac.errors import IncompatibleGuarantees, ParameterError
+from privpac.errors import IncompatibleGuarantees, ItemLevelWarning, ParameterError
 from privpac.evaluation import Certificate, Evaluation
 from privpac.report import evaluation_html, report_html
 
@@ -115,6 +115,15 @@ def test_epsilons_at_both_ends(people: pp.UserData) -> None:
         pp.evaluate(rule, people, epsilon="1e-40")
     with pytest.raises(ParameterError, match="epsilon must be at least"):
         pp.least_error(people, CUTS, epsilon="1e-40")
+
+
+def test_without_people_records_are_spoken_of(frame: pl.DataFrame) -> None:
+    data = pp.UserData.from_frame(frame, user=None, features={"age": pp.Integers(0, 99)}, label="ill")
+    with pytest.warns(ItemLevelWarning):
+        found = pp.learn(data, CUTS, epsilon=1, evaluate="1/5")
+    assert "of records (" in str(found)
+    assert "records like these" in str(found)
+    assert "people like these" not in str(found.evaluation)
 
 
 def test_few_people_and_no_gain_are_said(people: pp.UserData) -> None:
@@ -284,6 +293,18 @@ def test_pages_show_what_was_measured_and_nothing_else(people: pp.UserData) -> N
 
 
 # Every class of rules
+
+
+def test_a_points_card_is_evaluated() -> None:
+    from privpac.concepts.named import RULES
+
+    users = [[(k % 2, k // 2 % 2, k % 2)] for k in range(300)]
+    features = {"a": pp.Integers(0, 1), "b": pp.Integers(0, 1)}
+    data = pp.UserData.from_users(users, features=features)
+    found = pp.learn(data, RULES["card"](features), epsilon=2, delta="1e-6", evaluate="1/4")
+    assert found.guarantee is not None
+    assert found.guarantee.epsilon == 2
+    assert found.evaluation.error.value <= 1
 
 
 @pytest.mark.parametrize("rule", ["threshold-both", "stump", "small-tree", "point", "interval", "rectangle",

@@ -138,5 +138,6 @@ class Evaluator(Learner):
             self.confidence,
             people,
             self.same_people,
+            self.unit,
         )
         return Released(found, self.guarantee, warnings=found.notes(), learner="evaluation")

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from privpac.bounds.selection.voices import certify_voices_any
 from privpac.evaluation import Certificate, Evaluation
 from privpac.evaluation.rate import Rate, percent, points, sure
-from privpac.guarantee import Neighbours
+from privpac.guarantee import Neighbours, Unit
 from privpac.released import Released
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, svg
 
@@ -85,7 +85,7 @@ def _words(interval: Any) -> str:
 
 
 def _people(found: Evaluation) -> str:
-    what = "people" if found.weight == "user" else "records"
+    what = "people" if found.weight == "user" and found.unit is Unit.USER else "records"
     if found.people is not None:
         return f"{found.people:,} {what}, publicly known"
     counted = found.n_people

@@ -105,6 +105,11 @@ def rule_target(
         raise TypeError(
             f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}"
         )
+    if concept.own_method is not None:
+        raise ParameterError(
+            f"no number of people is certified for {type(concept).__name__}: what its method {concept.own_method!r} "
+            "learns is measured, not certified; learn it with evaluate='1/5', or plan SmallTrees over the same columns"
+        )
     if population is not None and not isinstance(population, Population):
         raise TypeError(
             f"population must come from public_population or sampled_population, got {type(population).__name__}"

@@ -3,7 +3,7 @@
 ========================  ==============================================================================================
 Data                      UserData, scan, from_spark; Integers, Grid, Floats, Dates, Categories, Texts, Missing
 Learn                     learn, methods, load, Released
-How good is it            evaluate, choose, least_error
+How good is it            evaluate, choose, least_error, plan_evaluation
 Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Conjunctions, Disjunctions, DecisionLists,
                           Parities, Halfspaces, SmallTrees, FiniteClass
 Hierarchies               PrefixTree, PathTree, AddressTree, Taxonomy, StarTree, BranchThresholds, VC1Tree, parse_tree

@@ -5,7 +5,7 @@ Data                      UserData, scan, from_spark; Integers, Grid, Floats, Da
 Learn                     learn, methods, load, Released
 How good is it            evaluate, choose, least_error, plan_evaluation
 Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Conjunctions, Disjunctions, DecisionLists,
-                          Parities, Halfspaces, SmallTrees, FiniteClass
+                          Parities, Questions, Halfspaces, SmallTrees, FiniteClass
 Hierarchies               PrefixTree, PathTree, AddressTree, Taxonomy, StarTree, BranchThresholds, VC1Tree, parse_tree
 Distributions             learn_distribution, select_distribution, quantile
 Before and after          plan, audit, bounds

@@ -14,7 +14,7 @@ import pytest
 from attrs import evolve, field, frozen
 
 import privpac
-from privpac import learners
+from privpac import distributions, learners
 from privpac.errors import ParameterError
 from privpac.learners.base import Learner
 from privpac.learners.registry import METHODS, learner_options
@@ -43,7 +43,7 @@ from privpac.parameters import (
 )
 
 ROOT = Path(privpac.__file__).parent
-ROOMS = ("mechanisms", "learners")
+ROOMS = ("mechanisms", "learners", "distributions")
 MOST_FIELDS = 10
 
 # The house
@@ -63,7 +63,8 @@ def concrete(kind: type[Any]) -> set[type[Any]]:
 
 def all_learners() -> list[type[Any]]:
     loaded = {getattr(learners, name) for name in learners.__all__}
-    ours = {kind for kind in concrete(Learner) if kind.__module__.startswith("privpac.learners")}
+    loaded |= {getattr(distributions, name) for name in distributions.__all__}
+    ours = {kind for kind in concrete(Learner) if kind.__module__.split(".")[1] in ("learners", "distributions")}
     assert len(loaded & ours) > 10
     return sorted(ours, key=lambda kind: kind.__qualname__)
 

@@ -13,6 +13,8 @@ family         learner                                        must be declared (
 ``discrete``   selection from a cover of all mass functions   ``records_per_user`` (or ``tau``)
 ``product``    the same, for independent columns              ``records_per_user`` (or ``tau``)
 ``gaussian``   coarse to fine; ``method="cover"`` selects     ``radius``, ``records_per_user``, maybe ``max_variance``
+``mean``       noisy means, every person alike; ``trimmed``   ``Integers`` or ``Grid`` columns; ``delta``, ``width``
+               and ``friendly`` where people agree
 =============  =============================================  ==================================================
 """
 
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -32,13 +34,16 @@ from privpac.distributions.covariance import CoarseToFineGaussian
 from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.families import Gaussian
 from privpac.distributions.histogram import ClippedHistogram
+from privpac.distributions.mean import AveragedMean
 from privpac.distributions.means import CoarseToFineMean
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import ItemLevelWarning, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import ITEM_LEVEL
+from privpac.learners.transform.means import FriendlyMean, TrimmedMean
 from privpac.ledger import BudgetLedger
+from privpac.parameters import declared
 from privpac.released import Released
 
 __all__ = [
@@ -51,7 +56,7 @@ __all__ = [
     "selector_for",
 ]
 
-FAMILIES = ("histogram", "discrete", "product", "gaussian")
+FAMILIES = ("histogram", "discrete", "product", "gaussian", "mean")
 MAX_BINS = 1 << 16
 _COVER_ALPHA = Fraction(1, 5)
 _COUNTED = ("max_records", "stages", "first_share")
@@ -248,7 +253,11 @@ def distribution_learner(
     """The learner that ``learn_distribution`` would run; ``domains`` are needed only for ``bins`` given as numbers."""
     if family not in FAMILIES:
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
-    methods = {"histogram": ("average", "counts"), "gaussian": ("coarse-to-fine", "cover")}.get(family, ("cover",))
+    methods = {
+        "histogram": ("average", "counts"),
+        "gaussian": ("coarse-to-fine", "cover"),
+        "mean": ("average", "trimmed", "friendly"),
+    }.get(family, ("cover",))
     if method not in ("auto", *methods):
         raise ParameterError(
             f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}"
@@ -269,10 +278,32 @@ def distribution_learner(
             given["bins"] = _edges(given["bins"], domains or {}, given.get("features"))
         histogram: DistributionLearner = kind(epsilon, **given, **shared)
         return histogram
+    if family == "mean":
+        means: DistributionLearner = _mean(epsilon, chosen, options, shared)
+        return means
     if family != "gaussian":
         given = {"alpha": _COVER_ALPHA} | _given(CoverLearner, options, f"family {family!r}")
         return CoverLearner(family, epsilon, **given, **shared)
     return _normal(epsilon, chosen, {name: value for name, value in options.items() if value is not None}, shared)
+
+
+def _mean(epsilon: Rational, method: str, options: Mapping[str, Any], shared: dict[str, Any]) -> Any:
+    kind: Any = {"average": AveragedMean, "trimmed": TrimmedMean, "friendly": FriendlyMean}[method]
+    given = _given(kind, options, f"family 'mean' with method {method!r}")
+    if method == "average":
+        return kind(epsilon, **given, **shared)
+    missing = [name for name in ("delta", "width") if name not in given]
+    if missing:
+        raise ParameterError(
+            f"method {method!r} needs {' and '.join(missing)}: the release may fail with probability delta, and width "
+            "declares how far apart the means of two people are expected to be; method 'average' needs neither"
+        )
+    if shared["neighbours"] is Neighbours.ADD_REMOVE and "slots" not in given:
+        raise ParameterError(
+            f"method {method!r} is proved for neighbours='replace' (the number of people is public); under add-remove "
+            "declare slots, a public number of places that people fill"
+        )
+    return kind(epsilon, given.pop("delta"), **given, **shared)
 
 
 def _normal(epsilon: Rational, method: str, given: dict[str, Any], shared: dict[str, Any]) -> DistributionLearner:
@@ -341,7 +372,7 @@ def _is_count(value: Any) -> bool:
 
 def _given(kind: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Options that were given; one that the learner does not have is refused by name."""
-    own = {field.name for field in fields(kind) if field.init} - {
+    own = set(declared(kind)) - {
         "candidates",
         "family",
         "epsilon",

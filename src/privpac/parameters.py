@@ -38,6 +38,7 @@ __all__ = [
     "Composed",
     "Parameter",
     "bounds",
+    "columns_or_none",
     "probability",
     "probability_or_none",
     "probability_or_zero",
@@ -70,7 +71,7 @@ def read_epsilon(value: Any, name: str = "epsilon", *, zero: bool = False) -> Fr
     return rational(value, name, above=0, maximum=MAX_EPSILON)
 
 
-# Converters; all but the last two are told the name of their field
+# Converters; all but the last three are told the name of their field
 
 
 def privacy(value: Rational, name: str = "epsilon") -> Fraction:
@@ -124,6 +125,16 @@ def protected_unit(value: Unit | str) -> Unit:
 
 def relation(value: Neighbours | str) -> Neighbours:
     return one_of(Neighbours, value, "neighbours")
+
+
+def columns_or_none(features: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """Names of columns: one, or several different ones; None stands for all."""
+    if features is None:
+        return None
+    names = (features,) if isinstance(features, str) else tuple(features)
+    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+        raise ParameterError("features must be one column name or several different ones")
+    return names
 
 
 _NAMED: set[Any] = {privacy, privacy_or_zero, privacy_or_none, fraction, fraction_or_none}

@@ -213,7 +213,7 @@ def test_the_least_sum_moves_by_at_most_levels() -> None:
     """Every dataset of at most two users over two values: one user more, or another one, against the price paid."""
     from itertools import combinations_with_replacement, product
 
-    from privpac.evaluation.least import MeanError
+    from privpac.evaluation.least_sum import MeanError
 
     concept = pp.Thresholds(pp.Integers(0, 2), feature="x")
     records = list(product((0, 1, 2), (0, 1)))
@@ -236,7 +236,7 @@ def test_the_least_sum_moves_by_at_most_levels() -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_the_least_sum_is_that_of_plain_counting(users: list[list[tuple[int, int]]], levels: int) -> None:
-    from privpac.evaluation.least import MeanError
+    from privpac.evaluation.least_sum import MeanError
 
     data = pp.UserData.from_users(users, features={"x": pp.Integers(0, 4)})
     for concept in (pp.Thresholds(direction="both"), pp.Intervals(), pp.Points()):
@@ -244,6 +244,25 @@ def test_the_least_sum_is_that_of_plain_counting(users: list[list[tuple[int, int
         every = [bound.predictions({"x": np.arange(5, dtype=np.uint64)}, h) for h in range(bound.size)]
         sums = [sum(levels * sum(r[x] != y for x, y in u) // len(u) for u in users if u) for r in every]
         assert ready.fold(bound.kernel(MeanError(levels))).least == min(sums)
+
+
+def test_the_least_sum_of_small_trees_is_that_of_all_of_them() -> None:
+    from privpac.evaluation.least_sum import least_sum, steps_of
+
+    rng = np.random.default_rng(4)
+    features = {"a": pp.Integers(0, 2), "b": pp.Integers(0, 1)}
+    for _ in range(5):
+        users = [
+            [tuple(map(int, (rng.integers(3), rng.integers(2), rng.integers(2)))) for _ in range(rng.integers(0, 5))]
+            for _ in range(12)
+        ]
+        data = pp.UserData.from_users(users, features=features)
+        bound, ready = pp.SmallTrees().bind(data)
+        levels = steps_of(bound, 840)
+        said = bound.table({"a": ready.codes["a"], "b": ready.codes["b"]}, 0, bound.size).T
+        who = np.repeat(np.arange(len(users)), [len(u) for u in users])
+        votes = np.array([levels // max(1, len(u)) for u in users])[who]
+        assert least_sum(bound, ready, levels) == int(((said != ready.labels) * votes).sum(axis=1).min())
 
 
 def test_the_excess_is_what_the_formula_expects() -> None:

@@ -146,7 +146,7 @@ def test_choose_finds_the_best_and_evaluates_it_on_others(people: pp.UserData, t
 
 def test_choose_scores_models_as_plain_counting_does(people: pp.UserData) -> None:
     from privpac.evaluation import Candidates
-    from privpac.evaluation.least import MeanError
+    from privpac.evaluation.least_sum import MeanError
 
     models = {f"m{c}": pp.Thresholds(pp.Integers(0, 99), feature="age").decode(c) for c in range(0, 101, 7)}
     mine = Candidates(models).profile(people, MeanError(840))
@@ -174,6 +174,8 @@ def test_learn_evaluate_and_certify_on_the_command_line(command: Command, table:
     assert pp.load("good.json").hypothesis.cells == "table"
     shown = json.loads(command("evaluate", "column:said", "t.parquet", *BASE, "--json").out)
     assert 0 < shown["rates"]["error"]["value"] < 0.4
+    streamed = command("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--evaluate", "1/5", "--engine", "stream")
+    assert "wrong for" in streamed.out, streamed
     for engine in ("stream", "memory"):
         assert command("evaluate", "rule.json", "t.parquet", *BASE, "--engine", engine, "--cells", "error").code == 0
 
@@ -214,6 +216,35 @@ def test_bad_questions_are_refused_in_one_line(command: Command, table: Path, wo
     assert "Traceback" not in run.err
 
 
+def test_plans_of_an_evaluation(command: Command) -> None:
+    run = command("plan", "evaluation", "--epsilon", "1", "--people", "2000")
+    assert run.code == 0, run
+    assert run.out.startswith("2,000 people, epsilon 1, add-remove: an error of 10 % is known to")
+    found = json.loads(command("plan", "evaluation", "--epsilon", "1", "--alpha", "0.02", "--json").out)
+    assert found["like"] <= 0.02
+    assert found["n_users"] == pp.plan_evaluation(epsilon=1, half_width="0.02").n_users
+    for bad in (["--epsilon", "1"], ["--people", "20"], ["--epsilon", "1", "--people", "20", "--alpha", "0.1"]):
+        assert command("plan", "evaluation", *bad).code == 2
+
+
+def test_files_with_damaged_findings_are_refused(people: pp.UserData) -> None:
+    from privpac.errors import ModelFileError
+
+    whole = json.loads(pp.learn(people, CUTS, epsilon=1, evaluate="1/5", certify="1/4").to_json())
+    assert pp.Released.from_json(json.dumps(whole)).evaluation is not None
+    for change in (
+        {"findings": []},
+        {"findings": {"evaluation": {"kind": "nowhere"}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"sums": [1, 2]}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"noise": "1/0"}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"noise": 10**-300}}},
+        {"findings": {"certificate": whole["findings"]["certificate"] | {"least": 3}}},
+        {"findings": {"evaluation": 5}},
+    ):
+        with pytest.raises(ModelFileError):
+            pp.Released.from_json(json.dumps(whole | change))
+
+
 # The estimator
 
 
@@ -235,8 +266,9 @@ def test_the_estimator_evaluates_and_certifies(frame: pl.DataFrame) -> None:
 
 def test_pages_show_what_was_measured_and_nothing_else(people: pp.UserData) -> None:
     rule = pp.learn(people, CUTS, epsilon=1, evaluate="1/5", certify="1/4")
-    page = report_html(rule)
+    page = report_html(rule, CUTS)
     assert "best rule of its kind" in page
+    assert "Before the data the default learner" in page
     assert "people like these" in page
     assert "How good it is" not in report_html(pp.learn(people, CUTS, epsilon=1))
     found = pp.evaluate(lambda table: table["age"] > CUT, people, epsilon=1, cells="error", neighbours="replace")

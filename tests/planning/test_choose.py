@@ -307,7 +307,7 @@ def test_the_result_says_why() -> None:
     assert "chosen because" not in pp.learn(PEOPLE, pp.Thresholds(), epsilon=1).parameters
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed"}))
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed", "small-tree", "card"}))
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_every_method_releases_a_rule_with_the_guarantee_asked_for(method: str, neighbours: str) -> None:
     released = pp.learn(

@@ -15,7 +15,14 @@ from collections.abc import Callable
 from typing import Any
 
 from privpac.audit.drawn_rules import estimating_claim, reduction_claim, search_claim
-from privpac.audit.family_laws import candidates_claim, cover_claim, histogram_claim, mean_claim
+from privpac.audit.family_laws import (
+    candidates_claim,
+    histogram_claim,
+    masses_claim,
+    mean_claim,
+    normal_claim,
+    products_claim,
+)
 from privpac.audit.refute import Claim
 from privpac.audit.rule_laws import LEARNERS, rule_claim
 from privpac.audit.tree_laws import selection_claim, tree_claim
@@ -44,7 +51,9 @@ ROWS: dict[str, Maker] = {
     "average": histogram_claim,
     "counts": histogram_claim,
     "coarse-to-fine": mean_claim,
-    "cover": cover_claim,
+    "cover of masses": masses_claim,
+    "cover of products": products_claim,
+    "cover of normal laws": normal_claim,
     "selection": candidates_claim,
     "agreement proved": stability_claim,
     "agreement measured": agreement_claim,

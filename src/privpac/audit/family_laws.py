@@ -35,7 +35,7 @@ from privpac.planning.models.fixed_draws import fixed_draws
 from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget, SelectionTarget
 from privpac.planning.targets.target import PlannedMethod
 
-__all__ = ["candidates_claim", "cover_claim", "histogram_claim", "mean_claim"]
+__all__ = ["candidates_claim", "histogram_claim", "masses_claim", "mean_claim", "normal_claim", "products_claim"]
 
 Floats = NDArray[np.float64]
 RUNS, SETS, MOST_CELLS, MOST_RECORDS, MOST_MEMBERS = 20_000, 25, 256, 1 << 17, 1 << 14
@@ -133,30 +133,42 @@ def _claim(
     return Claim(name, n, float(target.beta), starts, _selected(ready, target, m), about)
 
 
-def cover_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
-    """The learner's own cover, laws between its members."""
+def masses_claim(
+    target: CountedTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
+    """The learner's own cover of mass functions, laws between its members."""
     assert found.n_users is not None
-    m, n = records_per_user, found.n_users
-    if target.family == "product":
-        return "members of a cover of products are compared pair by pair on every record: seconds for one data set"
-    if target.family == "gaussian":
-        return _claim(
-            target,
-            method.name,
-            n,
-            m,
-            lambda point: normal_ready(target, m, target.epsilon, point[0]),
-            ((0.5,), (1.0,), (0.013,)),
-            lambda point: f"the mean at {point[0]:.3g} of the radius",
-        )
+    m = records_per_user
     return _claim(
         target,
         method.name,
-        n,
+        found.n_users,
         m,
         lambda point: counted_ready(target, m, target.epsilon, [_masses(size, point[0]) for size in target.sizes]),
         ((0.0,), (1.0,), (0.37,)),
         lambda point: f"{point[0]:.3g} of the mass on two values, the rest evenly",
+    )
+
+
+def products_claim(target: CountedTarget, method: PlannedMethod, found: Certificate, records_per_user: int) -> str:
+    """Why a cover of products is not tried."""
+    return "members of a cover of products are compared pair by pair on every record: seconds for one data set"
+
+
+def normal_claim(
+    target: GaussianTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
+    """The learner's own cover of normal laws, laws between its members."""
+    assert found.n_users is not None
+    m = records_per_user
+    return _claim(
+        target,
+        method.name,
+        found.n_users,
+        m,
+        lambda point: normal_ready(target, m, target.epsilon, point[0]),
+        ((0.5,), (1.0,), (0.013,)),
+        lambda point: f"the mean at {point[0]:.3g} of the radius",
     )
 
 

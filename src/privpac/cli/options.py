@@ -128,7 +128,7 @@ Delta = Annotated[
     typer.Option(
         "--delta",
         "-d",
-        help="For --tree: the promise may fail with this probability, e.g. 1e-6. An open vocabulary needs it.",
+        help="The promise may fail with this probability, e.g. 1e-6. A points card and an open vocabulary need it.",
         rich_help_panel=TREES,
     ),
 ]

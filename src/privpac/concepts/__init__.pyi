@@ -2,6 +2,8 @@ from .base import ConceptClass as ConceptClass
 from .base import Rule as Rule
 from .boolean import Conjunctions as Conjunctions
 from .boolean import Disjunctions as Disjunctions
+from .cards.card import Card as Card
+from .cards.family import PointsCard as PointsCard
 from .dense import EnumeratedClass as EnumeratedClass
 from .finite import FiniteClass as FiniteClass
 from .halfspaces import Halfspaces as Halfspaces

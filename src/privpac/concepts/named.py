@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.cards.family import PointsCard
 from privpac.concepts.halfspaces import Halfspaces
 from privpac.concepts.intervals import Intervals
 from privpac.concepts.points import Points
@@ -42,6 +43,7 @@ RULES: dict[str, Callable[[Features], Any]] = {
     "threshold-below": _single(lambda domain, feature: Thresholds(domain, feature, "below")),
     "threshold-both": _single(lambda domain, feature: Thresholds(domain, feature, "both")),
     "stump": lambda features: Stumps(dict(features)),
+    "card": lambda features: PointsCard(dict(features)),
     "small-tree": lambda features: SmallTrees(dict(features)),
     "point": _single(Points),
     "interval": _single(Intervals),

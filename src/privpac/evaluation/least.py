@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.statistics import Statistic
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
-from privpac.errors import ParameterError, TooLargeError
+from privpac.errors import ParameterError
 from privpac.evaluation.evaluator import LEVELS, MAX_LEVELS
 from privpac.evaluation.intervals import Range, kl_range, noise_reach
-from privpac.evaluation.result import LEAST_NOISE, percent, sure
+from privpac.evaluation.least_sum import least_sum, steps_of
+from privpac.evaluation.rate import percent, sure
+from privpac.evaluation.result import LEAST_NOISE
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import Bound, Learner, check_users, count_users
@@ -47,20 +48,6 @@ __all__ = ["LeastError", "LeastErrorBound"]
 
 COUNT_SHARE = Fraction(1, 5)
 """Of epsilon, for the number of users where that is private."""
-
-
-@dataclass(frozen=True)
-class MeanError(Statistic):
-    """A user's error rate in steps of ``1/levels``, rounded down; nothing is subtracted."""
-
-    levels: int = LEVELS
-
-    @property
-    def bound(self) -> int:
-        return self.levels
-
-    def cap_of(self, m: int) -> int:
-        return m
 
 
 class _WithRecords:
@@ -167,13 +154,11 @@ class LeastError(Learner):
             put(self, "concept", TreeNodes(self.concept))
         if not isinstance(self.concept, ConceptClass):
             raise TypeError(f"concept must be a class of rules, got {type(self.concept).__name__}")
-        if not self.concept.scored:
-            raise TooLargeError(f"rules of {type(self.concept).__name__} are not scored one by one")
         put(self, "epsilon", read_epsilon(self.epsilon))
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
         put(self, "unit", one_of(Unit, self.unit, "unit"))
         put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
-        put(self, "levels", positive_int(self.levels, "levels", maximum=MAX_LEVELS))
+        put(self, "levels", steps_of(self.concept, positive_int(self.levels, "levels", maximum=MAX_LEVELS)))
         if rational(self.epsilon) < 5 * self.levels * LEAST_NOISE:
             raise ParameterError(f"epsilon must be at least {float(5 * self.levels * LEAST_NOISE):.1g} to say anything")
         if self.max_records is not None:
@@ -200,10 +185,10 @@ class LeastError(Learner):
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         epsilon = rational(self.epsilon)
-        exact = bound.users.fold(bound.concept.kernel(MeanError(self.levels))).least
+        exact = least_sum(bound.concept, bound.users, self.levels)
         spent = (1 - COUNT_SHARE) * epsilon if self._counts else epsilon
         noise, counting = spent / self.levels, COUNT_SHARE * epsilon if self._counts else None
-        noisy = int(exact) + discrete_laplace(noise, rng)
+        noisy = exact + discrete_laplace(noise, rng)
         if counting is None:
             people = count_users(bound.users)
         else:

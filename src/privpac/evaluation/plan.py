@@ -11,7 +11,8 @@ from fractions import Fraction
 
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.evaluation.evaluator import LEVELS, Evaluator
-from privpac.evaluation.result import Evaluation, percent, sure
+from privpac.evaluation.rate import percent, sure
+from privpac.evaluation.result import Evaluation
 from privpac.evaluation.table import Cells
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int

@@ -101,6 +101,8 @@ class EvaluatedLearner(Learner):
         put = object.__setattr__
         put(self, "share", rational(self.share, "evaluate", above=0, below=1))
         put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
+        if getattr(self.concept, "classes", None) is not None:
+            raise ParameterError("evaluate= is for two labels; leave out classes=, or evaluate")
         if self.learner.guarantee.neighbours is not self.budget.neighbours:
             raise IncompatibleGuarantees(
                 f"this method promises {self.learner.guarantee.neighbours} only, and the parts of a split need "
@@ -143,6 +145,8 @@ class EvaluatedLearner(Learner):
             raise ParameterError("these people are a part of a split already; split once, with ids='public'")
         one_of(Unit, data.unit, "unit")
         # Columns are checked once, for all people, before they are dealt.
+        if getattr(data, "labels", ()) is None:
+            raise ParameterError("evaluate= needs labels 0 and 1: name the label column when the data are built")
         users: Any = self.concept.bind(data)[1]
         parts = users.split({"learn": 1 - rational(self.share), "evaluate": self.share}, ids=self.budget.ids)
         return _Bound(

@@ -3,10 +3,11 @@ distributions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError
@@ -16,6 +17,7 @@ from privpac.planning.plans import Plan, invert, plan_target
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
 from privpac.planning.targets.rule_targets import rule_target
+from privpac.planning.targets.small_tree_targets import small_tree_target
 from privpac.planning.targets.target import STANDARD_RECORDS, Target
 from privpac.planning.targets.tree_targets import tree_target
 
@@ -277,7 +279,8 @@ def _rule_plan(
 ) -> Plan:
     asked = {"beta": beta, **numbers, **({} if noise is None else {"noise": noise})}
     goal = _spent(asked)
-    target = rule_target(
+    make: Callable[..., Target] = small_tree_target if isinstance(concept, SmallTrees) else rule_target
+    target = make(
         concept,
         **goal,
         neighbours=neighbours,

@@ -7,7 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from privpac.evaluation import Certificate, Evaluation
-from privpac.evaluation.result import Rate, percent, sure
+from privpac.evaluation.rate import Rate, percent, points, sure
+from privpac.planning import Plan
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, svg
 
 __all__ = ["bars_picture", "evaluated_section", "table_picture"]
@@ -27,8 +28,10 @@ NAMES = {
 """Rates in the words of the page."""
 
 
-def evaluated_section(found: Evaluation | None, certificate: Certificate | None) -> dict[str, Any] | None:
-    """What the template shows; None without an evaluation."""
+def evaluated_section(
+    found: Evaluation | None, certificate: Certificate | None, before: str | None = None
+) -> dict[str, Any] | None:
+    """What the template shows; None without an evaluation.  ``before``: what was certified before the data."""
     if found is None:
         return None
     rates = {name: rate for name, rate in found.rates.items() if name in NAMES}
@@ -42,7 +45,24 @@ def evaluated_section(found: Evaluation | None, certificate: Certificate | None)
         "people": _people(found),
         "certificate": None if certificate is None else str(certificate),
         "least": None if certificate is None else str(certificate.least),
+        "before": before,
     }
+
+
+def before_the_data(certificate: Certificate, planned: Plan) -> str | None:
+    """What a plan for the certificate's own figure promised without any data, and which of the two is better.
+
+    ``planned`` holds for people with one record each, hence for any people.
+    """
+    rows = [row for row in planned.rows if row.kind == "certified" and row.method == "two voices" and row.n_users[0]]
+    if not rows:
+        return None
+    needed, here = int(rows[0].n_users[0] or 0), max(0, certificate.least.people)
+    better = "the promise before the data is the better one" if here >= needed else "this certificate is the better one"
+    return (
+        f"Before the data the default learner, with all of epsilon, promised {points(certificate.excess)} from "
+        f"{needed:,} people on; the rule was learned from about {here:,}, so {better}"
+    )
 
 
 def _words(interval: Any) -> str:

@@ -26,6 +26,7 @@ from privpac.mechanisms.certificate import DEFAULT_FAILURE, ReleaseTest
 from privpac.parameters import (
     Composed,
     bounds,
+    columns_or_none,
     named,
     part,
     privacy,
@@ -41,7 +42,7 @@ from privpac.released import register
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = ["MeanBound", "MeanLearner", "MeanVector"]
+__all__ = ["MeanBound", "MeanLearner", "MeanVector", "user_steps"]
 
 Ints = NDArray[np.int64]
 MAX_LEVELS = 1 << 20
@@ -85,6 +86,19 @@ class MeanVector:
 # Users' means
 
 
+def user_steps(users: UserData, name: str, size: int, levels: int) -> Ints:
+    """Everybody's mean of a column as the nearest of ``0..levels``; the middle for who has no records."""
+    codes, offsets = users.codes[name], users.offsets
+    low, high = _sums(codes & np.uint64(0xFFFFFFFF), offsets), _sums(codes >> _HALF, offsets)
+    out = np.full(users.n_users, levels // 2, np.int64)
+    for u, (a, b, m) in enumerate(zip(low, high, users.sizes.tolist())):
+        if m:
+            whole = m * (size - 1)
+            # Nearest step, halves up; a domain of one value has one step.
+            out[u] = (2 * levels * (a + (b << 32)) + whole) // (2 * whole) if whole else 0
+    return out
+
+
 @dataclass(frozen=True)
 class _Means:
     """A kernel: users by columns, each mean as a step in 0..levels."""
@@ -96,18 +110,7 @@ class _Means:
         return np.empty((0, len(self.columns)), np.int64)
 
     def chunk(self, users: UserData) -> Ints:
-        return np.stack([self._column(users, name, size) for name, size in self.columns], axis=1)
-
-    def _column(self, users: UserData, name: str, size: int) -> Ints:
-        codes, offsets = users.codes[name], users.offsets
-        low, high = _sums(codes & np.uint64(0xFFFFFFFF), offsets), _sums(codes >> _HALF, offsets)
-        out = np.full(users.n_users, self.levels // 2, np.int64)
-        for u, (a, b, m) in enumerate(zip(low, high, users.sizes.tolist())):
-            if m:
-                whole = m * (size - 1)
-                # Nearest step, halves up; a domain of one value has one step.
-                out[u] = (2 * self.levels * (a + (b << 32)) + whole) // (2 * whole) if whole else 0
-        return out
+        return np.stack([user_steps(users, name, size, self.levels) for name, size in self.columns], axis=1)
 
     def merge(self, a: Ints, b: Ints) -> Ints:
         return np.concatenate([a, b])
@@ -150,15 +153,6 @@ class Gate:
     slots: int | None = None
 
 
-def _read_columns(features: Any) -> tuple[str, ...] | None:
-    if features is None:
-        return None
-    names = (features,) if isinstance(features, str) else tuple(features)
-    if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        raise ParameterError("features must be one column name or several different ones")
-    return names
-
-
 @frozen(slots=False, init=False, field_transformer=named)
 class MeanLearner(Composed, Learner):
     """What learners of means share.  All parameters are public.
@@ -185,7 +179,7 @@ class MeanLearner(Composed, Learner):
     delta: Fraction = field(converter=probability)
     neighbours: Neighbours = field(default=Neighbours.REPLACE, converter=relation)
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
-    features: Any = field(kw_only=True, default=None, converter=_read_columns)
+    features: Any = field(kw_only=True, default=None, converter=columns_or_none)
     levels: int = field(kw_only=True, default=1000, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
     max_records: int | None = field(kw_only=True, default=None, converter=whole_or_none)
     gate: Gate = part(Gate)

@@ -114,8 +114,8 @@ def _expected(learner: Evaluator, n: int, error: Fraction) -> Evaluation:
         "user",
         LEVELS,
         learner.noise,
-        one_of(Neighbours, learner.neighbours, "neighbours"),
-        rational(learner.confidence),
+        learner.neighbours,
+        learner.confidence,
     )
     if learner.cells == "table":
         right = whole - wrong

@@ -62,7 +62,7 @@ def test_epsilon_and_a_class_are_enough() -> None:
 
 def test_result_says_rule_unit_relation_and_method() -> None:
     lines = str(pp.learn(people(), pp.Thresholds(), epsilon=1)).splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert lines[1].startswith("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · two voices")
 
 
@@ -209,7 +209,8 @@ BAD: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"method": "realizable", "tau": 1}, ParameterError, "the method 'realizable' takes tolerance"),
     ({"method": "mean", "statistic": "regret"}, ParameterError, "unknown option 'statistic'"),
     ({"rng": 3}, ParameterError, "unknown option 'rng'"),
-    ({"concept": "threshold"}, TypeError, "class of rules"),
+    ({"concept": "circle"}, ParameterError, "rule must be one of"),
+    ({"concept": 3}, TypeError, "class of rules"),
     ({"data": pl.DataFrame({"age": [1]})}, TypeError, r"UserData\.from_frame"),
     ({"concept": pp.Thresholds(pp.Integers(0, 5))}, ParameterError, "declared twice"),
     ({"concept": pp.Thresholds(feature="height")}, SchemaError, "height"),

@@ -12,7 +12,7 @@ import pytest
 
 import privpac as pp
 from privpac.api import learner_for
-from privpac.errors import ParameterError
+from privpac.errors import InfeasibleError, ParameterError
 from privpac.learners.registry import METHODS
 from privpac.planning import choose_method
 from privpac.planning.comparison.population import generated_population, public_population, sampled_population
@@ -49,7 +49,7 @@ def test_no_parameter_of_the_choice_can_hold_data() -> None:
         for name, hint in hints.items()
         if "UserData" in hint or "Users" in hint or "Any" in hint or "object" in hint
     ]
-    assert hints["users"] == "str | None"
+    assert hints["people"] == "str | None"
     with pytest.raises(ParameterError, match="people must be one of"):
         choose_method(CUTS, epsilon=1, people=PEOPLE)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="population must come from"):
@@ -307,7 +307,7 @@ def test_the_result_says_why() -> None:
     assert "chosen because" not in pp.learn(PEOPLE, pp.Thresholds(), epsilon=1).parameters
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed", "small-tree", "card"}))
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed", "reduction", "small-tree", "card"}))
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_every_method_releases_a_rule_with_the_guarantee_asked_for(method: str, neighbours: str) -> None:
     released = pp.learn(
@@ -321,6 +321,12 @@ def test_every_method_releases_a_rule_with_the_guarantee_asked_for(method: str, 
     )
     assert released.guarantee == pp.Guarantee("1/2", unit="user", neighbours=neighbours, rho=released.guarantee.rho)  # type: ignore[union-attr]
     assert set(released.predict([[0], [9]]).tolist()) <= {0, 1}
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_the_reduction_of_very_few_people_is_refused(neighbours: str) -> None:
+    with pytest.raises(InfeasibleError, match="users"):
+        pp.learn(PEOPLE, CUTS, epsilon="1/2", method="reduction", neighbours=neighbours, public_n_users=3)
 
 
 def test_trimmed_needs_a_delta_and_says_so() -> None:

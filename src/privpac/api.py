@@ -30,6 +30,7 @@ from pkgutil import walk_packages
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.rules import with_domains
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Domain, Users
@@ -139,6 +140,8 @@ def prepare(
         learned = TreeNodes(concept)
         if method == "auto":
             given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure
+    if chosen.sized and isinstance(learned, ConceptClass):
+        learned = with_domains(learned, features or {})
     common = {
         chosen.subject: learned,
         "epsilon": rational(epsilon, "epsilon", above=0),
@@ -388,6 +391,7 @@ def load(path: str | Path) -> Released:
     for room in (
         "privpac.concepts",
         "privpac.distributions",
+        "privpac.learners.transform",
         "privpac.evaluation",
     ):  # importing a module registers its kinds of rules
         for module in walk_packages(import_module(room).__path__, f"{room}."):

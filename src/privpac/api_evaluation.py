@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from privpac.api import release_rule
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import TreeNodes
+from privpac.errors import ParameterError
 from privpac.evaluation.candidates import ModelChoice
 from privpac.evaluation.evaluator import LEVELS, Evaluator
 from privpac.evaluation.least import LeastError
@@ -15,6 +17,7 @@ from privpac.evaluation.table import Cells, Weight
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational
 from privpac.guarantee import Neighbours, Unit
+from privpac.learners.agnostic.minimum_error import MinimumError
 from privpac.learners.registry import class_of_rules
 from privpac.released import Released
 
@@ -174,6 +177,8 @@ def least_error(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     max_records: int | None = None,
     confidence: Rational = "0.95",
+    method: str = "sum",
+    radius: Rational = "1/8",
     ledger: BudgetLedger | None = None,
 ) -> Released:
     """How well can any rule of this kind do?  A private lower bound on the least error, for people like these.
@@ -186,6 +191,12 @@ def least_error(
         Public, as in :func:`privpac.learn`.  The size of the class does not matter.
     epsilon, neighbours, max_records, confidence, ledger
         As in :func:`privpac.evaluate`.
+    method : {"sum", "oneshot", "bisect"}
+        ``"sum"``: the least sum of errors with noise, and a bound that holds.  ``"oneshot"`` and ``"bisect"``: how many
+        people find the best rule wrong more often than a level, in one selection or by comparisons (Li, Wang and Ye,
+        *Improved Bounds*): a number within ``radius`` of the least error if people are enough, without a bound.
+    radius : rational
+        For the latter two.
 
     Returns
     -------
@@ -201,5 +212,12 @@ def least_error(
     """
     unit = getattr(data, "unit", Unit.USER)
     concept = class_of_rules(rule, getattr(data, "features", {}))
+    if method in ("oneshot", "bisect"):
+        told: dict[str, Any] = {"neighbours": neighbours, "unit": unit, "max_records": max_records}
+        rules: Any = TreeNodes(concept) if isinstance(concept, VC1Tree) else concept
+        search = MinimumError(rules, epsilon, radius=radius, estimator=method, **told)
+        return release_rule(search, data, ledger=ledger)
+    if method != "sum":
+        raise ParameterError(f"method must be sum, oneshot or bisect, got {str(method)[:40]!r}")
     learner = LeastError(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)
     return release_rule(learner, data, ledger=ledger)

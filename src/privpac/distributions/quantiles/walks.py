@@ -14,21 +14,21 @@ where ``pp.release(InteriorPoint(...), numbers)`` takes whole numbers of any len
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.data import Domain
 from privpac.distributions.base import BoundUsers
 from privpac.distributions.quantiles.learner import QuantileLearner
 from privpac.distributions.quantiles.result import Quantiles
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.guarantee import Guarantee
 from privpac.law.base import Bottom
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
+from privpac.parameters import bounds, named, probability_or_zero, whole
 from privpac.released import NoRelease, Released
 
 if TYPE_CHECKING:
@@ -39,20 +39,16 @@ __all__ = ["WalkQuantile"]
 DECLARED = "the statement about ranks holds if exactly the declared number of people have records"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class WalkQuantile(QuantileLearner):
     """One quantile of one vote each, by interior points with hidden walks."""
 
-    delta: Rational = field(kw_only=True)
-    public_n_users: int = field(kw_only=True)
-    walks: int = field(default=1, kw_only=True)
+    delta: Fraction = field(kw_only=True, converter=probability_or_zero)
+    public_n_users: int = field(kw_only=True, converter=whole)
+    walks: int = field(default=1, kw_only=True, converter=whole, metadata=bounds(minimum=0, maximum=8))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        put = object.__setattr__
-        put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
-        put(self, "public_n_users", positive_int(self.public_n_users, "public_n_users"))
-        put(self, "walks", positive_int(self.walks, "walks", minimum=0, maximum=8))
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if self.walks and not self.delta:
             raise ParameterError("hidden walks need delta above 0, such as 1e-6; without one use method='ranks'")
         if len(self.q) > 1 or self.interval:
@@ -65,8 +61,8 @@ class WalkQuantile(QuantileLearner):
     @property
     def guarantee(self) -> Guarantee:
         return Guarantee(
-            rational(self.epsilon),
-            rational(self.delta) if self.walks else 0,
+            self.epsilon,
+            self.delta if self.walks else 0,
             unit=self.unit,
             neighbours=self.neighbours,
             derivation=(f"an interior point by {self.walks} hidden walk(s), one vote of each person",),
@@ -75,9 +71,9 @@ class WalkQuantile(QuantileLearner):
     def point(self, domain: Domain) -> InteriorPoint:
         """The mechanism: the votes around the wanted rank, counted from above."""
         least, most = domain.value_range()
-        top, n, beta = most - least, self.public_n_users, 1 - rational(self.confidence)
-        shared: dict[str, Any] = {"top": top, "beta": beta, "levels": self.walks, "unit": Unit(self.unit)}
-        shared["neighbours"] = Neighbours(self.neighbours)
+        top, n, beta = most - least, self.public_n_users, 1 - self.confidence
+        shared: dict[str, Any] = {"top": top, "beta": beta, "levels": self.walks, "unit": self.unit}
+        shared["neighbours"] = self.neighbours
         delta = self.delta if self.walks else 0
         if top == 0:
             return InteriorPoint(self.epsilon, delta, **shared)
@@ -94,7 +90,7 @@ class WalkQuantile(QuantileLearner):
 
     def missed_by(self, point: InteriorPoint) -> Fraction:
         """``#{votes > z} <= hi + size - 2`` and ``#{votes < z} <= n - hi``, against ``(1-q) n`` and ``q n``."""
-        n, q = self.public_n_users, rational(self.q[0])
+        n, q = self.public_n_users, self.q[0]
         size = point.size or 1
         return max(Fraction(0), point.hi + size - 2 - (1 - q) * n, n - point.hi - q * n)
 
@@ -119,6 +115,6 @@ class WalkQuantile(QuantileLearner):
             return Released(NoRelease, self.guarantee, outcome="none", **told)
         found = Quantiles(
             name, domain, self.q, (least + int(drawn),), None, None, self.missed_by(point), Fraction(0),
-            rational(self.confidence),
+            self.confidence,
         )  # fmt: skip
         return Released(found, self.guarantee, **told)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
+from privpac.data import UserData
 from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
@@ -146,6 +147,11 @@ class NamedReduction(Learner):
         return self.reduction.guarantee
 
     def bind(self, data: Users) -> Any:
+        if hasattr(data, "fold") and not isinstance(data, UserData):
+            raise ParameterError(
+                "the reduction draws a secret part of the people, which needs the table in memory (UserData.read, "
+                "--engine memory); methods such as 'voices' run on every engine"
+            )
         return self.reduction.bind(data)
 
     def draw(self, bound: Any, rng: Rng) -> Released:

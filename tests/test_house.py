@@ -325,15 +325,14 @@ STILL_BY_HAND = {
     "agreement.queries.ellipsoid",
     "agreement.queries.ellipsoid_moves",
     "agreement.queries.perceptron",
-    "learners.agnostic.thresholds",
     "learners.cap",
     "learners.fallback",
     "mechanisms.noisy_min",
     "mechanisms.race",
     "mechanisms.race_law",
 }
-"""Stable learners, a threshold learner, a cap, a fall-back and permute-and-flip: they can be used by importing them by
-hand, and are to be named by a call.  One that is must leave this set; one that never will goes to ``research``."""
+"""Stable learners, a cap, a fall-back and permute-and-flip: they can be used by importing them by hand, and are to be
+named by a call.  One that is must leave this set; one that never will goes to ``research``."""
 
 
 def written_in(value: Any) -> Iterator[str]:

@@ -184,10 +184,19 @@ def distribution(
     ] = "auto",
     delta: Annotated[
         str | None,
-        typer.Option("--delta", "-d", help="The promise may fail so often (gaussian noise; mean: trimmed, friendly)."),
+        typer.Option(
+            "--delta",
+            "-d",
+            help="The promise may fail so often (gaussian noise; mean: trimmed, friendly).",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
     width: Annotated[
-        str | None, typer.Option(help="How far apart two people's means are expected to be (mean: trimmed, friendly).")
+        str | None,
+        typer.Option(
+            help="How far apart two people's means are expected to be (mean: trimmed, friendly).",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
     max_records: MaxRecords = None,
     records_per_user: RecordsPerUser = None,

@@ -103,7 +103,7 @@ class AveragedHistogram(ColumnMasses):
 
     def variance(self, columns: int) -> float:
         """Of the noise of one cell of one of so many columns, in steps: at most ``2/eta**2``."""
-        return 2 * float(self.factor * self.levels * columns / rational(self.epsilon)) ** 2
+        return 2 * float(self.factor * self.levels * columns / self.epsilon) ** 2
 
     def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         sums = users.fold(Sum((cells.size,), lambda part: averaged_sums(part, cells, self.levels)))
@@ -111,12 +111,17 @@ class AveragedHistogram(ColumnMasses):
         return published([max(0, value + discrete_laplace(eta, rng)) for value in sums.tolist()])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class ColumnByColumn(AveragedHistogram):
     """Independent columns of any number and size: one averaged histogram each, and what that means is said.
 
     Columns are released one by one with equal parts of epsilon, so it is their product that is learned: what hangs
     together between columns is not.
+
+    Parameters
+    ----------
+    because : str
+        Why this way was taken, for the result.
     """
 
     because: str = field(default="asked for", kw_only=True)

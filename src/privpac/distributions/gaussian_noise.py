@@ -16,19 +16,20 @@ at ``(1, 1e-6)`` from about ten columns on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from attrs import field, frozen
 
 from privpac.composition import zcdp_epsilon
 from privpac.distributions.averaged import AveragedHistogram, averaged_sums
 from privpac.distributions.base import Sum
 from privpac.distributions.masses import published
 from privpac.errors import InfeasibleError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit
+from privpac.guarantee import Guarantee
 from privpac.mechanisms.gaussian import Gaussian
+from privpac.parameters import named, probability
 
 if TYPE_CHECKING:
     from privpac.data import Users
@@ -40,29 +41,32 @@ __all__ = ["GaussianHistogram"]
 _STEP = 1 << 30
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class GaussianHistogram(AveragedHistogram):
     """An averaged histogram for each of many columns, with discrete Gaussian noise.
+
+    Parameters
+    ----------
+    delta : number
+        How often the promise may fail (public).
 
     >>> many = GaussianHistogram(1, delta="1e-6")
     >>> many.guarantee.summary, many.variance(20) < AveragedHistogram(1).variance(20)
     ('(1, 1e-06)-DP per user, add-remove', True)
     """
 
-    delta: Rational = field(kw_only=True)
+    delta: Fraction = field(kw_only=True, converter=probability)
 
     named: ClassVar[str] = "averaged histogram, Gaussian noise"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "delta", rational(self.delta, "delta", above=0, below=1))
+    def __attrs_post_init__(self) -> None:
         self.rho  # noqa: B018  # a delta too small for any noise is refused here
 
     @cached_property
     def rho(self) -> Fraction:
         """The zCDP parameter of everything released."""
         low, high = 0, _STEP
-        epsilon, delta = rational(self.epsilon), rational(self.delta)
+        epsilon, delta = self.epsilon, self.delta
         while zcdp_epsilon(Fraction(high, _STEP), delta, "optimal") <= epsilon:
             low, high = high, 2 * high
         while high - low > 1:
@@ -77,8 +81,8 @@ class GaussianHistogram(AveragedHistogram):
     def guarantee(self) -> Guarantee:
         how = ("discrete Gaussian noise on the users' own shares; columns share rho equally",)
         return Guarantee(
-            rational(self.epsilon),
-            rational(self.delta),
+            self.epsilon,
+            self.delta,
             unit=self.unit,
             neighbours=self.neighbours,
             rho=self.rho,
@@ -91,8 +95,8 @@ class GaussianHistogram(AveragedHistogram):
             self.rho / columns,
             self.factor * self.levels**2,
             delta=self.delta,
-            unit=Unit(self.unit),
-            neighbours=Neighbours(self.neighbours),
+            unit=self.unit,
+            neighbours=self.neighbours,
         )
 
     def variance(self, columns: int) -> float:
@@ -104,5 +108,5 @@ class GaussianHistogram(AveragedHistogram):
 
     def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         sums = users.fold(Sum((cells.size,), lambda part: averaged_sums(part, cells, self.levels)))
-        noise = self.noise(int(rational(self.epsilon) / epsilon))
+        noise = self.noise(int(self.epsilon / epsilon))
         return published([max(0, value) for value in noise.sample_vector(sums.tolist(), rng)])

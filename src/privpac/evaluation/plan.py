@@ -67,6 +67,8 @@ def plan_evaluation(
         Half-width wanted of the interval for people like these (``these=True``: for these people).
     error : rational
         The error that is expected; a guess, used for the width only.
+    these : bool
+        Whether ``half_width`` is that of the interval for these people.
     confidence, cells, neighbours
         As in :func:`privpac.evaluate`.
 

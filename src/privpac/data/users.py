@@ -324,7 +324,7 @@ class UserData:
         """The users at these positions, or where a mask is true."""
         chosen = np.asarray(users)
         if chosen.dtype == np.bool_ and chosen.shape == (self.n_users,):
-            chosen = np.flatnonzero(chosen)
+            return self._where(chosen)
         if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
             raise TypeError("users must be positions, or a mask with one entry per user")
         chosen = chosen.astype(np.int64)
@@ -339,6 +339,12 @@ class UserData:
             _raw={name: series.gather(rows) for name, series in self._raw.items()},
             _ids=None if self._ids is None else self._ids.gather(chosen),
         )
+
+    def _where(self, wanted: Bools) -> UserData:
+        """The users for whom a mask is true; rows stay in order, so that columns are filtered, not gathered."""
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes[wanted])])
+        ids = None if self._ids is None else self._ids.filter(pl.Series(wanted))
+        return replace(self._filter(np.repeat(wanted, self.sizes)), offsets=offsets, _ids=ids)
 
     def split(
         self, shares: Mapping[str, Rational], *, key: bytes | None = None, ids: str = "private"

@@ -39,4 +39,4 @@ def test_a_declaration_that_cannot_be_used_is_one_line_and_exit_code_2(learn: Co
     assert run.code == 2
     assert run.out == ""
     assert run.err.count("\n") == 1
-    assert "users" in run.err
+    assert "--people-are" in run.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ import pytest
 import privpac as pp
 from privpac.api import learner_for
 from privpac.errors import ParameterError
+from privpac.exact import rational
 from privpac.learners.registry import METHODS
 from privpac.planning import choose_method
 from privpac.planning.comparison.population import generated_population, public_population, sampled_population
@@ -49,7 +51,7 @@ def test_no_parameter_of_the_choice_can_hold_data() -> None:
         for name, hint in hints.items()
         if "UserData" in hint or "Users" in hint or "Any" in hint or "object" in hint
     ]
-    assert hints["users"] == "str | None"
+    assert hints["people"] == "str | None"
     with pytest.raises(ParameterError, match="people must be one of"):
         choose_method(CUTS, epsilon=1, people=PEOPLE)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="population must come from"):
@@ -310,16 +312,22 @@ def test_the_result_says_why() -> None:
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed", "small-tree", "card"}))
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_every_method_releases_a_rule_with_the_guarantee_asked_for(method: str, neighbours: str) -> None:
+    people = pp.UserData.from_users([[(i, i % 2)] for i in range(8)], features={"x": pp.Integers(0, 9)})
     released = pp.learn(
-        PEOPLE,
+        people if method == "reduction" else PEOPLE,
         pp.Thresholds(),
         epsilon="1/2",
         method=method,
         neighbours=neighbours,
         records_per_user=2,
-        public_n_users=3,
+        public_n_users=8 if method == "reduction" else 3,  # with fewer no split is affordable
     )
-    assert released.guarantee == pp.Guarantee("1/2", unit="user", neighbours=neighbours, rho=released.guarantee.rho)  # type: ignore[union-attr]
+    promised = released.guarantee
+    assert promised is not None
+    spent = min(promised.epsilon, Fraction(1, 2)) if method == "reduction" else "1/2"  # rounded down to short rates
+    assert (promised.epsilon, promised.delta) == (rational(spent), 0)
+    assert promised.unit == "user"
+    assert promised.neighbours == neighbours
     assert set(released.predict([[0], [9]]).tolist()) <= {0, 1}
 
 

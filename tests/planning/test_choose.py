@@ -13,6 +13,7 @@ import pytest
 import privpac as pp
 from privpac.api import learner_for
 from privpac.errors import InfeasibleError, ParameterError
+from privpac.exact import rational
 from privpac.learners.registry import METHODS
 from privpac.planning import choose_method
 from privpac.planning.comparison.population import generated_population, public_population, sampled_population
@@ -324,9 +325,16 @@ def test_every_method_releases_a_rule_with_the_guarantee_asked_for(method: str, 
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
-def test_the_reduction_of_very_few_people_is_refused(neighbours: str) -> None:
+def test_the_reduction_promises_at_most_what_was_asked_for_and_needs_a_few_people(neighbours: str) -> None:
+    """Rates are rounded down to short ones.  Where nothing can be promised of accuracy the least noise is taken."""
+    people = pp.UserData.from_users([[(i, i % 2)] for i in range(8)], features={"x": pp.Integers(0, 9)})
+    told: dict[str, Any] = {"epsilon": "1/2", "method": "reduction", "neighbours": neighbours}
+    released = pp.learn(people, pp.Thresholds(), public_n_users=8, **told)
+    assert released.guarantee is not None
+    assert (released.guarantee.unit, released.guarantee.neighbours) == ("user", neighbours)
+    assert 0 < released.guarantee.epsilon <= rational("1/2")
     with pytest.raises(InfeasibleError, match="users"):
-        pp.learn(PEOPLE, CUTS, epsilon="1/2", method="reduction", neighbours=neighbours, public_n_users=3)
+        pp.learn(PEOPLE, CUTS, public_n_users=2, **told)
 
 
 def test_trimmed_needs_a_delta_and_says_so() -> None:

@@ -28,6 +28,7 @@ from privpac.distributions.base import Sum
 from privpac.distributions.masses import published
 from privpac.errors import InfeasibleError
 from privpac.guarantee import Guarantee
+from privpac.least import last_between
 from privpac.mechanisms.gaussian import Gaussian
 from privpac.parameters import named, probability
 
@@ -65,17 +66,17 @@ class GaussianHistogram(AveragedHistogram):
     @cached_property
     def rho(self) -> Fraction:
         """The zCDP parameter of everything released."""
+
+        def fits(steps: int) -> bool:
+            return zcdp_epsilon(Fraction(steps, _STEP), self.delta, "optimal") <= self.epsilon
+
         low, high = 0, _STEP
-        epsilon, delta = self.epsilon, self.delta
-        while zcdp_epsilon(Fraction(high, _STEP), delta, "optimal") <= epsilon:
+        while fits(high):
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            fits = zcdp_epsilon(Fraction(middle, _STEP), delta, "optimal") <= epsilon
-            low, high = (middle, high) if fits else (low, middle)
-        if low == 0:
+        steps = last_between(fits, low, high)
+        if steps == 0:
             raise InfeasibleError("no Gaussian noise reaches so small an epsilon and delta; use a larger one")
-        return Fraction(low, _STEP)
+        return Fraction(steps, _STEP)
 
     @property
     def guarantee(self) -> Guarantee:

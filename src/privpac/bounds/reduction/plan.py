@@ -234,10 +234,9 @@ class Candidates:
             return None
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             value = np.where(b > 0, objective(t, n - t, COSTS * (1 - ROUNDED), b), math.inf)
-        value = np.where(np.isfinite(value), value, math.inf)
-        i, j = np.unravel_index(int(np.argmin(value)), value.shape)
-        if not b[i, j] > 0:  # every affordable choice is beyond the range of doubles
-            return None
+            if not bool(np.isfinite(value).any()):  # so few units that nothing is promised: the least noise
+                value = np.where(b > 0, self.noise(t, n - t, COSTS * (1 - ROUNDED), b), math.inf)
+        i, j = np.unravel_index(int(np.nanargmin(value)), value.shape)
         return float(value[i, j]), int(t[i]), float(COSTS[j]), float(b[i, j]) / (1 - ROUNDED)
 
     def noise(self, t: NDArray[np.int64], w: NDArray[np.int64], a: Floats, b: Floats) -> Floats:

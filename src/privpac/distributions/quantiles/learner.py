@@ -23,9 +23,10 @@ above the ``i``-th quantile.  Nothing is assumed about the data.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from privpac.data import Domain
 from privpac.data.texts import Texts
@@ -36,6 +37,17 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.learners.base import ITEM_LEVEL
+from privpac.parameters import (
+    bounds,
+    columns_or_none,
+    named,
+    privacy,
+    probability,
+    protected_unit,
+    relation,
+    truth,
+    whole_or_none,
+)
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -66,9 +78,22 @@ def _read_q(q: Any) -> tuple[Fraction, ...]:
     return found
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class QuantileLearner(DistributionLearner):
     """Private quantiles of one column over a declared domain of up to 2**64 values.
+
+    Parameters
+    ----------
+    epsilon : number
+        The privacy parameter, for all quantiles together.
+    q : number or several
+        Which quantiles (public), strictly between 0 and 1; default the median.
+    weight : str
+        How people count (public): ``"user"`` all alike, ``"record"`` by records, ``"own"`` or ``"one"`` by one vote.
+    interval : bool
+        Whether an interval is released around each (public).
+    confidence : number
+        How often all of them are to hold at once (public); default 19/20.
 
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[k, k + 2] for k in range(500)], features={"x": Integers(0, 999)}, labelled=False)
@@ -77,25 +102,19 @@ class QuantileLearner(DistributionLearner):
     True
     """
 
-    epsilon: Rational
-    q: Any = Fraction(1, 2)
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE
-    unit: Unit | str = Unit.USER
-    max_records: int | None = None
-    features: Any = None
+    epsilon: Fraction = field(converter=privacy)
+    q: Any = field(default=Fraction(1, 2), converter=_read_q)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
+    max_records: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=1 << 31))
+    features: tuple[str, ...] | None = field(default=None, converter=columns_or_none)
     weight: str = field(default="user", kw_only=True)
-    interval: bool = field(default=False, kw_only=True)
-    confidence: Rational = field(default=Fraction(19, 20), kw_only=True)
+    interval: bool = field(default=False, kw_only=True, validator=truth)
+    confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        self._check_shared()
-        put(self, "q", _read_q(self.q))
-        put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
+    def __attrs_post_init__(self) -> None:
         if self.weight not in WEIGHTS:
             raise ParameterError(f"weight must be one of {', '.join(WEIGHTS)}, got {str(self.weight)[:40]!r}")
-        if not isinstance(self.interval, bool):
-            raise TypeError(f"interval must be True or False, got {type(self.interval).__name__}")
         if self.weight == "record" and self.cap is None:
             raise ParameterError(
                 "weight 'record' needs max_records: how many records of a person may count; or weight='user', in which "
@@ -121,7 +140,7 @@ class QuantileLearner(DistributionLearner):
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
+        epsilon = self.epsilon
         how = (
             f"{self.draws} numbers, each one exact draw with epsilon {epsilon / self.draws}"
             if self.draws > 1
@@ -135,9 +154,9 @@ class QuantileLearner(DistributionLearner):
         return self._ranks(q, *domain.value_range())
 
     def _ranks(self, q: Fraction, least: int, most: int) -> RankLaw:
-        beta = (1 - rational(self.confidence)) / self.draws
-        part = rational(self.epsilon) / self.draws
-        ranks = RankLaw(q, part, self.levels, least, most, Neighbours(self.neighbours), beta)
+        beta = (1 - self.confidence) / self.draws
+        part = self.epsilon / self.draws
+        ranks = RankLaw(q, part, self.levels, least, most, self.neighbours, beta)
         assert ranks.reach >= 0
         return ranks
 
@@ -189,14 +208,14 @@ class QuantileLearner(DistributionLearner):
         error = counted * max(one.missed for one in laws.values())
         rounding = Fraction(1, self.levels) if self.weight == "user" and self.levels > 1 else Fraction(0)
         found = Quantiles(
-            name, domain, self.q, points, lower, upper, error, rounding, rational(self.confidence)
+            name, domain, self.q, points, lower, upper, error, rounding, self.confidence
         )  # fmt: skip
         parameters = {
             "weight": self.weight,
             "numbers released": self.draws,
-            "epsilon of each": rational(self.epsilon) / self.draws,
+            "epsilon of each": self.epsilon / self.draws,
             f"off by at most ({'records' if self.weight == 'record' else 'people'})": round(float(error), 2),
-            "confidence": rational(self.confidence),
+            "confidence": self.confidence,
         } | ({} if self.cap is None else {"max_records": self.cap})
         warned = (ITEM_LEVEL,) if self.unit is Unit.ITEM else ()
         return Released(found, self.guarantee, parameters=parameters, warnings=warned, learner="QuantileLearner")

@@ -43,7 +43,7 @@ from privpac.parameters import (
 )
 
 ROOT = Path(privpac.__file__).parent
-ROOMS = ("mechanisms", "learners", "distributions")
+ROOMS = ("mechanisms", "learners", "distributions", "concepts")
 MOST_FIELDS = 10
 
 # The house

@@ -2,7 +2,7 @@
 
     python benchmarks/evaluation.py                    coverage of 2,000 datasets in each cell, a few minutes
     python benchmarks/evaluation.py --rows 10000000    against reading and grouping the same table
-    python benchmarks/evaluation.py --excess           the certificate after the data, against its formula
+    python benchmarks/evaluation.py --excess           the certificate after the data: formula and truth
 
 A population is a law over 400 kinds of people, each with an own error rate, an own base rate and an own number of
 records; a dataset of n people is one multinomial draw, so that sums over people are drawn without listing them and the
@@ -155,6 +155,39 @@ def excess() -> None:
         )
 
 
+def certificates(datasets: int) -> None:
+    """Rule, evaluation and certificate together, against the excess of the rule that is known by construction.
+
+    x is uniform on 0..99 and a label is x > 60, wrong with the person's own probability; so a cut ``x > u`` exceeds the
+    best one by ``(1 - 2 e)|u - 60| / 100``, where ``e`` is the mean probability (at most 1/2).
+    """
+    print("| people who | n | certificates that hold | certified, mean | true excess, mean |")
+    print("|---|---|---|---|---|")
+    rng = np.random.default_rng(5)
+    for kind, draw, mean in (
+        ("are alike", lambda n: np.full(n, 0.1), 0.1),
+        ("differ", lambda n: rng.beta(0.2, 1.8, n), 0.1),
+        ("contradict each other", lambda n: (rng.random(n) < 0.3).astype(float), 0.3),
+    ):
+        for n in (300, 3_000):
+            held, said, true = 0, [], []
+            for _ in range(datasets):
+                x = rng.integers(0, 100, (n, 4))
+                y = (x > 60) ^ (rng.random(x.shape) < draw(n)[:, None])
+                frame = pl.DataFrame({"who": np.repeat(np.arange(n), 4), "x": x.ravel(), "y": y.ravel()})
+                data = pp.UserData.from_frame(frame, user="who", features={"x": pp.Integers(0, 99)}, label="y")
+                found = pp.learn(data, pp.Thresholds(), epsilon=1, evaluate="1/5", certify="1/4")
+                u = found.hypothesis.cut - 1
+                true.append((1 - 2 * mean) * abs(u - 60) / 100)
+                said.append(found.certificate.excess)
+                held += true[-1] <= said[-1]
+            print(
+                f"| {kind} | {n:,} | {held} of {datasets} | {100 * np.mean(said):.1f} points "
+                f"| {100 * np.mean(true):.1f} points |",
+                flush=True,
+            )
+
+
 # Speed
 
 
@@ -200,5 +233,6 @@ if __name__ == "__main__":
         speed(chosen.rows)
     elif chosen.excess:
         excess()
+        certificates(min(chosen.datasets, 200))
     else:
         coverage(chosen.datasets)

@@ -37,7 +37,7 @@ from privpac.learners.wide.tree_law import SmallTreeLaw
 
 DELTA = "1e-6"
 PEOPLE, EPSILONS = (100, 300, 1000), ("0.3", "1", "3")
-SPLITS, DRAWS, MOST_TESTED = 3, 2, 1000
+MOST_TESTED = 1000
 PRIVATE = ("tree", "stump", "card")
 
 
@@ -63,19 +63,19 @@ def error(table: Wide, said: Any, tested: Any) -> float:
 
 def plain_models() -> dict[str, Callable[[], Any]]:
     return {
-        "boosting": lambda: HistGradientBoostingClassifier(max_iter=60),
+        "boosting": lambda: HistGradientBoostingClassifier(max_iter=60, early_stopping=False),
         "logistic": lambda: make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression(max_iter=500)),
     }
 
 
-def measured(table: Wide) -> dict[tuple[str, int, str], list[float]]:
+def measured(table: Wide, splits: int, draws: int) -> dict[tuple[str, int, str], list[float]]:
     """Excess errors over boosting, by method, number of people and epsilon."""
     found: dict[tuple[str, int, str], list[float]] = defaultdict(list)
     everybody = np.unique(table.people)
     for n in PEOPLE:
         if len(everybody) < 1.25 * n:
             continue
-        for split in range(SPLITS):
+        for split in range(splits):
             order = np.random.default_rng([n, split]).permutation(everybody)
             trained, tested = order[:n], np.isin(table.people, order[n : n + MOST_TESTED])
             rows = np.isin(table.people, trained)
@@ -99,20 +99,20 @@ def measured(table: Wide) -> dict[tuple[str, int, str], list[float]]:
                 for epsilon in EPSILONS:
                     drawn = [
                         error(table, learned(method, users, epsilon, n).predict(table.frame[tested]), tested)
-                        for _ in range(DRAWS)
+                        for _ in range(draws)
                     ]
                     found[method, n, epsilon].append(1000 * (float(np.mean(drawn)) - errors["boosting"]))
     return found
 
 
-def accuracy(names: list[str]) -> None:
+def accuracy(names: list[str], splits: int, draws: int) -> None:
     rows = (*PRIVATE, "logistic", "majority")
     means: dict[tuple[str, str], list[float]] = defaultdict(list)
     cells: dict[tuple[str, int, str], list[float]] = defaultdict(list)
-    print(f"excess error over boosting without privacy, x1000; {SPLITS} splits, {DRAWS} draws; cards at delta {DELTA}")
+    print(f"excess error over boosting without privacy, x1000; {splits} splits, {draws} draws; cards at delta {DELTA}")
     for name in names:
         table = wide_table(name)
-        found = measured(table)
+        found = measured(table, splits, draws)
         shown = []
         for method in rows:
             parts = {
@@ -203,10 +203,14 @@ def main() -> None:
     parser.add_argument("what", choices=["accuracy", "speed"])
     parser.add_argument("--tables", nargs="*", default=list(TABLES))
     parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--draws", type=int, default=2)
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    accuracy(asked.tables) if asked.what == "accuracy" else speed(asked.rows)
+    if asked.what == "speed":
+        return speed(asked.rows)
+    return accuracy(asked.tables, asked.splits, asked.draws)
 
 
 if __name__ == "__main__":

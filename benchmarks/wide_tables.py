@@ -1,7 +1,7 @@
 """Public tables with ids and five columns or more, in public bins: what ``wide.py`` learns from.
 
 Bins of numbers lie evenly between round ends that anybody who knows the units could name; here they are taken from the
-whole public table, never from the people who are learned from.  At most 40 records of a person are kept.
+whole public table, never from the people who are learned from.  At most 20 records of a person are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from privpac.data import Categories, Domain, Integers, Missing, UserData
 
 __all__ = ["TABLES", "Wide", "wide_table"]
 
-BINS, FEW, MOST_RECORDS = 16, 16, 40
+BINS, FEW, MOST_RECORDS = 16, 16, 20
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def wide_table(name: str) -> Wide:
         pandas(raw),
         domains,
         table["label_"].astype(int).to_numpy(),
-        table[person].astype(str).to_numpy(),
+        np.unique(table[person].astype(str).to_numpy().astype(str), return_inverse=True)[1],
     )
 
 

@@ -1,7 +1,24 @@
 """Learn decision rules from people's data while protecting each person, not each row.
 
-Names are resolved on first use, so that the light parts (``privpac.agreement``, ``privpac.protocols.client``)
-import nothing but the standard library and numpy.
+========================  ==============================================================================================
+Data                      UserData, scan, from_spark; Integers, Grid, Floats, Dates, Categories, Texts, Missing
+Learn                     learn, methods, load, Released
+How good is it            evaluate, choose, least_error, plan_evaluation
+Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Conjunctions, Disjunctions, DecisionLists,
+                          Parities, Questions, Halfspaces, SmallTrees, PointsCard, FiniteClass
+Hierarchies               PrefixTree, PathTree, AddressTree, Taxonomy, StarTree, BranchThresholds, VC1Tree, parse_tree
+Distributions             learn_distribution, select_distribution, quantile
+Before and after          plan, audit, bounds
+Promise and budget        Guarantee, BudgetLedger, release, Law, BOTTOM
+Learners                  TwoVoices, RegretSelection, RealizableSelection, TrimmedSelection, SmallTreeLearner,
+                          TreeLearner, AgreementLearner, AgnosticReduction, VotePredictor, DeletionStability,
+                          TrimmedMean, FriendlyMean, CardLearner, NamedReduction, at_user_level
+Without a curator         LocalProtocol, ShuffleProtocol
+========================  ==============================================================================================
+
+``privpac.sklearn`` has estimators, ``help(privpac.learn)`` starts with the call that most people need.  Names are
+resolved on first use, so that the light parts (``privpac.agreement``, ``privpac.protocols.client``) import nothing but
+the standard library and numpy.
 """
 
 from privpac.lazy import attach_stub

@@ -12,6 +12,7 @@ from .api_evaluation import evaluate as evaluate
 from .api_evaluation import least_error as least_error
 from .api_methods import methods as methods
 from .api_quantiles import quantile as quantile
+from .api_user_level import at_user_level as at_user_level
 from .concepts import AddressTree as AddressTree
 from .concepts import BranchThresholds as BranchThresholds
 from .concepts import Conjunctions as Conjunctions
@@ -23,7 +24,9 @@ from .concepts import Intervals as Intervals
 from .concepts import Parities as Parities
 from .concepts import PathTree as PathTree
 from .concepts import Points as Points
+from .concepts import PointsCard as PointsCard
 from .concepts import PrefixTree as PrefixTree
+from .concepts import Questions as Questions
 from .concepts import Rectangles as Rectangles
 from .concepts import SmallTrees as SmallTrees
 from .concepts import StarTree as StarTree
@@ -46,8 +49,10 @@ from .law import BOTTOM as BOTTOM
 from .law import Law as Law
 from .learners import AgnosticReduction as AgnosticReduction
 from .learners import AgreementLearner as AgreementLearner
+from .learners import CardLearner as CardLearner
 from .learners import DeletionStability as DeletionStability
 from .learners import FriendlyMean as FriendlyMean
+from .learners import NamedReduction as NamedReduction
 from .learners import RealizableSelection as RealizableSelection
 from .learners import RegretSelection as RegretSelection
 from .learners import SmallTreeLearner as SmallTreeLearner

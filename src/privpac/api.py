@@ -30,6 +30,7 @@ from pkgutil import walk_packages
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.rules import with_domains
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Domain, Users
@@ -59,6 +60,12 @@ __all__ = [
     "release_prepared",
     "release_rule",
 ]
+
+INVALID = {
+    "drop": "records with missing or invalid values are left out",
+    "clamp": "numbers outside their domain are moved to its nearest end, records with missing values are left out",
+}
+"""What the declared policies do, by ``on_invalid``."""
 
 UNCERTIFIED = (
     "the node of fewest mistakes (mode 'erm'): private whatever the labels, but no accuracy is certified; it is if "
@@ -133,6 +140,8 @@ def prepare(
         learned = TreeNodes(concept)
         if method == "auto":
             given.pop("delta", None)  # a tree may be declared with one; selection among its nodes is pure
+    if chosen.sized and isinstance(learned, ConceptClass):
+        learned = with_domains(learned, features or {})
     common = {
         chosen.subject: learned,
         "epsilon": rational(epsilon, "epsilon", above=0),
@@ -216,43 +225,80 @@ def learn(
     confidence: Rational = "0.95",
     **options: Any,
 ) -> Released:
-    """Learn one rule of ``concept`` from ``data`` with ``epsilon``-differential privacy per user.
+    """Learn one rule with ``epsilon``-differential privacy per user.
 
-    Without a class the number of columns decides (``learners.default``): one gives a cut, two to four the best cut on
-    any of them, five or more a small tree; the result says which and why.
+    Parameters
+    ----------
+    data : UserData or another engine's users
+        Private.  Labelled, with public domains for the columns.
+    rule : str, class of rules, tree, or None
+        Public.  A name such as "stump" over the columns of the data, a class such as ``pp.Stumps()``, or a tree such as
+        ``pp.PrefixTree(8)``, of which one node is learned.  None: one column gives a cut, two to four the best cut on
+        any of them, five or more a small tree; the result says which and why.
+    epsilon : rational
+        Public.  The privacy loss: a float means its shortest decimal, "1/3" is exact.
+    method : str
+        A key of ``pp.methods()``; "auto" chooses from what is declared.
+    setting : {"agnostic", "realizable"}
+        Labels may be wrong, or some rule is right.  Trees: a realizable setting reduces each user to the deepest
+        positive node, an agnostic one selects among all nodes where they can be counted; an open vocabulary takes
+        ``delta=``.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart; under add-remove the number of users is private.
+    max_records : int, optional
+        A public cap on the records read per user.  Privacy needs none.
+    ledger : BudgetLedger, optional
+        Where the spend is written first; the result says what is left.
+    not_before : float, optional
+        Seconds from the call before which nothing is returned, to hide the run time.
+    evaluate : rational, optional
+        Share of the people, such as "1/5", set aside to measure how good the rule is: ``evaluation`` of the result.
+    certify : rational, optional
+        With ``evaluate``: share of epsilon, such as "1/4", for how good any rule of the class can be: ``certificate``
+        says how far from the best this one is, at most.
+    ids : {"private", "public"}
+        With ``evaluate`` under replace: whether ids are known to all, and fixed; else epsilon is split.
+    confidence : rational
+        Of each interval on its own.
+    **options
+        Public facts for the choice of a method (``public_n_users``, ``records_per_user``, ``noise``, ``people``,
+        ``population``), ``delta``, and the parameters of the method's learner.
 
-    Give epsilon and a class over public domains; everything else has a default.  ``setting="realizable"`` when some
-    rule is known to be right, ``"agnostic"`` (default) for real, noisy labels.  ``public_n_users=`` declares a rough
-    number of users, ``method=`` names a method, further options are those of its learner.  With a ``ledger`` the result
-    says what is left. ``records_per_user=``, and ``users=`` or ``population=``, say more about the people for the
-    choice of a method (``choose_method``).
+    Returns
+    -------
+    Released
+        The rule, its guarantee, the public parameters used, warnings, and nothing else that depends on the data.
 
-    ``concept`` may be a tree (``PrefixTree``, ``Taxonomy``, ...), one node of which is learned.  A realizable setting
-    reduces each user to the deepest positive node (``TreeLearner``, ``mode="closure"``).  An agnostic one selects among
-    all nodes where they can be counted; an open vocabulary takes ``delta=`` and reduces each user to the node of fewest
-    mistakes (``mode="erm"``), without a certificate.
+    Raises
+    ------
+    ParameterError, SchemaError
+        Before anything is spent.  Afterwards nothing data-dependent is raised, warned or logged.
 
-    ``evaluate="1/5"`` sets a fifth of the people aside to measure how good the rule is: ``evaluation`` of the result,
-    with intervals of this ``confidence``.  ``certify="1/4"`` also spends a quarter of the learning part's epsilon on
-    how good any rule of the class can be: ``certificate`` says how far from the best this one is, at most.  One
-    guarantee covers all; under replace it is split between the parts unless ``ids="public"``.
+    Notes
+    -----
+    ``(epsilon, 0)``-DP (with a delta ``(epsilon, delta)``) per user for the chosen relation; per record, with an
+    ``ItemLevelWarning``, when the data have no user column.  No users, one user, users without records, a user with a
+    million records: all ordinary, and each counts as at most one user.
 
-    **Guarantees.** ``(epsilon, 0)``-DP (trees: ``(epsilon, delta)``) per user for the chosen relation (per record, with
-    an ``ItemLevelWarning``, when the data have no user column).  Schema errors are raised before anything is spent;
-    afterwards nothing data-dependent is raised, warned or logged.
-
-    | case | behaviour |
-    |---|---|
-    | no users, one user, users without records | the law of the edge case is sampled; no error, no warning |
-    | a user with a million records | counts as one user |
-    | no user column | item level, said loudly |
-
+    Examples
+    --------
     >>> import privpac as pp
-    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)], [(90, 1), (50, 1)]],
+    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)], [(90, 1), (50, 1)]] * 200,
     ...     features={"age": pp.Integers(0, 99)})
-    >>> rule = pp.learn(people, pp.Thresholds(), epsilon=1)
+    >>> rule = pp.learn(people, epsilon=1)
     >>> rule.guarantee.summary
     '(1, 0)-DP per user, add-remove'
+
+    A kind of rule by its name, and the answer for new people:
+
+    >>> pp.learn(people, "interval", epsilon="1/2").predict([[85], [10]]).shape
+    (2,)
+
+    How good is it?  A fifth of the people tell, under the same guarantee:
+
+    >>> found = pp.learn(people, "threshold", epsilon=4, evaluate="1/5")
+    >>> 0 <= found.evaluation.error.value <= 1, found.guarantee.summary
+    (True, '(4, 0)-DP per user, add-remove')
     """
     # What is no dataset at all is refused by the learner's bind.
     unit, features = getattr(data, "unit", Unit.USER), getattr(data, "features", {})
@@ -315,6 +361,9 @@ def release_rule(
         warnings.warn(line, AccuracyWarning, stacklevel=stacklevel)
     released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
     released = replace(released, warnings=(*released.warnings, *noted))
+    policy = INVALID.get(str(getattr(data, "on_invalid", "raise")))
+    if policy is not None:  # what was declared, never how many records it met
+        released = replace(released, parameters={**released.parameters, "invalid values": policy})
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away
             left = f"{ledger.remaining()} of {Balance(ledger.budget.epsilon, ledger.budget.delta)}"
@@ -323,10 +372,26 @@ def release_rule(
 
 
 def load(path: str | Path) -> Released:
-    """Read a saved result."""
+    """Read a saved result.
+
+    Parameters
+    ----------
+    path : path
+        A file that ``released.save(path)`` or ``privpac learn --out`` wrote.
+
+    Returns
+    -------
+    Released
+
+    Raises
+    ------
+    ModelFileError
+        The file is not one, or is damaged.
+    """
     for room in (
         "privpac.concepts",
         "privpac.distributions",
+        "privpac.learners.transform",
         "privpac.evaluation",
     ):  # importing a module registers its kinds of rules
         for module in walk_packages(import_module(room).__path__, f"{room}."):

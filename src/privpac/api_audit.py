@@ -63,19 +63,37 @@ def audit(
 ) -> Audit:
     """Audit a learner, or any function of a dataset, against a claim of (epsilon, delta)-differential privacy.
 
-    ``subject``: a learner; a function that returns a ``Law``; or any mechanism ``f(dataset)`` / ``f(dataset, rng=...)``
-    that returns a number or another hashable value (``output`` turns anything else into one).  ``epsilon``, ``delta``
-    and ``neighbours`` default to the learner's own guarantee; without any epsilon the audit only reports the bound that
-    it finds.
+    Parameters
+    ----------
+    subject : learner or callable
+        A learner; a function that returns a ``Law``; or any mechanism ``f(dataset)`` / ``f(dataset, rng=...)`` that
+        returns a number or another hashable value.
+    universe : iterable of datasets, optional
+        Datasets as tuples of users, all made up.
+    datasets : sequence, optional
+        A short list of made-up or public datasets, or one pair of neighbours of any type.
+    n_users, records : int, optional
+        All datasets of up to ``n_users`` (2) users with up to ``records`` (1) records each over the learner's declared
+        domains: what is tried if no datasets are given.
+    epsilon, delta, neighbours : optional
+        The claim; the learner's own guarantee by default.  Without any epsilon only the bound found is reported.
+    method : {"auto", "exact", "statistical"}
+        Decide every pair without floating point, or run the subject many times.
+    runs, confidence : int, rational
+        Of a statistical audit: a true claim is called violated with probability at most ``1 - confidence``.
+    features : mapping of names to domains, optional
+        The columns of made-up records, where the learner declares none.
+    build : callable, optional
+        Turns a listed dataset into what the subject reads; learners need none.
+    output : callable, optional
+        Turns what the subject returns into a hashable value.
+    rng : Rng, optional
+        The system's randomness unless given.
 
-    Which datasets: ``n_users=2, records=1`` generates all datasets of up to that many users with up to that many
-    records each over the learner's declared domains (the default); ``universe=`` lists other ones, as tuples of users;
-    ``datasets=`` is a short list of made-up or public datasets, or one pair of neighbours of any type.  ``build`` turns
-    a listed dataset into what the subject reads; learners need none.
-
-    **Guarantees.** ``method="exact"`` decides every pair without floating point.  ``method="statistical"`` says
-    "violates the claim" of a claim that is true with probability at most ``1 - confidence``.  Neither proves privacy
-    beyond its datasets.
+    Returns
+    -------
+    Audit
+        True unless the claim is violated.  It proves nothing beyond its datasets.
     """
     if method not in _METHODS:
         raise ParameterError(f"method must be one of {', '.join(map(repr, _METHODS))}; got {method!r}")

@@ -9,10 +9,13 @@ or ``pdf`` cost nothing more.
 family         learner                                        must be declared (public)
 =============  =============================================  ==================================================
 ``histogram``  noisy averages, every person alike; with       ``bins`` where values are many
-               ``max_records`` noisy counts of records
+               ``max_records`` noisy counts of records;
+               ``gaussian`` for many columns and a ``delta``
 ``discrete``   selection from a cover of all mass functions   ``records_per_user`` (or ``tau``)
 ``product``    the same, for independent columns              ``records_per_user`` (or ``tau``)
 ``gaussian``   coarse to fine; ``method="cover"`` selects     ``radius``, ``records_per_user``, maybe ``max_variance``
+``mean``       noisy means, every person alike; ``trimmed``   ``Integers`` or ``Grid`` columns; ``delta``, ``width``
+               and ``friendly`` where people agree
 =============  =============================================  ==================================================
 """
 
@@ -26,18 +29,21 @@ from typing import Any
 
 from privpac.api import release_rule
 from privpac.data import Domain, Grid, Integers, Users
-from privpac.distributions.averaged import AveragedHistogram
+from privpac.distributions.averaged import AveragedHistogram, ColumnByColumn
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.covariance import CoarseToFineGaussian
 from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.families import Gaussian
+from privpac.distributions.gaussian_noise import GaussianHistogram
 from privpac.distributions.histogram import ClippedHistogram
+from privpac.distributions.mean import AveragedMean
 from privpac.distributions.means import CoarseToFineMean
 from privpac.distributions.selection.selector import HypothesisSelector
-from privpac.errors import ItemLevelWarning, ParameterError
+from privpac.errors import ItemLevelWarning, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import ITEM_LEVEL
+from privpac.learners.transform.means import FriendlyMean, TrimmedMean
 from privpac.ledger import BudgetLedger
 from privpac.parameters import declared
 from privpac.released import Released
@@ -52,7 +58,7 @@ __all__ = [
     "selector_for",
 ]
 
-FAMILIES = ("histogram", "discrete", "product", "gaussian")
+FAMILIES = ("histogram", "discrete", "product", "gaussian", "mean")
 MAX_BINS = 1 << 16
 _COVER_ALPHA = Fraction(1, 5)
 _COUNTED = ("max_records", "stages", "first_share")
@@ -63,7 +69,7 @@ _COUNTED = ("max_records", "stages", "first_share")
 
 
 def select_distribution(
-    users: Users,
+    data: Users,
     candidates: Any,
     *,
     epsilon: Rational,
@@ -76,16 +82,34 @@ def select_distribution(
     """Select the candidate closest in total variation to the population, with ``epsilon``-differential privacy per
     user.
 
-    ``candidates`` is a list, or a mapping of names: frozen ``scipy.stats`` laws, weights, released distributions (also
-    whole ``Released`` results) or functions.  ``candidates_are`` says whether they are ``"public"`` or
-    ``"dp-released"``; the budget of the latter is added up from the results unless ``candidates_epsilon`` states it.
-    ``records_per_user`` (declared) sets the clip, unless ``tau`` is given.  Further options are those of
-    :class:`privpac.distributions.HypothesisSelector`.
+    Parameters
+    ----------
+    data : UserData
+        Private, without labels.
+    candidates : list, or mapping of names
+        Frozen ``scipy.stats`` laws, weights, released distributions (also whole ``Released`` results) or functions.
+    epsilon : rational
+        Public.  The privacy loss.
+    candidates_are : {"public", "dp-released"}
+        Where they come from; the budget of released ones is added up from the results unless ``candidates_epsilon``
+        states it.  Fitting them on these users without privacy voids the promise.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    ledger : BudgetLedger, optional
+        Where the spend is written first.
+    not_before : float, optional
+        Seconds from the call before which nothing is returned, to hide the run time.
+    **options
+        Public declarations of :class:`privpac.distributions.HypothesisSelector`; ``records_per_user`` sets the clip
+        unless ``tau`` is given.
 
-    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation (per record, with an ``ItemLevelWarning``,
-    without a user column), provided that the candidates are what ``candidates_are`` says.  Fitting them on these users
-    without privacy voids it.
+    Returns
+    -------
+    Released
+        ``parameters["name"]`` is the chosen name; ``(epsilon, 0)``-DP per user for the chosen relation.
 
+    Examples
+    --------
     >>> import privpac as pp
     >>> from scipy import stats
     >>> waits = pp.UserData.from_users([[3, 1, 9], [2, 14], [5]], features={"wait": pp.Integers(0, 99)}, labelled=False)
@@ -94,11 +118,11 @@ def select_distribution(
     >>> chosen.parameters["name"] in laws, chosen.guarantee.summary
     (True, '(1, 0)-DP per user, add-remove')
     """
-    unit = _unit(users)
+    unit = _unit(data)
     selector = selector_for(
         candidates, epsilon=epsilon, candidates_are=candidates_are, neighbours=neighbours, unit=unit, **options
     )
-    return release_distribution(selector, users, ledger=ledger, not_before=not_before)
+    return release_distribution(selector, data, ledger=ledger, not_before=not_before)
 
 
 def selector_for(
@@ -157,7 +181,7 @@ def _price_of(candidates: Any, unit: Unit, neighbours: Neighbours) -> Fraction:
 
 
 def learn_distribution(
-    users: Users,
+    data: Users,
     family: str = "histogram",
     *,
     epsilon: Rational,
@@ -169,20 +193,40 @@ def learn_distribution(
 ) -> Released:
     """Learn a distribution of ``family`` from users' records with ``epsilon``-differential privacy per user.
 
-    Options are the public declarations of the family's learner (see the module's table).  ``features`` names the
-    columns to read. ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of
-    columns to those.  A histogram averages people, each of whom counts alike, unless ``max_records`` is declared: then
-    it counts records, up to so many of each.
+    Parameters
+    ----------
+    data : UserData
+        Private, without labels.
+    family : str
+        "histogram", "discrete", "product", "gaussian" or another of ``FAMILIES``.
+    epsilon : rational
+        Public.  The privacy loss.
+    method : str
+        One of the family's methods; "auto" chooses from what is declared.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    ledger : BudgetLedger, optional
+        Where the spend is written first.
+    not_before : float, optional
+        Seconds from the call before which nothing is returned, to hide the run time.
+    **options
+        Public declarations of the family's learner (see the module's table).  ``features`` names the columns to read;
+        ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.
+        A histogram averages people, each of whom counts alike, unless ``max_records`` is declared: then it counts
+        records, up to so many of each, and leaves the others out.
 
-    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation, whatever the users' true distribution is.
-    Schema errors are raised before anything is spent; afterwards nothing data-dependent is raised, warned or logged.
+    Returns
+    -------
+    Released
+        ``hypothesis`` is the distribution; ``(epsilon, 0)``-DP per user, whatever the true one is.
 
-    | case | behaviour |
-    |---|---|
-    | no users, users without records | noise only; no error, no warning |
-    | more records than ``max_records`` | some are left out, chosen independently of everybody else |
-    | no user column | item level, said loudly |
+    Raises
+    ------
+    ParameterError, SchemaError
+        Before anything is spent.  No users, or users without records, give noise and no error.
 
+    Examples
+    --------
     >>> import privpac as pp
     >>> visits = pp.UserData.from_users([[9, 9, 17], [8], [9, 10]], features={"hour": pp.Integers(0, 23)},
     ...     labelled=False)
@@ -190,12 +234,12 @@ def learn_distribution(
     >>> hours.hypothesis.columns, hours.guarantee.summary
     (('hour',), '(1, 0)-DP per user, add-remove')
     """
-    unit = _unit(users)
-    domains = dict(users.features)
+    unit = _unit(data)
+    domains = dict(data.features)
     learner = distribution_learner(
         family, epsilon=epsilon, method=method, neighbours=neighbours, unit=unit, domains=domains, **options
     )
-    return release_distribution(learner, users, ledger=ledger, not_before=not_before)
+    return release_distribution(learner, data, ledger=ledger, not_before=not_before)
 
 
 def distribution_learner(
@@ -211,7 +255,11 @@ def distribution_learner(
     """The learner that ``learn_distribution`` would run; ``domains`` are needed only for ``bins`` given as numbers."""
     if family not in FAMILIES:
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
-    methods = {"histogram": ("average", "counts"), "gaussian": ("coarse-to-fine", "cover")}.get(family, ("cover",))
+    methods = {
+        "histogram": ("average", "counts", "gaussian"),
+        "gaussian": ("coarse-to-fine", "cover"),
+        "mean": ("average", "trimmed", "friendly"),
+    }.get(family, ("cover", "columns"))
     if method not in ("auto", *methods):
         raise ParameterError(
             f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}"
@@ -226,16 +274,60 @@ def distribution_learner(
             shared["unit"] is Unit.ITEM or any(options.get(name) is not None for name in _COUNTED)
         ):
             chosen = "counts"
-        kind: Any = ClippedHistogram if chosen == "counts" else AveragedHistogram
+        if chosen == "gaussian" and options.get("delta") is None:
+            raise ParameterError("method 'gaussian' needs delta above 0, such as 1e-6; method 'average' needs none")
+        kinds: dict[str, Any] = {"counts": ClippedHistogram, "gaussian": GaussianHistogram}
+        kind = kinds.get(chosen, AveragedHistogram)
         given = _given(kind, options, f"family {family!r} with method {chosen!r}")
         if "bins" in given:
             given["bins"] = _edges(given["bins"], domains or {}, given.get("features"))
         histogram: DistributionLearner = kind(epsilon, **given, **shared)
         return histogram
+    if family == "mean":
+        means: DistributionLearner = _mean(epsilon, chosen, options, shared)
+        return means
     if family != "gaussian":
+        if chosen == "columns":
+            return ColumnByColumn(epsilon, **_given(ColumnByColumn, options, "method 'columns'"), **shared)
         given = {"alpha": _COVER_ALPHA} | _given(CoverLearner, options, f"family {family!r}")
-        return CoverLearner(family, epsilon, **given, **shared)
+        cover = CoverLearner(family, epsilon, **given, **shared)
+        return cover if method == "cover" else _searchable(cover, domains or {}, given)
     return _normal(epsilon, chosen, {name: value for name, value in options.items() if value is not None}, shared)
+
+
+def _searchable(cover: CoverLearner, domains: Mapping[str, Domain | None], given: dict[str, Any]) -> Any:
+    """The cover, or where it is too large to search what works at any size: columns one by one, which is said."""
+    named = {name: domains.get(name) for name in (cover.features or domains)}
+    known = {name: domain for name, domain in named.items() if domain is not None}
+    if not known or len(known) < len(named):
+        return cover
+    try:
+        cover.check_domains(known)
+    except TooLargeError:
+        kept = {name: given[name] for name in ("features", "max_records") if name in given}
+        why = "the cover of all such laws is too large to search; method='columns' asks for this by name"
+        shared: dict[str, Any] = {"neighbours": cover.neighbours, "unit": cover.unit}
+        return ColumnByColumn(cover.epsilon, because=why, **kept, **shared)
+    return cover
+
+
+def _mean(epsilon: Rational, method: str, options: Mapping[str, Any], shared: dict[str, Any]) -> Any:
+    kind: Any = {"average": AveragedMean, "trimmed": TrimmedMean, "friendly": FriendlyMean}[method]
+    given = _given(kind, options, f"family 'mean' with method {method!r}")
+    if method == "average":
+        return kind(epsilon, **given, **shared)
+    missing = [name for name in ("delta", "width") if name not in given]
+    if missing:
+        raise ParameterError(
+            f"method {method!r} needs {' and '.join(missing)}: the release may fail with probability delta, and width "
+            "declares how far apart the means of two people are expected to be; method 'average' needs neither"
+        )
+    if shared["neighbours"] is Neighbours.ADD_REMOVE and "slots" not in given:
+        raise ParameterError(
+            f"method {method!r} is proved for neighbours='replace' (the number of people is public); under add-remove "
+            "declare slots, a public number of places that people fill"
+        )
+    return kind(epsilon, given.pop("delta"), **given, **shared)
 
 
 def _normal(epsilon: Rational, method: str, given: dict[str, Any], shared: dict[str, Any]) -> DistributionLearner:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from privpac.api import release_rule
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import TreeNodes
+from privpac.errors import ParameterError
 from privpac.evaluation.candidates import ModelChoice
 from privpac.evaluation.evaluator import LEVELS, Evaluator
 from privpac.evaluation.least import LeastError
@@ -15,6 +17,8 @@ from privpac.evaluation.table import Cells, Weight
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational
 from privpac.guarantee import Neighbours, Unit
+from privpac.learners.agnostic.minimum_error import MinimumError
+from privpac.learners.registry import class_of_rules
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -55,6 +59,8 @@ def evaluate(
         The 2x2 table, or only right and wrong with less noise.
     weight : {"user", "record"}
         Every person counts the same, or every record of at most ``max_records`` per person.
+    max_records : int, optional
+        A public cap on the records read per person; needed where records count.
     neighbours : {"add-remove", "replace"}
         Which datasets must be hard to tell apart.
     confidence : rational
@@ -65,6 +71,8 @@ def evaluate(
         Declares that a function answers about each row by itself, so that it may be asked about all at once.
     same_people : bool
         Declares that the predictor was learned from these people: nothing is said about others.
+    levels : int
+        Steps of one person's contribution.
     ledger : BudgetLedger, optional
         Where the spend is written first.
 
@@ -163,12 +171,14 @@ def choose(
 
 def least_error(
     data: Users,
-    concept: ConceptClass | VC1Tree,
+    rule: str | ConceptClass | VC1Tree,
     *,
     epsilon: Rational,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     max_records: int | None = None,
     confidence: Rational = "0.95",
+    method: str = "sum",
+    radius: Rational = "1/8",
     ledger: BudgetLedger | None = None,
 ) -> Released:
     """How well can any rule of this kind do?  A private lower bound on the least error, for people like these.
@@ -177,10 +187,16 @@ def least_error(
     ----------
     data : UserData or another engine's users
         Private.
-    concept : class of rules
-        Public.  Its size does not matter.
+    rule : str or class of rules
+        Public, as in :func:`privpac.learn`.  The size of the class does not matter.
     epsilon, neighbours, max_records, confidence, ledger
         As in :func:`privpac.evaluate`.
+    method : {"sum", "oneshot", "bisect"}
+        ``"sum"``: the least sum of errors with noise, and a bound that holds.  ``"oneshot"`` and ``"bisect"``: how many
+        people find the best rule wrong more often than a level, in one selection or by comparisons (Li, Wang and Ye,
+        *Improved Bounds*): a number within ``radius`` of the least error if people are enough, without a bound.
+    radius : rational
+        For the latter two.
 
     Returns
     -------
@@ -195,5 +211,13 @@ def least_error(
     True
     """
     unit = getattr(data, "unit", Unit.USER)
+    concept = class_of_rules(rule, getattr(data, "features", {}))
+    if method in ("oneshot", "bisect"):
+        told: dict[str, Any] = {"neighbours": neighbours, "unit": unit, "max_records": max_records}
+        rules: Any = TreeNodes(concept) if isinstance(concept, VC1Tree) else concept
+        search = MinimumError(rules, epsilon, radius=radius, estimator=method, **told)
+        return release_rule(search, data, ledger=ledger)
+    if method != "sum":
+        raise ParameterError(f"method must be sum, oneshot or bisect, got {str(method)[:40]!r}")
     learner = LeastError(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)
     return release_rule(learner, data, ledger=ledger)

@@ -73,6 +73,8 @@ def quantile(
         Only for ``"walks"``: the declared number of people.
     ledger : BudgetLedger, optional
         Where the spend is written first.
+    not_before : float, optional
+        Seconds from the call before which nothing is returned, to hide the run time.
 
     Returns
     -------
@@ -128,12 +130,12 @@ def quantile_learner(
 ) -> QuantileLearner:
     """The learner that :func:`quantile` runs."""
     asked = list(q) if isinstance(q, Sequence) and not isinstance(q, str) else q
-    shared = (epsilon, asked, neighbours, unit, max_records, column)
+    told: dict[str, Any] = {"neighbours": neighbours, "unit": unit, "max_records": max_records, "features": column}
     if method not in METHODS:
         raise ParameterError(f"method must be one of {', '.join(METHODS)}, got {str(method)[:40]!r}")
     if method != "walks":
         rational(delta, "delta", minimum=0, below=1)
-        return QuantileLearner(*shared, **options)
+        return QuantileLearner(epsilon, asked, **told, **options)
     if public_n_users is None:
         raise ParameterError("method 'walks' needs public_n_users: how many people there are, declared")
-    return WalkQuantile(*shared, delta=delta, public_n_users=public_n_users, **options)
+    return WalkQuantile(epsilon, asked, **told, delta=delta, public_n_users=public_n_users, **options)

@@ -275,7 +275,8 @@ class Guarantee:
         >>> Guarantee(1, unit="user", neighbours="add-remove").odds
         'someone who thought 1 in 2 may end up at most at about 73 in 100'
         """
-        return f"someone who thought 1 in 2 may end up at most at about {certainty(self.epsilon)}"
+        end = certainty(self.epsilon)
+        return f"someone who thought 1 in 2 may end up {'certain' if end == 'certainty' else f'at most at about {end}'}"
 
     def explain(self) -> str:
         """The promise in plain words that fit its numbers (``privpac.guarantee_words``), and how it was obtained."""

@@ -83,7 +83,7 @@ def test_costs_are_the_plain_ones(people: People, q: Fraction, end: str) -> None
 @settings(deadline=None)
 def test_statements_hold_for_all_data(people: People, q: Fraction, weight: str, neighbours: str) -> None:
     """Exactly: the law's mass where a statement is false is at most what one draw may miss."""
-    learner = QuantileLearner(4, q, neighbours, weight=weight, interval=True, confidence="0.7")
+    learner = QuantileLearner(4, q, neighbours=neighbours, weight=weight, interval=True, confidence="0.7")
     ranks = learner.ranks(q, Integers(0, TOP))
     held = plain_weights(people, weight, learner.levels, q)
     whole = sum(held.values())
@@ -271,7 +271,7 @@ def test_certified_people_suffice(neighbours: Neighbours) -> None:
     size, alpha, beta = 64, Fraction(1, 5), Fraction(1, 10)
     n = certify_quantile(1, beta, alpha, size=size, neighbours=neighbours).n_users
     assert n is not None
-    learner = QuantileLearner(1, "1/2", neighbours, weight="own", confidence=1 - beta)
+    learner = QuantileLearner(1, "1/2", neighbours=neighbours, weight="own", confidence=1 - beta)
     for values in ([0] * (n // 2) + [size - 1] * (n - n // 2), [7] * n, list(np.arange(n) % size)):
         law = learner.law(users([[int(v)] for v in values], Integers(0, size - 1)))
         held = np.array(values)

@@ -36,6 +36,7 @@ from privpac.learners import (
     AgnosticReduction,
     AgreementLearner,
     CapSelection,
+    CardLearner,
     DeletionStability,
     EmpiricalLearner,
     FriendlyMean,
@@ -140,6 +141,14 @@ CASES: dict[str, Case] = {
     "small tree of few records": Case(
         lambda: SmallTreeLearner(pp.SmallTrees(depth=1, missing="own"), 1, neighbours="replace", max_records=3),
         "x kind",
+    ),
+    "card": Case(lambda: CardLearner(pp.PointsCard(cuts=3), 1, delta="1e-6"), "x z kind a", law=False, method="card"),
+    "card with chances, of few records": Case(
+        lambda: CardLearner(
+            pp.PointsCard(steps=5), 1, delta="1e-6", calibrate="1/2", neighbours="replace", max_records=3
+        ),
+        "x kind",
+        law=False,
     ),
     # Trees
     "tree": Case(lambda: TreeLearner(PathTree(CODES), 2), method="tree"),

@@ -213,7 +213,7 @@ def test_the_least_sum_moves_by_at_most_levels() -> None:
     """Every dataset of at most two users over two values: one user more, or another one, against the price paid."""
     from itertools import combinations_with_replacement, product
 
-    from privpac.evaluation.least import MeanError
+    from privpac.evaluation.least_sum import MeanError
 
     concept = pp.Thresholds(pp.Integers(0, 2), feature="x")
     records = list(product((0, 1, 2), (0, 1)))
@@ -236,7 +236,7 @@ def test_the_least_sum_moves_by_at_most_levels() -> None:
 )
 @settings(max_examples=60, deadline=None)
 def test_the_least_sum_is_that_of_plain_counting(users: list[list[tuple[int, int]]], levels: int) -> None:
-    from privpac.evaluation.least import MeanError
+    from privpac.evaluation.least_sum import MeanError
 
     data = pp.UserData.from_users(users, features={"x": pp.Integers(0, 4)})
     for concept in (pp.Thresholds(direction="both"), pp.Intervals(), pp.Points()):
@@ -244,6 +244,25 @@ def test_the_least_sum_is_that_of_plain_counting(users: list[list[tuple[int, int
         every = [bound.predictions({"x": np.arange(5, dtype=np.uint64)}, h) for h in range(bound.size)]
         sums = [sum(levels * sum(r[x] != y for x, y in u) // len(u) for u in users if u) for r in every]
         assert ready.fold(bound.kernel(MeanError(levels))).least == min(sums)
+
+
+def test_the_least_sum_of_small_trees_is_that_of_all_of_them() -> None:
+    from privpac.evaluation.least_sum import least_sum, steps_of
+
+    rng = np.random.default_rng(4)
+    features = {"a": pp.Integers(0, 2), "b": pp.Integers(0, 1)}
+    for _ in range(5):
+        users = [
+            [tuple(map(int, (rng.integers(3), rng.integers(2), rng.integers(2)))) for _ in range(rng.integers(0, 5))]
+            for _ in range(12)
+        ]
+        data = pp.UserData.from_users(users, features=features)
+        bound, ready = pp.SmallTrees().bind(data)
+        levels = steps_of(bound, 840)
+        said = bound.table({"a": ready.codes["a"], "b": ready.codes["b"]}, 0, bound.size).T
+        who = np.repeat(np.arange(len(users)), [len(u) for u in users])
+        votes = np.array([levels // max(1, len(u)) for u in users])[who]
+        assert least_sum(bound, ready, levels) == int(((said != ready.labels) * votes).sum(axis=1).min())
 
 
 def test_the_excess_is_what_the_formula_expects() -> None:
@@ -276,3 +295,31 @@ def test_the_floor_holds_where_people_differ_and_on_hard_laws() -> None:
             with insecure_randomness():
                 failed += learner.draw(learner.bind(data), coins).hypothesis.lower() > least
         assert failed <= 24, share
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=12),
+    st.sampled_from([7, 840]),
+    st.sampled_from([Fraction(1, 10), Fraction(1), Fraction(3)]),
+    st.lists(st.floats(-1, 1), min_size=4, max_size=4),
+)
+@settings(max_examples=150, deadline=None)
+def test_whatever_the_noise_does_within_its_reach_the_truth_is_inside(
+    users: list[list[int]], levels: int, epsilon: Fraction, push: list[float]
+) -> None:
+    """A refuter: every interval for these people holds for any table, any rounding, and any noise that stays within a
+    quarter of the reach of one noise, so that no form of up to four cells leaves its own."""
+    from privpac.evaluation.table import user_tables
+
+    offsets = np.concatenate([[0], np.cumsum([len(u) for u in users])]).astype(np.int64)
+    cells = np.array([c for u in users for c in u], np.uint8)
+    sums = user_tables(offsets, cells, 4, levels, True, -1)
+    reach = noise_reach(epsilon / levels, 1, Fraction(1, 20) / 2)
+    noisy = tuple(int(s) + int(reach / 4 * p) for s, p in zip(sums, push))
+    found = measured(noisy, levels=levels, noise=epsilon / levels)
+    shares = sum(np.bincount(u, minlength=4) / len(u) for u in users)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        truth = truth_of(np.asarray(shares, float))
+    for name, value in truth.items():
+        if np.isfinite(value):
+            assert value in getattr(found, name).these.widened(1e-9), name

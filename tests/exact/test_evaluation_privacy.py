@@ -23,7 +23,7 @@ from privpac.api import learner_for
 from privpac.data.split import keyed_words
 from privpac.errors import IncompatibleGuarantees
 from privpac.evaluation import part_budget
-from privpac.evaluation.least import MeanError
+from privpac.evaluation.least_sum import MeanError
 from privpac.evaluation.table import TableKernel, user_tables
 from privpac.evaluation.together import EvaluatedLearner
 

@@ -37,13 +37,13 @@ def decided(learner: QuantileLearner, end: str = "point", epsilon: Fraction = EP
 @pytest.mark.parametrize("q", ["1/2", "1/3", "9/10"])
 def test_every_weight_keeps_its_promise(neighbours: str, weight: str, q: str) -> None:
     cap = 2 if weight == "record" else None
-    assert decided(QuantileLearner(EPSILON, q, neighbours, max_records=cap, weight=weight))
+    assert decided(QuantileLearner(EPSILON, q, neighbours=neighbours, max_records=cap, weight=weight))
 
 
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("end", ["lower", "upper"])
 def test_ends_of_intervals_keep_their_third(neighbours: str, end: str) -> None:
-    learner = QuantileLearner(3 * EPSILON, "1/2", neighbours, weight="own", interval=True)
+    learner = QuantileLearner(3 * EPSILON, "1/2", neighbours=neighbours, weight="own", interval=True)
     assert decided(learner, end)
 
 
@@ -51,14 +51,14 @@ def test_ends_of_intervals_keep_their_third(neighbours: str, end: str) -> None:
 def test_a_shorter_range_is_caught(neighbours: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = ranks.quantile_range
     monkeypatch.setattr(ranks, "quantile_range", lambda q, levels, relation: right(q, levels, relation) // 2)
-    assert not decided(QuantileLearner(EPSILON, "1/2", neighbours, weight="own"))
+    assert not decided(QuantileLearner(EPSILON, "1/2", neighbours=neighbours, weight="own"))
 
 
 def test_the_range_of_the_other_relation_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     right = ranks.quantile_range
     other = QuantileLearner(1, neighbours="add-remove").neighbours
     monkeypatch.setattr(ranks, "quantile_range", lambda q, levels, relation: right(q, levels, other))
-    assert not decided(QuantileLearner(EPSILON, "1/2", "replace", weight="own"))
+    assert not decided(QuantileLearner(EPSILON, "1/2", neighbours="replace", weight="own"))
 
 
 def test_records_that_do_not_share_a_weight_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +71,6 @@ def test_records_that_do_not_share_a_weight_are_caught(monkeypatch: pytest.Monke
 
 def test_the_bound_is_reached() -> None:
     """Nothing is given away: with half of the range the law would need all of epsilon and more."""
-    law = law_of(QuantileLearner(EPSILON, "1/2", "add-remove", weight="own"))
+    law = law_of(QuantileLearner(EPSILON, "1/2", neighbours="add-remove", weight="own"))
     found = audit_exact(law, PEOPLE, neighbours="add-remove", epsilon=EPSILON).epsilon_found
     assert float(EPSILON) / 2 < found <= float(EPSILON) * (1 + 1e-12)

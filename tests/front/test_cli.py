@@ -429,12 +429,12 @@ def rule(privpac: Command, tmp_path: Path) -> str:
 
 def test_predictions_keep_the_order_and_number_of_rows(privpac: Command, rule: str) -> None:
     Path("new.csv").write_text("name,age\nx,41\ny,-5\nz,40\nv,500\n")
-    assert privpac("predict", rule, "new.csv").out == "ill\n1\n0\n0\n1\n"
+    assert privpac("predict", rule, "new.csv").out == "prediction\n1\n0\n0\n1\n"
     assert privpac("predict", rule, "new.csv", "--json").out == "[1, 0, 0, 1]\n"
     assert privpac("predict", rule, "new.csv", "--out", "p.csv") == Run(0, "", "")
-    assert Path("p.csv").read_text() == "ill\n1\n0\n0\n1\n"
+    assert Path("p.csv").read_text() == "prediction\n1\n0\n0\n1\n"
     privpac("predict", rule, "new.csv", "--out", "p.parquet")
-    assert pl.read_parquet("p.parquet")["ill"].to_list() == [1, 0, 0, 1]
+    assert pl.read_parquet("p.parquet")["prediction"].to_list() == [1, 0, 0, 1]
     Path("none.csv").write_text("age\n")
     assert privpac("predict", rule, "none.csv", "--json").out == "[]\n"
 
@@ -559,7 +559,7 @@ def test_plan_predicts_on_a_table_only_if_it_is_public(privpac: Command) -> None
         (["gaussian", "-e", 1, "-f", "x=0:3"], "leave out --feature"),
         (["threshold", "-e", 1, "--domain", 9, "--bins", 4], "--values describes"),
         (["threshold", "-e", 1, "--domain", 9, "--model", "shuffle"], "delta"),
-        (["threshold", "-e", 1, "--domain", 9, "--people-are", "odd"], "users must be one of"),
+        (["threshold", "-e", 1, "--domain", 9, "--people-are", "odd"], "--people-are must be one of"),
         (["threshold", "-e", 1, "--domain", 9, "--model-noise", 1], "--model-noise"),
         (["threshold", "-n", 5, "--domain", 9], "with --people give --epsilon"),
     ],

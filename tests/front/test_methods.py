@@ -45,3 +45,12 @@ def test_the_command_shows_the_table(command: Command) -> None:
     assert [row["method"] for row in json.loads(run.out)] == list(pp.methods(pp.Thresholds(pp.Integers(0, 9))).keys)
     assert "voices" in command("methods").out
     assert command("methods", "--rule", "nothing").code == 2
+
+
+def test_user_level_says_which_way_and_why(command: Command) -> None:
+    run = command("user-level", "--item-epsilon", "0.25", "--epsilon", "1")
+    assert run.code == 0, run.err
+    assert "up to 4 records" in run.out
+    body = json.loads(command("user-level", "--item-epsilon", "3", "--epsilon", "1", "--json").out)
+    assert body["chosen"] == "sampling"
+    assert command("user-level", "--item-epsilon", "3", "--epsilon", "1", "--way", "group").code == 2

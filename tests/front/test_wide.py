@@ -119,8 +119,8 @@ def test_a_ledger_is_charged_once(tmp_path: Path) -> None:
 
 def test_an_audit_decides_small_trees() -> None:
     learner = pp.SmallTreeLearner(SmallTrees({"x": Integers(0, 2)}, levels=2), 1)
-    assert pp.audit(learner, users=2, records=1).verdict == "consistent with the claim"
-    assert pp.audit(learner, users=2, records=1, neighbours="replace").verdict == "violates the claim"
+    assert pp.audit(learner, n_users=2, records=1).verdict == "consistent with the claim"
+    assert pp.audit(learner, n_users=2, records=1, neighbours="replace").verdict == "violates the claim"
 
 
 def test_the_command_line(command: Command) -> None:

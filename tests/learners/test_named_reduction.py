@@ -66,7 +66,8 @@ def test_what_is_missing_or_out_of_reach_is_refused_before_data() -> None:
     with pytest.raises(ParameterError, match="needs public_n_users"):
         pp.learn(people(), CUTS, epsilon=1, method="reduction")
     with pytest.raises(ParameterError, match="in the class itself"):
-        pp.learn(people(), Thresholds(), epsilon=1, method="reduction", public_n_users=1500)
+        NamedReduction(Thresholds(), 1, public_n_users=1500)
+    assert pp.learn(people(), Thresholds(), epsilon=1, method="reduction", public_n_users=1500)
     with pytest.raises(InfeasibleError):
         NamedReduction(CUTS, "1e-6", public_n_users=3, inner_epsilon=5)
 

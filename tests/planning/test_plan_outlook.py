@@ -59,7 +59,7 @@ def test_the_recommendation_is_judged_where_the_reader_stands() -> None:
         epsilon=1,
         alpha="0.03",
         records_per_user=16,
-        users="differ",
+        people="differ",
         setting="agnostic",
     )
     typical = {row.method: row.n_users[0] for row in found.predicted}
@@ -99,7 +99,7 @@ def test_nothing_is_simulated_before_it_is_looked_at(monkeypatch: pytest.MonkeyP
 
 def test_what_is_declared_of_the_people_changes_the_advice_and_no_certificate() -> None:
     alike, differ = (
-        plan(CUTS, epsilon=1, n_users=30, records_per_user=16, users=users) for users in ("alike", "differ")
+        plan(CUTS, epsilon=1, n_users=30, records_per_user=16, people=users) for users in ("alike", "differ")
     )
     assert alike.rows == differ.rows
     assert differ.recommendation.method == "mean"
@@ -203,7 +203,7 @@ def test_a_population_of_other_rules_is_refused() -> None:
     with pytest.raises(ParameterError, match="rules of Points"):
         plan(CUTS, epsilon=1, population=other)
     with pytest.raises(ParameterError, match="leave out users"):
-        plan(CUTS, epsilon=1, users="alike", population=public_population(people_with(30), CUTS))
+        plan(CUTS, epsilon=1, people="alike", population=public_population(people_with(30), CUTS))
 
 
 def test_large_classes_are_not_simulated_unasked() -> None:

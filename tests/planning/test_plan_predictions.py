@@ -27,11 +27,11 @@ from privpac.errors import AccuracyWarning
 from privpac.law import BOTTOM
 from privpac.learners import TreeLearner
 from privpac.learners.tree.law import NamedParts
+from privpac.least import least_about
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.planning.models import cover_models, protocol_models
 from privpac.planning.models.median_models import median_simulations
 from privpac.planning.models.protocol_models import local_winner, protocol_simulations, shuffle_winner
-from privpac.planning.models.simulation import least_users
 from privpac.planning.models.tree_models import TreeSimulation
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
@@ -131,7 +131,7 @@ def test_a_question_that_takes_long_is_not_simulated_unasked() -> None:
 @given(st.integers(1, 5000), st.integers(1, 9000), st.integers(1, 6000), st.sampled_from([4, 16, 64]))
 @settings(max_examples=300, deadline=None)
 def test_the_search_ends_just_above_the_least_number(least: int, start: int, most: int, fine: int) -> None:
-    found = least_users(lambda n: n >= least, start=start, most=most, fine=fine)
+    found = least_about(lambda n: n >= least, start=start, most=most, fine=fine)
     if least > most:
         assert found is None
     else:

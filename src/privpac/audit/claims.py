@@ -15,7 +15,14 @@ from collections.abc import Callable
 from typing import Any
 
 from privpac.audit.drawn_rules import estimating_claim, reduction_claim, search_claim
-from privpac.audit.family_laws import candidates_claim, cover_claim, histogram_claim, mean_claim
+from privpac.audit.family_laws import (
+    candidates_claim,
+    histogram_claim,
+    masses_claim,
+    mean_claim,
+    normal_claim,
+    products_claim,
+)
 from privpac.audit.refute import Claim
 from privpac.audit.rule_laws import LEARNERS, rule_claim
 from privpac.audit.tree_laws import selection_claim, tree_claim
@@ -35,6 +42,11 @@ def _selection(target: Any, method: PlannedMethod, found: Certificate, records_p
     return make(target, method, found, records_per_user)
 
 
+def untried_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> str:
+    """Why a method of which no hard laws are known is not tried."""
+    return "no family of hard laws is known for this method"
+
+
 ROWS: dict[str, Maker] = {
     **dict.fromkeys(LEARNERS, _selection),
     "search": search_claim,
@@ -44,12 +56,15 @@ ROWS: dict[str, Maker] = {
     "average": histogram_claim,
     "counts": histogram_claim,
     "coarse-to-fine": mean_claim,
-    "cover": cover_claim,
+    "cover of masses": masses_claim,
+    "cover of products": products_claim,
+    "cover of normal laws": normal_claim,
     "selection": candidates_claim,
     "agreement proved": stability_claim,
     "agreement measured": agreement_claim,
     "median": median_claim,
     "quantile": quantile_claim,
+    "small-tree": untried_claim,
 }
 """How to try the certificate of a method, by its key."""
 
@@ -62,7 +77,7 @@ def plan_claims(
     for method in target.methods(setting):
         if method.kind != "certified":
             continue
-        name, make = method.name, ROWS[method.key]
+        name, make = method.name, ROWS.get(method.key, untried_claim)
         try:
             found = method.certify(records_per_user)
             made = (

@@ -206,7 +206,7 @@ def quantile_claim(
     target: MedianTarget, method: PlannedMethod, found: Certificate, records_per_user: int
 ) -> Claim | str:
     """The law that scores every value by its rank."""
-    learner = QuantileLearner(target.epsilon, "1/2", target.neighbours, **found.parameters)
+    learner = QuantileLearner(target.epsilon, "1/2", neighbours=target.neighbours, **found.parameters)
 
     def law(numbers: list[int]) -> Law:
         codes, counts = np.unique(np.array(numbers, np.uint64), return_counts=True)

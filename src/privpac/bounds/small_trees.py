@@ -34,6 +34,7 @@ from flint import arb
 
 from privpac.errors import InfeasibleError
 from privpac.exact import Rational, as_arb, exp_ball, precision, rational, up
+from privpac.least import least_between
 
 __all__ = ["certified_users", "rounding", "two_terms_excess", "users_by_two_terms", "users_of_tree"]
 
@@ -129,11 +130,7 @@ def users_by_two_terms(prior: Fraction, least: Fraction, *, theta: Rational, alp
     high = 1
     while not enough(high):
         high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return least_between(enough, high // 2, high)
 
 
 def certified_users(

@@ -24,6 +24,7 @@ _HOMES = {
     "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",
+    "user-level": "user_level",
 }
 
 

@@ -30,6 +30,7 @@ from privpac.cli.options import (
     open_ledger,
 )
 from privpac.data import Domain, UserData
+from privpac.distributions.base import DistributionLearner
 from privpac.distributions.results import Distribution, HistogramDistribution
 from privpac.errors import ModelFileError, ParameterError
 from privpac.exact import rational
@@ -173,8 +174,30 @@ def distribution(
     user: User = None,
     family: Annotated[str, typer.Option("--family", help=f"{', '.join(FAMILIES)}.")] = "histogram",
     method: Annotated[
-        str, typer.Option(help="auto; histogram: average or counts; gaussian: coarse-to-fine or cover.")
+        str,
+        typer.Option(
+            help=(
+                "auto; histogram: average, counts or gaussian; gaussian: coarse-to-fine or cover; mean: average, "
+                "trimmed or friendly."
+            )
+        ),
     ] = "auto",
+    delta: Annotated[
+        str | None,
+        typer.Option(
+            "--delta",
+            "-d",
+            help="The promise may fail so often (gaussian noise; mean: trimmed, friendly).",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    width: Annotated[
+        str | None,
+        typer.Option(
+            help="How far apart two people's means are expected to be (mean: trimmed, friendly).",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
     max_records: MaxRecords = None,
     records_per_user: RecordsPerUser = None,
     tau: Tau = None,
@@ -226,9 +249,14 @@ def distribution(
         "public_n_users": people,
         "beta": beta,
         "stages": stages,
+        "delta": delta,
+        "width": width,
     }
     learner = distribution_learner(family, unit=Unit.USER if user else Unit.ITEM, domains=features, **options)
-    learner.check_domains(features)
+    if isinstance(learner, DistributionLearner):
+        learner.check_domains(features)
+    if family == "mean" and report is not None:
+        raise ParameterError("a mean has no picture: leave --report out")
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)

@@ -233,6 +233,8 @@ def least_error(
     max_records: MaxRecords = None,
     neighbours: NeighboursOption = "add-remove",
     confidence: Confidence = "0.95",
+    method: Annotated[str, typer.Option(help="sum (with a bound), oneshot or bisect (within --radius).")] = "sum",
+    radius: Annotated[str, typer.Option(help="Accuracy aimed at by oneshot and bisect.")] = "1/8",
     on_invalid: OnInvalid = "raise",
     label_map: LabelMap = None,
     engine: Engine = "auto",
@@ -254,6 +256,7 @@ def least_error(
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
     labels = label_map_of(label_map)
     asked: dict[str, Any] = {"epsilon": epsilon, "max_records": max_records, "neighbours": neighbours}
+    asked |= {"method": method, "radius": radius}
     check_recovery(ledger)
     with _book(ledger) as book:
         declared = {"features": features, "label": label, "on_invalid": on_invalid, "label_map": labels}

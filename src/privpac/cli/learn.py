@@ -26,6 +26,7 @@ from privpac.cli.options import (
     OnInvalid,
     People,
     PeopleAre,
+    Positive,
     RecordsPerUser,
     TreeText,
     User,
@@ -41,6 +42,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
+from privpac.errors import ParameterError
 from privpac.guarantee import Unit
 from privpac.learners.registry import METHODS, named_class
 from privpac.learners.settings import read_settings
@@ -120,6 +122,7 @@ def learn(
     ] = None,
     on_invalid: OnInvalid = "raise",
     label_map: LabelMap = None,
+    positive: Positive = None,
     classes: Annotated[
         str | None,
         typer.Option(
@@ -169,7 +172,7 @@ def learn(
         "public_n_users": people,
         "records_per_user": records_per_user,
         "delta": delta,
-        "users": people_are,
+        "people": people_are,
     }
     options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))
@@ -185,17 +188,14 @@ def learn(
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)
     engine = choose_engine(table, engine)
+    if positive is not None and engine != "memory":
+        raise ParameterError(f"--positive is read in memory, not by {engine}; use --label-map {positive}=1 and value=0")
+    read: dict[str, Any] = {"label_map": labels, "classes": named}
+    read |= {} if positive is None else {"positive": positive}
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
         data = read_users(
-            table,
-            engine=engine,
-            user=user,
-            features=features,
-            label=label,
-            on_invalid=on_invalid,
-            label_map=labels,
-            classes=named,
+            table, engine=engine, user=user, features=features, label=label, on_invalid=on_invalid, **read
         )
     planned = None
     if report is not None:

@@ -36,6 +36,7 @@ __all__ = [
     "OnInvalid",
     "People",
     "PeopleAre",
+    "Positive",
     "RecordsPerUser",
     "Rule",
     "TreeText",
@@ -108,6 +109,14 @@ OnInvalid = Annotated[
     str,
     typer.Option("--on-invalid", help="raise, drop or clamp values outside their domain.", rich_help_panel=TABLE),
 ]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        "--positive",
+        help="The label value that the rule predicts, such as dead; every other value is the opposite.",
+        rich_help_panel=TABLE,
+    ),
+]
 LabelMap = Annotated[
     list[str] | None,
     typer.Option("--label-map", help="Other label values: yes=1. Repeat for each value.", rich_help_panel=TABLE),
@@ -119,7 +128,7 @@ Delta = Annotated[
     typer.Option(
         "--delta",
         "-d",
-        help="For --tree: the promise may fail with this probability, e.g. 1e-6. An open vocabulary needs it.",
+        help="The promise may fail with this probability, e.g. 1e-6. A points card and an open vocabulary need it.",
         rich_help_panel=TREES,
     ),
 ]

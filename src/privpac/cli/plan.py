@@ -186,7 +186,7 @@ def plan(
         "records_per_user": records_per_user or None,
         "neighbours": neighbours or None,
         "model": model,
-        "users": people_are,
+        "people": people_are,
     }
     question |= {"model_noise": model_noise, "delta": delta or 0, "every_method": every_method}
     shape = {"k": values, "d": columns, "radius": radius, "variance": variance, "max_variance": max_variance}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-from fractions import Fraction
 from typing import Any
 
 import typer
@@ -40,9 +39,5 @@ def show_plan(
         "like": planned.like,
         "cells": planned.cells,
     }
-    body |= {name: _text(getattr(planned, name)) for name in ("epsilon", "error", "confidence", "neighbours")}
+    body |= {name: str(getattr(planned, name)) for name in ("epsilon", "error", "confidence", "neighbours")}
     typer.echo(json_format.dumps(body, indent=2))
-
-
-def _text(value: Fraction | str) -> str:
-    return str(value)

@@ -98,6 +98,10 @@ class Rule(ABC):
         condition = self.condition()
         return f"{self.label} {condition}" if condition in ("always", "never") else f"{self.label} when {condition}"
 
+    def __repr__(self) -> str:
+        """The rule in the user's units; its fields hold codes."""
+        return f"<{type(self).__name__}: {self}>"
+
 
 def columns_of(
     X: Any, features: Mapping[str, Domain], reads: Sequence[str] | None = None

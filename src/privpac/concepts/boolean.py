@@ -52,7 +52,7 @@ def yes_no_columns(features: Any) -> Frozen[Domain | None]:
     return columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Literals(Rule):
     """Required codes per column (None: absent); ``constant`` is the rule that no literals give."""
 
@@ -96,7 +96,7 @@ class _Literals(Rule):
 
 
 @register("conjunction")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Conjunction(_Literals):
     """1 iff every listed column has its value; ``values=None`` says 1 never."""
 
@@ -111,7 +111,7 @@ class Conjunction(_Literals):
 
 
 @register("disjunction")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Disjunction(_Literals):
     """1 iff some listed column has its value; ``values=None`` says 1 always."""
 

@@ -57,7 +57,7 @@ def flat_codes(codes: Codes, columns: Mapping[str, Domain]) -> NDArray[np.uint64
 
 
 @register("table")
-@frozen(slots=False)
+@frozen(slots=False, repr=False)
 class TableRule(Rule):
     """What to say on every value, written as a text of 0 and 1."""
 

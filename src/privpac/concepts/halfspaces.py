@@ -85,7 +85,7 @@ def _number(x: Fraction) -> str:
 
 
 @register("halfspace")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Halfspace(Rule):
     """1 iff ``sum weights[j] * code_j / strides[j] > threshold``; no weights at all make a constant."""
 

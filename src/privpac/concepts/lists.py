@@ -143,7 +143,7 @@ def _evaluate(points: Any, columns: Any, wanted: Any, labels: Any, default: Any,
 
 
 @register("decision-list")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DecisionList(Rule):
     """Tests ``(column, value asked for, label)`` in order; the first that holds gives its label, else ``default``."""
 

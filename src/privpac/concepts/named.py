@@ -8,12 +8,11 @@ from contextlib import suppress
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.boolean import Conjunctions, Disjunctions
+from privpac.concepts.cards.family import PointsCard
 from privpac.concepts.halfspaces import Halfspaces
 from privpac.concepts.intervals import Intervals
-from privpac.concepts.lists import DecisionLists
-from privpac.concepts.parities import Parities
 from privpac.concepts.points import Points
+from privpac.concepts.questions import asked_or_plain
 from privpac.concepts.rectangles import Rectangles
 from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.stumps import Stumps
@@ -44,14 +43,15 @@ RULES: dict[str, Callable[[Features], Any]] = {
     "threshold-below": _single(lambda domain, feature: Thresholds(domain, feature, "below")),
     "threshold-both": _single(lambda domain, feature: Thresholds(domain, feature, "both")),
     "stump": lambda features: Stumps(dict(features)),
+    "card": lambda features: PointsCard(dict(features)),
     "small-tree": lambda features: SmallTrees(dict(features)),
     "point": _single(Points),
     "interval": _single(Intervals),
     "rectangle": lambda features: Rectangles(dict(features)),
-    "conjunction": lambda features: Conjunctions(dict(features)),
-    "disjunction": lambda features: Disjunctions(dict(features)),
-    "parity": lambda features: Parities(dict(features)),
-    "decision-list": lambda features: DecisionLists(dict(features)),
+    "conjunction": lambda features: asked_or_plain("conjunction", features),
+    "disjunction": lambda features: asked_or_plain("disjunction", features),
+    "parity": lambda features: asked_or_plain("parity", features),
+    "decision-list": lambda features: asked_or_plain("decision-list", features),
     "halfspace": lambda features: Halfspaces(dict(features)),
 }
 

@@ -67,7 +67,7 @@ def masks(codes: Codes, names: Iterable[str]) -> NDArray[np.uint64]:
 
 
 @register("parity")
-@frozen(slots=False)
+@frozen(slots=False, repr=False)
 class Parity(Rule):
     """1 iff an odd number of the columns in the mask have code 1."""
 

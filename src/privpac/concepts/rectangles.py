@@ -47,7 +47,7 @@ rules."""
 
 
 @register("box")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Box(Rule):
     """1 iff every column's code lies between its bounds, both included; ``bounds=None`` is the empty box."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from privpac.data import Texts
 from privpac.data.missing import own_code
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from privpac.concepts.trees.base import VC1Tree
     from privpac.data import Domain, UserData, Users
 
-__all__ = ["ByAgreement", "ClassOfRules", "FewValues", "Layout", "binary"]
+__all__ = ["ByAgreement", "ClassOfRules", "FewValues", "Layout", "binary", "with_domains"]
 
 Layout = Literal["cuts", "values", "listed"]
 """How the ids of a class lie on its columns: *cuts* 0..N of every column, column by column and in each of its
@@ -50,6 +50,9 @@ class FewValues:
 
     shape: Literal["cuts", "points", "stumps"]
     cuts: tuple[int, ...] = ()
+
+
+C = TypeVar("C", bound="ClassOfRules")
 
 
 def binary(users: Users, who: str, takes_classes: bool = False) -> None:
@@ -176,3 +179,13 @@ class ClassOfRules(ABC):
     ) -> Labellings:
         """All labellings of the points of ``part`` (its labels are not read), scored with the units ``rest``;
         ``whole``: several records per unit in T.  See :mod:`privpac.concepts.labellings.base`."""
+
+
+def with_domains(concept: C, features: Mapping[str, Domain | None]) -> C:
+    """A class whose one column left its domain to the data, with the domain declared there; any other as it is."""
+    missing = [name for name, domain in concept.declared().items() if domain is None]
+    if len(missing) != 1 or len(concept.declared()) != 1:
+        return concept
+    known = features if missing[0] is None else {missing[0]: features.get(missing[0])}
+    found = {column: domain for column, domain in known.items() if domain is not None}
+    return concept.with_columns(found) if len(known) == 1 and found else concept

@@ -44,7 +44,7 @@ __all__ = ["Stump", "Stumps"]
 
 
 @register("stump")
-@frozen(slots=False)
+@frozen(slots=False, repr=False)
 class Stump(Rule):
     """A cut on one of several columns; arrays have all the columns, frames need only the one that is read."""
 

@@ -125,13 +125,18 @@ class UserData:
         label: str | None = None,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         label_map: Mapping[Any, int] | None = None,
+        positive: Any = None,
         classes: Sequence[Any] | None = None,
     ) -> UserData:
-        """From a pandas, polars, Arrow or DuckDB table; ``user=None`` makes every record its own user.
+        """From a pandas, polars, Arrow or DuckDB table (private); what follows is public.
 
-        ``label_map`` maps other labels than 0/1 to these; ``classes`` lists the labels where there are more than two.
+        ``user`` names the column of person ids (None makes every record its own user), ``features`` the columns that
+        rules may read, with their domains, and ``label`` the column to predict: 0/1 or booleans, or any values with a
+        ``label_map`` ({"dead": 1, "alive": 0}), a ``positive`` value (the others mean 0), or all ``classes`` where
+        there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise", "drop" its
+        record, or "clamp" a number to the nearest end; a record with a missing value is dropped by both of the last.
         """
-        declared = declare(user, features, label, on_invalid, declared_labels(classes, label_map))
+        declared = declare(user, features, label, on_invalid, declared_labels(classes, label_map), positive=positive)
         return cls.of_parts(assemble(read_frame(frame, declared.wanted, user), declared), declared, "hash")
 
     @classmethod
@@ -145,10 +150,14 @@ class UserData:
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         label_map: Mapping[Any, int] | None = None,
         missing: Sequence[str] = MISSING_TEXTS,
+        positive: Any = None,
         classes: Sequence[Any] | None = None,
     ) -> UserData:
-        """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value."""
-        declared = declare(user, features, label, on_invalid, declared_labels(classes, label_map))
+        """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value.
+
+        The other parameters are those of :meth:`from_frame`.
+        """
+        declared = declare(user, features, label, on_invalid, declared_labels(classes, label_map), positive=positive)
         table, plain_text = read_files(path, declared.wanted, missing)
         return cls.of_parts(assemble(table, declared, plain_text=plain_text), declared, "hash")
 
@@ -201,10 +210,9 @@ class UserData:
         unit = Unit.ITEM if declared.user is None else Unit.USER
         unbound = dict.fromkeys(declared.features)
         data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
-        name = None if declared.label is None or declared.label.startswith("\0") else declared.label
         bound = unbound | {n: declared.features[n] for n in parts.codes}
-        more: dict[str, Any] = {"_vocabularies": parts.vocabularies, "classes": declared.classes}
-        data = replace(data, label_name=name, features=bound, codes=parts.codes, **more)
+        held: dict[str, Any] = {"features": bound, "codes": parts.codes, "_vocabularies": parts.vocabularies}
+        data = replace(data, label_name=declared.predicted, classes=declared.classes, **held)
         return data if parts.keep is None else data._filter(parts.keep)
 
     # Schema

@@ -8,8 +8,8 @@ from .least import LeastError as LeastError
 from .least import LeastErrorBound as LeastErrorBound
 from .plan import EvaluationPlan as EvaluationPlan
 from .plan import plan_evaluation as plan_evaluation
+from .rate import Rate as Rate
 from .result import Evaluation as Evaluation
-from .result import Rate as Rate
 from .search import SearchLearner as SearchLearner
 from .together import EvaluatedLearner as EvaluatedLearner
 from .together import PartBudget as PartBudget

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from privpac.evaluation.least import LeastErrorBound
-from privpac.evaluation.result import Evaluation, points, sure
+from privpac.evaluation.rate import points, sure
+from privpac.evaluation.result import Evaluation
 from privpac.guarantee import positive_int
 from privpac.released import register, rule_from_dict, rule_to_dict
 

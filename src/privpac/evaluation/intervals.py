@@ -24,6 +24,7 @@ from math import comb
 from flint import arb
 
 from privpac.exact import as_arb, precision
+from privpac.least import half_way, narrow
 from privpac.mechanisms.parameters import least_int
 
 __all__ = ["Range", "kl_range", "laplace_tail", "noise_reach", "ratio", "sum_range", "working_bits"]
@@ -122,16 +123,9 @@ def kl_range(mean: Range, n: float, beta: float, *, sides: int = 2) -> Range:
     u = mean.clipped()
 
     def end(start: float, wall: float) -> float:
-        inside, outside = start, wall
         if _kl(start, wall) <= most:
             return wall
-        for _ in range(60):
-            middle = (inside + outside) / 2
-            if _kl(start, middle) <= most:
-                inside = middle
-            else:
-                outside = middle
-        return outside
+        return narrow(lambda x: _kl(start, x) > most, start, wall, middle=half_way, steps=60)[1]
 
     return Range(end(u.lo, 0.0) - _SLACK, end(u.hi, 1.0) + _SLACK).clipped()
 
@@ -145,10 +139,7 @@ def sum_range(total: Range, beta: float) -> Range:
         return mu if x <= 0 else math.inf if mu <= 0 else x * math.log(x / mu) - x + mu
 
     def end(x: float, inside: float, outside: float) -> float:
-        for _ in range(80):
-            middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if apart(x, middle) <= most else (inside, middle)
-        return outside
+        return narrow(lambda mu: apart(x, mu) > most, inside, outside, middle=half_way, steps=80)[1]
 
     high = end(s.hi, s.hi, s.hi + 2 * most + 2 * math.sqrt(2 * most * s.hi) + 1)
     return Range(max(0.0, end(s.lo, s.lo, 0.0) * (1 - _SLACK)), high * (1 + _SLACK))

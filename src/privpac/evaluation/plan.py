@@ -11,7 +11,8 @@ from fractions import Fraction
 
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.evaluation.evaluator import LEVELS, Evaluator
-from privpac.evaluation.result import Evaluation, percent, sure
+from privpac.evaluation.rate import percent, sure
+from privpac.evaluation.result import Evaluation
 from privpac.evaluation.table import Cells
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
@@ -66,6 +67,8 @@ def plan_evaluation(
         Half-width wanted of the interval for people like these (``these=True``: for these people).
     error : rational
         The error that is expected; a guess, used for the width only.
+    these : bool
+        Whether ``half_width`` is that of the interval for these people.
     confidence, cells, neighbours
         As in :func:`privpac.evaluate`.
 
@@ -113,8 +116,8 @@ def _expected(learner: Evaluator, n: int, error: Fraction) -> Evaluation:
         "user",
         LEVELS,
         learner.noise,
-        one_of(Neighbours, learner.neighbours, "neighbours"),
-        rational(learner.confidence),
+        learner.neighbours,
+        learner.confidence,
     )
     if learner.cells == "table":
         right = whole - wrong

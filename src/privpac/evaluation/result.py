@@ -22,55 +22,19 @@ from typing import Any, cast
 
 from privpac.errors import ParameterError
 from privpac.evaluation.intervals import Range, kl_range, noise_reach, ratio, sum_range
+from privpac.evaluation.rate import Rate, sure
 from privpac.evaluation.table import CELLS, Cells, Weight
 from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.released import register
 
-__all__ = ["LEAST_NOISE", "Evaluation", "Rate", "percent", "points", "sure"]
+__all__ = ["LEAST_NOISE", "Evaluation"]
 
 LEAST_NOISE = Fraction(1, 1 << 100)
 """The least rate of noise: below it the sums say nothing, and would not fit into a number on a page."""
 
 SAME_PEOPLE = "measured on the people it was learned from, so it may be too good; evaluate on other people"
-NO_LIFT = "no better than always saying the same: the interval of the gain reaches 0"
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A number with its two intervals; ``like`` is None where other people are not covered."""
-
-    value: float
-    these: Range
-    like: Range | None
-
-    @property
-    def shown(self) -> Range:
-        """The interval that matters most: of people like these where there is one."""
-        return self.like or self.these
-
-    @property
-    def interval(self) -> str:
-        """That interval in words."""
-        return f"{percent(self.shown.lo)} to {percent(self.shown.hi)}"
-
-    def __str__(self) -> str:
-        return f"{percent(self.value)} ({self.interval})"
-
-
-def percent(x: float) -> str:
-    """A share in per cent, with a digit more where it is small."""
-    return f"{100 * x:.1f} %" if 0.0005 <= abs(x) < 0.0995 else f"{100 * x:.0f} %"
-
-
-def sure(confidence: Fraction) -> str:
-    """A confidence in words."""
-    return f"{100 * float(confidence):g} % sure"
-
-
-def points(x: float) -> str:
-    """A difference of shares in points."""
-    return f"{100 * x:.1f} points" if x < 0.0995 else f"{100 * x:.0f} points"
+NO_LIFT = "no better than a constant, as far as this can tell: the interval of its gain reaches 0"
 
 
 @register("evaluation")
@@ -91,6 +55,7 @@ class Evaluation:
     confidence: Fraction
     people: int | None = None
     same_people: bool = False
+    unit: Unit = Unit.USER
 
     def __post_init__(self) -> None:
         if self.cells not in CELLS or self.weight not in ("user", "record"):
@@ -102,6 +67,7 @@ class Evaluation:
         put(self, "levels", positive_int(self.levels, "levels"))
         put(self, "noise", rational(self.noise, "noise", minimum=LEAST_NOISE))
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+        put(self, "unit", one_of(Unit, self.unit, "unit"))
         put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
 
     @property
@@ -306,10 +272,10 @@ class Evaluation:
 
     def sentence(self) -> str:
         """The first thing to say: how often it is wrong, and a constant beside it."""
-        of = "a person's records" if self.weight == "user" else "records"
-        said = f"wrong for {percent(self.error.value)} of {of} ({self.error.interval})"
+        of = "a person's records" if self.weight == "user" and self.unit is Unit.USER else "records"
+        said = f"wrong for {self.error.measured} of {of} ({self.error.interval})"
         if self.cells == "table":
-            said += f"; always saying {self.constant_says} would be wrong for {percent(self.constant.value)}"
+            said += f"; always saying {self.constant_says} would be wrong for {self.constant.measured}"
             said += "" if self.better_than_constant else ", and it is not shown to be better"
         return said
 
@@ -326,7 +292,8 @@ class Evaluation:
         )
 
     def __str__(self) -> str:
-        who = "these people" if self.same_people else "people like these"
+        people = "people" if self.unit is Unit.USER else "records"
+        who = f"these {people}" if self.same_people else f"{people} like these"
         lines = [f"{self.sentence()} ({sure(self.confidence)}, {who})"]
         if self.cells == "table":
             shown = ("lift", "sensitivity", "specificity", "precision")
@@ -346,6 +313,7 @@ class Evaluation:
             "confidence": self.confidence,
             "people": self.people,
             "same_people": self.same_people,
+            "unit": str(self.unit),
         }
 
     @classmethod

@@ -4,7 +4,9 @@
 |---|---|
 | one | a cut, in either direction |
 | two to four | the best cut on any one of them |
-| five or more, none endless | a small tree; with a delta and enough people declared, what is registered for wide ones |
+| five or more, none endless | a small tree; a points card with a delta and 200 people times theta declared |
+
+Theta is epsilon under add-remove and half of it under replace.
 
 Why not more where it could be had: the number of people is private, and buying it costs where the budget is short; a
 delta above 0 is a weaker promise that nobody gets without asking; and what needs many people is the worst choice where
@@ -18,13 +20,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.cards.family import PointsCard
 from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain, Floats
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, rational, shown
 from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.learners.registry import METHODS
 
 __all__ = ["WIDE", "DefaultRules", "WideDefault", "default_rules", "register_wide"]
 
@@ -52,7 +56,12 @@ class WideDefault:
     build: Callable[[Features], ConceptClass]
 
 
-WIDE: dict[str, WideDefault] = {}
+CARD_FROM = 200
+"""People times theta from which a card is better than a tree on most tables: the sign changes near 150."""
+
+WIDE: dict[str, WideDefault] = {
+    "card": WideDefault("card", CARD_FROM, lambda features: PointsCard(dict(features))),
+}
 """By method."""
 
 
@@ -104,8 +113,8 @@ def default_rules(
             return DefaultRules(
                 wide.build(columns),
                 wide.method,
-                f"{said}, a delta, and {public_n_users} people declared, {wide.least} or more votes of theta: a "
-                f"{wide.method}",
+                f"{said}, a delta, and {public_n_users} people declared, times theta = {shown(theta)} at least "
+                f"{wide.least}: a {METHODS[wide.method].title}",
             )
     few = "" if delta is None else "; the delta is not used: too few people are declared for more"
     return DefaultRules(SmallTrees(columns), "small-tree", f"{said}: a small tree{few}")

@@ -57,6 +57,8 @@ class Method:
     """Parameters that follow the declared setting, unless they are given."""
     subject: str = "concept"
     """The learner's field for what is learned: ``"concept"``, or ``"tree"``."""
+    sized: bool = False
+    """Whether its parameters follow the size of the class, which therefore takes its domains from the data first."""
     keeps_trees: bool = False
     """Whether a tree is learned as it is; otherwise as the class of its nodes."""
     learns: Callable[[Any], bool] = scored

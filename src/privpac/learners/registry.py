@@ -44,7 +44,7 @@ __all__ = [
     "takes",
 ]
 
-PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "users", "population")
+PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "people", "population")
 """Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of
 refused."""
 
@@ -63,6 +63,10 @@ def _scored_or_tree(concept: Any) -> bool:
 
 def _small_trees(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
+
+
+def _cards(concept: Any) -> bool:
+    return isinstance(concept, ClassOfRules) and concept.own_method == "card"
 
 
 def _nodes(concept: Any) -> bool:
@@ -147,7 +151,9 @@ _ALL = (
         "surrogate selection",
         "SurrogateSelection",
         "a small public set of stand-ins for a large class",
-        "A large class with a public `representation` by few rules.",
+        "Single values of a huge column, or a large class with a public `representation` by few rules.",
+        by_setting={key: {"representation": "auto"} for key in ("agnostic", "realizable")},
+        sized=True,
         accuracy=MEASURED,
         exact_law=False,
     ),
@@ -178,6 +184,7 @@ _ALL = (
         "a learner for clean labels on a hidden part of the people, relabelled by a rule that does well on the others",
         "Noisy labels and a class that only a learner for clean labels knows, such as an open vocabulary.",
         keeps_trees=True,
+        sized=True,
         learns=_scored_or_tree,
         rules="every class whose rules can be scored one by one, and trees",
         promise="either",
@@ -236,7 +243,22 @@ _ALL = (
         learns=_small_trees,
         rules="small trees, such as SmallTrees()",
         setting=None,
-        certificates=("small tree",),
+        certificates=("small tree", "small tree, some tree is right"),
+    ),
+    Method(
+        "card",
+        "points card",
+        "CardLearner",
+        "points for every answer, yes above a threshold; noisy gradient steps on everybody's records; needs delta",
+        "Many weak columns that do not say the same thing, and hundreds of people: their number times epsilon 200 or "
+        "more.",
+        learns=_cards,
+        rules="points cards, such as PointsCard()",
+        setting=None,
+        promise="approximate",
+        accuracy=MEASURED,
+        needs=(("delta",),),
+        exact_law=False,
     ),
 )
 

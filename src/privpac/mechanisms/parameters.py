@@ -17,6 +17,7 @@ from privpac.exact import MAX_PRECISION, Ball, as_arb, ball_of, precision
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.law.base import PROB_BITS
 from privpac.law.numbers import Number
+from privpac.least import least_between
 from privpac.parameters import named, privacy_or_zero, protected_unit, relation, whole
 
 __all__ = ["Protected", "ScoreMechanism", "ceil_log", "enclose", "least_int", "range_sensitivity"]
@@ -71,11 +72,7 @@ def least_int(holds: Callable[[int], bool], start: int) -> int:
     step = 1
     while not holds(start + step):
         step *= 2
-    low, high = start + step // 2, start + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return least_between(holds, start + step // 2, start + step)
 
 
 def enclose(number: Number) -> Ball:

@@ -3,7 +3,7 @@
 With nothing declared the answer is two voices, which needs no number of users, no noise rate and no cap.  With a number
 of users and of records per user declared, methods are compared by their predicted excess error on a stated model:
 
-* ``users=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see
+* ``people=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see
   ``planning.comparison.declared_people``);
 * ``population=`` brings a public table or a model of one's own instead, on which more methods are compared.
 
@@ -101,12 +101,12 @@ def choose_method(
     public_n_users: int | None = None,
     records_per_user: int | None = None,
     noise: Rational | None = None,
-    users: str | None = None,
+    people: str | None = None,
     population: Population | None = None,
 ) -> Choice:
     """The method predicted best among those that need nothing but what was declared.
 
-    ``users``: what is known about the people, ``"alike"``, ``"differ"`` (who a person is matters more than x) or
+    ``people``: what is known about the people, ``"alike"``, ``"differ"`` (who a person is matters more than x) or
     ``"heavy"`` (people with many records follow another rule).  ``population``: a public table or a model of one's own.
     **Neither may come from the private table.**
 
@@ -114,7 +114,7 @@ def choose_method(
     >>> cuts = pp.Thresholds(pp.Integers(0, 99))
     >>> choose_method(cuts, epsilon=1).method
     'voices'
-    >>> choose_method(cuts, epsilon=1, public_n_users=30, records_per_user=36, users="differ").method
+    >>> choose_method(cuts, epsilon=1, public_n_users=30, records_per_user=36, people="differ").method
     'mean'
     >>> print(choose_method(pp.PrefixTree(8), epsilon=1, delta="1e-6"))
     tree: the vocabulary is open: the rules cannot be listed, and people vote for what they hold
@@ -123,14 +123,14 @@ def choose_method(
     if isinstance(concept, VC1Tree):
         if setting == "realizable" or not concept.scored:
             return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
-        people: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "public_n_users": public_n_users,
             "records_per_user": records_per_user,
             "noise": noise,
-            "users": users,
+            "people": people,
         }
         chosen = choose_method(
-            TreeNodes(concept), epsilon=epsilon, neighbours=neighbours, population=population, **people
+            TreeNodes(concept), epsilon=epsilon, neighbours=neighbours, population=population, **facts
         )
         return Choice(
             chosen.method,
@@ -138,7 +138,7 @@ def choose_method(
         )
     if getattr(concept, "own_method", None) is not None:
         return Choice(str(concept.own_method), "the one method that learns these rules")
-    known = _declared(users, population, setting)
+    known = _declared(people, population, setting)
     eps = rational(epsilon, "epsilon", above=0)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
     m = None if records_per_user is None else positive_int(records_per_user, "records_per_user")
@@ -150,7 +150,7 @@ def choose_method(
     if m is None or n is None:
         if known != "alike":
             raise ParameterError(
-                f"users={known!r} is a matter of numbers: declare public_n_users and records_per_user too"
+                f"people={known!r} is a matter of numbers: declare public_n_users and records_per_user too"
             )
         return _default(concept, eps, relation, n)
     if m == 1 and known != "heavy":
@@ -196,11 +196,11 @@ def _declared(users: str | None, population: Any, setting: str) -> str:
     if users is None:
         return "alike"
     if population is not None:
-        raise ParameterError("give either users or population: each of them is a model of the people")
+        raise ParameterError("give either people or population: each of them is a model of the people")
     known = read_users(users)
     if known != "alike" and setting == "realizable":
         raise ParameterError(
-            f"users={known!r} ({ABOUT_USERS[known]}) and setting='realizable' (one rule is right) exclude each other"
+            f"people={known!r} ({ABOUT_USERS[known]}) and setting='realizable' (one rule is right) exclude each other"
         )
     return known
 

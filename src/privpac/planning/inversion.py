@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
+from itertools import count
 
 from privpac.bounds.certificate import Certificate
 from privpac.errors import ParameterError, TooLargeError
+from privpac.least import halved, narrow
 from privpac.planning.targets.target import MAX_EPSILON, PlannedMethod, Target
 
 __all__ = ["least_for", "least_values"]
@@ -90,12 +92,13 @@ def _least(
     if place is None or (lower and place == 0):  # a lower bound that excludes nothing in the whole range says nothing
         return None, start
     low, high = max(place - 1, 0) * _FINE, place * _FINE
-    # Always: enough at ``high``, not at ``low``.  A guess is followed by its neighbour, which often ends the search.
-    guesses = 0
-    while high - low > 1:
-        step = _guess(low, high, users[low], users[high], n) if guesses % 3 < 2 else (low + high) // 2
-        guesses += 1
-        low, high = (low, step) if enough(step) else (step, high)
+    guesses = count()
+
+    def middle(low: int, high: int) -> int:
+        """A guess, then its neighbour, which often ends the search, then the middle."""
+        return _guess(low, high, users[low], users[high], n) if next(guesses) % 3 < 2 else halved(low, high)
+
+    low, high = narrow(enough, low, high, middle=middle, wide=lambda low, high: high - low > 1)
     return value(low if lower else high), place
 
 

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from privpac.errors import PrivpacWarning
+from privpac.least import half_way, narrow
 from privpac.planning.models.rule_models import EPSILON_STEPS
 from privpac.planning.models.simulation import SETTLED, Simulation
 from privpac.planning.rows import PlanRow
@@ -73,10 +74,7 @@ def _least_epsilon(simulation: Simulation, m: int, n: int, alpha: float) -> floa
         warnings.simplefilter("ignore", PrivpacWarning)  # nothing is released, however large the epsilon
         if not enough(high):
             return None
-        for _ in range(EPSILON_STEPS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-    return math.exp(high)
+        return math.exp(narrow(enough, low, high, middle=half_way, steps=EPSILON_STEPS)[1])
 
 
 def _three(value: float) -> Fraction:

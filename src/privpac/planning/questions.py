@@ -3,10 +3,11 @@ distributions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.errors import ParameterError
@@ -16,6 +17,7 @@ from privpac.planning.plans import Plan, invert, plan_target
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
 from privpac.planning.targets.rule_targets import rule_target
+from privpac.planning.targets.small_tree_targets import small_tree_target
 from privpac.planning.targets.target import STANDARD_RECORDS, Target
 from privpac.planning.targets.tree_targets import tree_target
 
@@ -42,7 +44,7 @@ def plan(
     setting: str | None = None,
     delta: Rational = 0,
     model: Model | str | None = None,
-    users: str | None = None,
+    people: str | None = None,
     population: Population | None = None,
     model_noise: Rational | None = None,
     every_method: bool = False,
@@ -71,11 +73,48 @@ def plan(
 
     The plan's ``recommendation``, ``cost_per_record`` and ``predicted`` are made when they are looked at.  Predictions
     are for the standard model of the class, with label noise ``model_noise`` (the declared ``noise``, or 0.2) and what
-    is known of the people (``users="alike"``, ``"differ"``, ``"heavy"``), or for a ``population`` of your own
+    is known of the people (``people="alike"``, ``"differ"``, ``"heavy"``), or for a ``population`` of your own
     (``public_population``, ``sampled_population`` in ``privpac.planning.comparison``).  **A population must be public
     or made up, never fitted on the private table**: the prediction would be an output of that table that no budget paid
     for.
 
+    Parameters
+    ----------
+    concept : class of rules, tree, task or str
+        What is planned for; all that follows is public.
+    epsilon, alpha, beta : rational, optional
+        Privacy loss, excess error (or distance) wanted, failure probability allowed.
+    n_users : int, optional
+        So many people take part; then one of ``epsilon`` and ``alpha`` is the answer.
+    records_per_user : int or several, optional
+        Records each person holds; 1, 4, 16, 64 and 256 if left out.
+    neighbours : {"add-remove", "replace"}, optional
+        Which datasets must be hard to tell apart.
+    noise : rational, optional
+        Each label is wrong with at most this probability (thresholds).
+    setting : {"agnostic", "realizable"}, optional
+        Only methods for such labels.
+    delta : rational
+        The promise may fail with this probability, for trees and models that allow it.
+    model : {"central", "local", "shuffle"}, optional
+        Learning by agreement in this trust model.
+    people : {"alike", "differ", "heavy"}, optional
+        What is known of the people, for predictions.
+    population : Population, optional
+        A public or made-up population instead.
+    model_noise : rational, optional
+        Label noise of the stated model of predictions.
+    every_method : bool
+        Also methods that have never needed fewer users than selection.
+    **shape
+        Of a family of distributions, as above.
+
+    Returns
+    -------
+    Plan
+
+    Examples
+    --------
     >>> import privpac as pp
     >>> cuts = pp.Thresholds(pp.Integers(0, 1440))
     >>> pp.plan(cuts, epsilon=1, records_per_user=16).row("realizable selection").n_users
@@ -90,11 +129,13 @@ def plan(
         alpha = "0.1" if isinstance(concept, str) else "0.05"
     given = (("n_users", n_users), ("epsilon", epsilon), ("alpha", alpha), ("beta", beta))
     numbers = {name: value for name, value in given if value is not None}
-    extra: dict[str, Any] = {"noise": noise, "setting": setting, "users": users}
+    extra: dict[str, Any] = {"noise": noise, "setting": setting, "users": people}
     extra |= {"population": population, "model_noise": model_noise}
     if isinstance(concept, str) or model is not None:
         strange = [
-            name for name, value in extra.items() if value is not None and not (name == "setting" and model is not None)
+            "people" if name == "users" else name
+            for name, value in extra.items()
+            if value is not None and not (name == "setting" and model is not None)
         ]
         if strange:
             raise ParameterError(
@@ -228,26 +269,14 @@ def _rule_plan(
     *,
     beta: Rational = "0.05",
     records_per_user: int | Iterable[int] | None = None,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
     setting: str | None = None,
-    users: str | None = None,
-    population: Population | None = None,
-    model_noise: Rational | None = None,
-    every_method: bool = False,
+    **more: Any,
 ) -> Plan:
+    """``more``: the other parameters of :func:`rule_target`."""
     asked = {"beta": beta, **numbers, **({} if noise is None else {"noise": noise})}
-    goal = _spent(asked)
-    target = rule_target(
-        concept,
-        **goal,
-        neighbours=neighbours,
-        noise=noise,
-        users=users,
-        population=population,
-        model_noise=model_noise,
-        every_method=every_method,
-    )
+    make: Callable[..., Target] = small_tree_target if isinstance(concept, SmallTrees) else rule_target
+    target = make(concept, **_spent(asked), noise=noise, **more)
     return _answer(target, quantity, asked, records_per_user, setting)
 
 

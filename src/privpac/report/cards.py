@@ -15,7 +15,7 @@ from privpac.concepts.small_trees.columns import BinnedColumn
 from privpac.data.missing import values_of
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, plain_name, svg
 
-__all__ = ["card_picture"]
+__all__ = ["card_of", "card_picture"]
 
 _SHADES = LinearSegmentedColormap.from_list("points", [NO, YES])
 _ROW, _BAR = 0.5, 0.42
@@ -25,6 +25,20 @@ _MOST_ROWS = 60
 _FEW = 8
 _LETTER = 0.021
 """About the width of a letter below a strip."""
+
+
+def card_of(rule: Any) -> dict[str, Any] | None:
+    """What a page shows of a card; None for other rules and for constants."""
+    if not isinstance(rule, Card) or rule.picture != "card":
+        return None
+    return {
+        "threshold": rule.threshold,
+        "most": rule.most,
+        "picture": card_picture(rule),
+        "lines": rule.table,
+        "idle": rule.idle,
+        "bands": rule.band_words() if rule.bands else (),
+    }
 
 
 def card_picture(card: Card) -> Markup:

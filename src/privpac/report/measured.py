@@ -6,8 +6,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from privpac.bounds.selection.voices import certify_voices_any
 from privpac.evaluation import Certificate, Evaluation
-from privpac.evaluation.result import Rate, percent, sure
+from privpac.evaluation.rate import Rate, percent, points, sure
+from privpac.guarantee import Neighbours, Unit
+from privpac.released import Released
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, svg
 
 __all__ = ["bars_picture", "evaluated_section", "table_picture"]
@@ -27,8 +30,10 @@ NAMES = {
 """Rates in the words of the page."""
 
 
-def evaluated_section(found: Evaluation | None, certificate: Certificate | None) -> dict[str, Any] | None:
-    """What the template shows; None without an evaluation."""
+def evaluated_section(
+    found: Evaluation | None, certificate: Certificate | None, before: str | None = None
+) -> dict[str, Any] | None:
+    """What the template shows; None without an evaluation.  ``before``: what was certified before the data."""
     if found is None:
         return None
     rates = {name: rate for name, rate in found.rates.items() if name in NAMES}
@@ -42,7 +47,37 @@ def evaluated_section(found: Evaluation | None, certificate: Certificate | None)
         "people": _people(found),
         "certificate": None if certificate is None else str(certificate),
         "least": None if certificate is None else str(certificate.least),
+        "before": before,
     }
+
+
+def before_the_data(released: Released) -> str | None:
+    """What two voices promised before the data, for independent people of any kind, beside the certificate after them.
+
+    The least number of people for the certificate's own figure, against the number that was released with it.
+    """
+    certificate, guarantee, size = released.certificate, released.guarantee, released.parameters.get("size")
+    if certificate is None or guarantee is None or released.learner != "two voices" or not isinstance(size, int):
+        return None
+    excess = certificate.excess
+    if not 0.0001 <= excess < 0.5:
+        return None
+    needed = certify_voices_any(
+        records_per_user=None,
+        size=size,
+        theta=guarantee.epsilon / (1 if guarantee.neighbours is Neighbours.ADD_REMOVE else 2),
+        alpha=f"{excess:.4f}",
+        beta=1 - certificate.evaluation.confidence,
+        levels=released.parameters["levels"],
+    ).n_users
+    here = max(0, certificate.least.people)
+    if needed is None:
+        return None
+    better = "the promise before the data was better" if here >= needed else "this certificate says more"
+    return (
+        f"Before the data, with all of epsilon and any people, {points(excess)} were promised from {needed:,} people "
+        f"on; the rule was learned from about {here:,}: {better}"
+    )
 
 
 def _words(interval: Any) -> str:
@@ -50,7 +85,7 @@ def _words(interval: Any) -> str:
 
 
 def _people(found: Evaluation) -> str:
-    what = "people" if found.weight == "user" else "records"
+    what = "people" if found.weight == "user" and found.unit is Unit.USER else "records"
     if found.people is not None:
         return f"{found.people:,} {what}, publicly known"
     counted = found.n_people

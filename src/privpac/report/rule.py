@@ -22,7 +22,8 @@ from privpac.errors import ParameterError, TooLargeError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan, plan_of_tree, plan_users
 from privpac.released import Released
-from privpac.report.measured import evaluated_section
+from privpac.report.cards import card_of
+from privpac.report.measured import before_the_data, evaluated_section
 from privpac.report.pages import page, write_page
 from privpac.report.plots import NO, YES, plan_picture, rule_picture
 from privpac.report.trees import questions_picture
@@ -39,6 +40,10 @@ WORDS = {
     "max_records": "records read per user, at most",
     "tau": "clip of a user's regret, in records",
     "tolerance": "mistakes forgiven per user",
+    "columns": "columns of the card",
+    "steps": "steps of the descent",
+    "clip": "clip of a user's gradient, in 1/4096",
+    "rho": "spent in all, as zCDP",
     "depth": "questions one after the other, at most",
     "price in nats": "price of the rule, in nats",
     "mode": "how a user's records name a node",
@@ -65,7 +70,7 @@ def report_html(
     return page(
         "rule.html",
         released=released,
-        said=str(rule) if released else "No rule was released",
+        said=_said(rule) if released else "No rule was released",
         says="the rule says" if label == "1" else label,
         label=label,
         colours=(YES, NO),
@@ -73,11 +78,17 @@ def report_html(
         cases=_cases(rule) if isinstance(rule, Rule) and rule.picture == "domain" else None,
         picture=rule_picture(rule) if isinstance(rule, Rule) and rule.picture == "domain" else "",
         questions=questions_picture(rule) if getattr(rule, "picture", "") == "questions" else "",
+        card=card_of(rule),
         promise=promise_lines(guarantee),
         public=_public(released),
         planned=None if planned is None else _planned(planned),
-        evaluated=evaluated_section(released.evaluation, released.certificate),
+        evaluated=evaluated_section(released.evaluation, released.certificate, before_the_data(released)),
     )
+
+
+def _said(rule: Any) -> str:
+    """The rule in one line; a card's points stand in a table of their own."""
+    return str(rule).splitlines()[0]
 
 
 def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee) -> Plan | None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
@@ -31,6 +32,10 @@ from privpac.released import Released
 from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateRuleClassifier"]
+
+
+def _has_chances(model: Any) -> bool:
+    return bool(getattr(model.rule_, "bands", ()))
 
 
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -58,11 +63,14 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         For ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text such as "path:/"; columns may then hold
         texts.
     delta : rational
-        For ``rule="tree"``: the probability with which the promise may fail; an open vocabulary needs one above 0.
+        For ``rule="tree"`` and ``rule="card"``: the probability with which the promise may fail; an open vocabulary and
+        a points card need one above 0.
     evaluate : rational, optional
         Share of the people, such as "1/5", set aside to measure how good the rule is; one guarantee covers both.
     certify : rational, optional
         With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
+    calibrate : rational, optional
+        For ``rule="card"``: share of the budget, such as "1/10", for ``predict_proba``.
     unit : {"user", "item"}, optional
         "user" insists on groups, "item" declares that every row is a person of its own.  None takes what ``fit``
         gets, warns without groups, and refuses inside a cross-validation or search to which no groups came.
@@ -109,6 +117,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         unit: str | None = None,
         evaluate: Any = None,
         certify: Any = None,
+        calibrate: Any = None,
     ) -> None:
         self.rule = rule
         self.epsilon = epsilon
@@ -128,6 +137,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.unit = unit
         self.evaluate = evaluate
         self.certify = certify
+        self.calibrate = calibrate
 
     # Fitting
 
@@ -158,9 +168,10 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             "max_records": self.max_records,
             "public_n_users": self.public_n_users,
             "records_per_user": self.records_per_user,
-            "users": self.people,
+            "people": self.people,
             "evaluate": self.evaluate,
             "certify": self.certify,
+            "calibrate": self.calibrate,
             # None where the method has no use for one and none was meant; a delta that was meant is refused with the
             # others.
             "delta": self.delta if takes(self.method, "delta") or self.delta != 0 else None,
@@ -176,17 +187,23 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         return replace(released, hypothesis=relabelled(released.hypothesis, self._label_name(y)))
 
     def _check_tree(self) -> None:
-        """The rule "tree" and a tree come together; a delta has no other use."""
+        """The rule "tree" and a tree come together; a delta goes with a tree, a card, or a method that takes one."""
         wanted = self.rule in ("tree", "branch")
         if wanted and self.tree is None:
             raise ParameterError("rule='tree' needs tree=, such as PrefixTree(8) or 'path:/'")
         if self.tree is not None and not wanted:
             raise ParameterError(f"tree= goes with rule='tree', got rule={self.rule!r}")
-        if not wanted and self.delta != 0 and not takes(self.method, "delta"):
+        if not wanted and self.delta != 0 and not self._takes_delta():
             approximate = ", ".join(name for name in METHODS if takes(name, "delta"))
             raise ParameterError(
-                f"delta= goes with rule='tree' or method= one of {approximate}; here none is needed, leave it out"
+                f"delta= goes with rule='tree', rule='card' or method= one of {approximate}; here none is needed, "
+                "leave it out"
             )
+
+    def _takes_delta(self) -> bool:
+        """Whether what is learned may have a use for a delta; without a rule a wide table may."""
+        own = self.rule if isinstance(self.rule, str) else getattr(self.rule, "own_method", None)
+        return self.rule is None or takes(own if self.method == "auto" and own in METHODS else self.method, "delta")
 
     def _features(self, names: list[str]) -> dict[str, Domain]:
         """The columns of X with their domains, those of the tree where it has some."""
@@ -308,6 +325,12 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             said = np.array([place[name] for name in said.tolist()], dtype=np.int64)
         answer: NDArray[Any] = self.classes_[np.minimum(said, len(self.classes_) - 1)]
         return answer
+
+    @available_if(_has_chances)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The chances of both classes, where the rule carries them: a points card learned with ``calibrate``."""
+        chances: NDArray[np.float64] = self.released_.hypothesis.predict_proba(self._columns(X, reset=False))
+        return chances
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -64,7 +64,7 @@ def bands_of(totals: NDArray[np.int64], edges: Sequence[int]) -> NDArray[np.int6
 
 
 @register("points-card")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Card(Rule):
     """Points of every bin of every column; 1 iff their sum exceeds ``threshold``.
 

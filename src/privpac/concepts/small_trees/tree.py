@@ -40,7 +40,7 @@ class Branch:
 
 
 @register("small-tree")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SmallTree(Rule):
     """A question, and on each side of it a label or one more question.
 

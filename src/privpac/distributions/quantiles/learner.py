@@ -41,6 +41,7 @@ from privpac.parameters import (
     bounds,
     columns_or_none,
     named,
+    one_word_of,
     privacy,
     probability,
     protected_unit,
@@ -103,18 +104,16 @@ class QuantileLearner(DistributionLearner):
     """
 
     epsilon: Fraction = field(converter=privacy)
-    q: Any = field(default=Fraction(1, 2), converter=_read_q)
+    q: tuple[Fraction, ...] = field(default=Fraction(1, 2), converter=_read_q)
     neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
     max_records: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=1 << 31))
     features: tuple[str, ...] | None = field(default=None, converter=columns_or_none)
-    weight: str = field(default="user", kw_only=True)
+    weight: str = field(default="user", kw_only=True, validator=one_word_of(WEIGHTS))
     interval: bool = field(default=False, kw_only=True, validator=truth)
     confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
 
     def __attrs_post_init__(self) -> None:
-        if self.weight not in WEIGHTS:
-            raise ParameterError(f"weight must be one of {', '.join(WEIGHTS)}, got {str(self.weight)[:40]!r}")
         if self.weight == "record" and self.cap is None:
             raise ParameterError(
                 "weight 'record' needs max_records: how many records of a person may count; or weight='user', in which "

@@ -25,7 +25,6 @@ from privpac.distributions.base import BoundUsers
 from privpac.distributions.quantiles.learner import QuantileLearner
 from privpac.distributions.quantiles.result import Quantiles
 from privpac.errors import ParameterError
-from privpac.exact import rational
 from privpac.guarantee import Guarantee
 from privpac.law.base import Bottom
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
@@ -116,7 +115,7 @@ class WalkQuantile(Composed, QuantileLearner):
 
     def missed_by(self, point: InteriorPoint) -> Fraction:
         """``#{votes > z} <= hi + size - 2`` and ``#{votes < z} <= n - hi``, against ``(1-q) n`` and ``q n``."""
-        n, q = self.hidden.public_n_users, rational(self.q[0])
+        n, q = self.hidden.public_n_users, self.q[0]
         size = point.size
         return max(Fraction(0), point.hi + size - 2 - (1 - q) * n, n - point.hi - q * n)
 

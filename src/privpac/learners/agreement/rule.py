@@ -28,7 +28,7 @@ _WORD = 1 << 62
 
 
 @register("agreed")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AgreedRule(Rule):
     """What an item of a task says about named columns."""
 

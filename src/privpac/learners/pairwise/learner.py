@@ -42,6 +42,7 @@ from privpac.law import Law
 from privpac.learners.base import Bound, Selection, count_users
 from privpac.learners.pairwise.profile import Gather, joined, pairwise_profile
 from privpac.learners.pairwise.table import MAX_RULES
+from privpac.least import least_between
 from privpac.parameters import Composed, bounds, fraction, named, part, probability, truth, whole, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
@@ -264,8 +265,4 @@ def _certified(given: dict[str, Any], n: int) -> str:
 
     if not holds(_GRID):
         return "no accuracy is certified for that many"
-    low, high = 0, _GRID
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return f"for that many, {high / _GRID:g} is"
+    return f"for that many, {least_between(holds, 0, _GRID) / _GRID:g} is"

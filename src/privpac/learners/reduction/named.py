@@ -21,6 +21,7 @@ from attrs import field, frozen
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
+from privpac.data import UserData
 from privpac.errors import ParameterError
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
@@ -206,6 +207,11 @@ class NamedReduction(Composed, Learner):
         return self.reduction.guarantee
 
     def bind(self, data: Users) -> Any:
+        if hasattr(data, "fold") and not isinstance(data, UserData):
+            raise ParameterError(
+                "the reduction draws a secret part of the people, which needs the table in memory (UserData.read, "
+                "--engine memory); methods such as 'voices' run on every engine"
+            )
         return self.reduction.bind(data)
 
     def draw(self, bound: Any, rng: Rng) -> Released:

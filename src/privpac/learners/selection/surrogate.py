@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.represent.representations import ProbabilisticRepresentation
 from privpac.concepts.represent.surrogates import ClassHypotheses, Hypotheses, check_score
 from privpac.concepts.statistics import Table
+from privpac.exact import Rational, rational
 from privpac.law import Law
 from privpac.learners.base import Bound, _size, public_table, shown_table
+from privpac.learners.selection.representations import check_named, named_representation, said_of
 from privpac.learners.sizes import SizedSelection
 from privpac.parameters import Composed, named, part
 from privpac.released import Released
@@ -41,25 +44,34 @@ class PublicSet:
 
     Parameters
     ----------
-    representation : ProbabilisticRepresentation, optional
-        Where the set is drawn from; without one the class stands for itself.
+    representation : ProbabilisticRepresentation or str, optional
+        Where the set is drawn from, or its name (:mod:`privpac.learners.selection.representations`); without one the
+        class stands for itself.
     hypotheses : Hypotheses, optional
         The set itself, instead of a draw.
     public_seed : bytes, optional
         32 public bytes that fix the draw; from the system when left out.
+    representation_alpha, representation_beta : rational
+        Accuracy and failure probability of a representation by name.
     """
 
-    representation: ProbabilisticRepresentation | None = None
+    representation: ProbabilisticRepresentation | str | None = None
     given: Hypotheses | None = field(default=None, alias="hypotheses")
     public_seed: bytes | None = None
+    representation_alpha: Fraction = Fraction(1, 20)
+    representation_beta: Fraction = Fraction(1, 20)
 
     def __init__(
         self,
-        representation: ProbabilisticRepresentation | None = None,
+        representation: ProbabilisticRepresentation | str | None = None,
         hypotheses: Hypotheses | None = None,
         public_seed: bytes | None = None,
+        representation_alpha: Rational = Fraction(1, 20),
+        representation_beta: Rational = Fraction(1, 20),
     ) -> None:
-        if representation is not None and not isinstance(representation, ProbabilisticRepresentation):
+        if isinstance(representation, str):
+            check_named(representation)
+        elif representation is not None and not isinstance(representation, ProbabilisticRepresentation):
             raise TypeError(
                 f"representation must be one of privpac.concepts.represent.representations, got "
                 f"{type(representation).__name__}"
@@ -68,15 +80,23 @@ class PublicSet:
             raise TypeError(f"hypotheses must be a public set of rules (Hypotheses), got {type(hypotheses).__name__}")
         if representation is not None and hypotheses is None and public_seed is None:
             public_seed = secrets.token_bytes(32)
-        self.__attrs_init__(representation, hypotheses, public_seed)
+        accuracy = {"representation_alpha": representation_alpha, "representation_beta": representation_beta}
+        read = [rational(value, name, above=0, below=1) for name, value in accuracy.items()]
+        self.__attrs_init__(representation, hypotheses, public_seed, *read)
 
-    @cached_property
-    def drawn(self) -> Hypotheses | None:
+    def of(self, concept: ConceptClass) -> ProbabilisticRepresentation | None:
+        """The representation, looked up for a class where it is a name."""
+        if not isinstance(self.representation, str):
+            return self.representation
+        return named_representation(self.representation, concept, self.representation_alpha, self.representation_beta)
+
+    def drawn(self, concept: ConceptClass) -> Hypotheses | None:
         """The set, or None where the class stands for itself."""
-        if self.given is not None or self.representation is None:
+        found = None if self.given is not None else self.of(concept)
+        if found is None:
             return self.given
         assert self.public_seed is not None
-        return self.representation.sample(PublicCoins(self.public_seed))
+        return found.sample(PublicCoins(self.public_seed))
 
 
 def _tolerance(value: Any) -> Any:
@@ -110,7 +130,7 @@ class RepresentedSelection(Composed, SizedSelection):
     @cached_property
     def hypotheses(self) -> Hypotheses:
         """The public set in use."""
-        drawn = self.public_set.drawn
+        drawn = self.public_set.drawn(self.concept)
         return ClassHypotheses(self.concept) if drawn is None else drawn
 
     @property
@@ -138,7 +158,9 @@ class RepresentedSelection(Composed, SizedSelection):
         shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": _size(rules.size)} | parameters
         if not self.proper:
             shown["score"] = self.score
-        if self.public_set.public_seed is not None:
+        if self.public_set.representation is not None:
+            shown["representation"] = said_of(self.public_set.of(self.concept))
+        if self.public_set.public_seed is not None and not self.proper:
             shown["public_seed"] = self.public_set.public_seed.hex()
         if self.max_records is not None:
             shown["max_records"] = self.max_records

@@ -42,7 +42,7 @@ from privpac.released import register
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = ["MeanBound", "MeanLearner", "MeanVector"]
+__all__ = ["MeanBound", "MeanLearner", "MeanVector", "user_steps"]
 
 Ints = NDArray[np.int64]
 MAX_LEVELS = 1 << 20
@@ -86,6 +86,19 @@ class MeanVector:
 # Users' means
 
 
+def user_steps(users: UserData, name: str, size: int, levels: int) -> Ints:
+    """Everybody's mean of a column as the nearest of ``0..levels``; the middle for who has no records."""
+    codes, offsets = users.codes[name], users.offsets
+    low, high = _sums(codes & np.uint64(0xFFFFFFFF), offsets), _sums(codes >> _HALF, offsets)
+    out = np.full(users.n_users, levels // 2, np.int64)
+    for u, (a, b, m) in enumerate(zip(low, high, users.sizes.tolist())):
+        if m:
+            whole = m * (size - 1)
+            # Nearest step, halves up; a domain of one value has one step.
+            out[u] = (2 * levels * (a + (b << 32)) + whole) // (2 * whole) if whole else 0
+    return out
+
+
 @dataclass(frozen=True)
 class _Means:
     """A kernel: users by columns, each mean as a step in 0..levels."""
@@ -97,18 +110,7 @@ class _Means:
         return np.empty((0, len(self.columns)), np.int64)
 
     def chunk(self, users: UserData) -> Ints:
-        return np.stack([self._column(users, name, size) for name, size in self.columns], axis=1)
-
-    def _column(self, users: UserData, name: str, size: int) -> Ints:
-        codes, offsets = users.codes[name], users.offsets
-        low, high = _sums(codes & np.uint64(0xFFFFFFFF), offsets), _sums(codes >> _HALF, offsets)
-        out = np.full(users.n_users, self.levels // 2, np.int64)
-        for u, (a, b, m) in enumerate(zip(low, high, users.sizes.tolist())):
-            if m:
-                whole = m * (size - 1)
-                # Nearest step, halves up; a domain of one value has one step.
-                out[u] = (2 * self.levels * (a + (b << 32)) + whole) // (2 * whole) if whole else 0
-        return out
+        return np.stack([user_steps(users, name, size, self.levels) for name, size in self.columns], axis=1)
 
     def merge(self, a: Ints, b: Ints) -> Ints:
         return np.concatenate([a, b])

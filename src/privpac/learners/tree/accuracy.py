@@ -9,12 +9,12 @@ from typing import Any, Self
 
 from attrs import evolve, field, frozen
 
-from privpac.bounds.certificate import least
 from privpac.bounds.trees.learner import TreeBudget, spread_failure, tree_failure
 from privpac.bounds.trees.plan import certified_alpha
 from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.guarantee import positive_int
+from privpac.least import least
 from privpac.parameters import named, probability, probability_or_none, whole, whole_or_none
 
 __all__ = ["TreeAccuracy", "TreeAim", "TreePromises"]

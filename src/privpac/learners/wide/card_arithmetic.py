@@ -13,6 +13,7 @@ from math import isqrt
 from typing import NamedTuple
 
 from privpac.concepts.cards.codes import CodeTable, U
+from privpac.least import last_between
 
 __all__ = [
     "LEAST_CLIP",
@@ -85,11 +86,7 @@ def clip_size(noisy_norm: int, users: int, rho: Fraction, columns: int) -> int:
 
 def _cube_root(n: int) -> int:
     """The largest ``x`` with ``x**3 <= n``."""
-    low, high = 0, 1 << (n.bit_length() // 3 + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if middle**3 <= n else (low, middle)
-    return low
+    return last_between(lambda x: x**3 <= n, 0, 1 << (n.bit_length() // 3 + 1))
 
 
 def training_time(users: int, rho: Fraction) -> int:

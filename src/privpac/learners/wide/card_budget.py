@@ -23,6 +23,7 @@ from privpac.composition import zcdp_epsilon
 from privpac.errors import InfeasibleError
 from privpac.guarantee import Neighbours
 from privpac.learners.wide.card_arithmetic import centre_clip, norm_cap
+from privpac.least import last_between
 
 __all__ = ["CALIBRATION_LEVELS", "CardBudget", "zcdp_within"]
 
@@ -51,17 +52,9 @@ def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
             step *= 2
             if step > -_SMALLEST:
                 raise InfeasibleError(f"epsilon = {float(epsilon):g} at this delta leaves no budget; use a larger one")
-        low, high = power - step, power - step // 2
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(Fraction(2) ** middle) else (low, middle)
-        power = low
+        power = last_between(lambda k: fits(Fraction(2) ** k), power - step, power - step // 2)
     unit = Fraction(2) ** (power - _BITS + 1)
-    low, high = 1 << (_BITS - 1), 1 << _BITS
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle * unit) else (low, middle)
-    return low * unit
+    return last_between(lambda k: fits(k * unit), 1 << (_BITS - 1), 1 << _BITS) * unit
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def read_users(users: object) -> str:
     """A declaration by its name."""
     if not isinstance(users, str) or users not in ABOUT_USERS:
         known = "; ".join(f"{name!r} ({about})" for name, about in ABOUT_USERS.items())
-        raise ParameterError(f"users must be one of {known}; got {users!r}")
+        raise ParameterError(f"people must be one of {known}; got {users!r}")
     return users
 
 

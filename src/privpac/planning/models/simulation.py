@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.least import least_about
 from privpac.rng import Rng
 
-__all__ = ["SETTLED", "ModelRng", "Prediction", "Simulation", "big_integers", "least_users", "settle"]
+__all__ = ["SETTLED", "ModelRng", "Prediction", "Simulation", "big_integers", "settle"]
 
 SETTLED = 0.05
 _CLEAR = 3.0
@@ -160,7 +161,7 @@ class Simulation(ABC):
             return made is not None and made.excess <= alpha
 
         start, most = self.between(records_per_user)
-        users = None if most < 1 else least_users(enough, start=start, most=most, fine=self.fine)
+        users = None if most < 1 else least_about(enough, start=start, most=most, fine=self.fine)
         if users is None:
             return None, 0.0
         below = max((n for n in seen if n < users), default=users)
@@ -168,36 +169,6 @@ class Simulation(ABC):
         return users, max(
             (made.error / alpha for made in near if abs(made.excess - alpha) <= _CLEAR * made.error), default=0.0
         )
-
-
-def least_users(enough: Callable[[int], bool], *, start: int, most: int, fine: int = 16) -> int | None:
-    """About the least number of users that are enough, up to one part in ``fine``; None if more than ``most`` are
-    needed.
-
-    Doubling or halving from ``start``, then bisection; being enough is taken to be monotone.
-
-    >>> least_users(lambda n: n >= 1000, start=64, most=4096, fine=64), least_users(lambda n: n >= 1000, start=8,
-    ...     most=512)
-    (1000, None)
-    """
-    high = min(max(start, 1), most)
-    if enough(high):
-        low = high // 2
-        while low and enough(low):
-            low, high = low // 2, low
-    else:
-        low = high
-        while True:
-            if low == most:
-                return None
-            high = min(2 * low, most)
-            if enough(high):
-                break
-            low = high
-    while high - low > max(1, high // fine):
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
 
 
 def big_integers(values: list[int]) -> NDArray[Any]:

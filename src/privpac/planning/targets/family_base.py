@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from privpac.bounds.certificate import Certificate
 from privpac.data import Domain
@@ -23,9 +23,6 @@ from privpac.guarantee import Neighbours
 from privpac.planning.models.cover_models import family_cover
 from privpac.planning.targets.certified_runs import TABLE, CertifiedRun, feature_words, option_words, privacy_words
 from privpac.planning.targets.target import Asked, PlannedMethod, Target
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["FamilyTarget"]
 
@@ -45,6 +42,8 @@ class FamilyTarget(Target):
 
     family: ClassVar[str]
     takes: ClassVar[tuple[str, ...]]
+    cover_key: ClassVar[str] = ""
+    """By which claims know selection from a cover: what a cover holds decides how its certificate is tried."""
 
     measure = "total variation"
     usual_alpha = Fraction(1, 10)
@@ -103,6 +102,10 @@ class FamilyTarget(Target):
 
     def _line(self, name: str, method: str, certify: Callable[[int], Certificate], assumes: str = "") -> PlannedMethod:
         return PlannedMethod(name, certify, assumes, run=partial(self._run, method), key=method)
+
+    def _cover_line(self, assumes: str = "") -> PlannedMethod:
+        run = partial(self._run, "cover")
+        return PlannedMethod("selection from a cover", self.cover, assumes, run=run, key=self.cover_key)
 
     def cover_learner(self, family: Family, told: dict[str, Any]) -> CoverLearner:
         return CoverLearner(family, self.epsilon, neighbours=self.neighbours, **told)

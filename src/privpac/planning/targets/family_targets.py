@@ -135,6 +135,9 @@ class CountedTarget(FamilyTarget):
 
     takes: ClassVar[tuple[str, ...]] = ("k", "d", "sizes")
     described: ClassVar[Family | None] = None
+    cells: ClassVar[str] = "values"
+    """What has a mass."""
+    cover_key = "cover of masses"
 
     @property
     def covered(self) -> Family | None:
@@ -142,7 +145,7 @@ class CountedTarget(FamilyTarget):
 
     def methods(self, setting: str | None = None) -> list[PlannedMethod]:
         lines = [
-            *([] if self.covered is None else [self._line("selection from a cover", "cover", self.cover)]),
+            *([] if self.covered is None else [self._cover_line()]),
             self._line("averaged histogram", "average", lambda m: certify_averages(self.sizes, **self._goal)),
             self._line("clipped histogram, one stage", "counts", self.counts),
         ]
@@ -160,13 +163,12 @@ class CountedTarget(FamilyTarget):
 
     @property
     def shown(self) -> dict[str, str]:
-        what = "bins" if self.family == "histogram" else "values"
         if len(self.sizes) == 1:
-            return {self.family: f"{self.sizes[0]} {what}"}
+            return {self.family: f"{self.sizes[0]} {self.cells}"}
         same = len(set(self.sizes)) == 1
         return {
             self.family: f"{len(self.sizes)} columns of "
-            f"{self.sizes[0] if same else ', '.join(map(str, self.sizes))} {what}"
+            f"{self.sizes[0] if same else ', '.join(map(str, self.sizes))} {self.cells}"
         }
 
     def _remarks(self) -> list[str]:
@@ -213,6 +215,7 @@ class ProductTarget(CountedTarget):
     """All products of mass functions."""
 
     family = "product"
+    cover_key = "cover of products"
     described = Independent()
 
 
@@ -221,6 +224,7 @@ class HistogramTarget(CountedTarget):
     """Masses of declared bins."""
 
     family = "histogram"
+    cells = "bins"
 
     def _columns(self) -> list[str]:
         names = ["COLUMN"] if len(self.sizes) == 1 else [f"COLUMN{i}" for i in range(1, len(self.sizes) + 1)]
@@ -240,6 +244,7 @@ class GaussianTarget(FamilyTarget):
     d: int
 
     family = "gaussian"
+    cover_key = "cover of normal laws"
     takes = ("radius", "d", "variance", "max_variance")
 
     @property
@@ -256,7 +261,7 @@ class GaussianTarget(FamilyTarget):
         if self.d <= 4:
             # Sets of laws with different spreads are found on a grid, their probabilities from many samples.
             sets = "" if known else ", and sets and their probabilities right up to the learner's rounding"
-            lines.append(self._line("selection from a cover", "cover", self.cover, sets))
+            lines.append(self._cover_line(sets))
         return self._with_lower(lines, "any private learner", self.lower)
 
     def simulations(self, setting: str | None = None) -> list[Simulation]:

@@ -115,7 +115,7 @@ class MedianTarget(Target):
             "quantile",
             certificate.n_users,
             told,
-            lambda: QuantileLearner(self.epsilon, "1/2", self.neighbours, **told),
+            lambda: QuantileLearner(self.epsilon, "1/2", neighbours=self.neighbours, **told),
             lambda: words,
         )
 

@@ -69,7 +69,7 @@ def _choice(target: RuleTarget, setting: str | None, users: int | None, m: int) 
         public_n_users=within,
         records_per_user=each,
         noise=target.noise if target.model_noise is None else target.model_noise,
-        users=target.users,
+        people=target.users,
         population=target.population,
     )
 

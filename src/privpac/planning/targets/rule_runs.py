@@ -23,6 +23,7 @@ from privpac.planning.targets.certified_runs import CertifiedRun, feature_words,
 
 if TYPE_CHECKING:
     from privpac.planning.targets.rule_goal import RuleGoal
+    from privpac.planning.targets.small_tree_targets import SmallTreeTarget
     from privpac.planning.targets.target import Asked
     from privpac.planning.targets.tree_targets import TreeTarget
 
@@ -41,7 +42,7 @@ def _class_words(concept: Any) -> list[str]:
 
 
 def rule_run(
-    target: RuleGoal | TreeTarget, method: str, m: int, certificate: Certificate, asked: Asked
+    target: RuleGoal | TreeTarget | SmallTreeTarget, method: str, m: int, certificate: Certificate, asked: Asked
 ) -> CertifiedRun:
     """The run of a method of ``learn``."""
     own = learner_options(method, dict.fromkeys(COMMON))

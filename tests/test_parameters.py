@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import pytest
 from attrs import evolve, field, frozen
 
 import privpac
-from privpac import distributions, learners
 from privpac.errors import ParameterError
 from privpac.learners.base import Learner
 from privpac.learners.registry import METHODS, learner_options
@@ -43,7 +43,7 @@ from privpac.parameters import (
 )
 
 ROOT = Path(privpac.__file__).parent
-ROOMS = ("mechanisms", "learners", "distributions")
+ROOMS = ("mechanisms", "learners", "distributions", "concepts")
 MOST_FIELDS = 10
 
 # The house
@@ -62,24 +62,29 @@ def concrete(kind: type[Any]) -> set[type[Any]]:
 
 
 def all_learners() -> list[type[Any]]:
-    loaded = {getattr(learners, name) for name in learners.__all__}
-    loaded |= {getattr(distributions, name) for name in distributions.__all__}
-    ours = {kind for kind in concrete(Learner) if kind.__module__.split(".")[1] in ("learners", "distributions")}
-    assert len(loaded & ours) > 10
+    for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
+        import_module(".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"))
+    ours = {kind for kind in concrete(Learner) if kind.__module__.split(".")[1] in ROOMS}
+    assert len(ours) > 20
     return sorted(ours, key=lambda kind: kind.__qualname__)
+
+
+PARAMETER = re.compile(r"([\w, ]+?)(?: : .*)?")
+
+
+def documented(kind: type[Any]) -> set[str]:
+    """The words of the parameter list in the docstring of a class."""
+    said = re.split(r"Parameters\n-{4,}\n", inspect.cleandoc(kind.__doc__ or ""))
+    lines = [] if len(said) < 2 else said[1].split("\n\n")[0].splitlines()
+    found = [PARAMETER.fullmatch(line) for line in lines if not line.startswith(" ")]
+    return {name.strip() for match in found if match for name in match[1].split(",")}
 
 
 @pytest.mark.parametrize("kind", all_learners(), ids=lambda kind: kind.__name__)
 def test_a_learner_has_few_fields_and_documents_each(kind: type[Any]) -> None:
     listed = attrs.fields(kind)
     assert len(listed) <= MOST_FIELDS, [each.alias for each in listed]
-    words: set[str] = set()
-    for base in kind.__mro__:
-        said = re.split(r"Parameters\n\s*-{4,}\n", inspect.cleandoc(base.__doc__ or ""))
-        if len(said) == 2:
-            for line in said[1].splitlines():
-                if " : " in line and not line.startswith(" "):
-                    words |= {name.strip() for name in line.split(" : ")[0].split(",")}
+    words = {name for base in kind.__mro__ for name in documented(base)}
     assert {each.alias for each in listed} <= words
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb, log
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
+from attrs import evolve, has
 from numpy.typing import NDArray
 
 from privpac.concepts.labellings.base import NO_POINTS, Labellings, Loss, check_listed
@@ -26,7 +27,7 @@ from privpac.errors import SchemaError
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData, Users
 
-__all__ = ["ConceptClass", "Poll", "Rule", "columns_of", "sauer"]
+__all__ = ["ConceptClass", "Poll", "Rule", "columns_of", "relabelled", "sauer"]
 
 Poll = Callable[[Mapping[str, NDArray[np.uint64]]], NDArray[np.int64]]
 """How many of some rules say 1, row by row."""
@@ -151,6 +152,11 @@ class ClassKernel:
 
     def merge(self, a: Profile, b: Profile) -> Profile:
         return a + b
+
+
+def relabelled(rule: Any, label: str) -> Any:
+    """The same rule about a label of another name; rules of one's own may be dataclasses."""
+    return evolve(rule, label=label) if has(type(rule)) else replace(rule, label=label)
 
 
 class ConceptClass(ClassOfRules):

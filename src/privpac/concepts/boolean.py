@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
@@ -24,6 +25,7 @@ from privpac.concepts.products import ProductClass, box_dimension
 from privpac.concepts.rules import ByAgreement
 from privpac.data import Domain
 from privpac.errors import ParameterError
+from privpac.parameters import truth
 from privpac.released import register
 
 __all__ = ["Conjunction", "Conjunctions", "Disjunction", "Disjunctions", "literal", "yes_no_columns"]
@@ -123,18 +125,15 @@ class Disjunction(_Literals):
         return "always" if self.values is None else " or ".join(self._texts()) or "never"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _YesNoClass(ProductClass):
     inherits: ClassVar[bool] = True
 
-    features: Mapping[str, Domain | None] | Sequence[str] | None = None
-    negations: bool = True
+    features: Frozen[Domain | None] = field(default=None, converter=yes_no_columns)
+    negations: bool = field(default=True, validator=truth)
 
-    def __post_init__(self) -> None:
-        columns = yes_no_columns(self.features)
-        object.__setattr__(self, "features", columns)
-        if not isinstance(self.negations, bool):
-            raise TypeError(f"negations must be True or False, got {type(self.negations).__name__}")
+    def __attrs_post_init__(self) -> None:
+        columns = self.features
         what = f"{type(self).__name__} of {len(columns)} columns"
         limited(
             (3 if self.negations else 2) ** len(columns) + 1,
@@ -190,7 +189,7 @@ class _YesNoClass(ProductClass):
         return columns, None if digits is None else tuple(self._values[digit] for digit in digits)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Conjunctions(_YesNoClass):
     """All conjunctions of literals of yes/no columns, and "never" (id 0).
 
@@ -210,7 +209,7 @@ class Conjunctions(_YesNoClass):
         return Conjunction(*self._picked(hypothesis), label)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Disjunctions(_YesNoClass):
     """All disjunctions of literals of yes/no columns, and "always" (id 0); ids as in :class:`Conjunctions`.
 

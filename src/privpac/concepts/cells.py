@@ -27,6 +27,7 @@ __all__ = [
     "columns_to_list",
     "declared_of",
     "domains_of",
+    "frozen_columns",
     "even_cells",
     "named_domains",
 ]
@@ -94,6 +95,11 @@ def domains_of(columns: Mapping[str, Domain | None]) -> dict[str, Domain]:
     if without:
         raise ParameterError(f"columns {without} have no domain yet: declare it in the class or in UserData")
     return {name: domain for name, domain in columns.items() if domain is not None}
+
+
+def frozen_columns(columns: Any) -> Frozen[Domain]:
+    """Columns that are all declared, as a value."""
+    return Frozen(tuple(domains_of(named_domains(columns, "columns")).items()))
 
 
 def columns_to_list(columns: Mapping[str, Domain]) -> list[dict[str, Any]]:

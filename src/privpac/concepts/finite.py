@@ -7,17 +7,25 @@ most significant.  The table is public.  The kernel adds up table rows over a us
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any, Self
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule, sauer
-from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
+from privpac.concepts.cells import (
+    Frozen,
+    columns_from_list,
+    columns_to_list,
+    declared_of,
+    domains_of,
+    frozen_columns,
+    named_domains,
+)
 from privpac.concepts.dense import Bytes, EnumeratedClass, dense_fold, limited
 from privpac.concepts.dimensions import littlestone_dimension
 from privpac.concepts.profile import Profile, dense_profile
@@ -49,18 +57,17 @@ def flat_codes(codes: Codes, columns: Mapping[str, Domain]) -> NDArray[np.uint64
 
 
 @register("table")
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class TableRule(Rule):
     """What to say on every value, written as a text of 0 and 1."""
 
-    columns: Mapping[str, Domain]
+    columns: Mapping[str, Domain] = field(converter=frozen_columns)
     bits: str
     name: str | None = None
     label: str = "1"
 
-    def __post_init__(self) -> None:
-        columns = domains_of(named_domains(self.columns, "columns"))
-        object.__setattr__(self, "columns", Frozen(tuple(columns.items())))
+    def __attrs_post_init__(self) -> None:
+        columns = self.columns
         if not isinstance(self.bits, str) or set(self.bits) - {"0", "1"}:
             raise ParameterError("bits must be a text of 0 and 1")
         if len(self.bits) != prod(domain.size for domain in columns.values()):
@@ -118,7 +125,32 @@ def _tabulate(functions: Sequence[Callable[..., Any]], domains: Sequence[Domain]
     return np.array([[bool(f(*value)) for f in functions] for value in values], dtype=np.uint8).T
 
 
-@dataclass(frozen=True, eq=False)
+def _read_rules(given: Any, domains: Sequence[Domain]) -> Bytes:
+    if isinstance(given, (list, tuple)) and given and all(callable(item) for item in given):
+        if not domains:
+            raise ParameterError("functions need a domain to be tabulated on: FiniteClass(functions, Integers(0, 6))")
+        limited(len(given), "the class", "use a smaller class")
+        given = _tabulate(given, domains)
+    array = np.asarray(given)
+    if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
+        raise ParameterError(
+            f"a class is a 0/1 array (rules by values) or a list of functions, got {array.dtype}, shape {array.shape}"
+        )
+    if not bool(((array == 0) | (array == 1)).all()):
+        raise ParameterError("a class is a table of 0 and 1; other entries were found")
+    limited(array.shape[0], "the class", "use a smaller class")
+    if array.size > MAX_CELLS:
+        raise TooLargeError(f"the table has {array.size} entries, at most {MAX_CELLS} are allowed; use a coarser Grid")
+    if domains and prod(domain.size for domain in domains) != array.shape[1]:
+        raise ParameterError(
+            f"the table has {array.shape[1]} columns, the domain {prod(domain.size for domain in domains)} values"
+        )
+    table = np.array(array, dtype=np.uint8, order="C")
+    table.setflags(write=False)
+    return table
+
+
+@frozen(slots=False, init=False, eq=False)
 class FiniteClass(EnumeratedClass):
     """``rules`` is a 0/1 table (rules by values), or a list of functions of a value (one argument per column).
 
@@ -130,61 +162,41 @@ class FiniteClass(EnumeratedClass):
     (2, 'late when weekend', [0, 1])
     """
 
-    rules: Any
-    domain: Domain | Mapping[str, Domain] | None = None
-    feature: str | None = None
-    names: Sequence[str] | None = None
+    rules: Bytes
+    domain: Domain | Frozen[Domain] | None
+    feature: str | None
+    names: tuple[str, ...] | None
 
-    def __post_init__(self) -> None:
-        if isinstance(self.domain, Mapping):
-            if self.feature is not None:
+    def __init__(
+        self,
+        rules: Any,
+        domain: Domain | Mapping[str, Domain] | None = None,
+        feature: str | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        columns: Domain | Frozen[Domain] | None
+        if isinstance(domain, Mapping):
+            if feature is not None:
                 raise ParameterError(
                     "feature names the only column; several columns are named by the mapping of domains"
                 )
-            object.__setattr__(self, "domain", Frozen(tuple(domains_of(named_domains(self.domain, "domain")).items())))
-        elif self.domain is not None and not isinstance(self.domain, Domain):
+            columns = Frozen(tuple(domains_of(named_domains(domain, "domain")).items()))
+        elif domain is not None and not isinstance(domain, Domain):
             raise TypeError(
                 f"domain must be a Domain such as Integers(0, 100), or map names to domains, got "
-                f"{type(self.domain).__name__}"
+                f"{type(domain).__name__}"
             )
-        object.__setattr__(self, "rules", self._read(self.rules))
-        if self.names is not None:
-            names = tuple(self.names)
-            if not all(isinstance(name, str) for name in names) or isinstance(self.names, str):
+        else:
+            columns = domain
+        listed = list(columns.values()) if isinstance(columns, Frozen) else [] if columns is None else [columns]
+        table = _read_rules(rules, listed)
+        texts = None if names is None else tuple(names)
+        if texts is not None:
+            if not all(isinstance(name, str) for name in texts) or isinstance(names, str):
                 raise TypeError("names must be a list of texts, one for each rule")
-            if len(names) != self.size:
-                raise ParameterError(f"there are {self.size} rules and {len(names)} names")
-            object.__setattr__(self, "names", names)
-
-    def _read(self, given: Any) -> Bytes:
-        domains = [domain for domain in self.declared().values() if domain is not None]
-        if isinstance(given, (list, tuple)) and given and all(callable(item) for item in given):
-            if not domains:
-                raise ParameterError(
-                    "functions need a domain to be tabulated on: FiniteClass(functions, Integers(0, 6))"
-                )
-            limited(len(given), "the class", "use a smaller class")
-            given = _tabulate(given, domains)
-        array = np.asarray(given)
-        if array.ndim != 2 or array.dtype.kind not in "biuf" or 0 in array.shape:
-            raise ParameterError(
-                f"a class is a 0/1 array (rules by values) or a list of functions, got {array.dtype}, shape "
-                f"{array.shape}"
-            )
-        if not bool(((array == 0) | (array == 1)).all()):
-            raise ParameterError("a class is a table of 0 and 1; other entries were found")
-        limited(array.shape[0], "the class", "use a smaller class")
-        if array.size > MAX_CELLS:
-            raise TooLargeError(
-                f"the table has {array.size} entries, at most {MAX_CELLS} are allowed; use a coarser Grid"
-            )
-        if domains and prod(domain.size for domain in domains) != array.shape[1]:
-            raise ParameterError(
-                f"the table has {array.shape[1]} columns, the domain {prod(domain.size for domain in domains)} values"
-            )
-        table = np.array(array, dtype=np.uint8, order="C")
-        table.setflags(write=False)
-        return table
+            if len(texts) != len(table):
+                raise ParameterError(f"there are {len(table)} rules and {len(texts)} names")
+        self.__attrs_init__(table, columns, feature, texts)
 
     @cached_property
     def _points(self) -> Bytes:

@@ -25,6 +25,7 @@ from math import gcd, lcm
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
@@ -224,7 +225,7 @@ def _scores(
         tally(row, least, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, init=False)
 class Halfspaces(EnumeratedClass):
     """Halfspaces over numeric columns with weights from a public list.
 
@@ -240,24 +241,28 @@ class Halfspaces(EnumeratedClass):
 
     inherits: ClassVar[bool] = True
 
-    domains: Mapping[str, Domain | None] | Sequence[str] | None = None
-    weights: int | Iterable[int] = 2
-    cuts: int | Mapping[str, int] = DEFAULT_CUTS
+    domains: Frozen[Domain | None]
+    weights: tuple[int, ...]
+    cuts: Any
 
-    def __post_init__(self) -> None:
-        columns = named_domains(self.domains, "domains")
-        object.__setattr__(self, "domains", columns)
-        object.__setattr__(self, "weights", _checked_weights(self.weights))
-        cuts = checked_cuts(self.cuts, columns)
+    def __init__(
+        self,
+        domains: Mapping[str, Domain | None] | Sequence[str] | None = None,
+        weights: int | Iterable[int] = 2,
+        cuts: int | Mapping[str, int] = DEFAULT_CUTS,
+    ) -> None:
+        columns = named_domains(domains, "domains")
+        self.__attrs_init__(columns, _checked_weights(weights), checked_cuts(cuts, columns))
+
+    def __attrs_post_init__(self) -> None:
+        columns, cuts = self.domains, self.cuts
         if cuts is None or (isinstance(cuts, Frozen) and any(isinstance(cut, tuple) for cut in cuts.values())):
             raise TypeError("cuts must be a number, or map columns to numbers")
-        object.__setattr__(self, "cuts", cuts)
         for name, domain in columns.items():
             if domain is not None and not isinstance(domain, (Integers, Grid, Dates)):
                 raise ParameterError(
                     f"domains[{name!r}] must be numbers in equal steps: Integers, Grid or Dates, got {domain!r}"
                 )
-        assert isinstance(self.weights, tuple)
         vectors = len(self.weights) ** len(columns)
         limited(vectors, "the set of weight vectors", "choose fewer weights or fewer columns")
         if columns and all(domain is not None for domain in columns.values()):

@@ -26,6 +26,7 @@ from math import comb
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
@@ -38,7 +39,7 @@ from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
-from privpac.guarantee import positive_int
+from privpac.parameters import named, truth, whole
 from privpac.released import register
 
 __all__ = ["DecisionList", "DecisionLists"]
@@ -193,7 +194,7 @@ class DecisionList(Rule):
         return cls(columns_from_list(values["columns"]), tests, values["default"], values["label"])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class DecisionLists(EnumeratedClass):
     """All functions of decision lists of at most ``length`` tests, once each; ids 0 and 1 are "never" and "always".
 
@@ -205,16 +206,12 @@ class DecisionLists(EnumeratedClass):
 
     inherits: ClassVar[bool] = True
 
-    features: Mapping[str, Domain | None] | Sequence[str] | None = None
-    length: int = 3
-    negations: bool = True
+    features: Frozen[Domain | None] = field(default=None, converter=yes_no_columns)
+    length: int = field(default=3, converter=whole)
+    negations: bool = field(default=True, validator=truth)
 
-    def __post_init__(self) -> None:
-        columns = yes_no_columns(self.features)
-        object.__setattr__(self, "features", columns)
-        object.__setattr__(self, "length", positive_int(self.length, "length"))
-        if not isinstance(self.negations, bool):
-            raise TypeError(f"negations must be True or False, got {type(self.negations).__name__}")
+    def __attrs_post_init__(self) -> None:
+        columns = self.features
         if len(columns) > _MOST_COLUMNS:
             raise TooLargeError(
                 f"DecisionLists reads at most {_MOST_COLUMNS} columns, got {len(columns)}; name fewer columns"

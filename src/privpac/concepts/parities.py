@@ -8,15 +8,23 @@ is the Walsh-Hadamard transform of w: O(d 2**d) for all sets at once, whatever t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
+from privpac.concepts.cells import (
+    Frozen,
+    columns_from_list,
+    columns_to_list,
+    declared_of,
+    domains_of,
+    frozen_columns,
+    named_domains,
+)
 from privpac.concepts.dense import Bytes, EnumeratedClass
 from privpac.concepts.kernels.grouped import group, tally, terms
 from privpac.concepts.kernels.spread import even, spread
@@ -59,19 +67,17 @@ def masks(codes: Codes, names: Iterable[str]) -> NDArray[np.uint64]:
 
 
 @register("parity")
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Parity(Rule):
     """1 iff an odd number of the columns in the mask have code 1."""
 
-    columns: Mapping[str, Domain]
+    columns: Mapping[str, Domain] = field(converter=frozen_columns)
     mask: int
     label: str = "1"
 
-    def __post_init__(self) -> None:
-        columns = domains_of(named_domains(self.columns, "columns"))
-        _two_valued(columns)
-        object.__setattr__(self, "columns", Frozen(tuple(columns.items())))
-        positive_int(self.mask, "mask", minimum=0, maximum=(1 << len(columns)) - 1)
+    def __attrs_post_init__(self) -> None:
+        _two_valued(self.columns)
+        positive_int(self.mask, "mask", minimum=0, maximum=(1 << len(self.columns)) - 1)
 
     @property
     def features(self) -> Mapping[str, Domain]:
@@ -153,7 +159,11 @@ def _add_users(
         tally(row, least if uses_minimum else 0, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
 
 
-@dataclass(frozen=True)
+def _domains(domains: Any) -> Frozen[Domain | None] | None:
+    return None if domains is None else named_domains(domains, "domains")
+
+
+@frozen(slots=False)
 class Parities(EnumeratedClass):
     """All 2**d parities of d yes/no columns (names, or names with domains of two values).
 
@@ -162,26 +172,25 @@ class Parities(EnumeratedClass):
     1 when an odd number of smoker = 1, drinks = 1
     """
 
-    domains: Mapping[str, Domain | None] | Iterable[str] | None = None
+    domains: Frozen[Domain | None] | None = field(default=None, converter=_domains)
 
-    def __post_init__(self) -> None:
-        if self.domains is None:
+    def __attrs_post_init__(self) -> None:
+        columns = self.domains
+        if columns is None:
             return
-        columns = named_domains(self.domains, "domains")
         if len(columns) > MAX_COLUMNS:
             raise TooLargeError(
                 f"parities of {len(columns)} columns are 2^{len(columns)} rules; at most {MAX_COLUMNS} columns are "
                 "allowed"
             )
         _two_valued(columns)
-        object.__setattr__(self, "domains", columns)
 
     @cached_property
     def columns(self) -> Frozen[Domain | None]:
         """The columns in order."""
         if self.domains is None:
             raise ParameterError("this class has no columns yet: Parities(['smoker', 'drinks']), or bind it to data")
-        return cast(Frozen[Domain | None], self.domains)
+        return self.domains
 
     @property
     def size(self) -> int:

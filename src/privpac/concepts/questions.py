@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
@@ -146,7 +147,7 @@ class QuestionRule(Rule):
         return cls(columns_from_list(values["columns"]), asked, rule_from_dict(values["rule"]), values["label"])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, init=False)
 class Questions(ConceptClass):
     """Rules of a class over yes/no columns, on columns of numbers and names.
 
@@ -160,16 +161,17 @@ class Questions(ConceptClass):
     """
 
     over: str
-    domains: Mapping[str, Domain | None] | Sequence[str] | None = None
-    cuts: Any = None
+    domains: Frozen[Domain | None]
+    cuts: Any
     inherits: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
-        if self.over not in ASKED:
-            raise ParameterError(f"over must be one of {', '.join(ASKED)}, got {self.over!r}")
-        columns = named_domains(self.domains, "domains")
-        object.__setattr__(self, "domains", columns)
-        object.__setattr__(self, "cuts", checked_cuts(self.cuts, columns))
+    def __init__(
+        self, over: str, domains: Mapping[str, Domain | None] | Sequence[str] | None = None, cuts: Any = None
+    ) -> None:
+        if over not in ASKED:
+            raise ParameterError(f"over must be one of {', '.join(ASKED)}, got {over!r}")
+        columns = named_domains(domains, "domains")
+        self.__attrs_init__(over, columns, checked_cuts(cuts, columns))
         if columns and all(domain is not None for domain in columns.values()):
             assert self.inner.size >= 1  # too large a class is refused here
 

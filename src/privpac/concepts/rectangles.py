@@ -15,6 +15,7 @@ from math import prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
@@ -116,7 +117,7 @@ def _side(name: str, domain: Domain, low: int, high: int) -> str:
     )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, init=False)
 class Rectangles(ProductClass):
     """All boxes on a public grid of cells.
 
@@ -133,13 +134,16 @@ class Rectangles(ProductClass):
 
     inherits: ClassVar[bool] = True
 
-    domains: Mapping[str, Domain | None] | Sequence[str] | None = None
-    cuts: int | Mapping[str, int | Sequence[Any]] | None = None
+    domains: Frozen[Domain | None]
+    cuts: int | Frozen[int | tuple[Any, ...]] | None
 
-    def __post_init__(self) -> None:
-        columns = named_domains(self.domains, "domains")
-        object.__setattr__(self, "domains", columns)
-        object.__setattr__(self, "cuts", checked_cuts(self.cuts, columns))
+    def __init__(
+        self,
+        domains: Mapping[str, Domain | None] | Sequence[str] | None = None,
+        cuts: int | Mapping[str, int | Sequence[Any]] | None = None,
+    ) -> None:
+        columns = named_domains(domains, "domains")
+        self.__attrs_init__(columns, checked_cuts(cuts, columns))
         if columns and all(domain is not None for domain in columns.values()):
             counts = [cells.count for cells in self._cells.values()]
             boxes = 1 + prod(count * (count + 1) // 2 for count in counts)

@@ -21,11 +21,13 @@ from fractions import Fraction
 from math import isqrt, sqrt
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
+from privpac.parameters import bounds, fraction, named, whole
 
 __all__ = ["DEFAULT_LEVELS", "ClipRule", "Exceeds", "Mean", "Regret", "Statistic", "own_clip", "root_clip"]
 
@@ -165,7 +167,7 @@ class Mean(Statistic):
         return m
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class ClipRule:
     """The default clip: the least integer ``k`` in 1..m with
 
@@ -175,14 +177,9 @@ class ClipRule:
     noise is below the sampling noise (third) or negligible (fourth), so that many users give the unbiased mean.
     """
 
-    theta: Fraction
-    n_users: int
-    bits: int
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "theta", rational(self.theta, "theta", minimum=0))
-        positive_int(self.n_users, "n_users", minimum=0)
-        positive_int(self.bits, "bits")
+    theta: Fraction = field(converter=fraction, metadata=bounds(minimum=0))
+    n_users: int = field(converter=whole, metadata=bounds(minimum=0))
+    bits: int = field(converter=whole)
 
     def __call__(self, m: int) -> int:
         p, q, n = self.theta.numerator, self.theta.denominator, self.n_users

@@ -7,18 +7,26 @@ features and directions; after that the profile is one step function per feature
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from math import comb
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Poll, Rule
-from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list, declared_of, domains_of, named_domains
+from privpac.concepts.cells import (
+    Frozen,
+    columns_from_list,
+    columns_to_list,
+    declared_of,
+    domains_of,
+    frozen_columns,
+    named_domains,
+)
 from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import Line
 from privpac.concepts.labellings.base import Labellings
@@ -36,18 +44,17 @@ __all__ = ["Stump", "Stumps"]
 
 
 @register("stump")
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Stump(Rule):
     """A cut on one of several columns; arrays have all the columns, frames need only the one that is read."""
 
-    columns: Mapping[str, Domain]
+    columns: Mapping[str, Domain] = field(converter=frozen_columns)
     feature: str
     cut: int
     direction: str = "above"
     label: str = "1"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", Frozen(tuple(domains_of(named_domains(self.columns, "columns")).items())))
+    def __attrs_post_init__(self) -> None:
         if self.feature not in self.columns:
             raise ParameterError(f"feature must be one of {list(self.columns)}, got {self.feature!r}")
         check_cut(self.columns[self.feature], self.cut, self.direction)
@@ -84,7 +91,11 @@ class Stump(Rule):
         )
 
 
-@dataclass(frozen=True)
+def _domains(domains: Any) -> Frozen[Domain | None] | None:
+    return None if domains is None else named_domains(domains, "domains")
+
+
+@frozen(slots=False)
 class Stumps(ConceptClass):
     """All cuts of all the given columns; ``domains=None`` takes every feature of the data.
 
@@ -96,14 +107,12 @@ class Stumps(ConceptClass):
 
     inherits: ClassVar[bool] = True
 
-    domains: Mapping[str, Domain | None] | Iterable[str] | None = None
+    domains: Frozen[Domain | None] | None = field(default=None, converter=_domains)
     direction: str = "both"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.direction not in (*DIRECTIONS, "both"):
             raise ParameterError(f"direction must be 'above', 'below' or 'both', got {self.direction!r}")
-        if self.domains is not None:
-            object.__setattr__(self, "domains", named_domains(self.domains, "domains"))
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -112,7 +121,7 @@ class Stumps(ConceptClass):
     @property
     def columns(self) -> Frozen[Domain | None] | None:
         """The columns in order, None before the class is bound to data."""
-        return cast(Frozen[Domain | None] | None, self.domains)
+        return self.domains
 
     @cached_property
     def _domains(self) -> dict[str, Domain]:

@@ -46,6 +46,13 @@ SUM_SHARE = Fraction(3, 4)
 class AveragedMean(DistributionLearner):
     """The mean over people of their own means, for every column.
 
+    Parameters
+    ----------
+    epsilon : number
+        The privacy parameter, for all columns together.
+    levels : int
+        Steps in which a person's mean is counted (public); default 4096.
+
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[20, 40], [50]] * 900, features={"age": Integers(0, 99)}, labelled=False)
     >>> 35 < AveragedMean(1).learn(people).hypothesis["age"] < 45

@@ -1,7 +1,7 @@
 """Partial results as bytes: plain values, arrays and the library's own records, without pickle.
 
 A value becomes a JSON tree whose leaves of bulk (arrays, bytes) stand in a tail of raw memory.  Reading it back runs no
-code of the message's choosing: classes are looked up inside this package only and must be dataclasses or named tuples.
+code of the message's choosing: classes are looked up inside this package only and must be records or named tuples.
 Profiles, counts, tables and lists of arrays all travel this way; what cannot is refused when it is written, by its
 type's name.
 """
@@ -17,7 +17,9 @@ from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
+import attrs
 import numpy as np
+from attrs import has
 
 __all__ = ["pack", "unpack"]
 
@@ -68,8 +70,9 @@ def _write(value: Any, tail: bytearray) -> Any:
             return ["enum", where, _write(value.value, tail)]
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
             return ["named", where, [_write(item, tail) for item in value]]
-        if is_dataclass(value):
-            return ["data", where, [[f.name, _write(getattr(value, f.name), tail)] for f in fields(value)]]
+        if has(kind) or is_dataclass(value):
+            names = [each.name for each in (attrs.fields(kind) if has(kind) else fields(value))]
+            return ["data", where, [[name, _write(getattr(value, name), tail)] for name in names]]
     raise TypeError(f"a value of type {kind.__name__} cannot travel between processes")
 
 
@@ -122,7 +125,7 @@ def _read_record(kind: str, rest: list[Any], tail: memoryview) -> Any:
         return found(_read(rest[1], tail))
     if kind == "named" and isinstance(found, type) and issubclass(found, tuple):
         return found(*(_read(item, tail) for item in rest[1]))
-    if kind == "data" and is_dataclass(found) and isinstance(found, type):
+    if kind == "data" and isinstance(found, type) and (has(found) or is_dataclass(found)):
         record = object.__new__(found)
         for field, item in rest[1]:
             object.__setattr__(record, field, _read(item, tail))

@@ -18,22 +18,23 @@ overflows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
 
 import flint
+from attrs import field, frozen
 from flint import arb
 
 from privpac.composition import zcdp_epsilon
 from privpac.errors import TooLargeError
 from privpac.exact import Ball, Rational, as_arb, ball_of, exp_ball, precision, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of
+from privpac.guarantee import Guarantee
 from privpac.law.base import PROB_BITS
 from privpac.law.finite import MAX_VALUES, FiniteLaw
 from privpac.law.numbers import Enclosed, Number, Quotient
 from privpac.mechanisms.laplace import bernoulli_exp, discrete_laplace, read_bounds, read_value
-from privpac.mechanisms.parameters import least_int
+from privpac.mechanisms.parameters import Protected, least_int
+from privpac.parameters import bounds, fraction, named, probability
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["Gaussian", "discrete_gaussian", "gaussian_noise", "normal_reach"]
@@ -122,8 +123,8 @@ def normal_reach(sigma2: Fraction, beta: Fraction) -> int:
     return least_int(holds, 0)
 
 
-@dataclass(frozen=True)
-class Gaussian:
+@frozen(slots=False, field_transformer=named)
+class Gaussian(Protected):
     """Integer query, a number or a vector, plus discrete Gaussian noise in every coordinate.
 
     Parameters
@@ -142,24 +143,14 @@ class Gaussian:
     0.1995
     """
 
-    rho: Rational
-    sensitivity2: Rational
-    delta: Rational = field(kw_only=True)
-    unit: Unit | str = field(kw_only=True)
-    neighbours: Neighbours | str = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "rho", rational(self.rho, "rho", above=0))
-        put(self, "sensitivity2", rational(self.sensitivity2, "sensitivity2", above=0))
-        put(self, "delta", rational(self.delta, "delta", above=0, below=1))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+    rho: Fraction = field(converter=fraction, metadata=bounds(above=0))
+    sensitivity2: Fraction = field(converter=fraction, metadata=bounds(above=0))
+    delta: Fraction = field(kw_only=True, converter=probability)
 
     @property
     def sigma2(self) -> Fraction:
         """``sensitivity2 / (2 rho)``, exactly."""
-        return rational(self.sensitivity2) / (2 * rational(self.rho))
+        return self.sensitivity2 / (2 * self.rho)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
 from privpac.api import prepare, prepare_default
-from privpac.concepts.base import ConceptClass
+from privpac.concepts.base import ConceptClass, relabelled
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
@@ -184,7 +184,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         """The result with the name of what the rule predicts; "nothing" is a covered output, and predict says so."""
         if not released:
             return released
-        return replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
+        return replace(released, hypothesis=relabelled(released.hypothesis, self._label_name(y)))
 
     def _check_tree(self) -> None:
         """The rule "tree" and a tree come together; a delta goes with a tree, a card, or a method that takes one."""

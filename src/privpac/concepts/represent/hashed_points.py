@@ -18,12 +18,13 @@ of a bucket): a public choice either way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
@@ -219,7 +220,11 @@ class _Kernel:
         return a + b
 
 
-@dataclass(frozen=True)
+def _pairs(hashes: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    return tuple((int(a), int(b)) for a, b in hashes)
+
+
+@frozen(slots=False)
 class HashedPointSet(Hypotheses):
     """All buckets of some public hash functions ``(a, b)``, by hash and then bucket; with ``zero`` the rule "never"
     comes last.
@@ -230,16 +235,15 @@ class HashedPointSet(Hypotheses):
     """
 
     domain: Domain
-    hashes: tuple[tuple[int, int], ...]
+    hashes: tuple[tuple[int, int], ...] = field(converter=_pairs)
     buckets: int
     prime: int
     zero: bool = False
     feature: str | None = None
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.domain, Domain):
             raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
-        object.__setattr__(self, "hashes", tuple((int(a), int(b)) for a, b in self.hashes))
         if not self.hashes:
             raise ParameterError("hashed points need at least one hash function")
         for a, b in self.hashes:
@@ -277,7 +281,7 @@ class HashedPointSet(Hypotheses):
                 f"these hashed points are for one column over {self.domain.describe()}; draw them for the class's own "
                 "domain"
             )
-        return replace(self, feature=next(iter(columns)))
+        return evolve(self, feature=next(iter(columns)))
 
     def decode(self, hypothesis: int, label: str = "1") -> BucketRule:
         k, j = (*self.members, (0, None))[self.checked(hypothesis)]

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from attrs import field, frozen
+
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.represent.hashed_points import HashedPointSet
 from privpac.concepts.represent.hashing import prime_for
@@ -31,9 +33,10 @@ from privpac.concepts.represent.surrogates import ClassHypotheses, Hypotheses, M
 from privpac.data import Domain, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, rational, up
-from privpac.guarantee import Neighbours, positive_int
+from privpac.guarantee import Neighbours
 from privpac.law import Law
 from privpac.least import least_between
+from privpac.parameters import bounds, fraction, named, probability_or_zero, whole
 from privpac.rng import PublicCoins, Rng
 
 __all__ = [
@@ -84,9 +87,8 @@ class ProbabilisticRepresentation(ABC):
     def _draw(self, coins: PublicCoins) -> Hypotheses: ...
 
 
-def _accuracy(target: Any, alpha: Rational, beta: Rational) -> None:
-    object.__setattr__(target, "alpha", rational(alpha, "alpha", minimum=Fraction(1, 10**12), below=1))
-    object.__setattr__(target, "beta", rational(beta, "beta", minimum=Fraction(1, 10**100), below=1))
+_ALPHA = bounds(minimum=Fraction(1, 10**12), below=1)
+_BETA = bounds(minimum=Fraction(1, 10**100), below=1)
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ class FiniteRepresentation(ProbabilisticRepresentation):
         return ClassHypotheses(self.concept)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class HashedPoints(ProbabilisticRepresentation):
     """Buckets of two-universal hash functions, for the class "x = value".
 
@@ -130,14 +132,13 @@ class HashedPoints(ProbabilisticRepresentation):
     """
 
     domain: Domain
-    alpha: Fraction
-    beta: Fraction
+    alpha: Fraction = field(converter=fraction, metadata=_ALPHA)
+    beta: Fraction = field(converter=fraction, metadata=_BETA)
     zero: bool = False
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.domain, Domain):
             raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
-        _accuracy(self, self.alpha, self.beta)
 
     @property
     def _shape(self) -> tuple[int, int]:
@@ -183,7 +184,7 @@ class _Known(Rng):
         return self._coins.word()
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class LearnerRepresentation(ProbabilisticRepresentation):
     """Draws of a pure private learner on public data.
 
@@ -196,19 +197,15 @@ class LearnerRepresentation(ProbabilisticRepresentation):
 
     concept: ConceptClass
     law: Law
-    n_records: int
-    epsilon: Fraction
-    alpha: Fraction
-    beta: Fraction
-    beta0: Fraction
+    n_records: int = field(converter=whole, metadata=bounds(minimum=0))
+    epsilon: Fraction = field(converter=fraction, metadata=bounds(minimum=0))
+    alpha: Fraction = field(converter=fraction, metadata=_ALPHA)
+    beta: Fraction = field(converter=fraction, metadata=_BETA)
+    beta0: Fraction = field(converter=probability_or_zero)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.law, Law):
             raise TypeError(f"law must be a Law over rule ids, got {type(self.law).__name__}")
-        positive_int(self.n_records, "n_records", minimum=0)
-        _accuracy(self, self.alpha, self.beta)
-        object.__setattr__(self, "epsilon", rational(self.epsilon, "epsilon", minimum=0))
-        object.__setattr__(self, "beta0", rational(self.beta0, "beta0", minimum=0, below=1))
 
     @classmethod
     def of(
@@ -276,7 +273,7 @@ class LearnerRepresentation(ProbabilisticRepresentation):
         return Subset(self.concept, tuple(dict.fromkeys(drawn())))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class BoostedRepresentation(ProbabilisticRepresentation):
     """A finer representation from a coarse one: majorities of one rule per round, every round from fresh copies.
 
@@ -289,13 +286,12 @@ class BoostedRepresentation(ProbabilisticRepresentation):
 
     base: ProbabilisticRepresentation
     concept: ConceptClass
-    alpha: Fraction
-    beta: Fraction
+    alpha: Fraction = field(converter=fraction, metadata=_ALPHA)
+    beta: Fraction = field(converter=fraction, metadata=_BETA)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.base, ProbabilisticRepresentation):
             raise TypeError(f"base must be a representation, got {type(self.base).__name__}")
-        _accuracy(self, self.alpha, self.beta)
         if self.base.alpha >= Fraction(1, 2):
             raise ParameterError(f"boosting needs a base of accuracy below 1/2, got {self.base.alpha}")
 

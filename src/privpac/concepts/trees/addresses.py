@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.trees.columns import Column
@@ -26,8 +26,11 @@ __all__ = ["AddressTree"]
 Network = tuple[int, int]
 
 
+_BITS = {4: 32, 6: 128}
+
+
 @register_tree
-@dataclass(frozen=True)
+@frozen(slots=False, init=False)
 class AddressTree(Region):
     """Networks such as ``10.0.0.0/8`` and addresses (networks of one), IPv4 or IPv6; levels are bits.
 
@@ -40,20 +43,27 @@ class AddressTree(Region):
     """
 
     kind: ClassVar[str] = "addresses"
-    version: int = 4
-    max_depth: int | None = None
-    feature: str | None = None
-    domain: Domain = field(default_factory=Texts)
+    version: int
+    max_depth: int
+    feature: str | None
+    domain: Domain
 
-    def __post_init__(self) -> None:
-        if self.version not in (4, 6):
-            raise ParameterError(f"version must be 4 or 6, got {self.version!r}")
-        depth = self.bits if self.max_depth is None else self.max_depth
-        object.__setattr__(self, "max_depth", positive_int(depth, "max_depth", minimum=0, maximum=self.bits))
+    def __init__(
+        self,
+        version: int = 4,
+        max_depth: int | None = None,
+        feature: str | None = None,
+        domain: Domain | None = None,
+    ) -> None:
+        if version not in (4, 6):
+            raise ParameterError(f"version must be 4 or 6, got {version!r}")
+        bits = _BITS[version]
+        depth = positive_int(bits if max_depth is None else max_depth, "max_depth", minimum=0, maximum=bits)
+        self.__attrs_init__(version, depth, feature, Texts() if domain is None else domain)
 
     @property
     def bits(self) -> int:
-        return 32 if self.version == 4 else 128
+        return _BITS[self.version]
 
     # Shape
 

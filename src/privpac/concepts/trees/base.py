@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule, columns_of
@@ -366,18 +366,18 @@ class VC1Tree(ClassOfRules):
 
 
 @register("branch")
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, init=False, repr=False)
 class TreeRule(Rule):
     """1 on the path from the root to ``node`` (XOR the base labels)."""
 
     tree: VC1Tree
     node: Node
-    label: str = "1"
+    label: str
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.tree, VC1Tree):
-            raise TypeError(f"tree must be a VC1Tree, got {type(self.tree).__name__}")
-        object.__setattr__(self, "node", self.tree.unpack(self.tree.pack(self.node)))
+    def __init__(self, tree: VC1Tree, node: Node, label: str = "1") -> None:
+        if not isinstance(tree, VC1Tree):
+            raise TypeError(f"tree must be a VC1Tree, got {type(tree).__name__}")
+        self.__attrs_init__(tree, tree.unpack(tree.pack(node)), label)
 
     @property
     def features(self) -> Mapping[str, Domain]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import evolve, field, frozen
 
 from privpac.concepts.one_column import cut_condition
 from privpac.concepts.trees.base import VC1Tree
@@ -21,8 +21,17 @@ from privpac.guarantee import positive_int
 __all__ = ["BranchThresholds"]
 
 
+def _names(features: Iterable[str] | None) -> tuple[str, str] | None:
+    if features is None:
+        return None
+    names = tuple(features)
+    if len(names) != 2 or len(set(names)) != 2 or not all(isinstance(name, str) for name in names):
+        raise ParameterError("features must name two columns: the branch and the position")
+    return names
+
+
 @register_tree
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BranchThresholds(VC1Tree):
     """Which branch, and up to which position: the concept of (b, p) says 1 iff branch = b and position <= p.
 
@@ -38,21 +47,16 @@ class BranchThresholds(VC1Tree):
     kind: ClassVar[str] = "branches"
     positions: Domain
     branches: Domain | None = None
-    features: tuple[str, str] | None = None
+    features: tuple[str, str] | None = field(default=None, converter=_names)
     direction: str = "below"
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         check_direction(self.direction)
         if not isinstance(self.positions, Domain):
             raise TypeError(
                 f"positions must be an ordered Domain such as Integers(0, 100), got {type(self.positions).__name__}"
             )
         positive_int(self.positions.size, "the number of positions")
-        if self.features is not None:
-            names = tuple(self.features)
-            if len(names) != 2 or len(set(names)) != 2 or not all(isinstance(name, str) for name in names):
-                raise ParameterError("features must name two columns: the branch and the position")
-            object.__setattr__(self, "features", names)
 
     @property
     def _star(self) -> StarTree:
@@ -128,17 +132,17 @@ class BranchThresholds(VC1Tree):
 
     def with_columns(self, columns: Mapping[str, Domain]) -> BranchThresholds:
         branch, position = self._names
-        return replace(self, branches=columns[branch], positions=columns[position], features=self._names)
+        return evolve(self, branches=columns[branch], positions=columns[position], features=self._names)
 
     def named(self, names: Sequence[str], domains: Mapping[str, Domain]) -> BranchThresholds:
         branch, position = names
-        return replace(self, branches=domains[branch], positions=domains[position], features=(branch, position))
+        return evolve(self, branches=domains[branch], positions=domains[position], features=(branch, position))
 
     def bind(self, users: Users) -> tuple[BranchThresholds, Users]:
         """Unless they are named, the columns are the data's two features, in order."""
         if self.features is None and len(users.features) == 2:
             first, second = users.features
-            return replace(self, features=(first, second)).bind(users)
+            return evolve(self, features=(first, second)).bind(users)
         return super().bind(users)
 
     def describe(self, v: tuple[Any, ...]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import frozen
 
 from privpac.concepts.base import Rule
 from privpac.concepts.one_column import DIRECTIONS, Point, Threshold, cut_condition
@@ -51,7 +52,7 @@ def check_direction(direction: str) -> None:
 
 
 @register_tree
-@dataclass(frozen=True, init=False)
+@frozen(slots=False, init=False)
 class PathTree(VC1Tree):
     """Thresholds: the points 1..d in a row, the concept of node v says 1 iff x <= v (``direction="below"``).
 
@@ -79,13 +80,7 @@ class PathTree(VC1Tree):
             if count.bit_length() > MAX_BITS:
                 raise ParameterError(f"size must have at most {MAX_BITS} bits, got {count.bit_length()}")
             given = Integers(1, count) if count <= _MOST else Texts()
-        for name, value in (
-            ("size", count),
-            ("domain", domain or given),
-            ("feature", feature),
-            ("direction", direction),
-        ):
-            object.__setattr__(self, name, value)
+        self.__attrs_init__(count, domain or given, feature, direction)
 
     @property
     def _coded(self) -> bool:

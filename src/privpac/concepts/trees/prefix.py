@@ -11,13 +11,13 @@ contains it.  The root, the region of everything, contains every target: its bas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
+from attrs import evolve, frozen
 
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, as_text
@@ -51,11 +51,11 @@ class Region(VC1Tree):
 
     def with_columns(self, columns: Mapping[str, Domain]) -> Self:
         ((feature, domain),) = columns.items()
-        return replace(self, feature=feature, domain=domain)  # type: ignore[type-var]
+        return evolve(self, feature=feature, domain=domain)  # type: ignore[misc]
 
 
 @register_tree
-@dataclass(frozen=True)
+@frozen(slots=False, init=False)
 class PrefixTree(Region):
     """Paths split at ``separator``, or codes cut after the given numbers of characters.
 
@@ -71,31 +71,37 @@ class PrefixTree(Region):
     """
 
     kind: ClassVar[str] = "prefix"
-    max_depth: int | None = None
-    separator: str = "/"
-    cuts: tuple[int, ...] | None = None
-    ignore: str = ""
-    feature: str | None = None
-    domain: Domain = field(default_factory=Texts)
+    max_depth: int
+    separator: str
+    cuts: tuple[int, ...] | None
+    ignore: str
+    feature: str | None
+    domain: Domain
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.separator, str) or not isinstance(self.ignore, str):
+    def __init__(
+        self,
+        max_depth: int | None = None,
+        separator: str = "/",
+        cuts: Iterable[int] | None = None,
+        ignore: str = "",
+        feature: str | None = None,
+        domain: Domain | None = None,
+    ) -> None:
+        if not isinstance(separator, str) or not isinstance(ignore, str):
             raise TypeError("separator and ignore must be texts")
-        if not self.separator or set(self.separator) & {"\0", "\1"}:
+        if not separator or set(separator) & {"\0", "\1"}:
             raise ParameterError("separator must be a text that is not empty and has no control characters 0 and 1")
-        if self.cuts is None:
-            if self.max_depth is None:
+        after = None if cuts is None else tuple(positive_int(cut, "cut") for cut in cuts)
+        if after is None:
+            if max_depth is None:
                 raise ParameterError("a tree of paths needs max_depth, the public cap on its height: PrefixTree(32)")
-            if self.ignore:
+            if ignore:
                 raise ParameterError("ignore goes with cuts; paths keep every character")
-        else:
-            cuts = tuple(positive_int(cut, "cut") for cut in self.cuts)
-            if not cuts or any(a >= b for a, b in pairwise(cuts)):
-                raise ParameterError("cuts must be increasing positive numbers of characters, such as (1, 3, 4)")
-            object.__setattr__(self, "cuts", cuts)
-            if self.max_depth is None:
-                object.__setattr__(self, "max_depth", len(cuts))
-        object.__setattr__(self, "max_depth", positive_int(self.max_depth, "max_depth", minimum=0, maximum=1 << 31))
+        elif not after or any(a >= b for a, b in pairwise(after)):
+            raise ParameterError("cuts must be increasing positive numbers of characters, such as (1, 3, 4)")
+        depth = len(after or ()) if max_depth is None else max_depth
+        depth = positive_int(depth, "max_depth", minimum=0, maximum=1 << 31)
+        self.__attrs_init__(depth, separator, after, ignore, feature, Texts() if domain is None else domain)
 
     @property
     def _cuts(self) -> tuple[int, ...]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+from attrs import frozen
 
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, as_text
@@ -24,7 +24,7 @@ TOP = ""
 
 
 @register_tree
-@dataclass(frozen=True, init=False, eq=False, repr=False)
+@frozen(slots=False, init=False, eq=False, repr=False)
 class Taxonomy(VC1Tree):
     """Name -> parent; a name whose parent is ``None``, or that occurs only as a parent, is at the top.
 
@@ -39,7 +39,7 @@ class Taxonomy(VC1Tree):
     kind: ClassVar[str] = "taxonomy"
     names: tuple[str, ...]
     parents: Ints
-    max_depth: int
+    cap: int | None
     feature: str | None
     domain: Domain
 
@@ -64,23 +64,22 @@ class Taxonomy(VC1Tree):
         listed = (root, *(name for name in names if name != root))
         number = {name: i for i, name in enumerate(listed)}
         up = np.array([0 if (parent := above.get(name)) is None else number[parent] for name in listed], dtype=np.int64)
-        self._fill(listed, up, max_depth, feature, Texts() if domain is None else domain)
+        self.__attrs_init__(listed, up, max_depth, feature, Texts() if domain is None else domain)
 
-    def _fill(
-        self, names: tuple[str, ...], parents: Ints, max_depth: int | None, feature: str | None, domain: Domain
-    ) -> None:
-        parents.setflags(write=False)
-        for name, value in (("names", names), ("parents", parents), ("feature", feature), ("domain", domain)):
-            object.__setattr__(self, name, value)
+    def __attrs_post_init__(self) -> None:
+        self.parents.setflags(write=False)
         lost = np.flatnonzero(self.layout.tin < 0)
         if len(lost):
             raise ParameterError(
                 f"the taxonomy has a cycle: {' -> '.join(self._cycle(int(lost[0])))}; a name cannot lie below itself"
             )
+        if self.cap is not None:
+            positive_int(self.cap, "max_depth", minimum=0)
+
+    @property
+    def max_depth(self) -> int:
         full = int(self.layout.depth.max())
-        object.__setattr__(
-            self, "max_depth", full if max_depth is None else min(full, positive_int(max_depth, "max_depth", minimum=0))
-        )
+        return full if self.cap is None else min(full, self.cap)
 
     def _cycle(self, v: int) -> list[str]:
         seen: list[int] = []
@@ -203,7 +202,7 @@ class Taxonomy(VC1Tree):
         for name in ("layout", "_number", "_capped"):
             if name in self.__dict__:
                 other.__dict__[name] = self.__dict__[name]
-        other._fill(self.names, self.parents, self.max_depth, feature, domain)
+        other.__attrs_init__(self.names, self.parents, self.max_depth, feature, domain)
         return other
 
     def places(self, columns: Mapping[str, Column]) -> Places:
@@ -230,7 +229,7 @@ class Taxonomy(VC1Tree):
         if not sound or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
             raise ParameterError("the stored taxonomy is damaged")
         tree = object.__new__(cls)
-        tree._fill(names, parents, values["max_depth"], values["feature"], Domain.from_dict(values["domain"]))
+        tree.__attrs_init__(names, parents, values["max_depth"], values["feature"], Domain.from_dict(values["domain"]))
         return tree
 
     def pack(self, v: str) -> str:

@@ -35,9 +35,20 @@ from privpac.distributions.quantiles.ranks import End, RankLaw, Weighted, Weight
 from privpac.distributions.quantiles.result import Quantiles
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Unit, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.learners.base import ITEM_LEVEL
-from privpac.parameters import named, one_word_of, privacy, probability, truth
+from privpac.parameters import (
+    bounds,
+    columns_or_none,
+    named,
+    one_word_of,
+    privacy,
+    probability,
+    protected_unit,
+    relation,
+    truth,
+    whole_or_none,
+)
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -72,6 +83,19 @@ def _read_q(q: Any) -> tuple[Fraction, ...]:
 class QuantileLearner(DistributionLearner):
     """Private quantiles of one column over a declared domain of up to 2**64 values.
 
+    Parameters
+    ----------
+    epsilon : number
+        The privacy parameter, for all quantiles together.
+    q : number or several
+        Which quantiles (public), strictly between 0 and 1; default the median.
+    weight : str
+        How people count (public): ``"user"`` all alike, ``"record"`` by records, ``"own"`` or ``"one"`` by one vote.
+    interval : bool
+        Whether an interval is released around each (public).
+    confidence : number
+        How often all of them are to hold at once (public); default 19/20.
+
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[k, k + 2] for k in range(500)], features={"x": Integers(0, 999)}, labelled=False)
     >>> median = QuantileLearner(1, "1/2").learn(people).hypothesis
@@ -81,6 +105,10 @@ class QuantileLearner(DistributionLearner):
 
     epsilon: Fraction = field(converter=privacy)
     q: tuple[Fraction, ...] = field(default=Fraction(1, 2), converter=_read_q)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
+    max_records: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=1 << 31))
+    features: tuple[str, ...] | None = field(default=None, converter=columns_or_none)
     weight: str = field(default="user", kw_only=True, validator=one_word_of(WEIGHTS))
     interval: bool = field(default=False, kw_only=True, validator=truth)
     confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)

@@ -28,7 +28,7 @@ from privpac.errors import ParameterError
 from privpac.guarantee import Guarantee
 from privpac.law.base import Bottom
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
-from privpac.parameters import bounds, named, probability_or_zero, whole
+from privpac.parameters import Composed, bounds, named, part, probability_or_zero, whole
 from privpac.released import NoRelease, Released
 
 if TYPE_CHECKING:
@@ -40,17 +40,42 @@ DECLARED = "the statement about ranks holds if exactly the declared number of pe
 
 
 @frozen(slots=False, field_transformer=named)
-class WalkQuantile(QuantileLearner):
-    """One quantile of one vote each, by interior points with hidden walks."""
+class HiddenWalks:
+    """What hidden walks need.  All public.
+
+    Parameters
+    ----------
+    delta : number
+        The most that the promise may miss.
+    public_n_users : int
+        The number of people, declared.
+    walks : int
+        How many walks, 0 to 8; default 1.
+    """
 
     delta: Fraction = field(kw_only=True, converter=probability_or_zero)
     public_n_users: int = field(kw_only=True, converter=whole)
     walks: int = field(default=1, kw_only=True, converter=whole, metadata=bounds(minimum=0, maximum=8))
 
     def __attrs_post_init__(self) -> None:
-        super().__attrs_post_init__()
         if self.walks and not self.delta:
             raise ParameterError("hidden walks need delta above 0, such as 1e-6; without one use method='ranks'")
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class WalkQuantile(Composed, QuantileLearner):
+    """One quantile of one vote each, by interior points with hidden walks.
+
+    Parameters
+    ----------
+    hidden : HiddenWalks
+        Given by its own parameters: ``delta``, ``public_n_users``, ``walks``.
+    """
+
+    hidden: HiddenWalks = part(HiddenWalks)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if len(self.q) > 1 or self.interval:
             raise ParameterError("method 'walks' releases one quantile without an interval; use method='ranks'")
         if self.weight not in ("own", "one"):
@@ -62,36 +87,36 @@ class WalkQuantile(QuantileLearner):
     def guarantee(self) -> Guarantee:
         return Guarantee(
             self.epsilon,
-            self.delta if self.walks else 0,
+            self.hidden.delta if self.hidden.walks else 0,
             unit=self.unit,
             neighbours=self.neighbours,
-            derivation=(f"an interior point by {self.walks} hidden walk(s), one vote of each person",),
+            derivation=(f"an interior point by {self.hidden.walks} hidden walk(s), one vote of each person",),
         )
 
     def point(self, domain: Domain) -> InteriorPoint:
         """The mechanism: the votes around the wanted rank, counted from above."""
         least, most = domain.value_range()
-        top, n, beta = most - least, self.public_n_users, 1 - self.confidence
-        shared: dict[str, Any] = {"top": top, "beta": beta, "levels": self.walks, "unit": self.unit}
+        top, n, beta = most - least, self.hidden.public_n_users, 1 - self.confidence
+        shared: dict[str, Any] = {"top": top, "beta": beta, "levels": self.hidden.walks, "unit": self.unit}
         shared["neighbours"] = self.neighbours
-        delta = self.delta if self.walks else 0
+        delta = self.hidden.delta if self.hidden.walks else 0
         if top == 0:
             return InteriorPoint(self.epsilon, delta, **shared)
         planned = plan_interior_point(
-            self.epsilon, delta, beta, bits=top.bit_length(), top=top, levels=self.walks
+            self.epsilon, delta, beta, bits=top.bit_length(), top=top, levels=self.hidden.walks
         )  # fmt: skip
         if planned.size > n:
             raise ParameterError(
-                f"{planned.size} people are needed for {self.walks} hidden walk(s) over {top + 1} values, and {n} are "
-                "declared; use method='ranks'"
+                f"{planned.size} people are needed for {self.hidden.walks} hidden walk(s) over {top + 1} values, and "
+                f"{n} are declared; use method='ranks'"
             )
         hi = 1 + int((1 - self.q[0]) * (n - planned.size))
         return InteriorPoint(self.epsilon, delta, **shared, hi=hi, size=planned.size)
 
     def missed_by(self, point: InteriorPoint) -> Fraction:
         """``#{votes > z} <= hi + size - 2`` and ``#{votes < z} <= n - hi``, against ``(1-q) n`` and ``q n``."""
-        n, q = self.public_n_users, self.q[0]
-        size = point.size or 1
+        n, q = self.hidden.public_n_users, self.q[0]
+        size = point.size
         return max(Fraction(0), point.hi + size - 2 - (1 - q) * n, n - point.hi - q * n)
 
     def check_domains(self, domains: Mapping[str, Domain]) -> None:
@@ -106,8 +131,8 @@ class WalkQuantile(QuantileLearner):
         drawn = point.sample(votes, rng)
         parameters: dict[str, Any] = {
             "weight": self.weight,
-            "hidden walks": self.walks,
-            "declared people": self.public_n_users,
+            "hidden walks": self.hidden.walks,
+            "declared people": self.hidden.public_n_users,
             "window": point.size,
         }
         told: dict[str, Any] = {"parameters": parameters, "warnings": (DECLARED,), "learner": "WalkQuantile"}

@@ -13,23 +13,35 @@ are, and add-remove keeps that number private, so it is refused there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import UserData
 from privpac.errors import ParameterError
-from privpac.exact import rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.learners.base import Learner
 from privpac.learners.reduction.learner import AgnosticReduction, EmpiricalLearner
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.tree.learner import TreeLearner
-from privpac.parameters import read_epsilon
+from privpac.parameters import (
+    Composed,
+    bounds,
+    named,
+    part,
+    privacy,
+    privacy_or_none,
+    probability_or_zero,
+    protected_unit,
+    relation,
+    truth,
+    whole,
+)
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -45,9 +57,69 @@ NOT_WITHOUT_REPLACE = (
 )
 
 
-@dataclass(frozen=True)
-class NamedReduction(Learner):
-    """An inner learner for clean labels, run on a secret relabelled part of the people.
+@frozen(slots=False, field_transformer=named)
+class InnerShape:
+    """How the learner for clean labels is run.  All public.
+
+    Parameters
+    ----------
+    inner_epsilon : number, optional
+        What it spends; default half of epsilon.
+    empirical : bool
+        Whether it reads people drawn with replacement from the hidden part; needs replace, and ``split_size``.
+    draws : int, optional
+        How many are drawn; default as many as the part has.
+    """
+
+    inner_epsilon: Fraction | None = field(default=None, kw_only=True, converter=privacy_or_none)
+    empirical: bool = field(default=False, kw_only=True, validator=truth)
+    draws: int | None = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.draws is not None and not self.empirical:
+            raise ParameterError("draws goes with empirical=True; leave it out")
+
+
+@frozen(slots=False, field_transformer=named)
+class ReductionAim:
+    """What the constants are planned for.  All public.
+
+    Parameters
+    ----------
+    public_n_users : int
+        The number of people: declared under add-remove, the number itself under replace.
+    split_size : int, optional
+        The (expected) size of the hidden part; planned when left out.
+    alpha, beta : number, optional
+        Excess error whose certificate is judged, and how often it may be missed (default 1/20).
+    """
+
+    public_n_users: int = field(kw_only=True, converter=whole, metadata=bounds(minimum=2))
+    split_size: int | None = field(default=None, kw_only=True)
+    alpha: Fraction | None = field(default=None, kw_only=True)
+    beta: Fraction = field(default=Fraction(1, 20), kw_only=True)
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class NamedReduction(Composed, Learner):
+    """An inner learner for clean labels, run on a secret relabelled part of the people.  All parameters are public.
+
+    Parameters
+    ----------
+    concept : ConceptClass or VC1Tree
+        The class of rules, or the tree.
+    epsilon, delta : number
+        The privacy parameters; ``delta`` is 0 unless given.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    unit : {"user", "item"}
+        Whose data are protected.
+    max_records : int, optional
+        How many records of a user are read at most.
+    inside : InnerShape
+        Given by its own parameters: ``inner_epsilon``, ``empirical``, ``draws``.
+    aim : ReductionAim
+        Given by its own parameters: ``public_n_users``, ``split_size``, ``alpha``, ``beta``.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers
@@ -57,41 +129,24 @@ class NamedReduction(Learner):
     """
 
     concept: ConceptClass | VC1Tree
-    epsilon: Fraction
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
-    unit: Unit = Unit.USER
+    epsilon: Fraction = field(converter=privacy)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
     max_records: int | None = None
-    public_n_users: int = field(kw_only=True)
-    delta: Fraction = field(default=Fraction(0), kw_only=True)
-    inner_epsilon: Fraction | None = field(default=None, kw_only=True)
-    empirical: bool = field(default=False, kw_only=True)
-    split_size: int | None = field(default=None, kw_only=True)
-    draws: int | None = field(default=None, kw_only=True)
-    alpha: Fraction | None = field(default=None, kw_only=True)
-    beta: Fraction = field(default=Fraction(1, 20), kw_only=True)
+    delta: Fraction = field(default=Fraction(0), kw_only=True, converter=probability_or_zero)
+    inside: InnerShape = part(InnerShape)
+    aim: ReductionAim = part(ReductionAim)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, (ConceptClass, VC1Tree)):
             raise TypeError(
                 f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got "
                 f"{type(self.concept).__name__}"
             )
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "public_n_users", positive_int(self.public_n_users, "public_n_users", minimum=2))
-        put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
-        half = self.epsilon / 2 if self.inner_epsilon is None else read_epsilon(self.inner_epsilon)
-        put(self, "inner_epsilon", half)
-        if not isinstance(self.empirical, bool):
-            raise TypeError(f"empirical must be True or False, got {type(self.empirical).__name__}")
-        if self.empirical and self.neighbours is Neighbours.ADD_REMOVE:
+        if self.inside.empirical and self.neighbours is Neighbours.ADD_REMOVE:
             raise ParameterError(NOT_WITHOUT_REPLACE)
-        if self.empirical and self.split_size is None:
+        if self.inside.empirical and self.aim.split_size is None:
             raise ParameterError("empirical=True needs split_size: how many people the hidden part has")
-        if self.draws is not None and not self.empirical:
-            raise ParameterError("draws goes with empirical=True; leave it out")
         if isinstance(self.concept, VC1Tree) and not self.delta and not self.concept.scored:
             raise ParameterError("an open vocabulary needs delta above 0, such as delta='1e-6'")
         if isinstance(self.concept, ConceptClass):
@@ -104,6 +159,11 @@ class NamedReduction(Learner):
                 ) from None
         self.reduction.guarantee  # noqa: B018  # what is out of reach is refused here, before any data
 
+    @property
+    def inner_epsilon(self) -> Fraction:
+        """What the inner learner spends."""
+        return self.epsilon / 2 if self.inside.inner_epsilon is None else self.inside.inner_epsilon
+
     @cached_property
     def inner(self) -> Any:
         """The learner for clean labels."""
@@ -115,16 +175,16 @@ class NamedReduction(Learner):
                 epsilon=self.inner_epsilon,
                 delta=self.delta / 2,
                 alpha="1/10",
-                beta=self.beta,
+                beta=self.aim.beta,
                 records_per_user=1,
                 neighbours=relation,
             )
         else:
-            found = RealizableSelection(self.concept, rational(self.inner_epsilon), relation)
-        if not self.empirical:
+            found = RealizableSelection(self.concept, self.inner_epsilon, relation)
+        if not self.inside.empirical:
             return found
-        size = positive_int(self.split_size, "split_size")
-        return EmpiricalLearner(found, draws=self.draws or size, size=size)
+        size = positive_int(self.aim.split_size, "split_size")
+        return EmpiricalLearner(found, draws=self.inside.draws or size, size=size)
 
     @cached_property
     def reduction(self) -> AgnosticReduction:
@@ -134,11 +194,11 @@ class NamedReduction(Learner):
             self.inner,
             epsilon=self.epsilon,
             delta=self.delta,
-            public_n_users=self.public_n_users,
+            public_n_users=self.aim.public_n_users,
             neighbours=self.neighbours,
-            split_size=self.split_size,
-            alpha=self.alpha,
-            beta=self.beta,
+            split_size=self.aim.split_size,
+            alpha=self.aim.alpha,
+            beta=self.aim.beta,
             **shape,
         )
 

@@ -23,22 +23,23 @@ promise itself**: it is the caller's word.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.data import UserData
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
-from privpac.exact import Rational, as_arb, rational, up
-from privpac.guarantee import Guarantee, Model, Neighbours, Unit, positive_int, replace_unit
+from privpac.exact import as_arb, up
+from privpac.guarantee import Guarantee, Model, Neighbours, Unit, replace_unit
 from privpac.law import Law
 from privpac.learners.base import Learner
 from privpac.learners.reduction.coins import below
 from privpac.learners.selection.trimmed import no_release
-from privpac.parameters import read_epsilon
+from privpac.parameters import bounds, named, privacy, probability_or_zero, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -71,11 +72,24 @@ class Way:
         return f"{self.name}: {many} of {often}, {self.guarantee.summary}"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class ItemAlgorithm(Learner):
     """``algorithm`` with its item-level promise ``item``, run so that ``(epsilon, delta)`` is promised per user.
 
-    ``table`` turns users into what the algorithm is given (by default their records as lists of codes).
+    Parameters
+    ----------
+    algorithm : function
+        A function of a table.
+    item : Guarantee
+        What it promises about one record.
+    epsilon, delta : number
+        What is promised per user; ``delta`` is 0 unless given.
+    way_named : str
+        How it is run: ``"auto"`` takes the way that reads most.
+    max_records : int, optional
+        How many records of a user are read at most (public).
+    table : function
+        Turns users into what the algorithm is given; by default their records as lists of codes.
 
     >>> item = Guarantee(3, unit="item", neighbours="add-remove")
     >>> print(ItemAlgorithm(len, item, 1).way)
@@ -86,14 +100,15 @@ class ItemAlgorithm(Learner):
 
     algorithm: Any
     item: Guarantee
-    epsilon: Rational
-    delta: Rational = 0
+    epsilon: Fraction = field(converter=privacy)
+    delta: Fraction = field(default=Fraction(0), converter=probability_or_zero)
     way_named: str = field(default="auto", kw_only=True)
-    max_records: int | None = field(default=None, kw_only=True)
+    max_records: int | None = field(
+        default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=1 << 31)
+    )
     table: Callable[[UserData], Any] = field(default=UserData.to_lists, kw_only=True, repr=False)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
+    def __attrs_post_init__(self) -> None:
         if not callable(self.algorithm):
             raise TypeError(f"algorithm must be a function of a table, got {type(self.algorithm).__name__}")
         if not isinstance(self.item, Guarantee):
@@ -102,12 +117,8 @@ class ItemAlgorithm(Learner):
             raise IncompatibleGuarantees(
                 f"item must be what the algorithm promises about one record (unit='item', central), got {self.item}"
             )
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
         if self.way_named not in WAYS:
             raise ParameterError(f"way must be one of {', '.join(WAYS)}, got {str(self.way_named)[:40]!r}")
-        if self.max_records is not None:
-            put(self, "max_records", positive_int(self.max_records, "max_records", maximum=1 << 31))
         self.way  # noqa: B018  # what no way reaches is refused here, before any data
 
     # The choice
@@ -131,17 +142,17 @@ class ItemAlgorithm(Learner):
         return fitting[0]
 
     def _reached(self, guarantee: Guarantee) -> bool:
-        return guarantee.epsilon <= rational(self.epsilon) and guarantee.delta <= rational(self.delta)
+        return guarantee.epsilon <= self.epsilon and guarantee.delta <= self.delta
 
     def _sampled(self) -> Way | None:
-        target, spent = rational(self.epsilon), self.item.epsilon
+        target, spent = self.epsilon, self.item.epsilon
         rate = Fraction(1)
         if spent > target:
             # p = (e^target - 1)/(e^e - 1), from above; what it promises is recomputed, and one step down if need be.
             exact = up(lambda: as_arb(target).expm1() / as_arb(spent).expm1())
             rate = Fraction(int(exact * _COIN), _COIN)
-        if self.item.delta > rational(self.delta) * (1 / rate if rate else 0):
-            rate = Fraction(int(rational(self.delta) / self.item.delta * _COIN), _COIN)
+        if self.item.delta > self.delta * (1 / rate if rate else 0):
+            rate = Fraction(int(self.delta / self.item.delta * _COIN), _COIN)
         scheme = "poisson" if self.item.neighbours is Neighbours.ADD_REMOVE else "without-replacement"
         for _ in range(3):
             if rate <= 0:
@@ -155,7 +166,7 @@ class ItemAlgorithm(Learner):
     def _grouped(self) -> Way | None:
         if self.item.neighbours is not Neighbours.ADD_REMOVE or self.item.epsilon == 0:
             return None
-        most = int(rational(self.epsilon) / self.item.epsilon)
+        most = int(self.epsilon / self.item.epsilon)
         most = min(most, most if self.max_records is None else self.max_records, 1 << 20)
         while most >= 1:
             try:

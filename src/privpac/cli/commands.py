@@ -16,7 +16,7 @@ _HOMES = {
     "ledger": "ledger",
     "plan": "plan",
     "predict": "predict",
-    "protocol": "protocol",
+    "protocol": "protocol_roles",
     "select": "distribution",
     "serve": "serve",
 }

@@ -4,7 +4,7 @@ People whose records lead to the same function must name the same bytes, or the 
 the same naive Bayes counts and 70 % the same function.  Each form below is a deterministic map of one person's item, in
 integers, so privacy is untouched; the universe is then packed, which is what local and shuffled messages pay for.
 
-*Lists of single literals.*  Rules that can never fire, or repeat a test, go; the rest is sorted inside each run of equal
+*Lists of single literals.*  Rules that can never fire, or repeat a test, go; the rest is sorted in each run of equal
 labels (such rules commute); a last run of one rule, ``l: b, otherwise 1-b``, is ``not l: 1-b, otherwise b`` and joins
 the run before it.  Two lists are the same function iff they end in the same bytes: where something is left over, the
 tests on which the function is constant are exactly those of the first run, so the form can be read off the function.
@@ -80,6 +80,22 @@ def canonical_list(d: int, rules: Rules, default: int) -> tuple[Rules, int]:
     return [rule for each in runs for rule in sorted(each)], default
 
 
+def _shortened(tests: int, rules: Rules, default: int) -> tuple[Rules, int]:
+    """Without repeated tests, what follows TRUE (the last test), and last rules that say the default: for tests of
+    several literals, where more would take the whole domain."""
+    live, seen = Rules(), set[int]()
+    for test, label in rules:
+        if test == tests - 1:
+            default = label
+            break
+        if test not in seen:
+            live.append((test, label))
+            seen.add(test)
+    while live and live[-1][1] == default:
+        live.pop()
+    return live, default
+
+
 @dataclass(frozen=True)
 class PackedLists:
     """Lists of at most ``rules`` rules over ``tests`` tests, numbered: the default, then one digit for every rule.
@@ -124,16 +140,23 @@ class PackedLists:
 class CanonicalLists:
     """A learner of lists of single literals whose items are functions.
 
-    Two lists of one function may be cut off differently by a limit on rules: the form is never longer than the list.
+    ``rules`` at most, over ``tests`` tests: single literals of ``d`` columns and TRUE, or conjunctions, of which only
+    the dead ends are cut.  The form is never longer than the list.
     """
 
     inner: StableLearner
     d: int
     rules: int
+    tests: int
+
+    @property
+    def Gamma(self) -> int:
+        """The rate of the inner race, if it is one."""
+        return int(getattr(self.inner, "Gamma", 0))
 
     @property
     def universe(self) -> Universe:
-        return PackedLists(2 * self.d + 1, self.rules)
+        return PackedLists(self.tests, self.rules)
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
         found = self.inner.item(x, y, seed)
@@ -142,7 +165,10 @@ class CanonicalLists:
     def form(self, item: bytes) -> bytes:
         """The item of the same function."""
         listed = [(int.from_bytes(item[i : i + 2], "little"), item[i + 2]) for i in range(0, len(item) - 1, 3)]
-        rules, default = canonical_list(self.d, listed, item[-1])
+        if self.tests == 2 * self.d + 1:
+            rules, default = canonical_list(self.d, listed, item[-1])
+        else:
+            rules, default = _shortened(self.tests, listed, item[-1])
         return b"".join(test.to_bytes(2, "little") + bytes((label,)) for test, label in rules) + bytes((default,))
 
     def decode(self, item: bytes) -> Hypothesis | None:
@@ -249,6 +275,11 @@ class CanonicalWeights:
     def universe(self) -> Numbers:
         return Numbers((2 * self.most + 1) ** self._width * (2 * self._edge + 2))
 
+    @property
+    def never(self) -> bytes:
+        """The item of the rule that always says 0."""
+        return self.pack((0,) * self._width, 0)
+
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
         found = self.inner.item(x, y, seed)
         rule = None if found is None else self.inner.decode(found)
@@ -273,7 +304,7 @@ class CanonicalWeights:
 
     def decode(self, item: bytes) -> Hypothesis | None:
         if len(item) != self.universe.width:
-            return None
+            return self.inner.decode(item)  # the learner's own bytes, in files of earlier versions
         number, weights = int.from_bytes(item, "little"), []
         if number >= self.universe.size:
             return None
@@ -301,5 +332,3 @@ def _to_bayes(sizes: tuple[int, ...], weights: list[int], constant: int) -> Baye
         out.append((base, *(base + w for w in rest[: size - 1])))
         rest = rest[size - 1 :]
     return BayesRule(0, tuple(out))
-
-

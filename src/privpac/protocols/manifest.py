@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import Any
 
 from privpac.agreement.tasks import Task
-from privpac.errors import ManifestError, ParameterError, PrivpacError
+from privpac.agreement.work import check_work
+from privpac.errors import ManifestError, ParameterError, PrivpacError, TooLargeError
 from privpac.protocols.columns import Column, exact
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.seal import OVERHEAD
@@ -73,7 +74,11 @@ class Manifest:
         ) as error:
             if isinstance(error, ManifestError):
                 raise
-            said = error if isinstance(error, ParameterError) else "an entry has a wrong type or is too large"
+            said = (
+                error
+                if isinstance(error, (ParameterError, TooLargeError))
+                else "an entry has a wrong type or is too large"
+            )
             raise ManifestError(f"the manifest is refused: {said}") from None
 
     @classmethod
@@ -118,6 +123,7 @@ class Manifest:
             raise ManifestError("the default is no rule of this class")
         if self.analyzer is not None and self.analyzer.hex() != self.values["analyzer"]:
             raise ManifestError("the analyzer's public key is 64 hexadecimal digits in small letters, or an empty text")
+        check_work(self.task)
         if not 0 < self.beta < 1:
             raise ManifestError("beta, the chance that noise is released as a rule, is above 0 and below 1")
         self._keeps()

@@ -230,7 +230,7 @@ class LocalProtocol(Protocol):
     @cached_property
     def _mechanism(self) -> dict[str, int | str]:
         bits = self._task.learner.universe.bits
-        default = bits if bits <= 20 else _chunk(bits, 16) if bits <= 128 else 8
+        default = bits if bits <= 20 else _chunk(bits, 20) if bits <= 128 else 8
         return {"keep": str(keep_probability(self.epsilon)), "width": default if self.width is None else self.width}
 
     @property

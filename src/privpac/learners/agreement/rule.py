@@ -25,6 +25,7 @@ from privpac.released import register
 __all__ = ["AgreedRule"]
 
 _WORD = 1 << 62
+_TEXTS = {"race", "ridge", "learner", "theta", "stop", "alpha"}
 
 
 @register("agreed")
@@ -79,9 +80,7 @@ class AgreedRule(Rule):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        numbers = tuple(
-            (name, text if name in ("race", "ridge") else int(text)) for name, text in values["parameters"].items()
-        )
+        numbers = tuple((name, text if name in _TEXTS else int(text)) for name, text in values["parameters"].items())
         return cls(
             values["rule"],
             columns_from_list(values["columns"]),

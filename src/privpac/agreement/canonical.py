@@ -114,6 +114,11 @@ class PackedLists:
     def bits(self) -> int:
         return (self.size - 1).bit_length()
 
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest item."""
+        return 3 * self.rules + 1
+
     def number(self, item: bytes) -> int:
         count, spare = divmod(len(item), 3)
         if spare != 1 or count > self.rules:

@@ -246,7 +246,8 @@ class Manifest:
     @property
     def item_bytes(self) -> int:
         """The longest item."""
-        return -(-self.task.learner.universe.bits // 8)
+        universe = self.task.learner.universe
+        return int(getattr(universe, "longest", -(-universe.bits // 8)))
 
     @property
     def message_bytes(self) -> int:

@@ -16,7 +16,7 @@ A task is a kind of rule, the number of values of each column, and parameters; u
 
 Items of the last three are functions (:mod:`privpac.agreement.canonical`): people whose records lead to the same rule
 name the same bytes, however they were led to it.  With that the races agree more often, and err less, than the
-statistical queries with proof at any number of records a device has (``benchmarks/protocols.py --learners``), so they
+statistical queries with proof at any number of records a device has (``benchmarks/agreement_learners.py``), so they
 are the defaults.
 """
 

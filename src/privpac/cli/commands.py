@@ -16,7 +16,7 @@ _HOMES = {
     "ledger": "ledger",
     "plan": "plan",
     "predict": "predict",
-    "protocol": "protocol_roles",
+    "protocol": "protocol_demo",
     "select": "distribution",
     "serve": "serve",
 }

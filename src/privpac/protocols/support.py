@@ -59,9 +59,9 @@ def _percent(share: Fraction) -> str:
 
 def _within(estimate: float, low: float, high: float, people: int | None, confidence: Fraction = CONFIDENCE) -> Support:
     """Rounded outwards to whole people."""
-    most = high if people is None else min(people, high)
-    floor = max(0, math.floor(low + 1e-9) if low == int(low) else math.ceil(low - 1e-6))
-    ceiling = max(floor, math.floor(most + 1e-6))
+    most = math.inf if people is None else people
+    floor = int(min(most, max(0, math.ceil(low - 1e-6))))
+    ceiling = int(max(floor, min(most, math.floor(high + 1e-6))))
     return Support(min(max(estimate, floor), ceiling), floor, ceiling, people, confidence)
 
 

@@ -6,6 +6,7 @@ A task is a kind of rule, the number of values of each column, and parameters; u
 |---|---|---|---|
 | threshold, threshold-below, stump | any sizes | a race over all cuts | Gamma, race |
 | point | one | a race over all values | Gamma, race |
+| hashed-point | one | a race over buckets of public hash functions | Gamma, functions, buckets, coins |
 | parity | yes/no, at most 22 | a race over all parities | Gamma, race |
 | conjunction, disjunction | yes/no | rounded queries | grid, keep_at_most |
 | decision-list | yes/no | a race per stage (``learner="race"``) | Gamma, k, stages, weight |
@@ -29,6 +30,7 @@ from math import prod
 from typing import Any
 
 from privpac.agreement.canonical import MAX_POINTS, CanonicalLists, CanonicalWeights
+from privpac.agreement.hashed import HashedPointScores, read_coins
 from privpac.agreement.learner import StableLearner
 from privpac.agreement.queries.conjunctions import SQConjunctions, SQDisjunctions
 from privpac.agreement.queries.decision_lists import (
@@ -140,6 +142,16 @@ _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Map
     "threshold-below": (_race(lambda sizes: CutScores((_one(sizes),), ("below",))), _RACE),
     "stump": (_race(CutScores), _RACE),
     "point": (_race(lambda sizes: PointScores(_one(sizes))), _RACE),
+    "hashed-point": (
+        lambda sizes, own, records: RaceLearner(
+            HashedPointScores(
+                _one(sizes), own.get("functions", 3), own.get("buckets", 64), read_coins(own.get("coins", "00" * 32))
+            ),
+            own.get("Gamma", _GAMMA),
+            **records,
+        ),
+        {"Gamma": int, "functions": int, "buckets": int, "coins": str},
+    ),
     "parity": (_race(lambda sizes: ParityScores(_yes_no(sizes))), _RACE),
     "conjunction": (
         lambda sizes, own, records: SQConjunctions(
@@ -216,7 +228,8 @@ class Task:
         """The public item that stands in when nothing is clear: "never", where the class has it, else its first
         rule."""
         universe = self.learner.universe
-        never = {"threshold": universe.size - 1, "stump": min(self.sizes[0] + 1, 1 << 64) - 1}
+        last = universe.size - 1
+        never = {"threshold": last, "hashed-point": last, "stump": min(self.sizes[0] + 1, 1 << 64) - 1}
         if self.kind == "conjunction":
             return ((1 << 2 * len(self.sizes)) - 1).to_bytes(-(-2 * len(self.sizes) // 8), "little")
         if self.kind == "decision-list":

@@ -98,7 +98,9 @@ class Protocol(ABC):
         put(self, "features", named_domains(self.features, "features"))
         if any(domain is None for domain in self.features.values()):
             raise ParameterError("every feature of a protocol needs a domain: nobody sees the data who could find one")
-        put(self, "task", Frozen(tuple(sorted(dict(self.task).items()))))
+        # A drawn representation has fresh public coins, unless given.
+        coins = {"coins": secrets.token_hex(32)} if self.rule == "hashed-point" else {}
+        put(self, "task", Frozen(tuple(sorted({**coins, **dict(self.task)}.items()))))
         rate = int(getattr(self._task_of(1, MAX_DENOMINATOR).learner, "Gamma", 0))
         fewest = max(_FEWEST, (rate + _GAMMA_ONE // 2) // _GAMMA_ONE) if self.min_records is None else self.min_records
         put(self, "min_records", positive_int(fewest, "min_records"))

@@ -214,8 +214,8 @@ def undeclared(world: Model | Real, epsilon: Fraction, data: UserData) -> float:
 
 def outcome(cell: Cell, datasets: int) -> Outcome:
     people, declared = people_of(cell.name, cell.records), declaration(cell.name, cell.records)
-    known = {"numbers": {}, "declared": {"users": declared}, "population": {"population": people}}
-    known |= {said: {"users": said} for said in SAID}
+    known = {"numbers": {}, "declared": {"people": declared}, "population": {"population": people}}
+    known |= {said: {"people": said} for said in SAID}
     common = {"epsilon": cell.epsilon, "public_n_users": cell.users, "records_per_user": cell.records}
     chosen = {told: choose_method(people.concept, **common, **known[told]).method for told in known}
     sums = dict.fromkeys((*CANDIDATES, DEFAULT, "realizable", *chosen.values()), 0.0)

@@ -29,9 +29,9 @@ from privpac.audit.refute import MULTIPLES, Claim, Refutation, refute
 from privpac.audit.rule_laws import rule_claims
 from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 from privpac.data import Integers
-from privpac.planning.plans import rule_target
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
+from privpac.planning.targets.rule_targets import rule_target
 from privpac.planning.targets.tree_targets import tree_target
 
 PLANTED = (((1 << 20) - 1, "1/2", 5, "add-remove", 451), (1440, "1", 4, "replace", 250))

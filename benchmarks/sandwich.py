@@ -44,7 +44,7 @@ from privpac.learners.base import Bound, profile_of
 from privpac.learners.pairwise.learner import PairwiseSelection
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.selection.regret import RegretSelection
-from privpac.planning.plans import Target
+from privpac.planning.targets.rule_targets import RuleTarget
 
 __all__ = ["CLASSES", "CUTS", "Cell", "Line", "Rules", "World", "failure", "least", "measure", "scored"]
 
@@ -215,8 +215,8 @@ class Cell:
     def planned(self) -> dict[str, Certificate]:
         """The rows of ``plan_users``, with the parameters they chose, and selection at item level where everybody has
         one record."""
-        target = Target(self.rules.concept, Fraction(self.epsilon), self.alpha, BETA, self.neighbours, max(NOISE))
-        rows = {method: certify(self.records) for method, certify, _, _ in target.methods(None)}
+        target = RuleTarget(self.rules.concept, Fraction(self.epsilon), self.alpha, BETA, self.neighbours, max(NOISE))
+        rows = {method.name: method.certify(self.records) for method in target.methods()}
         if self.records == 1:
             sizes: dict[str, Any] = {
                 "log_size": self.rules.concept.log_size,

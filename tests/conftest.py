@@ -1,6 +1,11 @@
-"""Settings for all tests: no test is timed, so hypothesis has no deadline."""
+"""Settings for all tests: no test is timed, so hypothesis has no deadline; where a change is judged (``CI`` is set) the
+examples are the same in every run, so that the judgement is one of the change."""
+
+import os
 
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("privpac", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("privpac")
+_QUIET = [HealthCheck.too_slow]
+settings.register_profile("privpac", deadline=None, suppress_health_check=_QUIET)
+settings.register_profile("judged", deadline=None, suppress_health_check=_QUIET, derandomize=True)
+settings.load_profile("judged" if os.environ.get("CI") else "privpac")

@@ -1,11 +1,28 @@
 """Learn decision rules from people's data while protecting each person, not each row.
 
-Names are resolved on first use, so that the light parts (``privpac.agreement``, ``privpac.protocols.client``)
-import nothing but the standard library and numpy.
+========================  ==============================================================================================
+Data                      UserData, scan, from_spark; Integers, Grid, Floats, Dates, Categories, Texts, Missing
+Learn                     learn, methods, load, Released
+How good is it            evaluate, choose, least_error
+Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Conjunctions, Disjunctions, DecisionLists,
+                          Parities, Halfspaces, SmallTrees, FiniteClass
+Hierarchies               PrefixTree, PathTree, AddressTree, Taxonomy, StarTree, BranchThresholds, VC1Tree, parse_tree
+Distributions             learn_distribution, select_distribution, quantile
+Before and after          plan, audit, bounds
+Promise and budget        Guarantee, BudgetLedger, release, Law, BOTTOM
+Learners                  TwoVoices, RegretSelection, RealizableSelection, TrimmedSelection, SmallTreeLearner,
+                          TreeLearner, AgreementLearner, AgnosticReduction, VotePredictor, DeletionStability,
+                          TrimmedMean, FriendlyMean
+Without a curator         LocalProtocol, ShuffleProtocol
+========================  ==============================================================================================
+
+``privpac.sklearn`` has estimators, ``help(privpac.learn)`` starts with the call that most people need.  Names are
+resolved on first use, so that the light parts (``privpac.agreement``, ``privpac.protocols.client``) import nothing but
+the standard library and numpy.
 """
 
-import lazy_loader
+from privpac.lazy import attach_stub
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

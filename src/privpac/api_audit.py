@@ -7,9 +7,9 @@ whoever passes them.
 
 >>> import privpac as pp
 >>> learner = pp.RealizableSelection(pp.Thresholds(pp.Integers(0, 3)), 1)
->>> pp.audit(learner, users=2, records=1).verdict
+>>> pp.audit(learner, n_users=2, records=1).verdict
 'consistent with the claim'
->>> pp.audit(learner, users=2, records=1, neighbours="replace").verdict
+>>> pp.audit(learner, n_users=2, records=1, neighbours="replace").verdict
 'violates the claim'
 """
 
@@ -48,7 +48,7 @@ def audit(
     *,
     universe: Iterable[Any] | None = None,
     datasets: Sequence[Any] | None = None,
-    users: int | None = None,
+    n_users: int | None = None,
     records: int | None = None,
     epsilon: Rational | None = None,
     delta: Rational | None = None,
@@ -63,19 +63,37 @@ def audit(
 ) -> Audit:
     """Audit a learner, or any function of a dataset, against a claim of (epsilon, delta)-differential privacy.
 
-    ``subject``: a learner; a function that returns a ``Law``; or any mechanism ``f(dataset)`` / ``f(dataset, rng=...)``
-    that returns a number or another hashable value (``output`` turns anything else into one).  ``epsilon``, ``delta``
-    and ``neighbours`` default to the learner's own guarantee; without any epsilon the audit only reports the bound that
-    it finds.
+    Parameters
+    ----------
+    subject : learner or callable
+        A learner; a function that returns a ``Law``; or any mechanism ``f(dataset)`` / ``f(dataset, rng=...)`` that
+        returns a number or another hashable value.
+    universe : iterable of datasets, optional
+        Datasets as tuples of users, all made up.
+    datasets : sequence, optional
+        A short list of made-up or public datasets, or one pair of neighbours of any type.
+    n_users, records : int, optional
+        All datasets of up to ``n_users`` (2) users with up to ``records`` (1) records each over the learner's declared
+        domains: what is tried if no datasets are given.
+    epsilon, delta, neighbours : optional
+        The claim; the learner's own guarantee by default.  Without any epsilon only the bound found is reported.
+    method : {"auto", "exact", "statistical"}
+        Decide every pair without floating point, or run the subject many times.
+    runs, confidence : int, rational
+        Of a statistical audit: a true claim is called violated with probability at most ``1 - confidence``.
+    features : mapping of names to domains, optional
+        The columns of made-up records, where the learner declares none.
+    build : callable, optional
+        Turns a listed dataset into what the subject reads; learners need none.
+    output : callable, optional
+        Turns what the subject returns into a hashable value.
+    rng : Rng, optional
+        The system's randomness unless given.
 
-    Which datasets: ``users=2, records=1`` generates all datasets of up to that many users with up to that many records
-    each over the learner's declared domains (this is the default); ``universe=`` lists other ones, as tuples of users;
-    ``datasets=`` is a short list of made-up or public datasets, or one pair of neighbours of any type.  ``build`` turns
-    a listed dataset into what the subject reads; learners need none.
-
-    **Guarantees.** ``method="exact"`` decides every pair without floating point.  ``method="statistical"`` says
-    "violates the claim" of a claim that is true with probability at most ``1 - confidence``.  Neither proves privacy
-    beyond its datasets.
+    Returns
+    -------
+    Audit
+        True unless the claim is violated.  It proves nothing beyond its datasets.
     """
     if method not in _METHODS:
         raise ParameterError(f"method must be one of {', '.join(map(repr, _METHODS))}; got {method!r}")
@@ -97,7 +115,7 @@ def audit(
     relation = _relation(neighbours, promised, datasets)
     eps = epsilon if epsilon is not None else None if promised is None else promised.epsilon
     d: Any = delta if delta is not None else promised.delta if promised is not None and epsilon is None else 0
-    listed, pairs, words = _places(task, universe, datasets, users, records, relation)
+    listed, pairs, words = _places(task, universe, datasets, n_users, records, relation)
     exact = method == "exact" or (method == "auto" and listed is not None and task.has_law(listed))
     name = _named(subject)
     if exact:
@@ -140,14 +158,14 @@ def _relation(neighbours: Neighbours | str | None, promised: Any, datasets: Any)
 
 
 def _places(
-    task: _Task, universe: Any, datasets: Any, users: int | None, records: int | None, relation: Neighbours
+    task: _Task, universe: Any, datasets: Any, n_users: int | None, records: int | None, relation: Neighbours
 ) -> tuple[Universe | None, list[tuple[Any, Any]], str]:
     """The datasets as tuples of users (None if they are something else), their neighbouring pairs, and both in
     words."""
     if universe is None and datasets is None:
-        made, words = task.generate(2 if users is None else users, 1 if records is None else records, relation)
-    elif users is not None or records is not None:
-        raise ParameterError("users= and records= generate a universe; leave them out when you list datasets yourself")
+        made, words = task.generate(2 if n_users is None else n_users, 1 if records is None else records, relation)
+    elif n_users is not None or records is not None:
+        raise ParameterError("n_users= and records= make up a universe; leave them out when you list datasets yourself")
     elif universe is not None:
         made = universe if isinstance(universe, Universe) else Universe(tuple(_frozen(data) for data in universe))
         words = f"{len(made):,} listed"
@@ -220,8 +238,8 @@ class _Task:
     def _item(self) -> bool:
         return getattr(self.subject, "unit", Unit.USER) == Unit.ITEM
 
-    def generate(self, users: int, records: int, relation: Neighbours) -> tuple[Universe, str]:
-        n, m = positive_int(users, "users", maximum=1000), positive_int(records, "records", minimum=0, maximum=1000)
+    def generate(self, n_users: int, records: int, relation: Neighbours) -> tuple[Universe, str]:
+        n, m = positive_int(n_users, "n_users", maximum=1000), positive_int(records, "records", minimum=0, maximum=1000)
         if not isinstance(self.subject, Learner) and self.features is None:
             raise ParameterError(
                 "give the datasets: datasets=(x, y) for one pair of neighbours, or universe= for a list of them"

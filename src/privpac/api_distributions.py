@@ -13,6 +13,8 @@ family         learner                                        must be declared (
 ``discrete``   selection from a cover of all mass functions   ``records_per_user`` (or ``tau``)
 ``product``    the same, for independent columns              ``records_per_user`` (or ``tau``)
 ``gaussian``   coarse to fine; ``method="cover"`` selects     ``radius``, ``records_per_user``, maybe ``max_variance``
+``mean``       noisy means, every person alike; ``trimmed``   ``Integers`` or ``Grid`` columns; ``delta``, ``width``
+               and ``friendly`` where people agree
 =============  =============================================  ==================================================
 """
 
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -32,13 +34,16 @@ from privpac.distributions.covariance import CoarseToFineGaussian
 from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.families import Gaussian
 from privpac.distributions.histogram import ClippedHistogram
+from privpac.distributions.mean import AveragedMean
 from privpac.distributions.means import CoarseToFineMean
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import ItemLevelWarning, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import ITEM_LEVEL
+from privpac.learners.transform.means import FriendlyMean, TrimmedMean
 from privpac.ledger import BudgetLedger
+from privpac.parameters import declared
 from privpac.released import Released
 
 __all__ = [
@@ -51,7 +56,7 @@ __all__ = [
     "selector_for",
 ]
 
-FAMILIES = ("histogram", "discrete", "product", "gaussian")
+FAMILIES = ("histogram", "discrete", "product", "gaussian", "mean")
 MAX_BINS = 1 << 16
 _COVER_ALPHA = Fraction(1, 5)
 _COUNTED = ("max_records", "stages", "first_share")
@@ -62,7 +67,7 @@ _COUNTED = ("max_records", "stages", "first_share")
 
 
 def select_distribution(
-    users: Users,
+    data: Users,
     candidates: Any,
     *,
     epsilon: Rational,
@@ -75,16 +80,34 @@ def select_distribution(
     """Select the candidate closest in total variation to the population, with ``epsilon``-differential privacy per
     user.
 
-    ``candidates`` is a list, or a mapping of names: frozen ``scipy.stats`` laws, weights, released distributions (also
-    whole ``Released`` results) or functions.  ``candidates_are`` says whether they are ``"public"`` or
-    ``"dp-released"``; the budget of the latter is added up from the results unless ``candidates_epsilon`` states it.
-    ``records_per_user`` (declared) sets the clip, unless ``tau`` is given.  Further options are those of
-    :class:`privpac.distributions.HypothesisSelector`.
+    Parameters
+    ----------
+    data : UserData
+        Private, without labels.
+    candidates : list, or mapping of names
+        Frozen ``scipy.stats`` laws, weights, released distributions (also whole ``Released`` results) or functions.
+    epsilon : rational
+        Public.  The privacy loss.
+    candidates_are : {"public", "dp-released"}
+        Where they come from; the budget of released ones is added up from the results unless ``candidates_epsilon``
+        states it.  Fitting them on these users without privacy voids the promise.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    ledger : BudgetLedger, optional
+        Where the spend is written first.
+    not_before : float, optional
+        Seconds from the call before which nothing is returned, to hide the run time.
+    **options
+        Public declarations of :class:`privpac.distributions.HypothesisSelector`; ``records_per_user`` sets the clip
+        unless ``tau`` is given.
 
-    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation (per record, with an ``ItemLevelWarning``,
-    without a user column), provided that the candidates are what ``candidates_are`` says.  Fitting them on these users
-    without privacy voids it.
+    Returns
+    -------
+    Released
+        ``parameters["name"]`` is the chosen name; ``(epsilon, 0)``-DP per user for the chosen relation.
 
+    Examples
+    --------
     >>> import privpac as pp
     >>> from scipy import stats
     >>> waits = pp.UserData.from_users([[3, 1, 9], [2, 14], [5]], features={"wait": pp.Integers(0, 99)}, labelled=False)
@@ -93,11 +116,11 @@ def select_distribution(
     >>> chosen.parameters["name"] in laws, chosen.guarantee.summary
     (True, '(1, 0)-DP per user, add-remove')
     """
-    unit = _unit(users)
+    unit = _unit(data)
     selector = selector_for(
         candidates, epsilon=epsilon, candidates_are=candidates_are, neighbours=neighbours, unit=unit, **options
     )
-    return release_distribution(selector, users, ledger=ledger, not_before=not_before)
+    return release_distribution(selector, data, ledger=ledger, not_before=not_before)
 
 
 def selector_for(
@@ -156,7 +179,7 @@ def _price_of(candidates: Any, unit: Unit, neighbours: Neighbours) -> Fraction:
 
 
 def learn_distribution(
-    users: Users,
+    data: Users,
     family: str = "histogram",
     *,
     epsilon: Rational,
@@ -168,20 +191,40 @@ def learn_distribution(
 ) -> Released:
     """Learn a distribution of ``family`` from users' records with ``epsilon``-differential privacy per user.
 
-    Options are the public declarations of the family's learner (see the module's table).  ``features`` names the
-    columns to read. ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of
-    columns to those.  A histogram averages people, each of whom counts alike, unless ``max_records`` is declared: then
-    it counts records, up to so many of each.
+    Parameters
+    ----------
+    data : UserData
+        Private, without labels.
+    family : str
+        "histogram", "discrete", "product", "gaussian" or another of ``FAMILIES``.
+    epsilon : rational
+        Public.  The privacy loss.
+    method : str
+        One of the family's methods; "auto" chooses from what is declared.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    ledger : BudgetLedger, optional
+        Where the spend is written first.
+    not_before : float, optional
+        Seconds from the call before which nothing is returned, to hide the run time.
+    **options
+        Public declarations of the family's learner (see the module's table).  ``features`` names the columns to read;
+        ``bins`` is a list of edges or a number of equal bins over a declared range, or a mapping of columns to those.
+        A histogram averages people, each of whom counts alike, unless ``max_records`` is declared: then it counts
+        records, up to so many of each, and leaves the others out.
 
-    **Guarantees.** ``(epsilon, 0)``-DP per user for the chosen relation, whatever the users' true distribution is.
-    Schema errors are raised before anything is spent; afterwards nothing data-dependent is raised, warned or logged.
+    Returns
+    -------
+    Released
+        ``hypothesis`` is the distribution; ``(epsilon, 0)``-DP per user, whatever the true one is.
 
-    | case | behaviour |
-    |---|---|
-    | no users, users without records | noise only; no error, no warning |
-    | more records than ``max_records`` | some are left out, chosen independently of everybody else |
-    | no user column | item level, said loudly |
+    Raises
+    ------
+    ParameterError, SchemaError
+        Before anything is spent.  No users, or users without records, give noise and no error.
 
+    Examples
+    --------
     >>> import privpac as pp
     >>> visits = pp.UserData.from_users([[9, 9, 17], [8], [9, 10]], features={"hour": pp.Integers(0, 23)},
     ...     labelled=False)
@@ -189,12 +232,12 @@ def learn_distribution(
     >>> hours.hypothesis.columns, hours.guarantee.summary
     (('hour',), '(1, 0)-DP per user, add-remove')
     """
-    unit = _unit(users)
-    domains = dict(users.features)
+    unit = _unit(data)
+    domains = dict(data.features)
     learner = distribution_learner(
         family, epsilon=epsilon, method=method, neighbours=neighbours, unit=unit, domains=domains, **options
     )
-    return release_distribution(learner, users, ledger=ledger, not_before=not_before)
+    return release_distribution(learner, data, ledger=ledger, not_before=not_before)
 
 
 def distribution_learner(
@@ -210,7 +253,11 @@ def distribution_learner(
     """The learner that ``learn_distribution`` would run; ``domains`` are needed only for ``bins`` given as numbers."""
     if family not in FAMILIES:
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
-    methods = {"histogram": ("average", "counts"), "gaussian": ("coarse-to-fine", "cover")}.get(family, ("cover",))
+    methods = {
+        "histogram": ("average", "counts"),
+        "gaussian": ("coarse-to-fine", "cover"),
+        "mean": ("average", "trimmed", "friendly"),
+    }.get(family, ("cover",))
     if method not in ("auto", *methods):
         raise ParameterError(
             f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}"
@@ -231,10 +278,32 @@ def distribution_learner(
             given["bins"] = _edges(given["bins"], domains or {}, given.get("features"))
         histogram: DistributionLearner = kind(epsilon, **given, **shared)
         return histogram
+    if family == "mean":
+        means: DistributionLearner = _mean(epsilon, chosen, options, shared)
+        return means
     if family != "gaussian":
         given = {"alpha": _COVER_ALPHA} | _given(CoverLearner, options, f"family {family!r}")
         return CoverLearner(family, epsilon, **given, **shared)
     return _normal(epsilon, chosen, {name: value for name, value in options.items() if value is not None}, shared)
+
+
+def _mean(epsilon: Rational, method: str, options: Mapping[str, Any], shared: dict[str, Any]) -> Any:
+    kind: Any = {"average": AveragedMean, "trimmed": TrimmedMean, "friendly": FriendlyMean}[method]
+    given = _given(kind, options, f"family 'mean' with method {method!r}")
+    if method == "average":
+        return kind(epsilon, **given, **shared)
+    missing = [name for name in ("delta", "width") if name not in given]
+    if missing:
+        raise ParameterError(
+            f"method {method!r} needs {' and '.join(missing)}: the release may fail with probability delta, and width "
+            "declares how far apart the means of two people are expected to be; method 'average' needs neither"
+        )
+    if shared["neighbours"] is Neighbours.ADD_REMOVE and "slots" not in given:
+        raise ParameterError(
+            f"method {method!r} is proved for neighbours='replace' (the number of people is public); under add-remove "
+            "declare slots, a public number of places that people fill"
+        )
+    return kind(epsilon, given.pop("delta"), **given, **shared)
 
 
 def _normal(epsilon: Rational, method: str, given: dict[str, Any], shared: dict[str, Any]) -> DistributionLearner:
@@ -303,7 +372,7 @@ def _is_count(value: Any) -> bool:
 
 def _given(kind: type, options: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Options that were given; one that the learner does not have is refused by name."""
-    own = {field.name for field in fields(kind) if field.init} - {
+    own = set(declared(kind)) - {
         "candidates",
         "family",
         "epsilon",

@@ -14,9 +14,10 @@ Both give users that every learner built on folds takes in place of ``UserData``
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from privpac.data.build import declared_labels
 from privpac.data.readers import expand
 from privpac.data.schema import OnInvalid
 from privpac.data.users import Features, UserData, Users
@@ -41,17 +42,43 @@ def scan(
     label: str | None = None,
     on_invalid: OnInvalid | str = OnInvalid.RAISE,
     label_map: Mapping[Any, int] | None = None,
+    classes: Sequence[Any] | None = None,
     chunk_rows: int = CHUNK_ROWS,
     spill: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> StreamedUsers:
     """Users of a Parquet file, a glob of files or a folder of them (also ``key=value`` folders), larger than memory.
 
-    About ``chunk_rows`` rows are in memory at a time.  Rows that are not sorted by user are parted on disk first, in a
-    private folder inside ``spill`` (default: the system's folder for temporary files) that is removed with the users.
-    Declare the domains here rather than in the class: it saves one pass.
+    Parameters
+    ----------
+    path : path
+        Private.  Declare the domains here rather than in the class: it saves one pass.
+    user : str or None
+        The column of person ids; None makes every record its own user.
+    features : mapping of names to domains, or names
+        The columns that rules may read; a domain is public and never read off the data.
+    label : str, optional
+        The column to predict.
+    on_invalid : {"raise", "drop", "clamp"}
+        What happens to a record with a value outside its domain; missing values are dropped by both of the last.
+    label_map : mapping, optional
+        What each label value means: ``{"dead": 1, "alive": 0}``.
+    chunk_rows : int
+        About so many rows are in memory at a time.
+    spill : path, optional
+        Rows that are not sorted by user are parted on disk first, in a private folder inside this one (default: the
+        system's folder for temporary files) that is removed with the users.
+    progress : bool
+        Whether a bar with the rows read is shown on a terminal.
 
-    **Guarantees.**  Profiles, laws and schema errors are those of ``UserData.read``; schema errors come from this call
+    Returns
+    -------
+    StreamedUsers
+        What every learner built on folds takes in place of ``UserData``.
+
+    Notes
+    -----
+    Profiles, laws and schema errors are those of ``UserData.read``; schema errors come from this call
     or from ``bind``, before anything is spent.
     """
     return StreamedUsers.scan(
@@ -60,7 +87,7 @@ def scan(
         features=features,
         label=label,
         on_invalid=on_invalid,
-        label_map=label_map,
+        label_map=declared_labels(classes, label_map),
         chunk_rows=chunk_rows,
         spill=spill,
         progress=progress,
@@ -75,16 +102,39 @@ def from_spark(
     label: str | None = None,
     on_invalid: OnInvalid | str = OnInvalid.RAISE,
     label_map: Mapping[Any, int] | None = None,
+    classes: Sequence[Any] | None = None,
     partitions: int | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> SparkUsers:
     """Users of a Spark DataFrame; rows stay on the cluster, the driver receives sums over users.
 
-    ``partitions`` is the number of tasks of a fold (default: Spark's own number of shuffle partitions, or more for
-    large tables). Every worker needs this package.  A frame that is costly to compute is computed once per fold:
-    ``cache`` it.
+    Parameters
+    ----------
+    frame : Spark DataFrame
+        Private.  One that is costly to compute is computed once per fold: ``cache`` it.
+    user : str or None
+        The column of person ids; None makes every record its own user.
+    features : mapping of names to domains, or names
+        The columns that rules may read; a domain is public and never read off the data.
+    label : str, optional
+        The column to predict.
+    on_invalid : {"raise", "drop", "clamp"}
+        What happens to a record with a value outside its domain; missing values are dropped by both of the last.
+    label_map : mapping, optional
+        What each label value means: ``{"dead": 1, "alive": 0}``.
+    partitions : int, optional
+        The number of tasks of a fold (default: Spark's own number of shuffle partitions, or more for large tables).
+    chunk_rows : int
+        Rows that a task holds in memory at a time.
 
-    **Guarantees.**  Profiles, laws and schema errors are those of ``UserData.from_frame`` on the same rows.  A task
+    Returns
+    -------
+    SparkUsers
+        What every learner built on folds takes in place of ``UserData``.  Every worker needs this package.
+
+    Notes
+    -----
+    Profiles, laws and schema errors are those of ``UserData.from_frame`` on the same rows.  A task
     that is run again, or twice, counts once.
     """
     from privpac.engines.spark import SparkUsers
@@ -95,7 +145,7 @@ def from_spark(
         features=features,
         label=label,
         on_invalid=on_invalid,
-        label_map=label_map,
+        label_map=declared_labels(classes, label_map),
         partitions=partitions,
         chunk_rows=chunk_rows,
     )

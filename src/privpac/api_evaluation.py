@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from privpac.api import release_rule
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.nodes import TreeNodes
+from privpac.errors import ParameterError
+from privpac.evaluation.candidates import ModelChoice
 from privpac.evaluation.evaluator import LEVELS, Evaluator
 from privpac.evaluation.least import LeastError
 from privpac.evaluation.table import Cells, Weight
+from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational
 from privpac.guarantee import Neighbours, Unit
+from privpac.learners.agnostic.minimum_error import MinimumError
+from privpac.learners.registry import class_of_rules
 from privpac.released import Released
 
 if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.ledger import BudgetLedger
 
-__all__ = ["evaluate", "least_error"]
+__all__ = ["choose", "evaluate", "least_error"]
 
 
 def evaluate(
@@ -52,6 +59,8 @@ def evaluate(
         The 2x2 table, or only right and wrong with less noise.
     weight : {"user", "record"}
         Every person counts the same, or every record of at most ``max_records`` per person.
+    max_records : int, optional
+        A public cap on the records read per person; needed where records count.
     neighbours : {"add-remove", "replace"}
         Which datasets must be hard to tell apart.
     confidence : rational
@@ -62,6 +71,8 @@ def evaluate(
         Declares that a function answers about each row by itself, so that it may be asked about all at once.
     same_people : bool
         Declares that the predictor was learned from these people: nothing is said about others.
+    levels : int
+        Steps of one person's contribution.
     ledger : BudgetLedger, optional
         Where the spend is written first.
 
@@ -102,14 +113,72 @@ def evaluate(
     return release_rule(learner, data, ledger=ledger)
 
 
+def choose(
+    models: Mapping[str, Any],
+    data: Users,
+    *,
+    epsilon: Rational,
+    evaluate: Rational | None = None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    max_records: int | None = None,
+    ids: str = "private",
+    confidence: Rational = "0.95",
+    labels: tuple[Any, Any] | None = None,
+    rowwise: bool = False,
+    ledger: BudgetLedger | None = None,
+) -> Released:
+    """Which of these models is best on these people?  The best of ``k``, with ``epsilon``-DP per user.
+
+    Parameters
+    ----------
+    models : mapping from names to predictors
+        Public, or fitted on other people; each anything that :func:`evaluate` takes.  The price grows with ``log k``.
+    data : UserData or another engine's users
+        Private.
+    epsilon : rational
+        Budget (public).
+    evaluate : rational, optional
+        A share of the people, such as "1/5", set aside to measure how good the chosen model is.
+    ids : {"private", "public"}
+        Under replace: whether ids are known to all and fixed, so that ``evaluate`` does not halve epsilon.
+    neighbours, max_records, confidence, labels, rowwise, ledger
+        As in :func:`evaluate`; ``labels`` hold for all models.
+
+    Returns
+    -------
+    Released
+        ``hypothesis.name`` is the chosen one; ``evaluation`` how good it is, if that was asked for.
+
+    Examples
+    --------
+    >>> import privpac as pp
+    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 200, features={"age": pp.Integers(0, 99)})
+    >>> models = {"old": lambda table: table["age"] > 50, "young": lambda table: table["age"] < 50}
+    >>> pp.choose(models, people, epsilon=1).hypothesis.name
+    'old'
+    """
+    unit = getattr(data, "unit", Unit.USER)
+    asked: dict[str, Any] = {"labels": labels, "rowwise": rowwise}
+    if evaluate is None:
+        return release_rule(ModelChoice(models, epsilon, neighbours, unit, max_records, **asked), data, ledger=ledger)
+    budget = part_budget(epsilon, neighbours, ids)
+    chooser = ModelChoice(models, budget.epsilon, budget.neighbours, unit, max_records, **asked)
+    learner = EvaluatedLearner(
+        chooser, budget, evaluate, models=models, confidence=confidence, max_records=max_records, **asked
+    )
+    return release_rule(learner, data, ledger=ledger)
+
+
 def least_error(
     data: Users,
-    concept: ConceptClass | VC1Tree,
+    rule: str | ConceptClass | VC1Tree,
     *,
     epsilon: Rational,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     max_records: int | None = None,
     confidence: Rational = "0.95",
+    method: str = "sum",
+    radius: Rational = "1/8",
     ledger: BudgetLedger | None = None,
 ) -> Released:
     """How well can any rule of this kind do?  A private lower bound on the least error, for people like these.
@@ -118,10 +187,16 @@ def least_error(
     ----------
     data : UserData or another engine's users
         Private.
-    concept : class of rules
-        Public.  Its size does not matter.
+    rule : str or class of rules
+        Public, as in :func:`privpac.learn`.  The size of the class does not matter.
     epsilon, neighbours, max_records, confidence, ledger
         As in :func:`privpac.evaluate`.
+    method : {"sum", "oneshot", "bisect"}
+        ``"sum"``: the least sum of errors with noise, and a bound that holds.  ``"oneshot"`` and ``"bisect"``: how many
+        people find the best rule wrong more often than a level, in one selection or by comparisons (Li, Wang and Ye,
+        *Improved Bounds*): a number within ``radius`` of the least error if people are enough, without a bound.
+    radius : rational
+        For the latter two.
 
     Returns
     -------
@@ -136,5 +211,13 @@ def least_error(
     True
     """
     unit = getattr(data, "unit", Unit.USER)
+    concept = class_of_rules(rule, getattr(data, "features", {}))
+    if method in ("oneshot", "bisect"):
+        told: dict[str, Any] = {"neighbours": neighbours, "unit": unit, "max_records": max_records}
+        rules: Any = TreeNodes(concept) if isinstance(concept, VC1Tree) else concept
+        search = MinimumError(rules, epsilon, radius=radius, estimator=method, **told)
+        return release_rule(search, data, ledger=ledger)
+    if method != "sum":
+        raise ParameterError(f"method must be sum, oneshot or bisect, got {str(method)[:40]!r}")
     learner = LeastError(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)
     return release_rule(learner, data, ledger=ledger)

@@ -33,6 +33,7 @@ from flint import arb, arb_poly
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, exp_ball, precision, rational, shown, up
 from privpac.guarantee import Guarantee, Neighbours
+from privpac.least import last_between
 
 __all__ = [
     "compose_advanced",
@@ -274,9 +275,7 @@ def _best_order(rho: Fraction, delta: Fraction) -> Fraction:
     low = -(delta.denominator.bit_length() + rho.numerator.bit_length() + 4)
     high = delta.denominator.bit_length() + 1
     with precision(192):
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if small(Fraction(2) ** middle) else (low, middle)
+        low = last_between(lambda power: small(Fraction(2) ** power), low, high)
         order, bit = Fraction(2) ** low, Fraction(2) ** low
         for _ in range(64):
             bit /= 2

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, WeakGuaranteeWarning
 from privpac.exact import Rational, as_arb, exp_ball, rational, shown, up
+from privpac.guarantee_words import EMPTY_ABOVE, Strength, certainty, learned, strength
 
 __all__ = ["Guarantee", "Model", "Neighbours", "Unit"]
 
@@ -262,8 +263,23 @@ class Guarantee:
     def __str__(self) -> str:
         return self.summary
 
+    @property
+    def strength(self) -> Strength:
+        """How much these numbers are worth: strong, moderate, weak or empty."""
+        return strength(self.epsilon, self.delta)
+
+    @property
+    def odds(self) -> str:
+        """What the promise means for someone who had no idea: where 1 in 2 may go.
+
+        >>> Guarantee(1, unit="user", neighbours="add-remove").odds
+        'someone who thought 1 in 2 may end up at most at about 73 in 100'
+        """
+        end = certainty(self.epsilon)
+        return f"someone who thought 1 in 2 may end up {'certain' if end == 'certainty' else f'at most at about {end}'}"
+
     def explain(self) -> str:
-        """The promise in plain words, and how it was obtained."""
+        """The promise in plain words that fit its numbers (``privpac.guarantee_words``), and how it was obtained."""
         who = "one person, with all records that person holds," if self.unit is Unit.USER else "one single record"
         change = {
             Neighbours.ADD_REMOVE: f"whether {who} is in the data at all",
@@ -278,9 +294,15 @@ class Guarantee:
         factor = _show(up(lambda: exp_ball(self.epsilon))) if self.epsilon < 700 else "e^" + _show(self.epsilon)
         lines = [
             self.summary,
-            f"{sees} learns almost nothing about {change}: every outcome is at most {factor} times as likely one way "
-            "as the other" + (f", except for events of total probability {_show(self.delta)}." if self.delta else "."),
+            f"{sees} {learned(self.epsilon, self.delta)} about {change}: {self.odds}, because every outcome is at most "
+            f"{factor} times as likely one way as the other.",
         ]
+        if self.delta:
+            lines.append(f"Apart from that, with probability at most {_show(self.delta)} nothing is promised at all.")
+        if self.strength is Strength.EMPTY:
+            lines.append(f"An epsilon above {EMPTY_ABOVE} is no protection to rely on: do not present it as one.")
+        elif self.strength is Strength.WEAK:
+            lines.append("This is a weak promise; weigh it with whoever answers for the people in the data.")
         if self.unit is Unit.ITEM:
             lines.append("This protects records, not people: someone with many records is protected much less.")
         if self.neighbours is Neighbours.ADD_REMOVE and self.model is Model.CENTRAL:

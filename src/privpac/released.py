@@ -216,6 +216,8 @@ class Released:
     warnings: tuple[str, ...] = ()
     insecure: bool = False
     learner: str = ""
+    findings: Mapping[str, Any] = field(default_factory=dict)
+    """What was measured in the same release and under the same guarantee, by name: ``evaluation``, ``certificate``."""
 
     def __post_init__(self) -> None:
         if self.guarantee is not None and not isinstance(self.guarantee, Guarantee):
@@ -234,6 +236,11 @@ class Released:
             raise TypeError(f"parameters must be a mapping, got {type(self.parameters).__name__}")
         object.__setattr__(self, "warnings", tuple(self.warnings))
         object.__setattr__(self, "parameters", _freeze(self.parameters, "parameters"))
+        if not isinstance(self.findings, Mapping) or any(
+            type(v) not in _kinds.values() for v in self.findings.values()
+        ):
+            raise TypeError("findings must map names to values of registered kinds")
+        object.__setattr__(self, "findings", MappingProxyType({str(n): v for n, v in self.findings.items()}))
 
     def __bool__(self) -> bool:
         return self.outcome != "none"
@@ -243,7 +250,7 @@ class Released:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Copies for estimators and worker processes; files are JSON.
-        plain = (_thaw(self.parameters), self.outcome, self.warnings, self.insecure, self.learner)
+        plain = (_thaw(self.parameters), self.outcome, self.warnings, self.insecure, self.learner, dict(self.findings))
         return (Released, (self.hypothesis, self.guarantee, *plain))
 
     def predict(self, X: Any) -> Any:
@@ -257,6 +264,16 @@ class Released:
                 f"this result is a value ({type(self.hypothesis).__name__}), not a rule: it does not predict"
             )
         return self.hypothesis.predict(X)
+
+    @property
+    def evaluation(self) -> Any:
+        """How good the rule is, if that was measured in the same release; None otherwise."""
+        return self.findings.get("evaluation")
+
+    @property
+    def certificate(self) -> Any:
+        """How far from the best rule of its kind it can be, if that was measured in the same release."""
+        return self.findings.get("certificate")
 
     # Words
 
@@ -276,7 +293,10 @@ class Released:
             notes.append("no answer: the public default stands in")
         if self.parameters:
             notes.append(", ".join(f"{name} = {_brief(value)}" for name, value in self.parameters.items()))
-        return "\n".join([str(self.hypothesis), " · ".join(notes), *(f"warning: {line}" for line in self.warnings)])
+        words = [] if self.guarantee is None else [f"in words: {self.guarantee.odds}"]
+        found = [str(value) for value in self.findings.values()]
+        notices = [f"warning: {line}" for line in self.warnings]
+        return "\n".join([str(self.hypothesis), *found, " · ".join(notes), *words, *notices])
 
     def __repr__(self) -> str:
         return f"<Released ({self.outcome}): " + " · ".join([str(self.hypothesis), *self._promise()]) + ">"
@@ -294,6 +314,9 @@ class Released:
         }
         body |= {"hypothesis": rule, "guarantee": None if self.guarantee is None else self.guarantee.to_dict()}
         body |= {"parameters": _encode(self.parameters), "warnings": list(self.warnings), "insecure": self.insecure}
+        if self.findings:
+            found = {name: rule_to_dict(value) for name, value in self.findings.items()}
+            body["findings"] = _encode(_freeze(found, "findings"))
         return json.dumps(body | ({"notice": INSECURE} if self.insecure else {}), indent=1, allow_nan=False)
 
     @staticmethod
@@ -338,7 +361,10 @@ def _read(body: Any) -> Released:
             f"the file has version {str(body.get('version'))[:20]!r}, this privpac reads version {_VERSION}; update "
             "privpac"
         )
-    expected = _FIELDS | ({"notice"} if body.get("insecure") is True else set())
+    found = body.get("findings", {})
+    if not isinstance(found, dict):
+        raise ModelFileError("the field 'findings' must map names to what was measured")
+    expected = _FIELDS | ({"notice"} if body.get("insecure") is True else set()) | ({"findings"} if found else set())
     if body.keys() != expected:
         strange = ", ".join(sorted(str(name)[:40] for name in body.keys() ^ expected)[:5])
         raise ModelFileError(f"missing or unknown fields: {strange}")
@@ -359,6 +385,7 @@ def _read(body: Any) -> Released:
         warnings=tuple(body["warnings"]),
         insecure=body["insecure"],
         learner=body["learner"],
+        findings={name: rule_from_dict(value) for name, value in _thaw(_freeze(_decode(found), "findings")).items()},
     )
 
 

@@ -18,15 +18,14 @@ from privpac.audit.few_values import law_at, shape_of
 from privpac.audit.refute import Failure, refute
 from privpac.audit.rule_laws import VOTES
 from privpac.audit.tree_laws import missed
-from privpac.audit.vote_laws import agreement_claim
 from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 from privpac.data import Integers
 from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices
 from privpac.learners.tree.law import NamedParts
 from privpac.learners.tree.learner import TreeLearner
-from privpac.planning.plans import rule_target
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
+from privpac.planning.targets.rule_targets import rule_target
 from privpac.planning.targets.tree_targets import tree_target
 
 
@@ -87,7 +86,7 @@ def test_no_further_row_is_refuted(name: str) -> None:
 @pytest.mark.parametrize("name", [*TARGETS, *SLOW])
 def test_no_certified_row_of_a_plan_is_without_an_entry(name: str) -> None:
     target, _ = {**TARGETS, **SLOW}[name]
-    assert {row.split(",")[0] for row, _, _, kind in target.methods(None) if kind == "certified"} <= set(ROWS)
+    assert {method.key for method in target.methods() if method.kind == "certified"} <= set(ROWS)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +142,8 @@ def test_what_is_not_tried_says_why() -> None:
     _, left = plan_claims(*TARGETS["central"])
     assert "records per user" in left["central agreement"]
     target = TARGETS["central"][0]
-    found = target.users(1000)
-    assert "millions of records" in str(agreement_claim(target, "central agreement", found, 1000))
+    method = target.method("central agreement")
+    assert "millions of records" in str(ROWS[method.key](target, method, target.users(1000), 1000))
     _, left = plan_claims(rules(Thresholds(Integers(0, 1440)), epsilon=1, every_method=True), 64)
     assert "too many to draw" in left["threshold search"]
 

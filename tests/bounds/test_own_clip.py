@@ -18,8 +18,8 @@ from privpac.bounds import (
 from privpac.concepts import Thresholds
 from privpac.concepts.statistics import ClipRule
 from privpac.data import Integers
-from privpac.planning.inversion import least_alpha
-from privpac.planning.plans import rule_target
+from privpac.planning.questions import least_alpha
+from privpac.planning.targets.rule_targets import rule_target
 
 COMMON = {"theta": 1, "alpha": 0.02, "beta": 0.1, "levels": 840}
 

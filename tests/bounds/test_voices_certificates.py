@@ -20,7 +20,7 @@ from privpac.concepts.statistics import own_clip
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
 from privpac.planning.comparison.population import users_from_codes
-from privpac.planning.predictions import better_certificate
+from privpac.planning.targets.rule_recommendation import better_certificate
 
 GIVEN: dict[str, Any] = {"size": 1025, "theta": 1, "beta": "0.1", "levels": 840}
 RECORDS = (1, 4, 5, 16, 64, 256)

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from privpac.report.html import report_html
 
 import privpac as pp
 from privpac.audit import audit_exact, datasets
@@ -29,6 +28,7 @@ from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.planning.choose import choose_method
 from privpac.released import register
+from privpac.report import report_html
 from privpac.sklearn import PrivateRuleClassifier
 
 Codes = Mapping[str, NDArray[np.uint64]]

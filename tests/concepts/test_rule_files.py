@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from privpac.concepts import DecisionLists, FiniteClass, Intervals, Parities, Points, Rectangles, Stumps, Thresholds
+from privpac.concepts.small_trees import SmallTrees
 from privpac.data import Categories, Integers
 from privpac.distributions import DiscreteDistribution, FamilyDistribution, GaussianDistribution, HistogramDistribution
 from privpac.errors import ModelFileError, PrivpacError
@@ -22,6 +23,7 @@ RULES: list[Any] = [
     Points(TEN, "x").decode(3),
     Intervals(TEN, "x").decode(7),
     Stumps({"x": TEN, "z": BIT}).decode(5),
+    SmallTrees({"x": TEN, "k": Categories(["a", "b", "c"])}, missing=["x"]).decode(4321),
     Parities({"a": BIT, "b": BIT}).decode(3),
     FiniteClass([[0, 1], [1, 0]], BIT, "x", names=["one", "two"]).decode(1),
     Rectangles({"x": TEN, "z": TEN}).decode(9),

@@ -212,9 +212,9 @@ def test_certificates_charge_rounding_and_fall_with_every_budget() -> None:
 
 
 def test_a_plan_has_both_and_says_what_they_assume() -> None:
-    rows = {row[0]: row for row in family_target("histogram", epsilon=1, k=24).methods()}
-    both = [rows[name][1](16) for name in ("averaged histogram", "clipped histogram, one stage")]
+    rows = {row.name: row for row in family_target("histogram", epsilon=1, k=24).methods()}
+    both = [rows[name].certify(16) for name in ("averaged histogram", "clipped histogram, one stage")]
     assert both[0].assumption.startswith("people drawn independently")
     assert both[1].assumption.startswith("users with equally many records")
-    assert both[0].n_users == rows["averaged histogram"][1](1).n_users > both[1].n_users
+    assert both[0].n_users == rows["averaged histogram"].certify(1).n_users > both[1].n_users
     assert "averaging needs no cap" in family_target("histogram", epsilon=1, k=24).note

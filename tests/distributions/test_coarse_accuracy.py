@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, ndtr
 
-from privpac.bounds.certificate import least
 from privpac.distributions import CoarseToFineMean
 from privpac.distributions.coarse import CELL, STEPS, TAU
 from privpac.distributions.coarse_accuracy import _FAR, _SPREAD, _cell_found, _deviations, _laplace, certify_mean
 from privpac.errors import ParameterError
+from privpac.least import least
 
 
 def far_cell(cells: int, own: int, inside: float, n: int, rate: float) -> float:

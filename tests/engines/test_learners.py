@@ -36,6 +36,7 @@ from privpac.learners import (
     AgnosticReduction,
     AgreementLearner,
     CapSelection,
+    CardLearner,
     DeletionStability,
     EmpiricalLearner,
     FriendlyMean,
@@ -48,6 +49,7 @@ from privpac.learners import (
     RealizableSelection,
     RegretSelection,
     Relabelling,
+    SmallTreeLearner,
     SurrogateSelection,
     ThresholdLearner,
     ThresholdSearch,
@@ -135,6 +137,19 @@ CASES: dict[str, Case] = {
     ),
     "trimmed mean": Case(lambda: TrimmedMean(8, "1e-2", width=4, levels=100, share="1/2", trim=6, ladder=4), law=False),
     "friendly mean": Case(lambda: FriendlyMean(8, "1e-1", width=1, levels=60, share="1/2", ladder=2), "x a", law=False),
+    "small tree": Case(lambda: SmallTreeLearner(pp.SmallTrees(cuts=3), 1), "x z kind a", method="small-tree"),
+    "small tree of few records": Case(
+        lambda: SmallTreeLearner(pp.SmallTrees(depth=1, missing="own"), 1, neighbours="replace", max_records=3),
+        "x kind",
+    ),
+    "card": Case(lambda: CardLearner(pp.PointsCard(cuts=3), 1, delta="1e-6"), "x z kind a", law=False, method="card"),
+    "card with chances, of few records": Case(
+        lambda: CardLearner(
+            pp.PointsCard(steps=5), 1, delta="1e-6", calibrate="1/2", neighbours="replace", max_records=3
+        ),
+        "x kind",
+        law=False,
+    ),
     # Trees
     "tree": Case(lambda: TreeLearner(PathTree(CODES), 2), method="tree"),
     "tree of prefixes": Case(lambda: TreeLearner(PrefixTree(3), 3, "1e-2"), "place"),

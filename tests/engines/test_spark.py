@@ -121,6 +121,26 @@ def test_profiles_are_equal_to_those_in_memory(spark: Any, tmp_path: Path, kind:
     assert [ours.prob(v) for v in range(44)] == [theirs.prob(v) for v in range(44)]
 
 
+@pytest.mark.parametrize("kind", ["integer", "text", "float"])
+def test_parts_and_evaluations_are_those_in_memory(spark: Any, tmp_path: Path, kind: str) -> None:
+    from privpac.evaluation.predictors import bind_predictor
+    from privpac.evaluation.table import TableKernel
+
+    frame = table(kind)
+    cluster: Any = pp.from_spark(on_cluster(spark, frame, tmp_path), chunk_rows=100, partitions=5, **SCHEMA)
+    memory: Any = UserData.from_frame(frame, **SCHEMA)
+    rule = pp.Thresholds(SCHEMA["features"]["x"], feature="x").decode(4)
+    shares, key = {"learn": "3/5", "evaluate": "2/5"}, bytes(range(16))
+    for name in shares:
+        sums = []
+        for users in (cluster, memory):
+            predictor, ready = bind_predictor(rule, users.split(shares, key=key)[name])
+            sums.append(ready.fold(TableKernel(predictor, "table", "user", 840)).tolist())
+        assert sums[0] == sums[1]
+    learned = pp.learn(cluster, pp.Thresholds(), epsilon=1, evaluate="2/5", certify="1/4")
+    assert learned.evaluation is not None
+
+
 def test_domains_of_the_class_item_level_and_empty_tables(spark: Any, tmp_path: Path) -> None:
     frame = table()
     remote = on_cluster(spark, frame, tmp_path)

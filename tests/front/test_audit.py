@@ -57,7 +57,7 @@ def test_the_generated_universe_is_all_small_datasets() -> None:
     learner = pp.RealizableSelection(TINY, 1)
     records = [(x, y) for x in range(3) for y in (0, 1)]
     universe = datasets(user_universe(records, 1), 2)
-    found = audit(learner, users=2, records=1)
+    found = audit(learner, n_users=2, records=1)
     by_hand = audit_exact(
         learner, universe, build=lambda data: pp.UserData.from_users(data, features={"x": pp.Integers(0, 2)})
     )
@@ -67,7 +67,7 @@ def test_the_generated_universe_is_all_small_datasets() -> None:
 
 
 def test_domains_left_to_the_data_are_given_as_features() -> None:
-    found = audit(pp.RealizableSelection(pp.Thresholds(), 1), features={"age": pp.Integers(0, 1)}, users=1)
+    found = audit(pp.RealizableSelection(pp.Thresholds(), 1), features={"age": pp.Integers(0, 1)}, n_users=1)
     assert found
     assert "age" in found.universe
     with pytest.raises(ParameterError, match="features="):
@@ -77,11 +77,11 @@ def test_domains_left_to_the_data_are_given_as_features() -> None:
 def test_a_learner_whose_law_is_too_large_is_run_instead() -> None:
     with insecure_randomness():
         learner = pp.RegretSelection(pp.Thresholds(pp.Integers(0, 1)), 1)
-        found = audit(learner, users=1, runs=100, rng=SeededRng(1), confidence="0.9999999")
+        found = audit(learner, n_users=1, runs=100, rng=SeededRng(1), confidence="0.9999999")
     assert found.method == "statistical"
     assert found.holds
     with pytest.raises(TooLargeError):
-        audit(learner, users=1, method="exact")
+        audit(learner, n_users=1, method="exact")
 
 
 def test_a_dataset_outside_the_domain_is_an_error_and_no_finding() -> None:
@@ -104,7 +104,7 @@ def test_outcomes_are_shown_as_rules_with_their_probabilities() -> None:
     assert any("x > 0" in outcome.label for outcome in found.outcomes)
 
 
-@pytest.mark.parametrize("options", [{"users": 5, "records": 3}, {"users": 1000}], ids=["records", "users"])
+@pytest.mark.parametrize("options", [{"n_users": 5, "records": 3}, {"n_users": 1000}], ids=["records", "users"])
 def test_a_universe_too_large_to_decide_names_the_way_out(options: dict[str, int]) -> None:
     with pytest.raises(TooLargeError, match="datasets="):
         audit(pp.RealizableSelection(pp.Thresholds(pp.Integers(0, 10**9)), 1), **options)
@@ -179,7 +179,7 @@ def test_the_room_and_the_call_are_one_name_whichever_comes_first() -> None:
     [
         ({"method": "guess"}, ParameterError),
         ({"universe": [()], "datasets": [[], [1]]}, ParameterError),
-        ({"universe": [(), (1,)], "users": 2}, ParameterError),
+        ({"universe": [(), (1,)], "n_users": 2}, ParameterError),
         ({"datasets": [[1], [2, 3]]}, ParameterError),
         ({"universe": ["ab", "a"]}, TypeError),
         ({}, ParameterError),
@@ -260,8 +260,8 @@ def privpac(command: Command) -> Command:
 LEARNER = ["audit", "--rule", "threshold", "--feature", "x=0:2", "--epsilon", "1"]
 MORE: dict[str, list[str]] = {
     "plain": [],
-    "two records": ["--method", "regret", "--users", "1", "--records", "2"],
-    "replace": ["--neighbours", "replace", "--users", "1"],
+    "two records": ["--method", "regret", "--people", "1", "--records", "2"],
+    "replace": ["--neighbours", "replace", "--people", "1"],
 }
 
 
@@ -274,7 +274,7 @@ def test_command_audits_a_learner(privpac: Any, more: list[str]) -> None:
 
 
 def test_command_writes_json_and_a_page(privpac: Any, tmp_path: Path) -> None:
-    code, out, _ = privpac(*LEARNER, "--users", "1", "--json", "--report", "out.html")
+    code, out, _ = privpac(*LEARNER, "--people", "1", "--json", "--report", "out.html")
     assert code == 0
     assert json.loads(out)["method"] == "exact"
     assert "Privacy audit" in (tmp_path / "out.html").read_text(encoding="utf-8")

@@ -63,9 +63,10 @@ def test_learn_prints_rule_unit_and_relation(privpac: Command, table: Path, name
     run = privpac("learn", name, *LEARN)
     assert run.code == 0
     assert run.err == ""
-    first, second = run.out.splitlines()
+    first, second, words = run.out.splitlines()
     assert first.startswith("ill ")
     assert second.startswith("(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace")
+    assert words == "in words: someone who thought 1 in 2 may end up at most at about 73 in 100"
 
 
 @pytest.mark.parametrize(
@@ -110,9 +111,7 @@ def test_saved_model_stores_epsilon_delta_unit_and_relation(privpac: Command, ta
 
 
 def test_options_reach_the_learner(privpac: Command, table: Path) -> None:
-    run = privpac(
-        "learn", table, *LEARN, "--setting", "realizable", "--max-records", 3, "--public-n-users", 50, "--json"
-    )
+    run = privpac("learn", table, *LEARN, "--setting", "realizable", "--max-records", 3, "--people", 50, "--json")
     body = json.loads(run.out)
     assert body["learner"] == "realizable selection"
     assert body["parameters"]["max_records"] == 3
@@ -238,17 +237,17 @@ PARAMETERS: list[tuple[list[str], str]] = [
     (replaced("--feature", "who=0:9"), "two roles"),
     (replaced("--feature", "site=0:9"), "600 not a number"),
     ([*LEARN, "--feature", "age=0:9"], "named twice"),
-    ([*LEARN, "--feature", "smokes=0:1"], "one column"),
+    ([*LEARN, "--feature", "smokes=0:1", "--rule", "threshold"], "one column"),
     ([*LEARN, "--rule", "forest"], "rule must be one of"),
     ([*LEARN, "--method", "best"], "method must be"),
     ([*LEARN, "--setting", "easy"], "setting must be"),
     ([*LEARN, "--neighbours", "swap"], "neighbours must be one of"),
-    ([*LEARN, "--on-invalid", "guess"], "on_invalid must be one of"),
-    ([*LEARN, "--max-records", "0"], "max_records"),
+    ([*LEARN, "--on-invalid", "guess"], "--on-invalid must be one of"),
+    ([*LEARN, "--max-records", "0"], "--max-records"),
     ([*LEARN, "--max-records", "few"], "--max-records"),
-    ([*LEARN, "--public-n-users", "-3"], "public_n_users"),
+    ([*LEARN, "--people", "-3"], "--people"),
     ([*LEARN, "--bogus"], "No such option"),
-    (replaced("--epsilon", "0"), "epsilon must be > 0"),
+    (replaced("--epsilon", "0"), "--epsilon must be > 0"),
     (replaced("--epsilon", "-1"), "epsilon"),
     (replaced("--epsilon", "nan"), "epsilon"),
     (replaced("--epsilon", "inf"), "epsilon"),
@@ -410,7 +409,7 @@ def test_internal_errors_show_no_traceback(privpac: Command, table: Path, monkey
 
 def test_no_release_is_exit_code_3(privpac: Command, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = Released(NoRelease, pp.Guarantee(1, unit="user", neighbours="add-remove"), outcome="none")
-    monkeypatch.setattr("privpac.cli.learn.learn_rule", lambda *_, **__: nothing)
+    monkeypatch.setattr("privpac.cli.learn.release_prepared", lambda *_, **__: nothing)
     run = privpac("learn", table, *LEARN, "--out", "m.json", "--report", "r.html")
     assert run.code == 3
     assert run.out.startswith("nothing was released")
@@ -430,12 +429,12 @@ def rule(privpac: Command, tmp_path: Path) -> str:
 
 def test_predictions_keep_the_order_and_number_of_rows(privpac: Command, rule: str) -> None:
     Path("new.csv").write_text("name,age\nx,41\ny,-5\nz,40\nv,500\n")
-    assert privpac("predict", rule, "new.csv").out == "ill\n1\n0\n0\n1\n"
+    assert privpac("predict", rule, "new.csv").out == "prediction\n1\n0\n0\n1\n"
     assert privpac("predict", rule, "new.csv", "--json").out == "[1, 0, 0, 1]\n"
     assert privpac("predict", rule, "new.csv", "--out", "p.csv") == Run(0, "", "")
-    assert Path("p.csv").read_text() == "ill\n1\n0\n0\n1\n"
+    assert Path("p.csv").read_text() == "prediction\n1\n0\n0\n1\n"
     privpac("predict", rule, "new.csv", "--out", "p.parquet")
-    assert pl.read_parquet("p.parquet")["ill"].to_list() == [1, 0, 0, 1]
+    assert pl.read_parquet("p.parquet")["prediction"].to_list() == [1, 0, 0, 1]
     Path("none.csv").write_text("age\n")
     assert privpac("predict", rule, "none.csv", "--json").out == "[]\n"
 
@@ -519,7 +518,7 @@ def test_plan_answers_the_other_way_round_and_for_other_things(privpac: Command)
         (["medians", "--domain", "2^32", "-e", 1, "-m", 1], "exponential mechanism"),
         (["threshold", "--domain", 1024, "--model", "shuffle", "-e", 1, "-d", "1e-6", "-m", 1], "shuffle agreement"),
         (["threshold", "--domain", 99, "-e", 1, "-m", 4, "--every-method", "--no-predict"], "threshold search"),
-        (["threshold", "--domain", 99, "-e", 1, "-m", 16, "--people", "differ"], "keep one label"),
+        (["threshold", "--domain", 99, "-e", 1, "-m", 16, "--people-are", "differ"], "keep one label"),
     ):
         run = privpac("plan", *words)
         assert run.code == 0, run.err
@@ -552,17 +551,17 @@ def test_plan_predicts_on_a_table_only_if_it_is_public(privpac: Command) -> None
         (["threshold", "-e", 1, "--domain", 9, "--alpha", 2], "alpha"),
         (["threshold", "-e", 1, "--domain", 9, "--beta", "x"], "beta"),
         (["threshold", "-e", 1, "--domain", 9, "--noise", "0.7"], "noise"),
-        (["threshold", "-e", 1, "--domain", 9, "-m", 0], "records_per_user"),
+        (["threshold", "-e", 1, "--domain", 9, "-m", 0], "--records-per-user"),
         (["threshold", "-e", 1, "--domain", 9, "--setting", "x"], "setting"),
         (["interval", "-e", 1, "--domain", "2^64"], "at most 5000 values"),
-        (["histogram", "-e", 1], "needs k"),
+        (["histogram", "-e", 1], "needs --values"),
         (["histogram", "-e", 1, "--bins", 4, "--radius", 3], "not described by --radius"),
         (["gaussian", "-e", 1, "-f", "x=0:3"], "leave out --feature"),
         (["threshold", "-e", 1, "--domain", 9, "--bins", 4], "--values describes"),
         (["threshold", "-e", 1, "--domain", 9, "--model", "shuffle"], "delta"),
-        (["threshold", "-e", 1, "--domain", 9, "--people", "odd"], "users must be one of"),
-        (["threshold", "-e", 1, "--domain", 9, "--model-noise", 1], "model_noise"),
-        (["threshold", "-n", 5, "--domain", 9], "with n_users give"),
+        (["threshold", "-e", 1, "--domain", 9, "--people-are", "odd"], "--people-are must be one of"),
+        (["threshold", "-e", 1, "--domain", 9, "--model-noise", 1], "--model-noise"),
+        (["threshold", "-n", 5, "--domain", 9], "with --people give --epsilon"),
     ],
 )
 def test_bad_plans_are_one_clear_line(privpac: Command, words: list[Any], said: str) -> None:
@@ -571,7 +570,7 @@ def test_bad_plans_are_one_clear_line(privpac: Command, words: list[Any], said: 
 
 def test_help_version_and_unknown_commands(privpac: Command) -> None:
     assert privpac("--version").out == f"privpac {pp.__version__}\n"
-    assert "--max-records" in privpac("learn", "--help").out
+    assert "--max-records" in privpac("learn", "--help-all").out
     assert privpac().code == 2
     assert "No such command" in one_line(privpac("teach"))
     assert "Missing argument" in one_line(privpac("learn"))

@@ -18,7 +18,7 @@ from privpac.report.compare import comparison_html, comparison_picture, write_co
 
 TABLE = ["--user", "who", "--label", "ill", "--feature", "age=0:99", "--epsilon", "1"]
 OURS = ["--method", "default", "--method", "mean", "--method", "erm"]
-MODEL = ["--generated", "--noise", "0.1", "--records-per-user", "4", "--users", "30", "--epsilon", "1"]
+MODEL = ["--generated", "--noise", "0.1", "--records-per-user", "4", "--people", "30", "--epsilon", "1"]
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_public_table_is_compared_in_numbers_and_words(privpac: Command, table
 
 def test_json_holds_every_row_with_its_promise(privpac: Command, table: Path) -> None:
     run = privpac(
-        table, "--public", *TABLE, *OURS, "--epsilon", "4", "--users", "10", "--users", "20", "--draws", "2", "--json"
+        table, "--public", *TABLE, *OURS, "--epsilon", "4", "--people", "10", "--people", "20", "--draws", "2", "--json"
     )
     found = json.loads(run.out)
     assert run.code == 0
@@ -116,7 +116,7 @@ def test_replaced_users_are_protected_on_request_and_named_methods_run(privpac: 
     assert [row["method"] for row in found["rows"]] == ["default", "pairwise", "tree", "agreement", "group"]
     many = [
         "--generated",
-        "--users",
+        "--people",
         "200",
         "--epsilon",
         "8",
@@ -160,7 +160,7 @@ def test_a_table_of_one_user_with_one_record_is_compared(privpac: Command, tmp_p
         ([*MODEL, "--noise", "nan"], "noise"),
         ([*MODEL, "--epsilon", "0"], "epsilon"),
         ([*MODEL, "--epsilon", "-1"], "epsilon"),
-        ([*MODEL, "--users", "0"], "n_users"),
+        ([*MODEL, "--people", "0"], "--people"),
         ([*MODEL, "--draws", "0"], "draws"),
         ([*MODEL, "--cap", "0"], "cap"),
         ([*MODEL, "--delta", "0"], "delta"),
@@ -181,7 +181,7 @@ def test_bad_words_are_one_line_and_exit_code_2(privpac: Command, words: list[st
         ("--label", []),
         ("--feature", []),
         ("", ["--noise", "0.1"]),
-        ("", ["--users", "31"]),
+        ("", ["--people", "31"]),
         ("", ["--rule", "magic"]),
         ("--feature", ["--feature", "age=0:10"]),
         ("--feature", ["--feature", "weight=0:10"]),

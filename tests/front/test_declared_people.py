@@ -1,4 +1,4 @@
-"""``privpac learn --users-are``: what is publicly known about the people reaches the choice of a method."""
+"""``privpac learn --people-are``: what is publicly known about the people reaches the choice of a method."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from commands import Command
 
-NUMBERS = ["--public-n-users", "60", "--records-per-user", "16"]
+NUMBERS = ["--people", "60", "--records-per-user", "16"]
 WORDS = ["--user", "who", "--label", "ill", "--feature", "age=0:99", "--epsilon", "0.5"]
 
 
@@ -24,7 +24,7 @@ def learn(command: Command, tmp_path: Path) -> Command:
 def test_the_declaration_decides_the_method_and_the_result_says_why(
     learn: Command, people: str, statistic: str | None
 ) -> None:
-    run = learn(*NUMBERS, "--users-are", people, "--json")
+    run = learn(*NUMBERS, "--people-are", people, "--json")
     assert run.code == 0
     parameters = json.loads(run.out)["parameters"]
     assert parameters.get("statistic") == statistic
@@ -32,7 +32,7 @@ def test_the_declaration_decides_the_method_and_the_result_says_why(
 
 
 @pytest.mark.parametrize(
-    "words", [["--users-are", "clock", *NUMBERS], ["--users-are", "differ"]], ids=["unknown", "no numbers"]
+    "words", [["--people-are", "clock", *NUMBERS], ["--people-are", "differ"]], ids=["unknown", "no numbers"]
 )
 def test_a_declaration_that_cannot_be_used_is_one_line_and_exit_code_2(learn: Command, words: list[str]) -> None:
     run = learn(*words)

@@ -90,7 +90,10 @@ def kept(folder: Path, said: str) -> Released:
     return pp.load(spare)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS if name != "learn"]
+
+
+@pytest.mark.parametrize("name", ["learn", *OTHERS])
 def test_letters_that_stdout_cannot_encode_are_escaped(folder: Path, name: str) -> None:
     done = run(folder, [*COMMANDS[name], "--ledger", "b.db"])
     assert (done.returncode, done.stderr) == (0, "")
@@ -101,8 +104,8 @@ def test_letters_that_stdout_cannot_encode_are_escaped(folder: Path, name: str) 
 @pytest.mark.parametrize(
     ("name", "form", "shell", "reason"),
     [
-        *((name, [], ">/dev/full", "No space left on device") for name in COMMANDS),
         ("learn", ["--json"], ">/dev/full", "No space left on device"),
+        *(pytest.param(name, [], ">/dev/full", "No space left on device", marks=pytest.mark.slow) for name in COMMANDS),
         ("learn", [], ">&-", "it is closed"),
     ],
 )

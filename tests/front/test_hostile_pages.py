@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from privpac.planning.compare import Comparison, Measured
 
 import privpac as pp
 from privpac.audit import Audit
@@ -21,6 +20,7 @@ from privpac.concepts.thresholds import Threshold
 from privpac.distributions.results import DiscreteDistribution, GaussianDistribution
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan
+from privpac.planning.comparison import Comparison, Measured
 from privpac.released import Released
 from privpac.report import audit_html, comparison_html, distribution_html, plan_html, report_html
 from privpac.report.pages import page, standing

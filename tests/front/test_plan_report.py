@@ -16,11 +16,11 @@ from privpac.concepts import PathTree
 from privpac.errors import ParameterError
 from privpac.planning import Plan
 from privpac.planning.curves import Curves
-from privpac.planning.predictions import rows_of
 from privpac.planning.tables import NAMES, meanings
 from privpac.report.plan import plan_html, write_plan_report
 
 CUTS = pp.Thresholds(pp.Integers(0, 1440))
+QUESTION: dict[str, Any] = {"epsilon": 1, "alpha": "0.2", "records_per_user": (1, 8)}
 
 
 def text_of(page: str) -> str:
@@ -29,11 +29,11 @@ def text_of(page: str) -> str:
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return plan_html(CUTS, epsilon=1, records_per_user=(1, 8))
+    return plan_html(CUTS, **QUESTION)
 
 
 def test_the_page_shows_the_certified_numbers_of_the_plan(page: str) -> None:
-    planned = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8))
+    planned = pp.plan(CUTS, **QUESTION)
     for row in planned.rows:
         cells = "".join(f"<td class=n>{n:,}</td>" for n in row.n_users)
         assert cells in page, row.method
@@ -48,7 +48,7 @@ def test_the_page_has_three_curves_and_fetches_nothing(page: str) -> None:
 def test_predictions_stand_apart_from_certificates(page: str) -> None:
     certified, predicted = page.split("What is typical: simulated, not certified")
     assert "A simulation of one model" in predicted
-    rows = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8)).predicted
+    rows = pp.plan(CUTS, **QUESTION).predicted
     for row in rows:
         assert "".join(f"<td class=n>{n:,}</td>" for n in row.n_users) in predicted, row.method
     assert rows[1].assumption in text_of(predicted)
@@ -57,15 +57,17 @@ def test_predictions_stand_apart_from_certificates(page: str) -> None:
 
 
 def test_cost_of_a_record_is_users_times_records_against_one_record_each(page: str) -> None:
-    alone, eight = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8)).row("two voices").n_users
+    alone, eight = pp.plan(CUTS, **QUESTION).row("two voices").n_users
     said = text_of(page).split("What a record costs")[1]
     assert f"{eight * 8 / alone:.2g}×" in said
 
 
+@pytest.mark.slow
 def test_the_same_question_gives_the_same_page(page: str) -> None:
-    assert plan_html(CUTS, epsilon=1, records_per_user=iter((1, 8))) == page
+    assert plan_html(CUTS, **{**QUESTION, "records_per_user": iter((1, 8))}) == page
 
 
+@pytest.mark.slow
 def test_a_bound_on_the_noise_is_used() -> None:
     planned = pp.plan(CUTS, epsilon=1, records_per_user=1, noise="0.1")
     least = planned.row("two voices, bounded noise").n_users[0]
@@ -94,6 +96,7 @@ def test_a_tree_has_a_page_with_predictions_apart() -> None:
     assert "304 people with 1 record each: excess error at most" in back
 
 
+@pytest.mark.slow
 def test_predictions_are_left_out_on_request() -> None:
     points = pp.plan(pp.Points(pp.Integers(0, 9)), epsilon=1, records_per_user=2)
     assert "What is typical" not in plan_html(planned=points, predict=False)
@@ -105,7 +108,9 @@ def test_predictions_are_left_out_on_request() -> None:
     [
         ("histogram", {"k": 20}, "total variation at most 0.1"),
         ("median", {"domain": pp.Integers(0, 99)}, "share of ranks at most 0.1"),
-        (CUTS, {"model": "shuffle", "delta": "1e-6"}, "Recommended method: agreement"),
+        pytest.param(
+            CUTS, {"model": "shuffle", "delta": "1e-6"}, "Recommended method: agreement", marks=pytest.mark.slow
+        ),
     ],
     ids=["histogram", "median", "shuffle"],
 )
@@ -162,6 +167,7 @@ def test_the_command_writes_the_page_or_says_why_not(
         assert "Recommended method: realizable" in text_of((tmp_path / place).read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_one_number_has_one_meaning_on_the_page() -> None:
     """The promise for 300 people stood at the top as one number and in the last table as another, read off a coarse
     curve."""
@@ -185,16 +191,16 @@ def test_one_number_has_one_meaning_on_the_page() -> None:
 
 
 def _own(view: Curves) -> set[str]:
-    return {row.method for row in rows_of(view.planned.rows, view.method)}
+    return {row.method for row in view.planned.rows_of(view.method)}
 
 
 def test_the_page_says_what_each_kind_of_number_means(page: str) -> None:
-    planned = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8))
+    planned = pp.plan(CUTS, **QUESTION)
     head = html.unescape(text_of(page.split("</section>")[0]))
     for kind, said in meanings(planned).items():
         assert f"{NAMES[kind]}: {said}" in head.replace(" :", ":"), kind
 
 
 def test_the_page_has_the_commands_of_what_is_certified(page: str) -> None:
-    planned = pp.plan(CUTS, epsilon=1, records_per_user=(1, 8))
+    planned = pp.plan(CUTS, **QUESTION)
     assert html.escape(planned.command("user agnostic selection", records_per_user=8)) in page.split("How to run it")[1]

@@ -57,7 +57,7 @@ def _filled(command: str) -> list[str]:
         ["discrete", "--values", "3", "--epsilon", "1", "--alpha", "0.3", "--beta", "0.1"],
         ["product", "--values", "3", "--columns", "2", "--epsilon", "1", "--alpha", "0.8"],
         ["gaussian", "--radius", "10", "--epsilon", "1", "--alpha", "0.2", "--variance", "1/3"],
-        ["gaussian", "--radius", "10", "--epsilon", "1", "--users", "300"],
+        ["gaussian", "--radius", "10", "--epsilon", "1", "--people", "300"],
     ],
 )
 def test_commands_of_distributions_run_with_the_certified_parameters(command: Command, words: list[str]) -> None:

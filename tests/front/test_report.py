@@ -222,8 +222,8 @@ def test_without_a_sensible_plan_the_report_is_written_all_the_same() -> None:
 def test_plan_picture_leaves_out_what_is_not_certified() -> None:
     row = PlanRow("m", "certified", "a", (None, 5))
     assert "<svg" in plan_picture(Plan({}, (1, 4), (row, PlanRow("n", "lower bound", "b", (1, 1)))))
-    assert plan_picture(Plan({}, (1, 4), (replace(row, n_users=(None, None)),))) == ""
-    assert plan_picture(Plan({}, (4,), (replace(row, n_users=(5,)),))) == ""
+    assert plan_picture(Plan({}, (1, 4), (replace(row, values=(None, None)),))) == ""
+    assert plan_picture(Plan({}, (4,), (replace(row, values=(5,)),))) == ""
 
 
 def test_large_numbers_and_dates_read_well() -> None:

@@ -320,7 +320,7 @@ def test_the_command_prints_the_path_saves_and_predicts(
     assert "(8, 1e-06)-DP per user" in run.out
     assert run.err == ""
     pl.DataFrame({"path": ["usr", "var", "usr/lib/python"]}).write_csv(tmp_path / "new.csv")
-    assert privpac("predict", "m.json", "new.csv").out.split() == ["inside", "1", "0", "1"]
+    assert privpac("predict", "m.json", "new.csv").out.split() == ["prediction", "1", "0", "1"]
     pl.DataFrame({"path": ["usr", None]}).write_parquet(tmp_path / "holes.parquet")
     refused = privpac("predict", "m.json", "holes.parquet")
     assert refused.code == 2

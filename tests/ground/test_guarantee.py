@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
+import math
 import pickle
 import warnings
 from collections.abc import Callable
@@ -472,6 +473,9 @@ def test_explain_says_who_what_and_how() -> None:
     text = g.explain()
     assert "one person, with all records" in text
     assert "at most 2.71829 times" in text, "rounded up: 2.7182 would be false"
+    assert "someone who thought 1 in 2 may end up at most at about 73 in 100" in text
+    assert "Apart from that, with probability at most 1e-06 nothing is promised" in text
+    assert "Apart from that" not in promise(1).explain()
     assert f"also gives {g.to_replace()}" in text
     assert "How: a step" in text
     assert "records, not people" in promise(1, unit="item").explain()
@@ -479,6 +483,29 @@ def test_explain_says_who_what_and_how() -> None:
     assert "one report" in promise(1, model="local").explain()
     assert "nothing follows" in promise(9, "1e-3", neighbours="add-remove").explain()
     assert "e^1000 times" in promise(1000).explain()
+
+
+def test_words_follow_epsilon_and_soothe_nobody_above_ten() -> None:
+    said = {epsilon: promise(epsilon).explain() for epsilon in ("0.1", 1, 2, 3, 10, "10.01", 100)}
+    assert "learns almost nothing" in said["0.1"]
+    assert all("almost nothing" not in text for epsilon, text in said.items() if epsilon != "0.1")
+    assert "weak promise" in said[3]
+    assert "weak promise" in said[10]
+    assert "weak promise" not in said[2]
+    for epsilon in ("10.01", 100):
+        assert "no protection to rely on" in said[epsilon]
+        assert "learns little" not in said[epsilon]
+    assert [promise(epsilon).strength.alarming for epsilon in (1, "2.99", 3, 11)] == [False, False, True, True]
+    assert promise("0.1", "0.05").strength.alarming, "a delta of 1 in 20 gives one person in twenty away"
+
+
+@pytest.mark.parametrize("epsilon", ["0.01", "1/2", 1, 2, 3, 5, 10, 25])
+def test_the_odds_are_those_of_bayes(epsilon: Any) -> None:
+    """Randomised response at this epsilon moves 1 in 2 exactly as far as the words say, to their last digit."""
+    top, bottom = promise(epsilon).odds.split("about ")[1].replace(",", "").split(" in ")
+    keep = math.exp(float(F(epsilon))) / (1 + math.exp(float(F(epsilon))))
+    assert abs(int(top) / int(bottom) - keep) <= 0.5 / int(bottom) + 1e-12
+    assert int(top) < int(bottom)
 
 
 def test_every_conversion_adds_a_step_to_the_derivation() -> None:

@@ -61,17 +61,18 @@ def edited(**changes: Any) -> str:
 
 
 def test_print_shows_rule_promise_method_and_parameters() -> None:
-    first, second, third = str(RULE).split("\n")
+    first, second, words, third = str(RULE).split("\n")
     assert first == "late when minute > 1033"
     assert second == (
         "(1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · RegretSelection · levels = 16, tau = 1/4"
     )
+    assert words == "in words: someone who thought 1 in 2 may end up at most at about 73 in 100"
     assert third == "warning: few users declared"
 
 
 def test_replace_guarantees_imply_nothing_more() -> None:
     shown = str(Released(1, Guarantee(1, unit="user", neighbours="replace"), learner="M"))
-    assert shown == "1\n(1, 0)-DP per user, replace · M"
+    assert shown.splitlines()[:2] == ["1", "(1, 0)-DP per user, replace · M"]
 
 
 def test_printing_raises_no_warning_and_no_error_for_weak_guarantees(recwarn: pytest.WarningsRecorder) -> None:

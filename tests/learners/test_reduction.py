@@ -10,6 +10,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 
@@ -421,8 +422,7 @@ def test_an_accuracy_out_of_reach_is_said_before_any_data() -> None:
 
 
 def test_losses_have_as_many_steps_as_everywhere_else() -> None:
-    assert AgnosticReduction.__dataclass_fields__["levels"].default == DEFAULT_LEVELS
-    assert Relabelling.__dataclass_fields__["levels"].default == DEFAULT_LEVELS
+    assert attrs.fields_dict(Relabelling)["_levels"].default == DEFAULT_LEVELS
     assert signature(plan_service).parameters["levels"].default == DEFAULT_LEVELS
 
 

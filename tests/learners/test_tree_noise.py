@@ -166,5 +166,5 @@ def test_the_lower_bound_is_printed_only_where_its_assumption_holds() -> None:
 
 
 def test_declared_people_choose_among_selections_on_a_tree_without_a_model() -> None:
-    assert choose_method(SHOP, epsilon=1, public_n_users=100, records_per_user=10, users="differ").method == "mean"
+    assert choose_method(SHOP, epsilon=1, public_n_users=100, records_per_user=10, people="differ").method == "mean"
     assert choose_method(SHOP, epsilon=1, public_n_users=100, records_per_user=10).method != "tree"

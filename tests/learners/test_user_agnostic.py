@@ -304,7 +304,7 @@ def test_bad_values_are_refused(bad: dict[str, Any]) -> None:
     [
         {"tolerance": 1.5},
         {"noise": 0.2},
-        {"representation": "hashed"},
+        {"representation": 3},
         {"hypotheses": [1]},
         {"concept": "cuts"},
         {"records_per_user": "4"},

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import attrs
 import pytest
 
 from privpac.errors import ParameterError
@@ -127,7 +127,7 @@ def test_parameters_are_exact_frozen_and_known_before_data(mechanism: Callable[.
     )
     assert built == build(mechanism, epsilon="1/10")
     assert hash(built) == hash(build(mechanism, epsilon="1/10"))
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
         built.epsilon = 2
 
 

@@ -36,7 +36,7 @@ AGREED = "if 9 in 10 users agree"
 
 
 def users(target: AgreementTarget, m: int = 1) -> Any:
-    return next(certify(m).n_users for name, certify, _, _ in target.methods(None) if AGREED in name)
+    return next(method.certify(m).n_users for method in target.methods() if AGREED in method.name)
 
 
 def cuts(size: int) -> Task:
@@ -242,13 +242,13 @@ def test_below_the_records_of_agreement_nothing_is_certified_and_the_row_says_ho
     task = Task("threshold", (3,))
     target = agreement_target(task, epsilon=1, delta="1e-6", alpha="0.5", beta="0.2")
     needed = plan_race(4, "0.5", "0.2").records
-    certify = target.methods()[0][1]
+    certify = target.methods()[0].certify
     with pytest.raises(InfeasibleError, match=f"needs {needed:,} records per user for agreement"):
         certify(needed - 1)
     assert certify(needed).n_users == users(target)
     assert dict(target.stability.task.parameters)["Gamma"] == plan_race(4, "0.5", "0.2").Gamma
     with pytest.raises(InfeasibleError, match="ever read"):
-        agreement_target(cuts(1 << 16), epsilon=1, alpha="0.05").methods()[0][1](1 << 30)
+        agreement_target(cuts(1 << 16), epsilon=1, alpha="0.05").methods()[0].certify(1 << 30)
 
 
 def test_queries_need_the_records_of_their_grid() -> None:
@@ -272,26 +272,26 @@ def test_a_faster_race_than_needed_asks_for_more_records_and_a_slower_one_is_ref
 def test_kinds_without_proved_accuracy_have_the_conditional_row_only_and_a_note() -> None:
     for task in (Task("halfspace", (2, 2)), Task("naive-bayes", (3, 2)), Task("decision-list", (2, 2, 2))):
         target = agreement_target(task, epsilon=1, delta="1e-6")
-        names = [name for name, _, _, kind in target.methods() if kind == "certified"]
+        names = [method.name for method in target.methods() if method.kind == "certified"]
         assert names == [f"central agreement, {AGREED}"]
         assert "no accuracy is proved" in target.note
     assert "no accuracy" not in agreement_target(cuts(9), epsilon=1).note
     agnostic = agreement_target(Task("conjunction", (2, 2)), epsilon=1).methods("agnostic")
-    assert all(AGREED in name for name, _, _, kind in agnostic if kind == "certified")
+    assert all(AGREED in method.name for method in agnostic if method.kind == "certified")
 
 
 def test_the_recommendation_says_what_must_be_measured_and_what_is_missing() -> None:
     target = agreement_target(cuts(1024), epsilon=1, delta="1e-6", beta="0.1")
-    chosen = target.recommend(None, 16)
+    chosen = target.advice(None, 16)
     assert chosen.method == "agreement"
     assert "47 users" in chosen.reason
     assert "measure first" in chosen.reason
     assert "without a model" in chosen.reason
-    assert "more than the 44 there are" in target.recommend(44, 16).reason
-    assert "there are" not in target.recommend(47, 16).reason
-    local = agreement_target(cuts(1024), model="local", epsilon=1, beta="0.1").recommend(None, 16)
+    assert "more than the 44 there are" in target.advice(44, 16).reason
+    assert "there are" not in target.advice(47, 16).reason
+    local = agreement_target(cuts(1024), model="local", epsilon=1, beta="0.1").advice(None, 16)
     assert "without a model" not in local.reason
-    none = agreement_target(cuts(1024), model="shuffle", epsilon=1, delta="1e-16").recommend(None, 16)
+    none = agreement_target(cuts(1024), model="shuffle", epsilon=1, delta="1e-16").advice(None, 16)
     assert "no number of users" in none.reason
 
 

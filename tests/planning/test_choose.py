@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -50,8 +50,8 @@ def test_no_parameter_of_the_choice_can_hold_data() -> None:
         if "UserData" in hint or "Users" in hint or "Any" in hint or "object" in hint
     ]
     assert hints["users"] == "str | None"
-    with pytest.raises(ParameterError, match="users must be one of"):
-        choose_method(CUTS, epsilon=1, users=PEOPLE)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="people must be one of"):
+        choose_method(CUTS, epsilon=1, people=PEOPLE)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="population must come from"):
         choose_method(CUTS, epsilon=1, public_n_users=3, population=PEOPLE)  # type: ignore[arg-type]
 
@@ -61,15 +61,16 @@ class Touched(Exception):
 
 
 class Sealed:
-    """Data of which only the public unit can be read."""
+    """Data of which only the public unit and the declared domains can be read."""
 
     unit = "user"
+    features: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, events: list[str]) -> None:
         object.__setattr__(self, "_events", events)
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("unit", "__class__"):
+        if name in ("unit", "features", "__class__"):
             return object.__getattribute__(self, name)
         object.__getattribute__(self, "_events").append("touched")
         raise Touched(name)
@@ -78,8 +79,8 @@ class Sealed:
 FACTS: dict[str, dict[str, Any]] = {
     "nothing": {},
     "numbers": {"public_n_users": 50, "records_per_user": 16},
-    "differ": {"public_n_users": 50, "records_per_user": 16, "users": "differ"},
-    "heavy": {"public_n_users": 50, "records_per_user": 16, "users": "heavy"},
+    "differ": {"public_n_users": 50, "records_per_user": 16, "people": "differ"},
+    "heavy": {"public_n_users": 50, "records_per_user": 16, "people": "heavy"},
     "population": {"public_n_users": 50, "population": generated_population("0.1", records_per_user=4, values=64)},
 }
 
@@ -96,7 +97,7 @@ def test_the_choice_is_made_before_the_data_are_touched(
         events.append("chosen")
         return found
 
-    monkeypatch.setattr("privpac.api.choose_method", chosen)
+    monkeypatch.setattr("privpac.planning.choose.choose_method", chosen)
     sealed: Any = Sealed(events)
     ledger = pp.BudgetLedger(
         tmp_path / "people.ledger", pp.Guarantee(5, unit="user", neighbours="add-remove"), dataset="people"
@@ -126,14 +127,14 @@ def test_other_data_do_not_change_the_choice() -> None:
     ("users", "method"), [(None, "voices"), ("alike", "voices"), ("differ", "mean"), ("heavy", "mean")], ids=str
 )
 def test_the_mean_is_chosen_where_the_declared_people_call_for_it(users: str | None, method: str) -> None:
-    choice = choose_method(CUTS, epsilon="1/2", public_n_users=100, records_per_user=16, users=users)
+    choice = choose_method(CUTS, epsilon="1/2", public_n_users=100, records_per_user=16, people=users)
     assert choice.method == method
     compared = r"voices \d\.\d{4}, regret \d\.\d{4}, mean \d\.\d{4} \(.*x uniform on 1441 values.*; 100 users\)"
     assert re.search(compared, choice.reason)
 
 
 def test_with_many_people_who_differ_two_voices_do_as_well_as_the_mean() -> None:
-    choice = choose_method(CUTS, epsilon="1/2", public_n_users=400, records_per_user=16, users="differ")
+    choice = choose_method(CUTS, epsilon="1/2", public_n_users=400, records_per_user=16, people="differ")
     assert choice.method == "voices"
     assert "mean is not clearly better" in choice.reason
 
@@ -152,21 +153,21 @@ def test_with_many_people_who_differ_two_voices_do_as_well_as_the_mean() -> None
 def test_declarations_are_predicted_on_for_other_classes_too(concept: Any) -> None:
     common: dict[str, Any] = {"epsilon": 1, "public_n_users": 30, "records_per_user": 36}
     assert choose_method(concept, **common).method in ("voices", "regret")
-    differ = choose_method(concept, **common, users="differ")
+    differ = choose_method(concept, **common, people="differ")
     assert differ.method != "regret"
     assert "3/4 of the people keep one label" in differ.reason
-    assert "predicted excess error" in choose_method(concept, **common, users="heavy").reason
+    assert "predicted excess error" in choose_method(concept, **common, people="heavy").reason
 
 
 def test_where_methods_score_alike_the_default_stays() -> None:
-    many = choose_method(CUTS, epsilon=4, public_n_users=5000, records_per_user=4, users="differ")
+    many = choose_method(CUTS, epsilon=4, public_n_users=5000, records_per_user=4, people="differ")
     assert many.method == "voices"
-    assert choose_method(CUTS, epsilon=1, public_n_users=100, records_per_user=1, users="differ").method == "voices"
+    assert choose_method(CUTS, epsilon=1, public_n_users=100, records_per_user=1, people="differ").method == "voices"
 
 
 def test_a_declaration_without_a_model_of_the_class_falls_back_on_averages() -> None:
     choice = choose_method(
-        pp.Points(pp.Integers(0, 9)), epsilon=1, public_n_users=100, records_per_user=4, users="heavy"
+        pp.Points(pp.Integers(0, 9)), epsilon=1, public_n_users=100, records_per_user=4, people="heavy"
     )
     assert choice.method == "mean"
     assert "no prediction for this class" in choice.reason
@@ -189,7 +190,7 @@ def test_a_class_that_cannot_be_hashed_is_predicted_too() -> None:
     class Odd(pp.Thresholds):
         __hash__ = None  # type: ignore[assignment]
 
-    choice = choose_method(Odd(pp.Integers(0, 99)), epsilon=1, public_n_users=30, records_per_user=16, users="differ")
+    choice = choose_method(Odd(pp.Integers(0, 99)), epsilon=1, public_n_users=30, records_per_user=16, people="differ")
     assert choice.method == "mean"
 
 
@@ -201,23 +202,23 @@ def test_what_is_simulated_of_huge_declarations_is_said() -> None:
 
 
 def test_learn_runs_what_was_declared() -> None:
-    released = pp.learn(PEOPLE, pp.Thresholds(), epsilon="1/2", public_n_users=60, records_per_user=16, users="differ")
+    released = pp.learn(PEOPLE, pp.Thresholds(), epsilon="1/2", public_n_users=60, records_per_user=16, people="differ")
     assert released.parameters["statistic"] == "mean"
     assert "keep one label" in str(released.parameters["chosen because"])
-    learner: Any = learner_for(CUTS, epsilon="1/2", public_n_users=100, records_per_user=16, users="heavy")
+    learner: Any = learner_for(CUTS, epsilon="1/2", public_n_users=100, records_per_user=16, people="heavy")
     assert learner.statistic == "mean"
-    assert learner_for(CUTS, epsilon=1, method="realizable", users="heavy").guarantee.epsilon == 1
+    assert learner_for(CUTS, epsilon=1, method="realizable", people="heavy").guarantee.epsilon == 1
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"users": "clock"}, "'alike' .*'differ' .*'heavy'"),
-        ({"users": ""}, "users must be one of"),
-        ({"users": 3}, "got 3"),
-        ({"users": "differ", "setting": "realizable"}, "exclude each other"),
-        ({"users": "differ", "public_n_users": None}, "declare public_n_users and records_per_user"),
-        ({"users": "heavy", "records_per_user": None}, "declare public_n_users and records_per_user"),
+        ({"people": "clock"}, "'alike' .*'differ' .*'heavy'"),
+        ({"people": ""}, "people must be one of"),
+        ({"people": 3}, "got 3"),
+        ({"people": "differ", "setting": "realizable"}, "exclude each other"),
+        ({"people": "differ", "public_n_users": None}, "declare public_n_users and records_per_user"),
+        ({"people": "heavy", "records_per_user": None}, "declare public_n_users and records_per_user"),
         ({"records_per_user": 0}, "records_per_user"),
         ({"public_n_users": -1}, "public_n_users"),
         ({"noise": "0.5"}, "noise"),
@@ -291,8 +292,8 @@ def test_a_population_must_fit_the_question() -> None:
     people = generated_population("0.1", records_per_user=4, values=64)
     with pytest.raises(ParameterError, match="declare public_n_users"):
         choose_method(LINE, epsilon=1, population=people)
-    with pytest.raises(ParameterError, match="either users or population"):
-        choose_method(LINE, epsilon=1, public_n_users=10, users="differ", population=people)
+    with pytest.raises(ParameterError, match="either people or population"):
+        choose_method(LINE, epsilon=1, public_n_users=10, people="differ", population=people)
     with pytest.raises(ParameterError, match="rules of Thresholds, asked for are Points"):
         choose_method(pp.Points(pp.Integers(0, 63)), epsilon=1, public_n_users=10, population=people)
 
@@ -306,7 +307,7 @@ def test_the_result_says_why() -> None:
     assert "chosen because" not in pp.learn(PEOPLE, pp.Thresholds(), epsilon=1).parameters
 
 
-@pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed"}))
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"trimmed", "small-tree", "card"}))
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
 def test_every_method_releases_a_rule_with_the_guarantee_asked_for(method: str, neighbours: str) -> None:
     released = pp.learn(

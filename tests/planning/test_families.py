@@ -36,11 +36,11 @@ KL(0.1, 0.001) > 16)."""
 
 
 def numbers(target: Any, m: int) -> dict[str, Any]:
-    return {name: certify(m).n_users for name, certify, _, _ in target.methods(None)}
+    return {method.name: method.certify(m).n_users for method in target.methods()}
 
 
 def kinds(target: Any) -> dict[str, str]:
-    return {name: kind for name, _, _, kind in target.methods(None)}
+    return {method.name: method.kind for method in target.methods()}
 
 
 # The learners' own numbers
@@ -110,7 +110,7 @@ def test_covers_are_planned_with_the_certificate_of_the_cover_learner(
 def test_means_are_planned_with_the_shares_and_the_axis_of_the_learner(m: int, d: int, neighbours: str) -> None:
     learner = CoarseToFineMean(1, radius=10, variance=4, records_per_user=m, neighbours=neighbours)
     target = family_target("gaussian", epsilon=1, alpha="0.1", radius=10, variance=4, d=d, neighbours=neighbours)
-    n = target.methods()[0][1](m).n_users
+    n = target.methods()[0].certify(m).n_users
     assert n is not None
     assert n == certify_mean(learner, alpha="0.1", beta="0.05", dimension=d).n_users
     allowed = 2 * 0.1256613 * 64 * math.sqrt(m / d)
@@ -220,7 +220,12 @@ def test_histograms_of_the_certified_number_of_users_fail_rarely(neighbours: str
 @pytest.mark.parametrize("center", [-6.03, 0.0, 5.97])
 def test_means_of_the_certified_number_of_users_fail_rarely(center: float) -> None:
     m, deviation = 9, 2.0
-    n = family_target("gaussian", epsilon=1, alpha="0.1", beta=FEW, radius=8, variance=4).methods()[0][1](m).n_users
+    n = (
+        family_target("gaussian", epsilon=1, alpha="0.1", beta=FEW, radius=8, variance=4)
+        .methods()[0]
+        .certify(m)
+        .n_users
+    )
     learner = CoarseToFineMean(1, radius=8, variance=4, records_per_user=m)
 
     def failures(users: int) -> list[float]:
@@ -300,20 +305,18 @@ def test_delta_buys_nothing_and_takes_the_lower_bound_away() -> None:
 
 def test_what_is_out_of_reach_is_refused_by_its_row_only() -> None:
     wide: dict[str, Any] = {
-        name: certify for name, certify, _, _ in family_target("discrete", epsilon=1, alpha="0.1", k=1000).methods()
+        line.name: line.certify for line in family_target("discrete", epsilon=1, alpha="0.1", k=1000).methods()
     }
     with pytest.raises(TooLargeError, match="ClippedHistogram"):
         wide["selection from a cover"](4)
     assert wide["clipped histogram, one stage"](4).n_users > 1000
     narrow = {
-        name: certify
-        for name, certify, _, _ in family_target("gaussian", epsilon=1, alpha="0.2", radius="0.01").methods()
+        line.name: line.certify for line in family_target("gaussian", epsilon=1, alpha="0.2", radius="0.01").methods()
     }
     with pytest.raises(InfeasibleError, match="radius"):
         narrow["any private learner"](4)
     assert (
-        next(name for name, *_ in family_target("gaussian", epsilon=1, radius=3, d=2, max_variance=4).methods())
-        != "coarse-to-fine mean"
+        family_target("gaussian", epsilon=1, radius=3, d=2, max_variance=4).methods()[0].name != "coarse-to-fine mean"
     )
     assert "selection from a cover" not in kinds(family_target("gaussian", epsilon=1, radius=3, d=9))
 

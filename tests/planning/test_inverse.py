@@ -13,17 +13,10 @@ from privpac.data import Integers
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.planning import plan
-from privpac.planning.inversion import (
-    _COARSE,
-    _FINE,
-    _RANGES,
-    InversePlan,
-    _rounded,
-    invert,
-    least_alpha,
-    least_epsilon,
-)
-from privpac.planning.plans import Target
+from privpac.planning.inversion import _COARSE, _FINE, _RANGES, _rounded
+from privpac.planning.plans import InversePlan, invert
+from privpac.planning.questions import least_alpha, least_epsilon
+from privpac.planning.targets.rule_targets import RuleTarget
 
 CUTS = Thresholds(Integers(0, 1000))
 
@@ -61,8 +54,8 @@ def test_the_search_ends_at_the_first_step_of_the_grid_that_is_enough() -> None:
 
 
 def plan_users_of(method: str, alpha: Fraction, records: int, within: int | None = None) -> int | None:
-    target = Target(CUTS, Fraction(1), alpha, Fraction(1, 20), Neighbours.ADD_REMOVE, None, within=within)
-    certify = {name: found for name, found, _, _ in target.methods(None)}[method]
+    target = RuleTarget(CUTS, Fraction(1), alpha, Fraction(1, 20), Neighbours.ADD_REMOVE, None, within=within)
+    certify = target.method(method).certify
     return certify(records).n_users
 
 
@@ -139,6 +132,6 @@ def test_a_predicted_epsilon_reaches_alpha_on_the_model() -> None:
 
 @pytest.mark.parametrize("given", [{"quantity": "beta", "n_users": 5}, {"quantity": "alpha", "n_users": 0}])
 def test_bad_questions_are_refused(given: dict[str, object]) -> None:
-    target = Target(CUTS, Fraction(1), Fraction(1, 20), Fraction(1, 20), Neighbours.ADD_REMOVE, None)
+    target = RuleTarget(CUTS, Fraction(1), Fraction(1, 20), Fraction(1, 20), Neighbours.ADD_REMOVE, None)
     with pytest.raises(ParameterError):
-        invert(target, sizes=(1,), shown={}, **given)  # type: ignore[arg-type]
+        invert(target, sizes=(1,), stated={}, **given)  # type: ignore[arg-type]

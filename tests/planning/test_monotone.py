@@ -15,14 +15,25 @@ import privpac as pp
 from privpac.concepts import PathTree, PrefixTree, Stumps, Thresholds
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
-from privpac.planning.plans import rule_target
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
-from privpac.planning.targets.median_targets import median_target, other_rules_target
+from privpac.planning.targets.further_rules import further_methods
+from privpac.planning.targets.median_targets import median_target
+from privpac.planning.targets.rule_targets import RuleTarget, rule_target
+from privpac.planning.targets.target import PlannedMethod, read_goal
 from privpac.planning.targets.tree_targets import tree_target
 
 CUTS = Thresholds(Integers(0, 1440))
 GOAL: dict[str, Any] = {"alpha": "0.1", "beta": "0.05", "neighbours": "add-remove", "simple": False}
+
+
+class FurtherRules(RuleTarget):
+    """The less usual ways alone."""
+
+    def methods(self, setting: str | None = None) -> list[PlannedMethod]:
+        return further_methods(self)
+
+
 TARGETS: dict[str, Callable[[], Any]] = {
     "cuts, add-remove": lambda: rule_target(CUTS, 1, "0.05", "0.05", "add-remove", "0.1"),
     "cuts, replace": lambda: rule_target(CUTS, 1, "0.05", "0.05", "replace", "0.1"),
@@ -31,7 +42,9 @@ TARGETS: dict[str, Callable[[], Any]] = {
     "stumps": lambda: rule_target(
         Stumps({"a": Integers(0, 99), "b": Integers(0, 9)}), 1, "0.05", "0.05", "add-remove", None
     ),
-    "other ways to a rule": lambda: other_rules_target(Thresholds(Integers(0, 99)), epsilon=1, alpha="0.2"),
+    "other ways to a rule": lambda: FurtherRules(
+        Thresholds(Integers(0, 99)), **read_goal(1, "0.2", "0.05", "add-remove")
+    ),
     "selection": lambda: family_target("selection", epsilon=1, k=10),
     "discrete": lambda: family_target("discrete", epsilon=1, k=4),
     "histogram": lambda: family_target("histogram", epsilon=1, k=8),
@@ -57,7 +70,7 @@ PENDING: dict[tuple[str, str], str] = {}
 
 
 def users(target: Any, row: str, m: int) -> float:
-    certify = next(found for name, found, _, _ in target.methods(None) if name == row)
+    certify = target.method(row).certify
     try:
         number = certify(m).n_users
     except (ParameterError, TooLargeError):
@@ -72,7 +85,7 @@ def rises(numbers: list[float]) -> bool:
 def broken(target: Any, parts: int = 1) -> set[tuple[str, str]]:
     """The rows and quantities that break the rule; every ``parts``-th number of records only."""
     found = set()
-    for row, kind in [(name, kind) for name, _, _, kind in target.methods(None)]:
+    for row, kind in [(method.name, method.kind) for method in target.methods()]:
         if kind != "certified":
             continue
         for name, values in FALLING.items():
@@ -87,7 +100,7 @@ def broken(target: Any, parts: int = 1) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("name", TARGETS)
 def test_certified_users_never_rise(name: str) -> None:
     target = TARGETS[name]()
-    rows = {row for row, *_ in target.methods(None)}
+    rows = {method.name for method in target.methods()}
     assert broken(target, 2) == {pair for pair in PENDING if pair[0] in rows}
 
 
@@ -95,7 +108,7 @@ def test_certified_users_never_rise(name: str) -> None:
 @pytest.mark.parametrize("name", [*TARGETS, *DEAR])
 def test_certified_users_never_rise_on_a_finer_grid(name: str) -> None:
     target = (TARGETS | DEAR)[name]()
-    rows = {row for row, *_ in target.methods(None)}
+    rows = {method.name for method in target.methods()}
     assert broken(target) == {pair for pair in PENDING if pair[0] in rows}
 
 

@@ -17,11 +17,12 @@ from privpac.errors import ParameterError
 from privpac.law import BOTTOM
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.planning.targets.family_targets import family_target
-from privpac.planning.targets.median_targets import MedianTarget, median_target, other_rules_target
+from privpac.planning.targets.median_targets import MedianTarget, median_target
+from privpac.planning.targets.rule_targets import rule_target
 
 
 def numbers(target: Any, m: int = 1) -> dict[str, Any]:
-    return {name: certify(m).n_users for name, certify, _, _ in target.methods(None)}
+    return {method.name: method.certify(m).n_users for method in target.methods()}
 
 
 # Medians
@@ -92,7 +93,7 @@ def test_a_median_is_planned_by_name() -> None:
 
 def test_one_value_needs_one_user_and_long_numbers_profit_from_delta() -> None:
     one = median_target(Integers(5, 5), epsilon=1)
-    assert numbers(one) == {"median by the exponential mechanism": 1, "any private median": 0}
+    assert numbers(one) == {"median by its rank": 1, "median by the exponential mechanism": 1, "any private median": 0}
     long = numbers(median_target(bits=2000, epsilon=1, delta="1e-6"))
     assert long["median, best number of hidden walks"] < long["median by the exponential mechanism"]
 
@@ -102,7 +103,7 @@ def test_one_value_needs_one_user_and_long_numbers_profit_from_delta() -> None:
 
 def test_other_ways_to_a_rule_are_planned_with_their_own_certificates() -> None:
     cuts = Thresholds(Integers(0, 99))
-    target = other_rules_target(cuts, epsilon=1, alpha="0.3")
+    target = rule_target(cuts, 1, "0.3", "0.05", "add-remove", None, every_method=True)
     found = numbers(target, 8)
     goal: dict[str, Any] = {"epsilon": 1, "alpha": "0.3", "beta": "0.05"}
     assert (
@@ -117,10 +118,10 @@ def test_other_ways_to_a_rule_are_planned_with_their_own_certificates() -> None:
     }
     assert certify_reduction(n_users=n, levels=DEFAULT_LEVELS, **goal, **asked).n_users == n
     assert numbers(target, 1)["agnostic reduction"] == n  # whatever the number of records
-    assert target.methods("realizable") == []
-    assert [name for name, *_ in other_rules_target(Intervals(Integers(0, 9)), epsilon=1).methods()] == [
-        "agnostic reduction"
-    ]
+    ways = {"agnostic reduction", "threshold search"}
+    assert not ways & {method.name for method in target.methods("realizable")}
+    boxes = rule_target(Intervals(Integers(0, 9)), 1, "0.3", "0.05", "add-remove", None, every_method=True)
+    assert ways & {method.name for method in boxes.methods()} == {"agnostic reduction"}
 
 
 # Bad input
@@ -149,7 +150,7 @@ def test_wrong_types_are_refused() -> None:
     with pytest.raises(TypeError):
         median_target(other, epsilon=1)
     with pytest.raises(TypeError):
-        other_rules_target(other, epsilon=1)
+        rule_target(other, 1, "0.3", "0.05", "add-remove", None, every_method=True)
     with pytest.raises(ParameterError):
-        other_rules_target(Thresholds(), epsilon=1)
+        rule_target(Thresholds(), 1, "0.3", "0.05", "add-remove", None, every_method=True)
     assert isinstance(median_target(bits=3, epsilon=1), MedianTarget)

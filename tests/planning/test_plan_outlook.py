@@ -22,8 +22,8 @@ from privpac.planning import Plan, choose_method, plan
 from privpac.planning.comparison.declared_people import declared_population
 from privpac.planning.comparison.population import generated_population, public_population, sampled_population
 from privpac.planning.models.prediction import predicted_users
-from privpac.planning.predictions import CLEARLY, quick
 from privpac.planning.tables import NAMES, meanings
+from privpac.planning.targets.rule_recommendation import CLEARLY
 
 CUTS = pp.Thresholds(pp.Integers(0, 99), "x")
 
@@ -59,7 +59,7 @@ def test_the_recommendation_is_judged_where_the_reader_stands() -> None:
         epsilon=1,
         alpha="0.03",
         records_per_user=16,
-        users="differ",
+        people="differ",
         setting="agnostic",
     )
     typical = {row.method: row.n_users[0] for row in found.predicted}
@@ -99,7 +99,7 @@ def test_nothing_is_simulated_before_it_is_looked_at(monkeypatch: pytest.MonkeyP
 
 def test_what_is_declared_of_the_people_changes_the_advice_and_no_certificate() -> None:
     alike, differ = (
-        plan(CUTS, epsilon=1, n_users=30, records_per_user=16, users=users) for users in ("alike", "differ")
+        plan(CUTS, epsilon=1, n_users=30, records_per_user=16, people=users) for users in ("alike", "differ")
     )
     assert alike.rows == differ.rows
     assert differ.recommendation.method == "mean"
@@ -203,15 +203,15 @@ def test_a_population_of_other_rules_is_refused() -> None:
     with pytest.raises(ParameterError, match="rules of Points"):
         plan(CUTS, epsilon=1, population=other)
     with pytest.raises(ParameterError, match="leave out users"):
-        plan(CUTS, epsilon=1, users="alike", population=public_population(people_with(30), CUTS))
+        plan(CUTS, epsilon=1, people="alike", population=public_population(people_with(30), CUTS))
 
 
 def test_large_classes_are_not_simulated_unasked() -> None:
-    assert quick(plan(CUTS, epsilon=1, records_per_user=1))
+    assert plan(CUTS, epsilon=1, records_per_user=1).quick
     lists = rule_class("decision-list", {f"c{i}": pp.Integers(0, 1) for i in range(9)})
     assert lists.size > 1 << 12
     big = plan(lists, epsilon=1, records_per_user=1, setting="realizable")
-    assert not quick(big)
+    assert not big.quick
     assert "typical" not in str(big)
 
 

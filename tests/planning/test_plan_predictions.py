@@ -27,14 +27,12 @@ from privpac.errors import AccuracyWarning
 from privpac.law import BOTTOM
 from privpac.learners import TreeLearner
 from privpac.learners.tree.law import NamedParts
+from privpac.least import least_about
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.planning.models import cover_models, protocol_models
-from privpac.planning.models.cover_models import cover_simulations
 from privpac.planning.models.median_models import median_simulations
 from privpac.planning.models.protocol_models import local_winner, protocol_simulations, shuffle_winner
-from privpac.planning.models.simulation import least_users
 from privpac.planning.models.tree_models import TreeSimulation
-from privpac.planning.predictions import quick
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
 from privpac.planning.targets.median_targets import median_target
@@ -88,7 +86,7 @@ PLANS: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
 def test_predicted_users_are_fewer_than_certified_and_never_called_certified(name: str) -> None:
     what, shape, methods = PLANS[name]
     found = pp.plan(what, **{"epsilon": 1, "alpha": "0.2", "records_per_user": (4, 16), **shape})
-    assert quick(found)
+    assert found.quick
     assert tuple(row.method for row in found.predicted) == methods
     for row in found.predicted:
         assert row.kind == "predicted"
@@ -125,15 +123,15 @@ def test_what_so_many_users_get_is_predicted_as_well(name: str) -> None:
 
 def test_a_question_that_takes_long_is_not_simulated_unasked() -> None:
     found = pp.plan("product", k=2, d=2, epsilon=1, records_per_user=1)
-    assert not quick(found)
+    assert not found.quick
     assert "predicted" not in str(found)
-    assert quick(pp.plan("product", k=2, d=2, epsilon=1, alpha="0.3", records_per_user=1))
+    assert pp.plan("product", k=2, d=2, epsilon=1, alpha="0.3", records_per_user=1).quick
 
 
 @given(st.integers(1, 5000), st.integers(1, 9000), st.integers(1, 6000), st.sampled_from([4, 16, 64]))
 @settings(max_examples=300, deadline=None)
 def test_the_search_ends_just_above_the_least_number(least: int, start: int, most: int, fine: int) -> None:
-    found = least_users(lambda n: n >= least, start=start, most=most, fine=fine)
+    found = least_about(lambda n: n >= least, start=start, most=most, fine=fine)
     if least > most:
         assert found is None
     else:
@@ -279,7 +277,7 @@ def test_medians_by_hidden_walks_are_run_and_very_long_numbers_are_left_out() ->
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_the_mean_over_candidates_is_that_of_the_selectors_law(relation: str) -> None:
     target: Any = family_target("selection", epsilon=1, alpha="0.1", k=6, neighbours=relation)
-    (simulation,) = cover_simulations(target)
+    (simulation,) = target.simulations()
     ready = simulation.prepare(target, 4, Fraction(1))
     weights, domains = cover_models._walsh(target)
     laws = np.array(weights) / np.sum(weights[0])
@@ -300,7 +298,7 @@ def test_the_mean_over_candidates_is_that_of_the_selectors_law(relation: str) ->
 )
 def test_the_mean_over_a_cover_is_that_of_the_learners_law(family: str, shape: dict[str, Any]) -> None:
     target = family_target(family, epsilon=1, alpha="0.4", **shape)
-    (simulation,) = cover_simulations(target)
+    (simulation,) = (made for made in target.simulations() if made.method == "selection from a cover")
     ready = simulation.prepare(target, 3, Fraction(1))
     described = target.law if family == "gaussian" else target.described  # type: ignore[union-attr]
     learner = CoverLearner(described, 1, alpha="0.4", beta="0.05", records_per_user=3)
@@ -325,7 +323,7 @@ def test_the_mean_over_a_cover_is_that_of_the_learners_law(family: str, shape: d
 def test_the_predicted_users_of_selection_bracket_alpha_in_a_larger_run() -> None:
     for family, k in (("selection", 8), ("discrete", 2)):
         target = family_target(family, epsilon=1, alpha="0.1", k=k)
-        simulation = cover_simulations(target)[0]
+        simulation = target.simulations()[0]
         n = simulation.users(2)
         assert n is not None
         ready = simulation.prepare(target, 2, Fraction(1))
@@ -339,9 +337,9 @@ def test_the_predicted_users_of_selection_bracket_alpha_in_a_larger_run() -> Non
 def test_given_candidates_are_simulated_on_the_first_of_them() -> None:
     given_laws = [[1, 1, 1, 5], [2, 2, 2, 2], [5, 1, 1, 1]]
     target = family_target("selection", candidates=given_laws, domains={"x": Integers(1, 4)}, epsilon=1, alpha="0.2")
-    (simulation,) = cover_simulations(target)
+    (simulation,) = target.simulations()
     assert "the first of the given candidates" in simulation.model
-    predicted, certified = simulation.users(4), target.methods()[0][1](4).n_users
+    predicted, certified = simulation.users(4), target.methods()[0].certify(4).n_users
     assert predicted is not None
     assert certified is not None
     assert predicted <= certified
@@ -415,7 +413,7 @@ def test_people_with_too_few_records_have_nothing_to_say() -> None:
 
 def test_seeded_predictions_repeat_exactly() -> None:
     target = family_target("selection", epsilon=1, alpha="0.1", k=5)
-    first, again = (cover_simulations(target)[0].at(4, 20, Fraction(1)) for _ in range(2))
+    first, again = (target.simulations()[0].at(4, 20, Fraction(1)) for _ in range(2))
     assert first is not again
     assert first == again
     seeded: list[Any] = [tree_model(PrefixTree(5), "1e-6"), *median_simulations(median_target(bits=16, epsilon=1))]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.planning.models.family_models import family_simulations
 from privpac.planning.models.simulation import SETTLED, ModelRng, Prediction, settle
 from privpac.planning.targets.family_targets import family_target
 
@@ -45,7 +44,7 @@ def test_two_processes_with_different_hash_seeds_predict_the_same() -> None:
 
 def test_the_mean_distance_of_coarse_to_fine_is_alpha_at_the_predicted_users() -> None:
     """It was 0.22 to 0.27 instead of 0.1.  Runs with other seeds, six standard errors either way."""
-    simulation = family_simulations(family_target("gaussian", epsilon=1, radius=10))[-1]
+    simulation = family_target("gaussian", epsilon=1, radius=10).simulations()[-1]
     n, error = simulation.found(16)
     assert n is not None
     assert error <= SETTLED

@@ -25,7 +25,7 @@ from privpac.law import BOTTOM
 from privpac.learners.agreement.learner import AgreementLearner, pure_selection
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
 from privpac.planning.models.protocol_models import local_winner, shuffle_winner
-from privpac.planning.targets.agreement_targets import shuffled_selection
+from privpac.planning.targets.agreement_users import shuffled_selection
 from privpac.protocols import CentralProtocol, LocalProtocol, ShuffleProtocol, analyze_shuffled
 from privpac.protocols.analyzer import decode_counts
 from privpac.protocols.hadamard import ChunkedHadamard

@@ -72,6 +72,9 @@ def runs() -> list[dict[str, Any]]:
     made: dict[str, Any] = {
         "local threshold": LocalProtocol("threshold", ages, 1, task={"Gamma": rate(20)}, **given),
         "local point": LocalProtocol("point", ages, 1, task={"Gamma": rate(20)}, **given),
+        "local hashed point": LocalProtocol(
+            "hashed-point", ages, 1, task={"Gamma": rate(20), "coins": SEED[::-1].hex()}, **given
+        ),
         "local stump, dates": LocalProtocol(
             "stump", {"day": Dates("2020-01-01", "2020-12-31"), **ages}, 2, task={"Gamma": rate(20)}, **given
         ),

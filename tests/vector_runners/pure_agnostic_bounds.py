@@ -27,8 +27,9 @@ from privpac.bounds import (
     robust_gap,
     robust_t,
 )
-from privpac.bounds.certificate import Certificate, least
+from privpac.bounds.certificate import Certificate
 from privpac.exact import rational
+from privpac.least import least
 
 from . import agrees
 

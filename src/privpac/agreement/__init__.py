@@ -7,16 +7,6 @@ see ``learner``.
 Names are resolved on first use; import from the modules themselves where a type checker should see signatures.
 """
 
-from importlib import import_module
-from typing import Any
+from privpac.lazy import attach_stub
 
-import lazy_loader
-
-_own, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
-_IN_RESEARCH = {"stable_hypothesis", "tournament_blocks", "tournament_lists"}
-_IN_RESEARCH |= {"race_disagreement", "stream_disagreement", "stream_sample", "total_variation"}
-
-
-def __getattr__(name: str) -> Any:
-    """A name of this room, or one of :mod:`privpac.research` that stood here before."""
-    return getattr(import_module("privpac.research"), name) if name in _IN_RESEARCH else _own(name)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -15,58 +15,69 @@ from collections.abc import Callable
 from typing import Any
 
 from privpac.audit.drawn_rules import estimating_claim, reduction_claim, search_claim
-from privpac.audit.family_laws import candidates_claim, cover_claim, histogram_claim, mean_claim
+from privpac.audit.family_laws import (
+    candidates_claim,
+    histogram_claim,
+    masses_claim,
+    mean_claim,
+    normal_claim,
+    products_claim,
+)
 from privpac.audit.refute import Claim
 from privpac.audit.rule_laws import LEARNERS, rule_claim
 from privpac.audit.tree_laws import selection_claim, tree_claim
-from privpac.audit.vote_laws import agreement_claim, median_claim
+from privpac.audit.vote_laws import agreement_claim, median_claim, quantile_claim, stability_claim
 from privpac.bounds.certificate import Certificate
 from privpac.errors import ParameterError, TooLargeError
+from privpac.planning.targets.target import PlannedMethod, Target
 
 __all__ = ["ROWS", "plan_claims"]
 
-Maker = Callable[[Any, str, Certificate, int], "Claim | str"]
+Maker = Callable[[Any, PlannedMethod, Certificate, int], "Claim | str"]
 
 
-def _selection(target: Any, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def _selection(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
     """Selection by sums over users, or by an estimate and sums."""
     make = estimating_claim if found.parameters.get("estimator") else rule_claim
-    return make(target, name, found, records_per_user)
+    return make(target, method, found, records_per_user)
 
 
 ROWS: dict[str, Maker] = {
     **dict.fromkeys(LEARNERS, _selection),
-    "threshold search": search_claim,
-    "agnostic reduction": reduction_claim,
-    "tree learner": tree_claim,
-    "selection from all rules": selection_claim,
-    "averaged histogram": histogram_claim,
-    "clipped histogram": histogram_claim,
-    "coarse-to-fine mean": mean_claim,
-    "selection from a cover": cover_claim,
-    "hypothesis selection": candidates_claim,
-    "central agreement": agreement_claim,
-    "local agreement": agreement_claim,
-    "shuffle agreement": agreement_claim,
-    "median by the exponential mechanism": median_claim,
+    "search": search_claim,
+    "reduction": reduction_claim,
+    "tree": tree_claim,
+    "all rules": selection_claim,
+    "average": histogram_claim,
+    "counts": histogram_claim,
+    "coarse-to-fine": mean_claim,
+    "cover of masses": masses_claim,
+    "cover of products": products_claim,
+    "cover of normal laws": normal_claim,
+    "selection": candidates_claim,
+    "agreement proved": stability_claim,
+    "agreement measured": agreement_claim,
     "median": median_claim,
+    "quantile": quantile_claim,
 }
-"""How to try the certificate of a row; what follows a comma names the assumption."""
+"""How to try the certificate of a method, by its key."""
 
 
-def plan_claims(target: Any, records_per_user: int, setting: str | None = None) -> tuple[list[Claim], dict[str, str]]:
+def plan_claims(
+    target: Target, records_per_user: int, setting: str | None = None
+) -> tuple[list[Claim], dict[str, str]]:
     """The claims of all certified rows of a plan's target, and for the rows that are not tried the reasons."""
     claims, left = [], {}
-    for name, certify, _, kind in target.methods(setting):
-        if kind != "certified":
+    for method in target.methods(setting):
+        if method.kind != "certified":
             continue
-        make = ROWS[name.split(",")[0]]
+        name, make = method.name, ROWS[method.key]
         try:
-            found = certify(records_per_user)
+            found = method.certify(records_per_user)
             made = (
                 "no number of users is certified"
                 if found.n_users is None
-                else make(target, name, found, records_per_user)
+                else make(target, method, found, records_per_user)
             )
         except (ParameterError, TooLargeError) as error:
             made = str(error)

@@ -30,6 +30,7 @@ from privpac.learners.reduction.learner import AgnosticReduction
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.planning.models.fixed_draws import fixed_draws
 from privpac.planning.models.simulation import ModelRng
+from privpac.planning.targets.target import PlannedMethod
 
 __all__ = ["estimating_claim", "reduction_claim", "search_claim", "users_of"]
 
@@ -117,15 +118,15 @@ class _Drawn:
         return Claim(name, n, float(self.target.beta), CORNERS, self.failure, self.about)
 
 
-def estimating_claim(target: Any, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def estimating_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
     """User agnostic selection where it estimates the least error."""
     assert found.n_users is not None
-    trial = Trial(replace(target), name, found.parameters, records_per_user)
+    trial = Trial(replace(target), method, found.parameters, records_per_user)
     m = min(records_per_user, trial.learner(found.n_users).max_records or records_per_user)
-    return _Drawn(target, m, trial.noise, trial.learner, False).claim(name, found.n_users)
+    return _Drawn(target, m, trial.noise, trial.learner, False).claim(method.name, found.n_users)
 
 
-def search_claim(target: Any, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def search_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
     """The search for a cut, by runs: its law takes seconds even on few values."""
     assert found.n_users is not None
     given: dict[str, Any] = {
@@ -136,10 +137,10 @@ def search_claim(target: Any, name: str, found: Certificate, records_per_user: i
     }
     learner = ThresholdSearch(**given)
     m = min(records_per_user, learner.max_records or records_per_user)
-    return _Drawn(target, m, 0.5, lambda n: learner, True).claim(name, found.n_users)
+    return _Drawn(target, m, 0.5, lambda n: learner, True).claim(method.name, found.n_users)
 
 
-def reduction_claim(target: Any, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def reduction_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
     """The reduction with selection inside, at the split of the budget that the certificate names."""
     assert found.n_users is not None
     inner = RealizableSelection(target.concept, found["eps_A"], target.neighbours)
@@ -150,4 +151,4 @@ def reduction_claim(target: Any, name: str, found: Certificate, records_per_user
         )
 
     # One record each is as hard as any number: every user counts alike.
-    return _Drawn(target, 1, 0.5, learner, True).claim(name, found.n_users)
+    return _Drawn(target, 1, 0.5, learner, True).claim(method.name, found.n_users)

@@ -32,9 +32,10 @@ from privpac.guarantee import Neighbours
 from privpac.planning.models.cover_models import Ready, counted_ready, normal_ready, selected_ready
 from privpac.planning.models.family_models import noise_of_sums, normal_run
 from privpac.planning.models.fixed_draws import fixed_draws
-from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget, ProductTarget, SelectionTarget
+from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget, SelectionTarget
+from privpac.planning.targets.target import PlannedMethod
 
-__all__ = ["candidates_claim", "cover_claim", "histogram_claim", "mean_claim"]
+__all__ = ["candidates_claim", "histogram_claim", "masses_claim", "mean_claim", "normal_claim", "products_claim"]
 
 Floats = NDArray[np.float64]
 RUNS, SETS, MOST_CELLS, MOST_RECORDS, MOST_MEMBERS = 20_000, 25, 256, 1 << 17, 1 << 14
@@ -50,12 +51,14 @@ def _masses(size: int, halves: float) -> Floats:
 # Counts
 
 
-def histogram_claim(target: CountedTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def histogram_claim(
+    target: CountedTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
     """Averages (people may differ) or counts (they may not)."""
     assert found.n_users is not None
     if math.prod(target.sizes) > MOST_CELLS:
         return f"{math.prod(target.sizes):,} cells are too many to draw {RUNS:,} times"
-    averaged, sizes, alpha = name.startswith("averaged"), target.sizes, float(target.alpha)
+    averaged, sizes, alpha = method.key == "average", target.sizes, float(target.alpha)
     m, weight = records_per_user, LEVELS if averaged else records_per_user
     rate = float(target.epsilon) / (len(sizes) * (1 if target.neighbours is Neighbours.ADD_REMOVE else 2) * weight)
 
@@ -78,13 +81,13 @@ def histogram_claim(target: CountedTarget, name: str, found: Certificate, record
         people = f", {point[1]:.3g} of the people with records of one kind only" if averaged else ""
         return f"{point[0]:.3g} of the mass on two values, the rest evenly{people}"
 
-    return Claim(name, found.n_users, float(target.beta), ((0.0, 1.0), (1.0, 1.0), (0.0, 0.0)), failure, about)
+    return Claim(method.name, found.n_users, float(target.beta), ((0.0, 1.0), (1.0, 1.0), (0.0, 0.0)), failure, about)
 
 
 # Means
 
 
-def mean_claim(target: GaussianTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def mean_claim(target: GaussianTarget, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
     """With the records per user that the certificate declares."""
     assert found.n_users is not None
     if 4 * found.n_users * target.d > MOST_RECORDS:
@@ -98,7 +101,7 @@ def mean_claim(target: GaussianTarget, name: str, found: Certificate, records_pe
     def about(point: Point) -> str:
         return f"the mean at {point[0]:.3g} of the radius, {point[1]:.3g} of the users with four times the records"
 
-    return Claim(name, found.n_users, float(target.beta), ((0.5, 0.0), (1.0, 0.0), (0.01, 0.5)), failure, about)
+    return Claim(method.name, found.n_users, float(target.beta), ((0.5, 0.0), (1.0, 0.0), (0.01, 0.5)), failure, about)
 
 
 # Selection
@@ -120,7 +123,7 @@ def _selected(ready: Callable[[Point], Ready], target: Any, m: int) -> Callable[
 def _claim(
     target: Any, name: str, n: int, m: int, ready: Callable[[Point], Ready], starts: tuple[Point, ...], about: Any
 ) -> Claim | str:
-    if 4 * n * m * int(getattr(target, "d", 1)) > MOST_RECORDS:
+    if 4 * n * m * target.numbers_per_record > MOST_RECORDS:
         return f"{4 * n * m:,} records (4 times the certified users) are too many to draw {SETS} times"
     try:
         if len(ready(starts[0]).distances) > MOST_MEMBERS:
@@ -130,26 +133,16 @@ def _claim(
     return Claim(name, n, float(target.beta), starts, _selected(ready, target, m), about)
 
 
-def cover_claim(target: Any, name: str, found: Certificate, records_per_user: int) -> Claim | str:
-    """The learner's own cover, laws between its members."""
+def masses_claim(
+    target: CountedTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
+    """The learner's own cover of mass functions, laws between its members."""
     assert found.n_users is not None
-    m, n = records_per_user, found.n_users
-    if isinstance(target, ProductTarget):
-        return "members of a cover of products are compared pair by pair on every record: seconds for one data set"
-    if isinstance(target, GaussianTarget):
-        return _claim(
-            target,
-            name,
-            n,
-            m,
-            lambda point: normal_ready(target, m, target.epsilon, point[0]),
-            ((0.5,), (1.0,), (0.013,)),
-            lambda point: f"the mean at {point[0]:.3g} of the radius",
-        )
+    m = records_per_user
     return _claim(
         target,
-        name,
-        n,
+        method.name,
+        found.n_users,
         m,
         lambda point: counted_ready(target, m, target.epsilon, [_masses(size, point[0]) for size in target.sizes]),
         ((0.0,), (1.0,), (0.37,)),
@@ -157,14 +150,38 @@ def cover_claim(target: Any, name: str, found: Certificate, records_per_user: in
     )
 
 
-def candidates_claim(target: SelectionTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def products_claim(target: CountedTarget, method: PlannedMethod, found: Certificate, records_per_user: int) -> str:
+    """Why a cover of products is not tried."""
+    return "members of a cover of products are compared pair by pair on every record: seconds for one data set"
+
+
+def normal_claim(
+    target: GaussianTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
+    """The learner's own cover of normal laws, laws between its members."""
+    assert found.n_users is not None
+    m = records_per_user
+    return _claim(
+        target,
+        method.name,
+        found.n_users,
+        m,
+        lambda point: normal_ready(target, m, target.epsilon, point[0]),
+        ((0.5,), (1.0,), (0.013,)),
+        lambda point: f"the mean at {point[0]:.3g} of the radius",
+    )
+
+
+def candidates_claim(
+    target: SelectionTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
     """Candidates just over alpha apart (or those given), the first of them right."""
     assert found.n_users is not None
     m, alpha = records_per_user, target.alpha
     if target.candidates is not None:
         return _claim(
             target,
-            name,
+            method.name,
             found.n_users,
             m,
             lambda point: selected_ready(target, m, target.epsilon),
@@ -186,7 +203,7 @@ def candidates_claim(target: SelectionTarget, name: str, found: Certificate, rec
 
     return _claim(
         target,
-        name,
+        method.name,
         found.n_users,
         m,
         ready,

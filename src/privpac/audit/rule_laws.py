@@ -37,7 +37,9 @@ from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.selection.regret import RegretSelection
 from privpac.learners.selection.voices import TwoVoices
 from privpac.planning.models.fixed_draws import fixed_draws
-from privpac.planning.targets.rule_targets import Target
+from privpac.planning.targets.rule_goal import RuleGoal
+from privpac.planning.targets.rule_targets import RuleTarget
+from privpac.planning.targets.target import PlannedMethod
 
 __all__ = ["LEARNERS", "VOTES", "Votes", "rule_claim", "rule_claims", "Trial", "mean_failure"]
 
@@ -146,14 +148,14 @@ VOTES: dict[type[Any], Callable[[Any, int, int], Votes]] = {
 """For each learner: its votes on a class of so many bits, with ``n`` users."""
 
 LEARNERS: dict[str, type[Selection]] = {
-    "realizable selection": RealizableSelection,
-    "two voices": TwoVoices,
-    "regret selection": RegretSelection,
-    "per-user mean": RegretSelection,
-    "user agnostic selection": UserAgnosticLearner,
-    "pairwise selection": PairwiseSelection,
+    "realizable": RealizableSelection,
+    "voices": TwoVoices,
+    "regret": RegretSelection,
+    "mean": RegretSelection,
+    "agnostic": UserAgnosticLearner,
+    "pairwise": PairwiseSelection,
 }
-"""The learner of each certified row of a plan; what follows a comma names the assumption."""
+"""The learner of each method of a plan, by its key."""
 
 
 # Failure
@@ -163,17 +165,17 @@ LEARNERS: dict[str, type[Selection]] = {
 class Trial:
     """One row of a plan for ``records`` records per user."""
 
-    target: Target
-    row: str
+    target: RuleGoal
+    method: PlannedMethod
     parameters: dict[str, Any]
     records: int
 
     @property
     def noise(self) -> float:
         """The largest share of wrong labels that the row's assumption allows."""
-        if self.row == "realizable selection":
+        if self.method.key == "realizable":
             return 0.0
-        return float(self.target.noise or 0) if self.row.endswith("bounded noise") else 0.5
+        return float(self.target.noise or 0) if self.method.bounded_noise else 0.5
 
     def law(self, point: Point) -> Law:
         return law_at(point, float(self.target.alpha), self.noise, *self.shape)
@@ -191,7 +193,7 @@ class Trial:
             given["public_n_users"] = n  # the clip follows the number of users
         target = self.target
         common: dict[str, Any] = {"concept": target.concept, "epsilon": target.epsilon, "neighbours": target.neighbours}
-        return LEARNERS[self.row.split(",")[0]](**common | given)
+        return LEARNERS[self.method.key](**common | given)
 
     def failure(self, point: Point, n: int) -> Failure:
         law, learner = self.law(point), self.learner(n)
@@ -267,15 +269,15 @@ def mean_failure(values: Floats) -> Failure:
 # Claims
 
 
-def rule_claim(target: Target, name: str, found: Certificate, records_per_user: int) -> Claim:
+def rule_claim(target: RuleGoal, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim:
     """The claim of one row, with the learner that its certificate names."""
     assert found.n_users is not None
-    trial = Trial(replace(target), name, found.parameters, records_per_user)
+    trial = Trial(replace(target), method, found.parameters, records_per_user)
     trial.shape  # noqa: B018  # classes without laws are refused here
-    return Claim(name, found.n_users, float(target.beta), STARTS, trial.failure, trial.about)
+    return Claim(method.name, found.n_users, float(target.beta), STARTS, trial.failure, trial.about)
 
 
-def rule_claims(target: Target, records_per_user: int, *, rows: tuple[str, ...] | None = None) -> list[Claim]:
+def rule_claims(target: RuleTarget, records_per_user: int, *, rows: tuple[str, ...] | None = None) -> list[Claim]:
     """The certified rows of a plan for rules that select, each with the learner that its certificate names.
 
     Rows without a number are left out, and those that depend on an estimate; :func:`privpac.audit.claims.plan_claims`
@@ -283,7 +285,7 @@ def rule_claims(target: Target, records_per_user: int, *, rows: tuple[str, ...] 
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers
-    >>> from privpac.planning.plans import rule_target
+    >>> from privpac.planning.targets.rule_targets import rule_target
     >>> from privpac.audit.refute import refute
     >>> target = rule_target(Thresholds(Integers(0, 99)), 1, "0.1", "0.05", "add-remove", "0.1")
     >>> [claim.name for claim in rule_claims(target, 1, rows=("realizable selection", "two voices"))]
@@ -291,10 +293,10 @@ def rule_claims(target: Target, records_per_user: int, *, rows: tuple[str, ...] 
     """
     shape_of(target.concept)
     claims = []
-    for name, certify, _, kind in target.methods(None):
-        if kind != "certified" or name.split(",")[0] not in LEARNERS or (rows is not None and name not in rows):
+    for method in target.methods():
+        if method.key not in LEARNERS or (rows is not None and method.name not in rows):
             continue
-        found = certify(records_per_user)
+        found = method.certify(records_per_user)
         if found.n_users is not None and not found.parameters.get("estimator"):
-            claims.append(rule_claim(target, name, found, records_per_user))
+            claims.append(rule_claim(target, method, found, records_per_user))
     return claims

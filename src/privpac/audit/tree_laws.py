@@ -14,7 +14,7 @@ other tree.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -34,7 +34,8 @@ from privpac.learners.tree.law import NodeChoice
 from privpac.learners.tree.learner import TreeLearner
 from privpac.mechanisms.choosing import choosing_law
 from privpac.planning.models.fixed_draws import fixed_draws
-from privpac.planning.targets.rule_targets import Target
+from privpac.planning.targets.rule_goal import RuleGoal
+from privpac.planning.targets.target import PlannedMethod
 from privpac.planning.targets.tree_targets import TreeTarget
 
 __all__ = ["STARTS", "selection_claim", "tree_claim"]
@@ -142,7 +143,7 @@ def _named(choice: NodeChoice, z: int, votes: int) -> float:
     return 0.0 if width is None else 1 / (1 + (width - 1) * math.exp(-votes * math.log(choice.r2)))
 
 
-def tree_claim(target: TreeTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def tree_claim(target: TreeTarget, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
     """The tree learner with the ranks and the split of this very certificate."""
     assert found.n_users is not None
     tree = target.tree
@@ -153,16 +154,19 @@ def tree_claim(target: TreeTarget, name: str, found: Certificate, records_per_us
     ranks: dict[str, Any] = {key: value for key, value in found.details if key in _RANKS}
     learner = TreeLearner(tree, target.epsilon, target.delta, target.neighbours, mode="closure", **ranks)
     trial = _Tree(target, learner, records_per_user)
-    return Claim(name, found.n_users, float(target.beta), STARTS, trial.failure, trial.about)
+    return Claim(method.name, found.n_users, float(target.beta), STARTS, trial.failure, trial.about)
 
 
-def selection_claim(target: TreeTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def selection_claim(
+    target: TreeTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
     """Realizable selection from all rules of the tree."""
     if not target.tree.scored:
         return "by formula only: there are too many rules to go through"
     try:
         nodes = TreeNodes(target.tree)
-        rules = Target(nodes, target.epsilon, target.alpha, target.beta, target.neighbours, None)
-        return rule_claim(rules, "realizable selection", found, records_per_user)
+        rules = RuleGoal(nodes, target.epsilon, target.alpha, target.beta, target.neighbours)
+        alike = replace(method, name="realizable selection", key="realizable")
+        return rule_claim(rules, alike, found, records_per_user)
     except (ParameterError, TooLargeError) as error:
         return str(error)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -23,22 +24,30 @@ from scipy.stats import binom, nbinom
 from privpac.audit.refute import Claim, Failure, Point
 from privpac.bounds.agreement.plurality import CLEAR, shuffle_edge
 from privpac.bounds.certificate import Certificate
+from privpac.data import Integers
+from privpac.distributions.quantiles import QuantileLearner
+from privpac.distributions.quantiles.ranks import Weighted
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Model
+from privpac.law import Law
 from privpac.law.base import Bottom
 from privpac.learners.agreement.learner import pure_selection
+from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram
 from privpac.planning.models.fixed_draws import fixed_draws
 from privpac.planning.models.median_models import median_point
 from privpac.planning.models.protocol_models import local_winner, shuffle_winner
 from privpac.planning.models.simulation import ModelRng
-from privpac.planning.targets.agreement_targets import AgreementTarget, shuffled_selection, width_of_reports
+from privpac.planning.targets.agreement_targets import AgreementTarget
+from privpac.planning.targets.agreement_users import shuffled_selection, width_of_reports
 from privpac.planning.targets.median_targets import MedianTarget
+from privpac.planning.targets.target import PlannedMethod
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.shuffle import ShuffleSelection
+from privpac.rng import Rng
 
-__all__ = ["agreement_claim", "median_claim"]
+__all__ = ["agreement_claim", "median_claim", "quantile_claim", "stability_claim"]
 
 SHARE, RUNS, MOST_USERS = 0.9, 400, 1 << 16
 
@@ -46,13 +55,16 @@ STARTS: tuple[Point, ...] = ((1.0, 0.0), (0.0, 0.0))
 """Whether the others name one rival or nothing, and how much likelier than 0.9 the item is."""
 
 
-def agreement_claim(target: AgreementTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def stability_claim(target: AgreementTarget, method: PlannedMethod, found: Certificate, records_per_user: int) -> str:
+    """Why agreement itself is not tried."""
+    return "agreement itself takes millions of records per user; its plurality is tried in the row for 9 in 10 users"
+
+
+def agreement_claim(
+    target: AgreementTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
     """The plurality of one model, held to its third of beta."""
     assert found.n_users is not None
-    if "9 in 10" not in name:
-        return (
-            "agreement itself takes millions of records per user; its plurality is tried in the row for 9 in 10 users"
-        )
     if 4 * found.n_users > MOST_USERS:
         return f"{4 * found.n_users:,} reports (4 times the certified users) are too many to draw {RUNS} times"
     failure = {Model.CENTRAL: _central, Model.LOCAL: _local, Model.SHUFFLE: _shuffle}[target.model](target, found)
@@ -63,7 +75,7 @@ def agreement_claim(target: AgreementTarget, name: str, found: Certificate, reco
             f"{'a rival' if point[0] >= 0.5 else 'nothing'}"
         )
 
-    return Claim(f"{name}, third of beta", found.n_users, float(target.beta) / 3, STARTS, failure, about)
+    return Claim(f"{method.name}, third of beta", found.n_users, float(target.beta) / 3, STARTS, failure, about)
 
 
 def _votes(point: Point, n: int) -> tuple[list[tuple[int, float]], bool]:
@@ -136,8 +148,11 @@ def _counted(point: Point, n: int, winner: Callable[[Any, Any], int | None]) -> 
 
 @dataclass(frozen=True)
 class _Median:
+    """One way to a median; a way without an exact law is drawn."""
+
     target: MedianTarget
-    levels: int | str
+    law: Callable[[list[int]], Law | None]
+    sample: Callable[[list[int], Rng], Any]
 
     def numbers(self, point: Point, n: int) -> list[int]:
         low, high = (int(n * share / 2) for share in point)
@@ -150,7 +165,7 @@ class _Median:
         )
 
     def failure(self, point: Point, n: int) -> Failure:
-        numbers, chooser = self.numbers(point, n), median_point(self.target, self.levels, n, self.target.epsilon)
+        numbers = self.numbers(point, n)
         middle, enough = self.target.top // 2, (0.5 - self.target.alpha) * n
         low, high = numbers.count(0), numbers.count(self.target.top)
 
@@ -161,25 +176,54 @@ class _Median:
             over = high + (n - low - high) * (answer <= middle) + low * (answer == 0)
             return bool(min(under, over) >= enough)
 
-        if chooser.reductions:
-            wrong = sum(not good(chooser.sample(numbers, ModelRng(n, i))) for i in range(RUNS // 4))
+        law, top = self.law(numbers), self.target.top
+        if law is None:
+            wrong = sum(not good(self.sample(numbers, ModelRng(n, i))) for i in range(RUNS // 4))
             return Failure.counted(wrong, RUNS // 4)
-        law, top = chooser.law(numbers), self.target.top
         # Answers between the ends and the middle count alike, and so are as likely.
         blocks = [(0, 1), (1, middle), (middle, middle + 1), (middle + 1, top), (top, top + 1)]
         return Failure(max(0.0, sum(law.prob_float(a) * (b - a) for a, b in blocks if a < b and not good(a)) - 1e-10))
 
 
-def median_claim(target: MedianTarget, name: str, found: Certificate, records_per_user: int) -> Claim | str:
+def median_claim(target: MedianTarget, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
     """The mechanism for as many values as there are users."""
+
+    @lru_cache(maxsize=16)
+    def chooser(n: int) -> InteriorPoint:
+        return median_point(target, found["levels"], n, target.epsilon)
+
+    def law(numbers: list[int]) -> Law | None:
+        point = chooser(len(numbers))
+        return None if point.reductions else point.law(numbers)
+
+    def sample(numbers: list[int], rng: Rng) -> Any:
+        return chooser(len(numbers)).sample(numbers, rng)
+
+    return _median(_Median(target, law, sample), method, found)
+
+
+def quantile_claim(
+    target: MedianTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
+    """The law that scores every value by its rank."""
+    learner = QuantileLearner(target.epsilon, "1/2", neighbours=target.neighbours, **found.parameters)
+
+    def law(numbers: list[int]) -> Law:
+        codes, counts = np.unique(np.array(numbers, np.uint64), return_counts=True)
+        return learner.ranks(Fraction(1, 2), Integers(0, target.top)).law(Weighted(codes, counts))
+
+    return _median(_Median(target, law, lambda numbers, rng: law(numbers).sample(rng)), method, found)
+
+
+def _median(trial: _Median, method: PlannedMethod, found: Certificate) -> Claim | str:
+    target = trial.target
     assert found.n_users is not None
     if target.top < 4 or target.top.bit_length() > 1000 or 4 * found.n_users > MOST_USERS:
         return "numbers of more than 1000 bits, or of hardly any values, or too many of them to draw"
-    trial = _Median(target, "auto" if "hidden walks" in name else 0)
     try:
         trial.failure((0.5, 0.5), found.n_users)
     except (ParameterError, TooLargeError) as error:
         return str(error)
     share = 1 - 2 * float(target.alpha)
     starts = ((0.0, 0.0), (max(0.0, share - 0.01), max(0.0, share - 0.01)), (max(0.0, share - 0.01), 0.0))
-    return Claim(name, found.n_users, float(target.beta), starts, trial.failure, trial.about)
+    return Claim(method.name, found.n_users, float(target.beta), starts, trial.failure, trial.about)

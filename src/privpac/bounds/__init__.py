@@ -5,6 +5,6 @@ Upper bounds (``plan_*``, ``certify_*``) say how many users suffice and on which
 on first use; import from the modules themselves where a type checker should see signatures.
 """
 
-import lazy_loader
+from privpac.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

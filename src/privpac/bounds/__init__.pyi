@@ -31,6 +31,7 @@ from .lower.general import lower_gauss_mean as lower_gauss_mean
 from .lower.general import lower_littlestone as lower_littlestone
 from .lower.general import lower_packing as lower_packing
 from .lower.general import lower_two_points as lower_two_points
+from .median import certify_quantile as certify_quantile
 from .median import certify_rank as certify_rank
 from .median import choosing_votes as choosing_votes
 from .median import interior_point_closed_form as interior_point_closed_form

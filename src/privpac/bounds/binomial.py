@@ -11,7 +11,6 @@ Privacy holds for *any* table ``t(m)`` of public or released numbers; only accur
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -22,6 +21,7 @@ from scipy.special import betainc, betaincc
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import MAX_PRECISION, Rational, as_arb, precision, rational
 from privpac.guarantee import positive_int
+from privpac.least import least_between
 
 __all__ = ["cross", "crosses", "gap", "psi", "psi_exact", "robust_gap", "robust_t"]
 
@@ -201,22 +201,13 @@ def _robust(m: int, eta_hat: Fraction, alpha_e: Fraction, alpha: Fraction) -> tu
 
     first, last = (min(_cross(m, eta, min(Fraction(1), eta + alpha)), m - 1) for eta in (lo, hi))
     # The least t of the range at which g is at least f, or its end.
-    met = _first_true(met_at, first, last)
+    met = least_between(met_at, first - 1, max(first, last))
     top = max(min(gaps(t)) for t in {max(first, met - 1), met})
     step = 1  # ties are rare: look left in doubling steps before bisecting
     while met - step > 0 and min(gaps(met - step)) >= top * (1 - _TIE):
         step *= 2
-    choice = _first_true(lambda t: min(gaps(t)) >= top * (1 - _TIE), max(0, met - step), met)
+    choice = least_between(lambda t: min(gaps(t)) >= top * (1 - _TIE), max(0, met - step) - 1, met)
     return choice, min(gaps(choice))
-
-
-def _first_true(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least integer in ``low..high`` at which a condition that stays true once true holds; ``high`` if nowhere
-    below it."""
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
 
 
 def robust_t(m: int, eta_hat: Rational, alpha_e: Rational, alpha: Rational) -> int:

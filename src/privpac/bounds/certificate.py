@@ -190,18 +190,3 @@ def users_for(log_ratio: float, rate: float) -> int | None:
         return None
     n = log_ratio / rate * (1 + SLACK)
     return max(1, math.ceil(n)) if n < LIMIT else None
-
-
-def least(holds: Callable[[int], bool], *, start: int = 1, limit: int = LIMIT) -> int | None:
-    """The least ``n >= start`` at which a condition that stays true once true holds: doubling, then bisection."""
-    if holds(start):
-        return start
-    low, high = start, max(2 * start, 1)
-    while not holds(high):
-        low, high = high, 2 * high
-        if high > limit:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high

@@ -38,6 +38,7 @@ from privpac.bounds.laws import binom, nbinom
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import least_between
 
 __all__ = ["LEVELS", "certify_averages", "certify_counts", "noise_quantile"]
 
@@ -162,7 +163,4 @@ def noise_quantile(cells: int, eta: float, failure: float) -> int:
         first, last = last, 2 * last
         if last > LIMIT:
             raise TooLargeError("the noise is larger than any number of users; raise epsilon")
-    while last - first > 1:
-        middle = (first + last) // 2
-        first, last = (first, middle) if beyond(middle) <= limit else (middle, last)
-    return last
+    return least_between(lambda x: beyond(x) <= limit, first, last)

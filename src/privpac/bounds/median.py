@@ -2,6 +2,8 @@
 
 * Order statistics (:func:`certify_rank`): the rank law over ``0..d`` misses its ranks with probability at most ``d
   r**-(opt + 1)``.
+* Quantiles (:func:`certify_quantile`): one law whose scores follow the ranks themselves needs neither a window nor the
+  number of values, and half as many of them.
 * The choosing step (:func:`choosing_votes`): one candidate with ``hi`` votes is missed with probability ``1/(1 +
   w(hi))``.
 * The exponential mechanism (:func:`interior_point_exponential`): ``n = 2 ceil(2 ln(D/beta)/epsilon) - 1`` values in
@@ -24,15 +26,18 @@ from typing import Any, Protocol
 
 from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit, positive
 from privpac.errors import ParameterError
-from privpac.guarantee import positive_int
+from privpac.guarantee import Neighbours, one_of, positive_int
 
 __all__ = [
+    "certify_quantile",
     "certify_rank",
     "choosing_votes",
     "interior_point_closed_form",
     "interior_point_exponential",
     "log_star",
     "pairs_failure",
+    "quantile_range",
+    "quantile_reach",
     "reductions_to_constant",
     "walk_failure",
 ]
@@ -84,6 +89,58 @@ def certify_rank(epsilon: Any, beta: Any, *, d: int, hi: int = 1) -> Certificate
         return Certificate.upper(None, "rank law", _ANY)
     opt = steps - 1
     return Certificate.upper(opt + first, "rank law", _ANY, hi=first, K=2 * opt + first - 1, opt=opt)
+
+
+def quantile_range(q: Fraction, levels: int, neighbours: Neighbours) -> int:
+    """The length of the interval in which one person of weight ``levels`` moves all costs of a quantile ``a/b``.
+
+    The cost of ``z`` is ``max(b W_< - a W, b W_> - (b - a) W)``.  One person adds to its terms at least
+    ``-max(a, b-a)`` and at most ``max(a, b-a)`` times their weight; a replaced one moves them by at most ``b`` times
+    it, either way.
+
+    >>> quantile_range(Fraction(1, 2), 1, Neighbours.ADD_REMOVE), quantile_range(Fraction(9, 10), 4, Neighbours.REPLACE)
+    (2, 80)
+    """
+    a, b = q.as_integer_ratio()
+    return 2 * levels * (max(a, b - a) if neighbours is Neighbours.ADD_REMOVE else b)
+
+
+def quantile_reach(eta: Any, size: int, beta: Any) -> int:
+    """The least ``s`` with ``(size - 1) e**(-eta (s + 1)) <= beta``: costs of a quantile law exceed it so rarely,
+    since one value at least costs nothing.
+
+    >>> quantile_reach("1/2", 2**64, "0.05")
+    94
+    """
+    rate, b = positive(eta, "eta"), open_unit(beta, "beta")
+    if positive_int(size, "size") == 1:
+        return 0
+    needed = (math.log(size - 1) - math.log(b)) / rate * (1 + SLACK)
+    if needed > LIMIT:
+        raise ParameterError("epsilon is too small for a statement about ranks; use at least 1e-9")
+    return max(0, math.ceil(needed) - 1)
+
+
+def certify_quantile(
+    epsilon: Any,
+    beta: Any,
+    alpha: Any,
+    *,
+    size: int,
+    q: Fraction = Fraction(1, 2),
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+) -> Certificate:
+    """Users that suffice for a quantile over ``size`` values that misses its rank by at most a share ``alpha``.
+
+    >>> certify_quantile(1, "0.05", "0.05", size=2**64).n_users
+    941
+    """
+    relation, share = one_of(Neighbours, neighbours, "neighbours"), open_unit(alpha, "alpha")
+    eta = positive(epsilon, "epsilon") / quantile_range(q, 1, relation)
+    if (math.log(positive_int(size, "size")) - math.log(open_unit(beta, "beta"))) / eta > LIMIT:
+        return Certificate.upper(None, "quantile", _ANY)
+    missed = quantile_reach(eta, size, beta) / q.denominator
+    return Certificate.upper(max(1, math.ceil(missed / share * (1 + SLACK))), "quantile", _ANY, missed=missed)
 
 
 def choosing_votes(epsilon: Any, delta: Any, beta: Any) -> tuple[int, float]:

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc, betaincinv, gammaln
 
-from privpac.bounds.certificate import Certificate, least, open_unit, positive
+from privpac.bounds.certificate import Certificate, open_unit, positive
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
+from privpac.least import half_way, least, narrow
 
 __all__ = [
     "amplify",
@@ -194,15 +195,15 @@ def user_complexity(
     close = d / (2 * (1 + math.exp(near)))
 
     def item_budget(n: int) -> float:
-        low, high = 0.0, max(near, 1.0)
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            low, high = (
-                (middle, high) if middle > 0 and lddp_pure(middle, n, m, t, close, beta) <= near else (low, middle)
-            )
-            if high - low <= 1e-13 * high:
-                break
-        return low
+        # The largest epsilon that is affordable, to 13 digits, or rounded down to 0.
+        return narrow(
+            lambda e: not (e > 0 and lddp_pure(e, n, m, t, close, beta) <= near),
+            0.0,
+            max(near, 1.0),
+            middle=half_way,
+            wide=lambda low, high: high - low > 1e-13 * high,
+            steps=_BISECTIONS,
+        )[0]
 
     def enough(n: int) -> bool:
         if n <= t:

@@ -33,6 +33,7 @@ from privpac.composition import zcdp_epsilon
 from privpac.errors import InfeasibleError
 from privpac.exact import Rational, as_arb, rational, up
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import last_between, least
 
 __all__ = [
     "MAX_QUERIES",
@@ -160,7 +161,7 @@ def most_queries(
     high = 1
     while high < MAX_QUERIES and fits(2 * high):
         high *= 2
-    return _bisect(fits, high, min(2 * high, MAX_QUERIES + 1))
+    return last_between(fits, high, min(2 * high, MAX_QUERIES + 1))
 
 
 # Utility
@@ -236,12 +237,10 @@ def part_size(growth: Callable[[int], int], mean_wrong: Rational, beta: Rational
         need = 2 * growth(2 * n) ** 2 * r / failure
         return need <= 1 or 2 * up(lambda: as_arb(need).log() / as_arb(Fraction(2)).log()) <= x * n
 
-    high = max(1, math.ceil(8 / x))
-    if enough(high):
-        return high
-    while not enough(2 * high):
-        high *= 2
-    return _bisect(lambda n: not enough(n), high, 2 * high) + 1
+    found = least(enough, start=max(1, math.ceil(8 / x)))
+    if found is None:
+        raise InfeasibleError("no number of records per voter is enough: the class grows too fast for this beta")
+    return found
 
 
 # Shared
@@ -260,19 +259,11 @@ def _softplus(x: arb) -> arb:
     return x + (-x).exp().log1p() if x > 0 else x.exp().log1p()
 
 
-def _bisect(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The last integer at which ``holds``, true at ``low`` and false at ``high``."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
-
-
 def _largest_below(holds: Callable[[Fraction], bool], low: Fraction, high: Fraction) -> Fraction:
     """The largest dyadic rational of 53 bits at which ``holds``, which is true at ``low``."""
     if holds(high):
         low = high
     shift = low.numerator.bit_length() - low.denominator.bit_length() - _GAMMA_BITS
     unit = Fraction(2) ** shift
-    best = _bisect(lambda m: holds(m * unit), math.floor(low / unit), math.ceil(high / unit) + 1)
+    best = last_between(lambda m: holds(m * unit), math.floor(low / unit), math.ceil(high / unit) + 1)
     return best * unit

@@ -1,8 +1,8 @@
 """The command line: one command for every job, one clear line for every error.
 
 Exit codes: 0 released (or a public default), 2 bad input or parameters (nothing spent), 3 no release (a covered
-output), 4 budget exhausted; 1 if the machine or the program itself fails (what was spent stays spent).  No traceback
-and no local variable is ever shown: they may hold rows.
+output), 4 budget exhausted, 5 an audit refutes its claim; 1 if the machine or the program itself fails (what was spent
+stays spent), 130 stopped by hand.  No traceback and no local variable is ever shown: they may hold rows.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import typer
 from rich.console import Console
 
 from privpac import __version__
+from privpac.cli.help import Commands, in_flags
 from privpac.errors import BudgetExhausted, EngineError, EntropyError, LedgerUnavailable, PrivpacError, Undecided
 
 __all__ = ["EXHAUSTED", "FAILED", "NOTHING", "app", "fail", "main", "silence", "working"]
 
 FAILED, BAD, NOTHING, EXHAUSTED, STOPPED = 1, 2, 3, 4, 130
 
-app = typer.Typer(
+app = Commands(
     name="privpac",
-    help="Learn decision rules from people's data while protecting each person, not each row.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -47,7 +47,12 @@ def _options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Learn decision rules from people's data while protecting each person, not each row."""
+    """Learn decision rules from people's data while protecting each person, not each row.
+
+    Exit codes: 0 released (or a public default); 2 bad input or parameters, nothing was spent; 3 nothing was released,
+    which the promise covers and the budget paid for; 4 the budget is exhausted; 5 an audit refutes its claim; 1 the
+    machine or the program failed, what was spent stays spent; 130 stopped by hand.
+    """
 
 
 def fail(message: str, code: int = BAD) -> typer.Exit:
@@ -117,11 +122,12 @@ def _run() -> int:
         silence()
         return FAILED
     except BudgetExhausted as error:
-        return fail(str(error), EXHAUSTED).exit_code
+        return fail(in_flags(error), EXHAUSTED).exit_code
     except (EngineError, EntropyError, Undecided) as error:
-        return fail(str(error), FAILED).exit_code
+        return fail(in_flags(error), FAILED).exit_code
     except PrivpacError as error:
-        return fail(str(error), FAILED if isinstance(error, LedgerUnavailable) and error.uncertain else BAD).exit_code
+        uncertain = isinstance(error, LedgerUnavailable) and error.uncertain
+        return fail(in_flags(error), FAILED if uncertain else BAD).exit_code
     except OSError as error:
         silence()
         return fail(f"the system refused to read or write ({error.strerror})", FAILED).exit_code

@@ -27,6 +27,7 @@ from privpac.guarantee import Neighbours, one_of
 
 __all__ = ["VIOLATED", "audit"]
 
+FUNCTIONS = "Functions of your own, and statistical audits"
 VIOLATED = 5
 """Exit code of an audit that refutes its claim."""
 
@@ -42,40 +43,55 @@ def audit(
         str | None, typer.Option("--epsilon", "-e", help="The claim; for a learner, the epsilon it runs with.")
     ] = None,
     delta: Annotated[str | None, typer.Option("--delta", "-d", help="The claim's delta.")] = None,
-    users: Annotated[int | None, typer.Option(help="Datasets of up to this many users (2).")] = None,
+    people: Annotated[
+        int | None, typer.Option("--people", "-n", help="Datasets of up to this many people (2).")
+    ] = None,
     records: Annotated[int | None, typer.Option(help="Users with up to this many records (1).")] = None,
     method: Annotated[str, typer.Option(help="The learner's method, as for learn.")] = "auto",
     neighbours: Annotated[str | None, typer.Option(help="add-remove (default for a learner) or replace.")] = None,
     callable_: Annotated[
         str | None,
-        typer.Option("--callable", help="Audit a function of your own, module:function; needs --neighbours."),
+        typer.Option(
+            "--callable",
+            help="Audit a function of your own, module:function; needs --neighbours.",
+            rich_help_panel=FUNCTIONS,
+        ),
     ] = None,
     datasets: Annotated[
-        str | None, typer.Option(help="Made-up datasets for --callable, as JSON: '[[0, 1], [0, 0]]', or @file.json.")
+        str | None,
+        typer.Option(
+            help="Made-up datasets for --callable, as JSON: '[[0, 1], [0, 0]]', or @file.json.",
+            rich_help_panel=FUNCTIONS,
+        ),
     ] = None,
     statistical: Annotated[
-        bool, typer.Option("--statistical", help="Run it many times instead of deciding exactly.")
+        bool,
+        typer.Option("--statistical", help="Run it many times instead of deciding exactly.", rich_help_panel=FUNCTIONS),
     ] = False,
-    runs: Annotated[int, typer.Option(help="Runs on each dataset, for a statistical audit.")] = 10_000,
-    confidence: Annotated[str, typer.Option(help="Confidence of a statistical audit.")] = "0.999",
+    runs: Annotated[
+        int, typer.Option(help="Runs on each dataset, for a statistical audit.", rich_help_panel=FUNCTIONS)
+    ] = 10_000,
+    confidence: Annotated[
+        str, typer.Option(help="Confidence of a statistical audit.", rich_help_panel=FUNCTIONS)
+    ] = "0.999",
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     json: Json = False,
 ) -> None:
     """Is a privacy claim true? Decided exactly on small made-up datasets, or tested by running a function.
 
-    privpac audit --rule threshold --feature x=0:3 --epsilon 1 --users 2 --records 2
+    privpac audit --rule threshold --feature x=0:3 --epsilon 1 --people 2 --records 2
 
     privpac audit --callable mine:noisy_sum --statistical --neighbours replace --epsilon 1 --datasets '[[0, 1], [0, 0]]'
     """
     if table is not None:
         raise ParameterError(
-            "audit prints the datasets it tries, so it reads no table; it makes up its own from --feature and --users"
+            "audit prints the datasets it tries, so it reads no table; it makes up its own from --feature and --people"
         )
     if (rule is None) == (callable_ is None):
         raise ParameterError("say what to audit: --rule with --feature for a learner, or --callable module:function")
     check_targets({"--report": report}, {"--datasets": datasets[1:] if datasets and datasets.startswith("@") else None})
     told: dict[str, Any] = {
-        "users": users,
+        "n_users": people,
         "records": records,
         "neighbours": neighbours,
         "runs": runs,
@@ -91,9 +107,9 @@ def audit(
     else:
         if epsilon is None or datasets is not None:
             raise ParameterError(
-                "a learner is audited with --epsilon, on datasets made from --feature, --users and --records"
+                "a learner is audited with --epsilon, on datasets made from --feature, --people and --records"
             )
-        subject = _learner(rule or "", feature, epsilon, method, neighbours, users)
+        subject = _learner(rule or "", feature, epsilon, method, neighbours, people)
         told |= {"epsilon": None}
     with working("auditing"):
         found = audit_claim(subject, **told)
@@ -103,13 +119,13 @@ def audit(
 
 
 def _learner(
-    rule: str, feature: list[str] | None, epsilon: str, method: str, neighbours: str | None, users: int | None
+    rule: str, feature: list[str] | None, epsilon: str, method: str, neighbours: str | None, people: int | None
 ) -> Any:
     """The learner of ``privpac learn``; a public number of users lets its law be written down."""
     concept = rule_class(rule, features_of(feature or []))
     relation = Neighbours.ADD_REMOVE if neighbours is None else one_of(Neighbours, neighbours, "neighbours")
     return learner_for(
-        concept, epsilon=epsilon, method=method, neighbours=relation, public_n_users=2 if users is None else users
+        concept, epsilon=epsilon, method=method, neighbours=relation, public_n_users=2 if people is None else people
     )
 
 

@@ -28,8 +28,12 @@ def bounds(
     records_per_user: Annotated[int, typer.Option("--records-per-user", "-m", help="Records each person holds.")] = 16,
     size: Annotated[str, typer.Option(help="Number of rules, e.g. 1024 or 2^20.")] = "2^20",
     vc: Annotated[int, typer.Option(help="VC dimension.")] = 1,
-    categories: Annotated[int, typer.Option(help="Values of a discrete distribution.")] = 4,
-    dimension: Annotated[int, typer.Option(help="Attributes or coordinates of a distribution.")] = 2,
+    categories: Annotated[
+        int, typer.Option(help="Values of a discrete distribution.", rich_help_panel="Distributions")
+    ] = 4,
+    dimension: Annotated[
+        int, typer.Option(help="Attributes or coordinates of a distribution.", rich_help_panel="Distributions")
+    ] = 2,
     neighbours: NeighboursOption = "add-remove",
     json: Json = False,
 ) -> None:

@@ -10,15 +10,21 @@ __all__ = ["load"]
 _HOMES = {
     "audit": "audit",
     "bounds": "bounds",
+    "choose": "evaluate",
     "compare": "compare",
     "distribution": "distribution",
+    "evaluate": "evaluate",
     "learn": "learn",
+    "least-error": "evaluate",
     "ledger": "ledger",
+    "methods": "methods",
     "plan": "plan",
     "predict": "predict",
     "protocol": "protocol_demo",
+    "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",
+    "user-level": "user_level",
 }
 
 

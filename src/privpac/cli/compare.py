@@ -10,8 +10,19 @@ import typer
 from rich.console import Console
 
 from privpac.cli.app import app, working
-from privpac.cli.options import Json, NeighboursOption, User, check_targets, features_of, label_map_of
-from privpac.concepts.named import RULES, rule_class
+from privpac.cli.options import (
+    METHOD,
+    Json,
+    LabelMap,
+    NeighboursOption,
+    OnInvalid,
+    Rule,
+    User,
+    check_targets,
+    features_of,
+    label_map_of,
+)
+from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of
@@ -20,6 +31,8 @@ from privpac.planning.comparison import compare as compare_methods
 from privpac.planning.comparison.contenders import STANDARD, all_contenders, named_contenders
 
 __all__ = ["compare"]
+
+MEASURING, GENERATED = "Measuring", "Generated people"
 
 REFUSED = (
     "compare shows errors and the best rule of the table itself, which no guarantee covers: say --public if this table "
@@ -45,9 +58,7 @@ def compare(
     feature: Annotated[
         list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")
     ] = None,
-    rule: Annotated[
-        str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}. Default: threshold.", show_default=False)
-    ] = None,
+    rule: Rule = None,
     method: Annotated[
         list[str] | None,
         typer.Option(
@@ -55,38 +66,53 @@ def compare(
         ),
     ] = None,
     n_users: Annotated[
-        list[int] | None, typer.Option("--users", "-n", help="People in a data set; all of a table. Repeat.")
+        list[int] | None, typer.Option("--people", "-n", help="People in a data set; all of a table. Repeat.")
     ] = None,
-    draws: Annotated[int, typer.Option(help="Data sets drawn for each number of people.")] = 5,
-    runs: Annotated[int, typer.Option(help="Runs on each data set of methods without an exact law.")] = 10,
+    draws: Annotated[
+        int, typer.Option(help="Data sets drawn for each number of people.", rich_help_panel=MEASURING)
+    ] = 5,
+    runs: Annotated[
+        int, typer.Option(help="Runs on each data set of methods without an exact law.", rich_help_panel=MEASURING)
+    ] = 10,
     delta: Annotated[
-        str, typer.Option("--delta", "-d", help="For dp-sgd and trimmed: the promise may fail by this much.")
+        str,
+        typer.Option(
+            "--delta",
+            "-d",
+            help="For dp-sgd and trimmed: the promise may fail by this much.",
+            rich_help_panel=METHOD,
+        ),
     ] = "1e-6",
-    cap: Annotated[int, typer.Option(help="Records per person under group privacy.")] = 4,
+    cap: Annotated[int, typer.Option(help="Records per person under group privacy.", rich_help_panel=METHOD)] = 4,
     noise: Annotated[
-        str | None, typer.Option(help="Generated people: chance that a label is wrong. Default 0.2.")
+        str | None,
+        typer.Option(help="The chance that a label is wrong. Default 0.2.", rich_help_panel=GENERATED),
     ] = None,
     records_per_user: Annotated[
-        int | None, typer.Option("--records-per-user", "-m", help="Generated people: records of each. Default 16.")
+        int | None,
+        typer.Option("--records-per-user", "-m", help="Records of each person. Default 16.", rich_help_panel=GENERATED),
     ] = None,
     neighbours: NeighboursOption = "add-remove",
     peers: Annotated[
-        Path | None, typer.Option(help="A Python that has diffprivlib, such as .venv-peers/bin/python.")
+        Path | None,
+        typer.Option(help="A Python that has diffprivlib, such as .venv-peers/bin/python.", rich_help_panel=MEASURING),
     ] = None,
-    on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
-    label_map: Annotated[
-        list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the drawn data sets and of the peers' noise.")] = 0,
+    on_invalid: OnInvalid = "raise",
+    label_map: LabelMap = None,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the drawn data sets and of the peers' noise.", rich_help_panel=MEASURING)
+    ] = 0,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report with a picture.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the picture alone, as .png or .svg.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Write the picture alone, as .png or .svg.", rich_help_panel=MEASURING)
+    ] = None,
     json: Json = False,
 ) -> None:
     """Excess error of our methods and of others at the same epsilon per person, on a public table or generated people.
 
     privpac compare flights.parquet --public --user tailnum --label late --feature dep_delay=-60:300 --epsilon 1
 
-    privpac compare --generated --noise 0.1 --records-per-user 16 --users 50 --users 200 --epsilon 1
+    privpac compare --generated --noise 0.1 --records-per-user 16 --people 50 --people 200 --epsilon 1
     """
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
         raise ParameterError(f"--plot writes .png or .svg, got {str(plot)!r}")
@@ -162,7 +188,7 @@ def _people(
         if not given:
             raise ParameterError(f"{option} is missing: a table needs --user, --label and --feature")
     features = features_of(feature or [])
-    concept = rule_class(rule or "threshold", features)
+    concept = rule_class(rule or default_rule(features), features)
     with working("reading the table"):
         data = UserData.read(
             table, user=user, features=features, label=label, on_invalid=on_invalid, label_map=label_map_of(label_map)

@@ -59,7 +59,7 @@ def deliver(
         written = "".join(
             f"\n{name} written to {path}" for name, path in wanted.items() if note and name not in troubles
         )
-        silent = _tried(partial(_show, text + written), "standard output")
+        silent = _tried(partial(_show, _coloured(text, released) + written), "standard output")
     except BaseException:  # stopped by hand
         if spare is not None:
             errors.print(f"privpac: the {what} is paid for and kept in {str(spare)!r}")
@@ -100,6 +100,14 @@ def _tried(action: Callable[[], None], name: str) -> str | None:
     except Exception as error:
         return f"{name} failed ({type(error).__name__})"
     return None
+
+
+def _coloured(text: str, released: Released) -> str:
+    """On a terminal a weak promise is red."""
+    promise, terminal = released.guarantee, sys.stdout is not None and sys.stdout.isatty()
+    if promise is None or not promise.strength.alarming or not terminal or "NO_COLOR" in os.environ:
+        return text
+    return text.replace(promise.odds, typer.style(promise.odds, fg="red", bold=True))
 
 
 def _show(text: str) -> None:

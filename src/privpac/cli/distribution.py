@@ -14,8 +14,23 @@ from privpac.api import load
 from privpac.api_distributions import FAMILIES, distribution_learner, release_distribution, selector_for
 from privpac.cli.app import app, working
 from privpac.cli.deliver import check_recovery, deliver
-from privpac.cli.options import Epsilon, Features, Json, NeighboursOption, User, check_targets, features_of, open_ledger
+from privpac.cli.options import (
+    METHOD,
+    Epsilon,
+    Features,
+    Json,
+    MaxRecords,
+    NeighboursOption,
+    OnInvalid,
+    People,
+    RecordsPerUser,
+    User,
+    check_targets,
+    features_of,
+    open_ledger,
+)
 from privpac.data import Domain, UserData
+from privpac.distributions.base import DistributionLearner
 from privpac.distributions.results import Distribution, HistogramDistribution
 from privpac.errors import ModelFileError, ParameterError
 from privpac.exact import rational
@@ -32,23 +47,30 @@ Bins = Annotated[
         help="A number of equal bins, edges a,b,c or lo:hi:step; with several features name=... for each. Repeat.",
     ),
 ]
-RecordsPerUser = Annotated[
-    int | None, typer.Option("--records-per-user", "-m", help="Records a person is publicly promised to have.")
-]
 Tau = Annotated[
-    str | None, typer.Option("--tau", help="Clip of a person's contribution in records, instead of --records-per-user.")
-]
-MaxRecords = Annotated[int | None, typer.Option("--max-records", help="Public cap on the records read per person.")]
-PublicUsers = Annotated[
-    int | None, typer.Option("--public-n-users", help="A publicly known lower bound on the number of people.")
+    str | None,
+    typer.Option(
+        "--tau",
+        help="Clip of a person's contribution in records, instead of --records-per-user.",
+        rich_help_panel=METHOD,
+    ),
 ]
 Alpha = Annotated[
-    str | None, typer.Option("--alpha", help="Total variation aimed at (selection: discrete, product, method cover).")
+    str | None,
+    typer.Option(
+        "--alpha",
+        help="Total variation aimed at (selection: discrete, product, method cover).",
+        rich_help_panel=METHOD,
+    ),
 ]
 Beta = Annotated[
-    str | None, typer.Option("--beta", help="The probability of failure allowed for, which sets a clip; with --alpha.")
+    str | None,
+    typer.Option(
+        "--beta",
+        help="The probability of failure allowed for, which sets a clip; with --alpha.",
+        rich_help_panel=METHOD,
+    ),
 ]
-OnInvalid = Annotated[str, typer.Option("--on-invalid", help="raise, drop or clamp values outside their domain.")]
 Ledger = Annotated[
     Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
 ]
@@ -80,7 +102,10 @@ def select(
     ],
     user: User = None,
     candidates_epsilon: Annotated[
-        str | None, typer.Option(help="What dp-released candidates cost; read from their files if left out.")
+        str | None,
+        typer.Option(
+            help="What dp-released candidates cost; read from their files if left out.", rich_help_panel=METHOD
+        ),
     ] = None,
     records_per_user: RecordsPerUser = None,
     tau: Tau = None,
@@ -89,10 +114,11 @@ def select(
     alpha: Alpha = None,
     beta: Beta = None,
     opt: Annotated[
-        str | None, typer.Option(help="How far the closest candidate may be from the people's law (0).")
+        str | None,
+        typer.Option(help="How far the closest candidate may be from the people's law (0).", rich_help_panel=METHOD),
     ] = None,
     neighbours: NeighboursOption = "add-remove",
-    public_n_users: PublicUsers = None,
+    people: People = None,
     on_invalid: OnInvalid = "raise",
     ledger: Ledger = None,
     out: Out = None,
@@ -118,7 +144,7 @@ def select(
         "records_per_user": records_per_user,
         "bins": _bins(bins, features),
     }
-    options |= {"max_records": max_records, "public_n_users": public_n_users, "alpha": alpha, "beta": beta, "opt": opt}
+    options |= {"max_records": max_records, "public_n_users": people, "alpha": alpha, "beta": beta, "opt": opt}
     candidates = _candidates(candidate, features)
     selector = selector_for(candidates, unit=Unit.USER if user else Unit.ITEM, **options)
     selector.check_domains(features)
@@ -148,24 +174,43 @@ def distribution(
     user: User = None,
     family: Annotated[str, typer.Option("--family", help=f"{', '.join(FAMILIES)}.")] = "histogram",
     method: Annotated[
-        str, typer.Option(help="auto; histogram: average or counts; gaussian: coarse-to-fine or cover.")
+        str,
+        typer.Option(
+            help=(
+                "auto; histogram: average or counts; gaussian: coarse-to-fine or cover; mean: average, trimmed or "
+                "friendly."
+            )
+        ),
     ] = "auto",
+    delta: Annotated[
+        str | None, typer.Option("--delta", "-d", help="The promise may fail so often (mean: trimmed, friendly).")
+    ] = None,
+    width: Annotated[
+        str | None, typer.Option(help="How far apart two people's means are expected to be (mean: trimmed, friendly).")
+    ] = None,
     max_records: MaxRecords = None,
     records_per_user: RecordsPerUser = None,
     tau: Tau = None,
     bins: Bins = None,
-    stages: Annotated[int | None, typer.Option(help="Counts in 1 or 2 stages (histogram, method counts).")] = None,
+    stages: Annotated[
+        int | None, typer.Option(help="Counts in 1 or 2 stages (histogram, method counts).", rich_help_panel=METHOD)
+    ] = None,
     alpha: Alpha = None,
     beta: Beta = None,
-    radius: Annotated[str | None, typer.Option(help="Public bound on the mean's distance from 0 (gaussian).")] = None,
+    radius: Annotated[
+        str | None,
+        typer.Option(help="Public bound on the mean's distance from 0 (gaussian).", rich_help_panel=METHOD),
+    ] = None,
     variance: Annotated[
-        str | None, typer.Option(help="The known variance, or the smallest possible one (gaussian).")
+        str | None,
+        typer.Option(help="The known variance, or the smallest possible one (gaussian).", rich_help_panel=METHOD),
     ] = None,
     max_variance: Annotated[
-        str | None, typer.Option(help="The largest possible variance, if it is unknown (gaussian).")
+        str | None,
+        typer.Option(help="The largest possible variance, if it is unknown (gaussian).", rich_help_panel=METHOD),
     ] = None,
     neighbours: NeighboursOption = "add-remove",
-    public_n_users: PublicUsers = None,
+    people: People = None,
     on_invalid: OnInvalid = "raise",
     ledger: Ledger = None,
     out: Out = None,
@@ -191,12 +236,17 @@ def distribution(
     options |= {
         "variance": variance,
         "max_variance": max_variance,
-        "public_n_users": public_n_users,
+        "public_n_users": people,
         "beta": beta,
         "stages": stages,
+        "delta": delta,
+        "width": width,
     }
     learner = distribution_learner(family, unit=Unit.USER if user else Unit.ITEM, domains=features, **options)
-    learner.check_domains(features)
+    if isinstance(learner, DistributionLearner):
+        learner.check_domains(features)
+    if family == "mean" and report is not None:
+        raise ParameterError("a mean has no picture: leave --report out")
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)

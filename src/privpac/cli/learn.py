@@ -8,17 +8,26 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import prepare, release_prepared
+from privpac.api import prepare, prepare_default, release_prepared
 from privpac.api_engines import choose_engine, read_users
 from privpac.cli.app import app, working
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
+    METHOD,
+    TABLE,
     Delta,
     Epsilon,
     Features,
     Json,
     Label,
+    LabelMap,
+    MaxRecords,
     NeighboursOption,
+    OnInvalid,
+    People,
+    PeopleAre,
+    Positive,
+    RecordsPerUser,
     TreeText,
     User,
     check_targets,
@@ -33,6 +42,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
+from privpac.errors import ParameterError
 from privpac.guarantee import Unit
 from privpac.learners.registry import METHODS, named_class
 from privpac.learners.settings import read_settings
@@ -40,6 +50,8 @@ from privpac.planning import Plan
 from privpac.released import Released
 
 __all__ = ["learn"]
+
+EVALUATION = "How good the rule is"
 
 
 @app.command()
@@ -54,50 +66,76 @@ def learn(
     rule: Annotated[
         str | None,
         typer.Option(
-            "--rule", "-r", help=f"{', '.join(RULES)}; branch for --tree. Default: threshold.", show_default=False
+            "--rule",
+            "-r",
+            help=(
+                f"{', '.join(RULES)}; branch for --tree. Default by the number of columns: a cut, the best cut of two "
+                "to four, a small tree of more."
+            ),
+            show_default=False,
         ),
     ] = None,
     tree: TreeText = None,
     delta: Delta = None,
     setting: Annotated[
-        str, typer.Option(help="agnostic (labels may be wrong) or realizable (some rule is right).")
+        str,
+        typer.Option(help="agnostic (labels may be wrong) or realizable (some rule is right).", rich_help_panel=METHOD),
     ] = "agnostic",
     method: Annotated[str, typer.Option(help=f"auto, {', '.join(METHODS)}.")] = "auto",
     neighbours: NeighboursOption = "add-remove",
-    max_records: Annotated[
-        int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")
-    ] = None,
-    public_n_users: Annotated[
-        int | None,
-        typer.Option(
-            help="A rough, publicly known number of people, for the choice of a method; saves `regret` 1/16 of epsilon."
-        ),
-    ] = None,
-    records_per_user: Annotated[
-        int | None, typer.Option("--records-per-user", "-m", help="Records each person is publicly known to hold.")
-    ] = None,
-    users_are: Annotated[
+    max_records: MaxRecords = None,
+    people: People = None,
+    records_per_user: RecordsPerUser = None,
+    people_are: PeopleAre = None,
+    evaluate: Annotated[
         str | None,
         typer.Option(
-            help="Publicly known about the people: alike, differ (more than x explains), heavy. For method auto."
+            help="Share of the people set aside to measure how good the rule is, such as 1/5.",
+            rich_help_panel=EVALUATION,
         ),
     ] = None,
+    certify: Annotated[
+        str | None,
+        typer.Option(
+            help="With --evaluate: share of epsilon, such as 1/4, for how far from the best rule it can be.",
+            rich_help_panel=EVALUATION,
+        ),
+    ] = None,
+    ids: Annotated[
+        str,
+        typer.Option(
+            help="With --evaluate under replace: private, or public (known to all, and fixed).",
+            rich_help_panel=EVALUATION,
+        ),
+    ] = "private",
+    confidence: Annotated[
+        str, typer.Option(help="With --evaluate: of each interval on its own.", rich_help_panel=EVALUATION)
+    ] = "0.95",
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             help="Any other parameter of the method: name=value, such as radius=1/16. Repeat.",
             show_default=False,
+            rich_help_panel=METHOD,
         ),
     ] = None,
-    on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
-    label_map: Annotated[
-        list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")
+    on_invalid: OnInvalid = "raise",
+    label_map: LabelMap = None,
+    positive: Positive = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="The labels where there are more than two: a,b,c. For small trees.",
+            rich_help_panel=TABLE,
+            show_default=False,
+        ),
     ] = None,
     engine: Annotated[
         str,
         typer.Option(
-            help="auto, memory, stream (Parquet larger than memory, also a folder of it) or spark; trees need memory."
+            help="auto, memory, stream (Parquet larger than memory, also a folder of it) or spark; trees need memory.",
+            rich_help_panel=TABLE,
         ),
     ] = "auto",
     ledger: Annotated[
@@ -111,17 +149,19 @@ def learn(
 
     privpac learn visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 1
 
+    privpac learn visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 1 --evaluate 1/5
+
     privpac learn answers.csv --user who --label inside --feature path --tree path:/ --epsilon 1 --delta 1e-6
     """
     # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
     # anything spent.
-    concept: ConceptClass | VC1Tree
+    concept: ConceptClass | VC1Tree | None
     if wants_tree(rule, tree):
         concept = tree_of(tree or "", feature)
         features = concept.columns
     else:
         features = features_of(feature)
-        concept = named_class(rule or "threshold", features, method)
+        concept = None if rule is None else named_class(rule, features, method)
     options: dict[str, Any] = {
         "setting": setting,
         "method": method,
@@ -129,38 +169,50 @@ def learn(
         "max_records": max_records,
     }
     options |= {
-        "public_n_users": public_n_users,
+        "public_n_users": people,
         "records_per_user": records_per_user,
         "delta": delta,
-        "users": users_are,
+        "people": people_are,
     }
+    options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))
-    prepared = prepare(concept, epsilon=epsilon, unit=Unit.USER if user else Unit.ITEM, **options)
+    unit = Unit.USER if user else Unit.ITEM
+    prepared = (
+        prepare_default(features, epsilon=epsilon, unit=unit, **options)
+        if concept is None
+        else prepare(concept, epsilon=epsilon, unit=unit, **options)
+    )
     labels = label_map_of(label_map)
+    named = None if classes is None else [name.strip() for name in classes.split(",")]
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)
     engine = choose_engine(table, engine)
+    if positive is not None and engine != "memory":
+        raise ParameterError(f"--positive is read in memory, not by {engine}; use --label-map {positive}=1 and value=0")
+    read: dict[str, Any] = {"label_map": labels, "classes": named}
+    read |= {} if positive is None else {"positive": positive}
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
         data = read_users(
-            table, engine=engine, user=user, features=features, label=label, on_invalid=on_invalid, label_map=labels
+            table, engine=engine, user=user, features=features, label=label, on_invalid=on_invalid, **read
         )
     planned = None
     if report is not None:
         from privpac.report import plan_for_report
 
         with working("planning"):
-            planned = plan_for_report(concept, prepared.learner.guarantee)
+            planned = plan_for_report(concept or prepared.learner.concept, prepared.learner.guarantee)  # type: ignore[attr-defined]
     records = f" from {data.n_records:,} records" if isinstance(data, UserData) else ""
     with bar(f"learning{records}"):  # on a terminal, for the curator
         released = release_prepared(prepared, data, ledger=book)
     # From here on the rule is paid for.
-    writes = {"rule": (out, released.save), "report": (report, lambda path: _report(released, path, planned))}
+    rules: Any = concept or getattr(prepared.learner, "concept", None)
+    writes = {"rule": (out, released.save), "report": (report, lambda path: _report(released, rules, path, planned))}
     deliver(released, "rule", released.to_json() if json else str(released), writes, ledger, note=not json)
 
 
-def _report(released: Released, path: Path, planned: Plan | None) -> None:
+def _report(released: Released, concept: ConceptClass | VC1Tree | None, path: Path, planned: Plan | None) -> None:
     from privpac.report import write_report
 
-    write_report(released, None, path, planned=planned)
+    write_report(released, concept, path, planned=planned)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from privpac.cli.app import app
+from privpac.cli.help import Commands
 from privpac.cli.options import Json, open_ledger
 from privpac.errors import LedgerMismatch
 from privpac.exact import shown
@@ -20,7 +21,7 @@ from privpac.ledger import BudgetLedger, Rule
 
 __all__ = ["ledger"]
 
-ledger = typer.Typer(help="Make, show and verify budget ledgers.", no_args_is_help=True)
+ledger = Commands(help="Make, show and verify budget ledgers.", no_args_is_help=True)
 app.add_typer(ledger, name="ledger")
 
 Where = Annotated[Path, typer.Argument(help="The ledger's file.")]

@@ -15,16 +15,29 @@ from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain, Texts, parse_feature
 from privpac.errors import ParameterError
+from privpac.learners.settings import flag
 from privpac.ledger import BudgetLedger
 
 __all__ = [
     "TREE_RULES",
+    "METHOD",
+    "PEOPLE",
+    "RULE_HELP",
+    "TABLE",
+    "TREES",
     "Delta",
     "Epsilon",
     "Features",
     "Json",
     "Label",
+    "LabelMap",
+    "MaxRecords",
     "NeighboursOption",
+    "OnInvalid",
+    "People",
+    "PeopleAre",
+    "Positive",
+    "RecordsPerUser",
     "Rule",
     "TreeText",
     "User",
@@ -39,6 +52,9 @@ __all__ = [
 
 TREE_RULES = ("branch", "tree")
 """Names of the rule that a tree has."""
+
+METHOD, PEOPLE, TABLE, TREES = "The method", "What is publicly known of the people", "Reading the table", "Hierarchies"
+"""Groups of options that ``--help-all`` shows."""
 
 Features = Annotated[
     list[str],
@@ -58,15 +74,62 @@ User = Annotated[
 Label = Annotated[str, typer.Option("--label", "-y", help="Column with the 0/1 label.")]
 Epsilon = Annotated[str, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")]
 NeighboursOption = Annotated[
-    str, typer.Option("--neighbours", help="add-remove (the number of people stays private) or replace.")
+    str,
+    typer.Option(
+        "--neighbours", help="add-remove (the number of people stays private) or replace.", rich_help_panel=METHOD
+    ),
 ]
-Rule = Annotated[str, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}.")]
+People = Annotated[
+    int | None,
+    typer.Option("--people", "-n", help="A rough, publicly known number of people.", rich_help_panel=PEOPLE),
+]
+PeopleAre = Annotated[
+    str | None,
+    typer.Option(
+        "--people-are",
+        help="alike (one rule fits everybody), differ (more than x explains) or heavy (those with many records do).",
+        rich_help_panel=PEOPLE,
+    ),
+]
+RecordsPerUser = Annotated[
+    int | None,
+    typer.Option(
+        "--records-per-user", "-m", help="Records each person is publicly known to hold.", rich_help_panel=PEOPLE
+    ),
+]
+MaxRecords = Annotated[
+    int | None,
+    typer.Option(
+        "--max-records",
+        help="Public cap on the records read per person. Not needed for privacy.",
+        rich_help_panel=TABLE,
+    ),
+]
+OnInvalid = Annotated[
+    str,
+    typer.Option("--on-invalid", help="raise, drop or clamp values outside their domain.", rich_help_panel=TABLE),
+]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        "--positive",
+        help="The label value that the rule predicts, such as dead; every other value is the opposite.",
+        rich_help_panel=TABLE,
+    ),
+]
+LabelMap = Annotated[
+    list[str] | None,
+    typer.Option("--label-map", help="Other label values: yes=1. Repeat for each value.", rich_help_panel=TABLE),
+]
+RULE_HELP = f"{', '.join(RULES)}. Default: threshold, or stump for several columns."
+Rule = Annotated[str | None, typer.Option("--rule", "-r", help=RULE_HELP, show_default=False)]
 Delta = Annotated[
     str | None,
     typer.Option(
         "--delta",
         "-d",
-        help="For --tree: the promise may fail with this probability, e.g. 1e-6. An open vocabulary needs it.",
+        help="The promise may fail with this probability, e.g. 1e-6. A points card and an open vocabulary need it.",
+        rich_help_panel=TREES,
     ),
 ]
 TreeText = Annotated[
@@ -78,6 +141,7 @@ TreeText = Annotated[
             "A hierarchy: path:/ or path:/:16, prefix:1,3,4, chars:6, ip, ip6, points, thresholds:lo:hi, branch:lo:hi, "
             "taxonomy:file.csv."
         ),
+        rich_help_panel=TREES,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
@@ -126,7 +190,7 @@ def with_settings(options: dict[str, Any], settings: Mapping[str, Any]) -> dict[
     """The options with the parameters of ``--set`` beside them; a parameter that has an option is given once."""
     twice = next((name for name in settings if options.get(name) is not None), None)
     if twice is not None:
-        raise ParameterError(f"{twice} is given twice, by --set and by --{twice.replace('_', '-')}; give it once")
+        raise ParameterError(f"{twice} is given twice, by --set and by {flag(twice)}; give it once")
     return options | dict(settings)
 
 

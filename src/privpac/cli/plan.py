@@ -13,15 +13,18 @@ from rich.console import Console
 from privpac.cli.app import app, working
 from privpac.cli.compare import _people
 from privpac.cli.options import (
+    METHOD,
+    PEOPLE,
     TREE_RULES,
     Json,
     NeighboursOption,
+    PeopleAre,
     TreeText,
-    User,
     check_targets,
     features_of,
     wants_tree,
 )
+from privpac.cli.plan_evaluation import show_plan
 from privpac.concepts.named import RULES, rule_class
 from privpac.concepts.trees import parse_tree
 from privpac.data import Domain, Integers
@@ -30,6 +33,8 @@ from privpac.planning import plan as ask
 from privpac.planning.questions import FAMILIES
 
 __all__ = ["plan"]
+
+SHAPE, PREDICTIONS = "Distributions", "Predictions"
 
 _PLURALS = {"parities": "parity", "branches": "branch"}
 _SHAPES = {"k": "--values", "d": "--columns", "domain": "--domain"}
@@ -44,11 +49,15 @@ REFUSED = (
 
 @app.command()
 def plan(
-    rule: Annotated[str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(FAMILIES)}.")],
+    rule: Annotated[
+        str, typer.Argument(help=f"{', '.join(RULES)}; tree with --tree; {', '.join(FAMILIES)}; evaluation.")
+    ],
     epsilon: Annotated[str | None, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")] = None,
-    users: Annotated[
+    people: Annotated[
         int | None,
-        typer.Option("--users", "-n", help="With --epsilon: which alpha can be promised; with --alpha: which epsilon."),
+        typer.Option(
+            "--people", "-n", help="With --epsilon: which alpha can be promised; with --alpha: which epsilon."
+        ),
     ] = None,
     domain: Annotated[str | None, typer.Option(help="Number of values of the one feature, e.g. 1441 or 2^64.")] = None,
     feature: Annotated[
@@ -60,50 +69,85 @@ def plan(
     alpha: Annotated[
         str | None, typer.Option(help="Excess error wanted (0.05); of a distribution: total variation (0.1).")
     ] = None,
-    beta: Annotated[str, typer.Option(help="Failure probability allowed.")] = "0.05",
+    beta: Annotated[str, typer.Option(help="Failure probability allowed.", rich_help_panel=METHOD)] = "0.05",
     noise: Annotated[
-        str | None, typer.Option(help="Each label is wrong with at most this probability (thresholds).")
+        str | None,
+        typer.Option(help="Each label is wrong with at most this probability (thresholds).", rich_help_panel=PEOPLE),
     ] = None,
     neighbours: NeighboursOption = "",
-    setting: Annotated[str | None, typer.Option(help="Only realizable or only agnostic methods.")] = None,
+    setting: Annotated[
+        str | None, typer.Option(help="Only realizable or only agnostic methods.", rich_help_panel=METHOD)
+    ] = None,
     every_method: Annotated[
-        bool, typer.Option("--every-method", help="Also methods that have never needed fewer users than selection.")
+        bool,
+        typer.Option(
+            "--every-method",
+            help="Also methods that have never needed fewer users than selection.",
+            rich_help_panel=METHOD,
+        ),
     ] = False,
     delta: Annotated[
         str | None,
         typer.Option(
-            "--delta", "-d", help="With --tree or --model: the promise may fail with this probability, e.g. 1e-6."
+            "--delta",
+            "-d",
+            help="With --tree or --model: the promise may fail with this probability, e.g. 1e-6.",
+            rich_help_panel=METHOD,
         ),
     ] = None,
     tree: TreeText = None,
     model: Annotated[
-        str | None, typer.Option(help="Learning by agreement in this trust model: central, local or shuffle.")
+        str | None,
+        typer.Option(
+            help="Learning by agreement in this trust model: central, local or shuffle.", rich_help_panel=METHOD
+        ),
     ] = None,
     values: Annotated[
         int | None,
-        typer.Option("--values", "--bins", "-k", help="Distributions: values of a column, bins, or candidates."),
+        typer.Option(
+            "--values", "--bins", "-k", help="Values of a column, bins, or candidates.", rich_help_panel=SHAPE
+        ),
     ] = None,
-    columns: Annotated[int | None, typer.Option(help="Distributions: number of columns.")] = None,
-    radius: Annotated[str | None, typer.Option(help="gaussian: the mean is at most this far from 0.")] = None,
-    variance: Annotated[str | None, typer.Option(help="gaussian: the variance, or the least one.")] = None,
+    columns: Annotated[int | None, typer.Option(help="Number of columns.", rich_help_panel=SHAPE)] = None,
+    radius: Annotated[
+        str | None, typer.Option(help="gaussian: the mean is at most this far from 0.", rich_help_panel=SHAPE)
+    ] = None,
+    variance: Annotated[
+        str | None, typer.Option(help="gaussian: the variance, or the least one.", rich_help_panel=SHAPE)
+    ] = None,
     max_variance: Annotated[
-        str | None, typer.Option(help="gaussian: the largest variance, if it is not known.")
+        str | None, typer.Option(help="gaussian: the largest variance, if it is not known.", rich_help_panel=SHAPE)
     ] = None,
-    people: Annotated[
-        str | None, typer.Option(help="What is known of the people: alike, differ or heavy. For predictions.")
-    ] = None,
+    people_are: PeopleAre = None,
     model_noise: Annotated[
-        str | None, typer.Option(help="Label noise of the stated model of predictions; --noise, or 0.2, if not given.")
+        str | None,
+        typer.Option(
+            help="Label noise of the stated model of predictions; --noise, or 0.2, if not given.",
+            rich_help_panel=PREDICTIONS,
+        ),
     ] = None,
     population: Annotated[
-        str | None, typer.Option(help="A public table as the model of predictions; needs --public.")
+        str | None,
+        typer.Option(help="A public table as the model of predictions; needs --public.", rich_help_panel=PREDICTIONS),
     ] = None,
-    public: Annotated[bool, typer.Option("--public", help="The table of --population is public.")] = False,
-    user: User = None,
-    label: Annotated[str | None, typer.Option("--label", "-y", help="--population: column with the 0/1 label.")] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="The table of --population is public.", rich_help_panel=PREDICTIONS)
+    ] = False,
+    user: Annotated[
+        str | None,
+        typer.Option("--user", "-u", help="--population: column with the person's id.", rich_help_panel=PREDICTIONS),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option("--label", "-y", help="--population: column with the 0/1 label.", rich_help_panel=PREDICTIONS),
+    ] = None,
     predict: Annotated[
         bool | None,
-        typer.Option("--predict/--no-predict", help="Simulate the model; by default where that takes a moment."),
+        typer.Option(
+            "--predict/--no-predict",
+            help="Simulate the model; by default where that takes a moment.",
+            rich_help_panel=PREDICTIONS,
+        ),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page with curves.")] = None,
     json: Json = False,
@@ -113,23 +157,28 @@ def plan(
 
     privpac plan thresholds --domain 2^64 --records-per-user 16 --epsilon 1 --alpha 0.05
 
-    privpac plan threshold --domain 1441 --users 500 --epsilon 1     (which error can 500 people be promised?)
+    privpac plan threshold --domain 1441 --people 500 --epsilon 1     (which error can 500 people be promised?)
 
-    privpac plan threshold --domain 1441 --users 500 --epsilon 1 --report plan.html     (the same with curves)
+    privpac plan threshold --domain 1441 --people 500 --epsilon 1 --report plan.html     (the same with curves)
 
     privpac plan threshold --domain 1024 --model shuffle --epsilon 1 --delta 1e-6     (by agreement, without a curator)
 
     privpac plan histogram --bins 100 --epsilon 1 --alpha 0.1
 
+    privpac plan evaluation --epsilon 1 --people 2000     (how well will an error be known? --alpha: how many people?)
+
     privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
     """
+    if rule == "evaluation":
+        show_plan(epsilon, people, alpha, beta, noise, neighbours, json)
+        return
     check_targets({"--report": report}, {"--population": population})
     name = _singular(rule)
     question: dict[str, Any] = {
         "epsilon": epsilon,
         "alpha": alpha,
         "beta": beta,
-        "n_users": users,
+        "n_users": people,
         "noise": noise,
         "setting": setting,
     }
@@ -137,7 +186,7 @@ def plan(
         "records_per_user": records_per_user or None,
         "neighbours": neighbours or None,
         "model": model,
-        "users": people,
+        "people": people_are,
     }
     question |= {"model_noise": model_noise, "delta": delta or 0, "every_method": every_method}
     shape = {"k": values, "d": columns, "radius": radius, "variance": variance, "max_variance": max_variance}
@@ -181,10 +230,9 @@ def plan(
         result = ask(what, **question)
     if tree is not None:  # a tree does not say how it was written
         columns_of = [word for column in what.declared() for word in ("--feature", column or "COLUMN")]
+        assert result.asked is not None
         result = replace(result, asked=replace(result.asked, source=("--tree", tree, *columns_of)))
-    from privpac.planning.predictions import quick
-
-    show = quick(result) if predict is None else predict
+    show = result.quick if predict is None else predict
     if report is not None:
         from privpac.report.plan import write_plan_report
 
@@ -214,9 +262,9 @@ def _singular(rule: str) -> str:
 
 
 def _check_shape(family: str, given: dict[str, Any]) -> None:
-    from privpac.planning.targets.family_targets import FAMILY_TARGETS
+    from privpac.planning.targets.family_targets import shape_of_family
 
-    taken = FAMILY_TARGETS[family].takes if family in FAMILY_TARGETS else ("domain",)
+    taken = shape_of_family(family)
     strange = [option for part, option in _SHAPES.items() if part in given and part not in taken]
     if strange:
         takes = [option for part, option in _SHAPES.items() if part in taken]

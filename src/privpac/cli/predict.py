@@ -18,6 +18,8 @@ from privpac.errors import ModelFileError, NoReleaseError, ParameterError
 
 __all__ = ["predict"]
 
+COLUMN = "prediction"
+
 
 @app.command()
 def predict(
@@ -26,12 +28,21 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write predictions to .csv or .parquet instead of the terminal.")
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", "-k", help="A column to show beside the predictions, such as an id. Repeat."),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Predict 0 or 1 for each row of a table, in its order.
+    """Predict 0 or 1 for each row of a table, in its order: a column called prediction.
+
+    privpac predict rule.json new.csv --keep patient --out said.csv
 
     Values outside the rule's domain are clamped; missing values are refused.
     """
+    kept = list(dict.fromkeys(keep or []))
+    if COLUMN in kept:
+        raise ParameterError(f"--keep {COLUMN}: the predictions are called so; leave it out, or rename that column")
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise ParameterError(f"--out must end in .csv or .parquet, got {out.name!r}")
     check_targets({"--out": out}, {"the model": model, "the table": table})
@@ -42,11 +53,12 @@ def predict(
     if not isinstance(rule, Rule):
         raise ModelFileError(f"{str(model)!r} holds a {type(rule).__name__}, not a rule: it does not predict")
     with working("predicting"):
-        columns, _ = read_files(table, list(rule.reads))
-        answers = rule.predict(columns)
-    frame = pl.DataFrame({rule.label if rule.label != "1" else "prediction": answers})
+        columns, _ = read_files(table, list(dict.fromkeys([*rule.reads, *kept])))
+        answers = rule.predict({name: columns[name] for name in rule.reads})
+    frame = pl.DataFrame({**{name: columns[name] for name in kept}, COLUMN: answers})
     if out is None:
-        typer.echo(json_format.dumps(answers.tolist()) if json else frame.write_csv(), nl=json)
+        body = frame.to_dicts() if kept else answers.tolist()
+        typer.echo(json_format.dumps(body, default=str) if json else frame.write_csv(), nl=json)
         return
     try:
         frame.write_csv(out) if out.suffix == ".csv" else frame.write_parquet(out)

@@ -16,7 +16,8 @@ import typer
 from privpac.agreement.races.words import rate
 from privpac.agreement.tasks import KINDS
 from privpac.cli.app import app, working
-from privpac.cli.options import Epsilon, Features, Json, NeighboursOption, check_targets, features_of
+from privpac.cli.help import Commands
+from privpac.cli.options import METHOD, Epsilon, Features, Json, NeighboursOption, check_targets, features_of
 from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.protocols.analyzer import promise
@@ -32,7 +33,7 @@ from privpac.released_write import write_durably
 
 __all__ = ["ManifestFile", "bytes_of", "protocol"]
 
-protocol = typer.Typer(
+protocol = Commands(
     help="Learn from data that stay with the people: local, shuffled or central messages.", no_args_is_help=True
 )
 app.add_typer(protocol, name="protocol")
@@ -60,16 +61,28 @@ def new(
     ] = None,
     gamma: Annotated[
         str | None,
-        typer.Option(help="How sharply errors count in a race, e.g. 60 (the default). Larger needs more records."),
+        typer.Option(
+            help="How sharply errors count in a race, e.g. 60 (the default). Larger needs more records.",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
     parameter: Annotated[
-        list[str] | None, typer.Option("--set", help="Another public parameter of the rule: grid=20. Repeat.")
+        list[str] | None,
+        typer.Option("--set", help="Another public parameter of the rule: grid=20. Repeat.", rich_help_panel=METHOD),
     ] = None,
-    min_records: Annotated[int | None, typer.Option(help="Records below which a device has nothing to say.")] = None,
-    max_records: Annotated[int | None, typer.Option(help="Records a device reads at most.")] = None,
-    width: Annotated[int | None, typer.Option(help="Bits of a chunk of a long item.")] = None,
+    min_records: Annotated[
+        int | None, typer.Option(help="Records below which a device has nothing to say.", rich_help_panel=METHOD)
+    ] = None,
+    max_records: Annotated[
+        int | None, typer.Option(help="Records a device reads at most.", rich_help_panel=METHOD)
+    ] = None,
+    width: Annotated[int | None, typer.Option(help="Bits of a chunk of a long item.", rich_help_panel=METHOD)] = None,
     beta: Annotated[
-        str, typer.Option(help="Where no two people agree, a rule is released with at most this probability.")
+        str,
+        typer.Option(
+            help="Where no two people agree, a rule is released with at most this probability.",
+            rich_help_panel=METHOD,
+        ),
     ] = "1/20",
     neighbours: NeighboursOption = "add-remove",
     key: Annotated[

@@ -17,12 +17,18 @@ from rich.table import Table
 
 from privpac.cli.app import FAILED, app, fail, working
 from privpac.cli.deliver import check_recovery
+from privpac.cli.help import Commands
 from privpac.cli.options import (
+    METHOD,
     Epsilon,
     Features,
     Json,
     Label,
+    LabelMap,
+    MaxRecords,
     NeighboursOption,
+    OnInvalid,
+    People,
     Rule,
     User,
     check_targets,
@@ -30,7 +36,7 @@ from privpac.cli.options import (
     label_map_of,
     open_ledger,
 )
-from privpac.concepts.named import rule_class
+from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import Neighbours, Unit, one_of
@@ -38,10 +44,10 @@ from privpac.planning.service import plan_service
 
 __all__ = ["serve"]
 
-serve = typer.Typer(
+serve = Commands(
     help="Answer label queries privately: fit a session, run the service, manage keys.", no_args_is_help=True
 )
-keys = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+keys = Commands(help="Make, list and revoke API keys.", no_args_is_help=True)
 app.add_typer(serve, name="serve")
 serve.add_typer(keys, name="keys")
 
@@ -83,26 +89,26 @@ def fit(
     ledger: Ledger,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to save the encrypted session.")],
     user: User = None,
-    rule: Rule = "threshold",
+    rule: Rule = None,
     delta: Annotated[
-        str, typer.Option(help="Delta of all answers together; a positive one (1e-6) allows far more answers.")
+        str,
+        typer.Option(
+            "--delta", "-d", help="Delta of all answers together; a positive one (1e-6) allows far more answers."
+        ),
     ] = "0",
     key_file: KeyFile = None,
     neighbours: NeighboursOption = "add-remove",
-    public_n_users: Annotated[
-        int | None,
-        typer.Option(help=f"A rough, publicly known number of people, for planning; {_NOMINAL_USERS} if left out."),
-    ] = None,
-    max_records: Annotated[
-        int | None, typer.Option(help="Public cap on the records read per person. Not needed for privacy.")
-    ] = None,
+    people: People = None,
+    max_records: MaxRecords = None,
     epochs: Annotated[
-        int, typer.Option(help="Independent splits, each for an equal part of the answers; 1 is usually best.")
+        int,
+        typer.Option(
+            help="Independent splits, each for an equal part of the answers; 1 is usually best.",
+            rich_help_panel=METHOD,
+        ),
     ] = 1,
-    on_invalid: Annotated[str, typer.Option(help="raise, drop or clamp values outside their domain.")] = "raise",
-    label_map: Annotated[
-        list[str] | None, typer.Option(help="Other label values: yes=1. Repeat for each value.")
-    ] = None,
+    on_invalid: OnInvalid = "raise",
+    label_map: LabelMap = None,
     json: Json = False,
 ) -> None:
     """Spend a guarantee for a number of answers and learn a session that can give them.
@@ -116,6 +122,7 @@ def fit(
     # Parameters first, then places to write to, then the file; only then is the whole guarantee spent, and only then
     # are data used.
     features = features_of(feature)
+    rule = rule or default_rule(features)
     concept = rule_class(rule, features)
     rule_name(concept)
     relation = one_of(Neighbours, neighbours, "neighbours")
@@ -129,7 +136,7 @@ def fit(
         "unit": unit,
     }
     planning |= {"max_records": max_records, "epochs": epochs}
-    declared = public_n_users or (_NOMINAL_USERS if relation is Neighbours.ADD_REMOVE else None)
+    declared = people or (_NOMINAL_USERS if relation is Neighbours.ADD_REMOVE else None)
     with working("planning"):
         plan = None if declared is None else plan_service(concept, public_n_users=declared, **planning)
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--key-file": key_file})
@@ -174,8 +181,8 @@ def fit(
         f"expected error beyond the best rule: about {plan.expected_error:.2g} (estimate for {declared or 'the'} "
         "people)"
     )
-    if public_n_users is None and relation is Neighbours.ADD_REMOVE:
-        console.print(f"planned for {_NOMINAL_USERS} people; declare --public-n-users for a better plan")
+    if people is None and relation is Neighbours.ADD_REMOVE:
+        console.print(f"planned for {_NOMINAL_USERS} people; declare --people for a better plan")
     if made_key:
         console.print(f"key written to {key_file}; without it the session cannot be opened")
     console.print(f"session written to {out}; next: privpac serve keys new {out} --name operator --operator")

@@ -3,6 +3,6 @@
 Names are resolved on first use, so that one class does not load the kernels of all the others.
 """
 
-import lazy_loader
+from privpac.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

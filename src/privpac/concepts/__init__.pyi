@@ -2,6 +2,8 @@ from .base import ConceptClass as ConceptClass
 from .base import Rule as Rule
 from .boolean import Conjunctions as Conjunctions
 from .boolean import Disjunctions as Disjunctions
+from .cards.card import Card as Card
+from .cards.family import PointsCard as PointsCard
 from .dense import EnumeratedClass as EnumeratedClass
 from .finite import FiniteClass as FiniteClass
 from .halfspaces import Halfspaces as Halfspaces
@@ -13,6 +15,8 @@ from .parities import Parities as Parities
 from .points import Points as Points
 from .profile import Profile as Profile
 from .rectangles import Rectangles as Rectangles
+from .small_trees import SmallTree as SmallTree
+from .small_trees import SmallTrees as SmallTrees
 from .statistics import Exceeds as Exceeds
 from .statistics import Mean as Mean
 from .statistics import Regret as Regret

@@ -57,11 +57,8 @@ class Rule(ABC):
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
         """0/1 for encoded columns of equal length."""
 
-    def predict(self, X: Any) -> NDArray[np.int8]:
-        """0/1 for a frame (by column name) or a 2-D array (columns in declared order).
-
-        Values outside the domain are clamped; missing values are refused.
-        """
+    def encode(self, X: Any) -> dict[str, NDArray[np.uint64]]:
+        """The codes of the columns that prediction needs; see :meth:`predict`."""
         codes = {}
         for name, (domain, column) in columns_of(X, self.features, self.reads).items():
             encoded, valid = domain.encode(column, on_invalid="clamp")
@@ -71,13 +68,21 @@ class Rule(ABC):
                     "every row"
                 )
             codes[name] = encoded
-        return self.predict_codes(codes)
+        return codes
+
+    def predict(self, X: Any) -> NDArray[np.int8]:
+        """0/1 for a frame (by column name) or a 2-D array (columns in declared order).
+
+        Values outside the domain are clamped; missing values are refused.
+        """
+        return self.predict_codes(self.encode(X))
 
     # What a report draws
 
     @property
-    def picture(self) -> Literal["domain", "regions", "none"]:
-        """Where it says 1 over its columns, along the regions that hold each other, or nothing."""
+    def picture(self) -> Literal["domain", "regions", "questions", "card", "none"]:
+        """Where it says 1 over its columns, along the regions that hold each other, as questions in a row, as a card of
+        points, or nothing."""
         return "domain"
 
     def edges(self, column: str) -> Sequence[int]:
@@ -91,6 +96,10 @@ class Rule(ABC):
     def __str__(self) -> str:
         condition = self.condition()
         return f"{self.label} {condition}" if condition in ("always", "never") else f"{self.label} when {condition}"
+
+    def __repr__(self) -> str:
+        """The rule in the user's units; its fields hold codes."""
+        return f"<{type(self).__name__}: {self}>"
 
 
 def columns_of(

@@ -50,7 +50,7 @@ def yes_no_columns(features: Any) -> Frozen[Domain | None]:
     return columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Literals(Rule):
     """Required codes per column (None: absent); ``constant`` is the rule that no literals give."""
 
@@ -94,7 +94,7 @@ class _Literals(Rule):
 
 
 @register("conjunction")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Conjunction(_Literals):
     """1 iff every listed column has its value; ``values=None`` says 1 never."""
 
@@ -109,7 +109,7 @@ class Conjunction(_Literals):
 
 
 @register("disjunction")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Disjunction(_Literals):
     """1 iff some listed column has its value; ``values=None`` says 1 always."""
 
@@ -125,7 +125,9 @@ class Disjunction(_Literals):
 
 @dataclass(frozen=True)
 class _YesNoClass(ProductClass):
-    features: Mapping[str, Domain | None] | Sequence[str]
+    inherits: ClassVar[bool] = True
+
+    features: Mapping[str, Domain | None] | Sequence[str] | None = None
     negations: bool = True
 
     def __post_init__(self) -> None:
@@ -148,6 +150,8 @@ class _YesNoClass(ProductClass):
     @cached_property
     def _names(self) -> tuple[str, ...]:
         assert isinstance(self.features, Frozen)
+        if not self.features:
+            domains_of({})
         return tuple(self.features)
 
     @property

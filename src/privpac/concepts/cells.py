@@ -60,7 +60,10 @@ class Frozen(Mapping[str, V], Generic[V]):
 
 
 def named_domains(columns: Any, what: str) -> Frozen[Domain | None]:
-    """Columns given as a mapping name -> domain, or as names whose domains the data declare."""
+    """Columns given as a mapping name -> domain, or as names whose domains the data declare; None, for classes that
+    then read every column of the data, is none yet."""
+    if columns is None:
+        return Frozen(())
     if isinstance(columns, str) or not isinstance(columns, Iterable):
         raise TypeError(f"{what} must map names to domains, or list names, got {type(columns).__name__}")
     pairs = list(columns.items()) if isinstance(columns, Mapping) else [(name, None) for name in columns]
@@ -83,6 +86,10 @@ def declared_of(columns: Any) -> dict[str | None, Domain | None]:
 
 def domains_of(columns: Mapping[str, Domain | None]) -> dict[str, Domain]:
     """The domains, all of them declared."""
+    if not columns:
+        raise ParameterError(
+            "this class has no columns yet: name them, as in {'age': Integers(0, 120)}, or bind it to data"
+        )
     without = [name for name, domain in columns.items() if domain is None]
     if without:
         raise ParameterError(f"columns {without} have no domain yet: declare it in the class or in UserData")

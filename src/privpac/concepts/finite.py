@@ -49,7 +49,7 @@ def flat_codes(codes: Codes, columns: Mapping[str, Domain]) -> NDArray[np.uint64
 
 
 @register("table")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableRule(Rule):
     """What to say on every value, written as a text of 0 and 1."""
 

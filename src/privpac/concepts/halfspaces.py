@@ -22,7 +22,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 from math import gcd, lcm
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ def _number(x: Fraction) -> str:
 
 
 @register("halfspace")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Halfspace(Rule):
     """1 iff ``sum weights[j] * code_j / strides[j] > threshold``; no weights at all make a constant."""
 
@@ -238,7 +238,9 @@ class Halfspaces(EnumeratedClass):
     (164, '1 when 2*x - 3*y > 17', 'late when x > 8')
     """
 
-    domains: Mapping[str, Domain | None] | Sequence[str]
+    inherits: ClassVar[bool] = True
+
+    domains: Mapping[str, Domain | None] | Sequence[str] | None = None
     weights: int | Iterable[int] = 2
     cuts: int | Mapping[str, int] = DEFAULT_CUTS
 
@@ -258,7 +260,7 @@ class Halfspaces(EnumeratedClass):
         assert isinstance(self.weights, tuple)
         vectors = len(self.weights) ** len(columns)
         limited(vectors, "the set of weight vectors", "choose fewer weights or fewer columns")
-        if all(domain is not None for domain in columns.values()):
+        if columns and all(domain is not None for domain in columns.values()):
             limited(self.size, "Halfspaces", "choose fewer weights, fewer cuts or fewer columns")
 
     # Shape

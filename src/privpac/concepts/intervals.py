@@ -45,7 +45,7 @@ MAX_POINTS = 5000
 
 
 @register("interval")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interval(Rule):
     """1 iff ``low <= code(x) < high``."""
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations, product
 from math import comb
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,7 +142,7 @@ def _evaluate(points: Any, columns: Any, wanted: Any, labels: Any, default: Any,
 
 
 @register("decision-list")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DecisionList(Rule):
     """Tests ``(column, value asked for, label)`` in order; the first that holds gives its label, else ``default``."""
 
@@ -203,7 +203,9 @@ class DecisionLists(EnumeratedClass):
     (14, 'if a then 1 else if not b then 1 else 0')
     """
 
-    features: Mapping[str, Domain | None] | Sequence[str]
+    inherits: ClassVar[bool] = True
+
+    features: Mapping[str, Domain | None] | Sequence[str] | None = None
     length: int = 3
     negations: bool = True
 
@@ -230,11 +232,17 @@ class DecisionLists(EnumeratedClass):
 
     @property
     def size(self) -> int:
-        return _number(len(self.features), self.length, self.negations)
+        return _number(self._width, self.length, self.negations)
+
+    @property
+    def _width(self) -> int:
+        if not self.declared():
+            domains_of({})
+        return len(self.declared())
 
     @property
     def _lists(self) -> _Table:
-        return _enumerate(len(self.features), self.length, self.negations)
+        return _enumerate(self._width, self.length, self.negations)
 
     @property
     def vc_dimension(self) -> int:
@@ -243,12 +251,12 @@ class DecisionLists(EnumeratedClass):
         A list is a linear separator (weights 2**-k), so no ``d + 2`` points are shattered.  Zero and the ``d`` unit
         points are: test the columns whose unit point is labelled unlike zero.
         """
-        return min(len(self.features) + 1, self.size.bit_length() - 1)
+        return min(self._width + 1, self.size.bit_length() - 1)
 
     @property
     def shattered_points(self) -> int:
         """Zero and as many unit points as there are tests."""
-        return min(len(self.features), self.length) + 1
+        return min(self._width, self.length) + 1
 
     @property
     def by_agreement(self) -> ByAgreement:
@@ -256,6 +264,11 @@ class DecisionLists(EnumeratedClass):
         return ByAgreement("decision-list", {"stages": self.length}, only)
 
     # Columns and rules
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        assert isinstance(self.features, Frozen)
+        return tuple(self.features)
 
     def declared(self) -> Mapping[str | None, Domain | None]:
         return declared_of(self.features)
@@ -272,8 +285,8 @@ class DecisionLists(EnumeratedClass):
         return DecisionList(columns, tests, int(lists.default[h]), label)
 
     def _bits(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.uint64]:
-        out = np.zeros(len(codes[next(iter(self.features))]), dtype=np.uint64)
-        for j, name in enumerate(self.features):
+        out = np.zeros(len(codes[next(iter(self._names))]), dtype=np.uint64)
+        for j, name in enumerate(self._names):
             out |= codes[name] << np.uint64(j)
         return out
 

@@ -9,18 +9,20 @@ from typing import Any
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.boolean import Conjunctions, Disjunctions
+from privpac.concepts.cards.family import PointsCard
 from privpac.concepts.halfspaces import Halfspaces
 from privpac.concepts.intervals import Intervals
 from privpac.concepts.lists import DecisionLists
 from privpac.concepts.parities import Parities
 from privpac.concepts.points import Points
 from privpac.concepts.rectangles import Rectangles
+from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain
 from privpac.errors import ParameterError, PrivpacError
 
-__all__ = ["RULES", "name_of", "register_class", "rule_class"]
+__all__ = ["RULES", "default_rule", "name_of", "register_class", "rule_class"]
 
 Features = Mapping[str, Domain]
 
@@ -43,6 +45,8 @@ RULES: dict[str, Callable[[Features], Any]] = {
     "threshold-below": _single(lambda domain, feature: Thresholds(domain, feature, "below")),
     "threshold-both": _single(lambda domain, feature: Thresholds(domain, feature, "both")),
     "stump": lambda features: Stumps(dict(features)),
+    "card": lambda features: PointsCard(dict(features)),
+    "small-tree": lambda features: SmallTrees(dict(features)),
     "point": _single(Points),
     "interval": _single(Intervals),
     "rectangle": lambda features: Rectangles(dict(features)),
@@ -81,6 +85,11 @@ def name_of(concept: ConceptClass) -> str | None:
             if rule_class(name, features) == bound:
                 return name
     return None
+
+
+def default_rule(features: Features) -> str:
+    """The rule where none is named and rules are scored one by one: a cut of the only column, or the best cut."""
+    return "threshold" if len(features) == 1 else "stump"
 
 
 def rule_class(name: str, features: Features) -> ConceptClass:

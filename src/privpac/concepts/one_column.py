@@ -40,7 +40,7 @@ def check_cut(domain: Domain, cut: int, direction: str) -> None:
 
 
 @register("threshold")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Threshold(Rule):
     """1 iff ``code(x) >= cut`` (above) or ``code(x) < cut`` (below)."""
 
@@ -93,7 +93,7 @@ def cut_predictions(codes: NDArray[np.uint64], cut: int, direction: str) -> NDAr
 
 
 @register("point")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Point(Rule):
     """1 iff ``code(x) = code``; ``code=None`` never says 1."""
 

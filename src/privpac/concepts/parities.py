@@ -59,7 +59,7 @@ def masks(codes: Codes, names: Iterable[str]) -> NDArray[np.uint64]:
 
 
 @register("parity")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Parity(Rule):
     """1 iff an odd number of the columns in the mask have code 1."""
 

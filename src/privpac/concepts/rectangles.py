@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ rules."""
 
 
 @register("box")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Box(Rule):
     """1 iff every column's code lies between its bounds, both included; ``bounds=None`` is the empty box."""
 
@@ -131,14 +131,16 @@ class Rectangles(ProductClass):
     (61, 'event when 18 <= age <= 64 and dose >= 2')
     """
 
-    domains: Mapping[str, Domain | None] | Sequence[str]
+    inherits: ClassVar[bool] = True
+
+    domains: Mapping[str, Domain | None] | Sequence[str] | None = None
     cuts: int | Mapping[str, int | Sequence[Any]] | None = None
 
     def __post_init__(self) -> None:
         columns = named_domains(self.domains, "domains")
         object.__setattr__(self, "domains", columns)
         object.__setattr__(self, "cuts", checked_cuts(self.cuts, columns))
-        if all(domain is not None for domain in columns.values()):
+        if columns and all(domain is not None for domain in columns.values()):
             counts = [cells.count for cells in self._cells.values()]
             boxes = 1 + prod(count * (count + 1) // 2 for count in counts)
             limited(

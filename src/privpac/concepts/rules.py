@@ -11,9 +11,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 from privpac.data import Texts
+from privpac.data.missing import own_code
 from privpac.errors import ParameterError, SchemaError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from privpac.concepts.trees.base import VC1Tree
     from privpac.data import Domain, UserData, Users
 
-__all__ = ["ByAgreement", "ClassOfRules", "FewValues", "Layout"]
+__all__ = ["ByAgreement", "ClassOfRules", "FewValues", "Layout", "binary", "with_domains"]
 
 Layout = Literal["cuts", "values", "listed"]
 """How the ids of a class lie on its columns: *cuts* 0..N of every column, column by column and in each of its
@@ -51,12 +52,33 @@ class FewValues:
     cuts: tuple[int, ...] = ()
 
 
+C = TypeVar("C", bound="ClassOfRules")
+
+
+def binary(users: Users, who: str, takes_classes: bool = False) -> None:
+    """Refuse data with more than two labels, before any spend, where two are all that is known."""
+    declared = getattr(users, "classes", ())
+    if len(declared) > 2 and not takes_classes:
+        raise ParameterError(
+            f"the data have {len(declared)} classes, and {who} knows two: use SmallTrees, or a label_map to 0 and 1"
+        )
+
+
 class ClassOfRules(ABC):
     """Rules over named public columns, and what is known of them."""
 
     noun: ClassVar[str] = "class"
     takes_texts: ClassVar[bool] = False
     """Whether a declared ``Texts()`` also means a column with a domain of its own, by the texts of its values."""
+    takes_missing: ClassVar[bool] = False
+    """Whether a missing value may be an answer of its own."""
+    takes_classes: ClassVar[bool] = False
+    """Whether its rules may name more than two labels."""
+    own_method: ClassVar[str | None] = None
+    """The one method that learns its rules, where there is one."""
+
+    inherits: ClassVar[bool] = False
+    """Whether a class without columns reads every column of the data."""
 
     # Columns
 
@@ -75,8 +97,12 @@ class ClassOfRules(ABC):
         Returns the class with its columns and domains filled in, and the users bound to them.
         """
         declared, names = self.declared(), list(users.features)
+        if self.inherits and not declared:
+            every: dict[str, Any] = dict.fromkeys(names)
+            return self.with_columns(every).bind(users)
         if getattr(users, "labels", ()) is None:
             raise ParameterError("the data have no labels: name the label column when they are built")
+        binary(users, f"{self.noun} {type(self).__name__}", self.takes_classes)
         if None in declared and (len(declared) != 1 or len(names) != 1):
             raise ParameterError(
                 f"name the features of the {self.noun} ({len(declared)}): the data have the columns {names}"
@@ -99,6 +125,12 @@ class ClassOfRules(ABC):
             raise ParameterError(
                 f"columns {without} have no domain: declare one in UserData or in the {self.noun}, such as "
                 "Integers(0, 100)"
+            )
+        owned = [name for name, domain in filled.items() if own_code(domain) is not None]
+        if owned and not self.takes_missing:
+            raise ParameterError(
+                f"columns {owned} keep missing values, of which {self.noun} {type(self).__name__} knows nothing: "
+                "declare them with missing 'drop' or 'raise', or use SmallTrees"
             )
         return self.with_columns(filled), bound
 
@@ -147,3 +179,13 @@ class ClassOfRules(ABC):
     ) -> Labellings:
         """All labellings of the points of ``part`` (its labels are not read), scored with the units ``rest``;
         ``whole``: several records per unit in T.  See :mod:`privpac.concepts.labellings.base`."""
+
+
+def with_domains(concept: C, features: Mapping[str, Domain | None]) -> C:
+    """A class whose one column left its domain to the data, with the domain declared there; any other as it is."""
+    missing = [name for name, domain in concept.declared().items() if domain is None]
+    if len(missing) != 1 or len(concept.declared()) != 1:
+        return concept
+    known = features if missing[0] is None else {missing[0]: features.get(missing[0])}
+    found = {column: domain for column, domain in known.items() if domain is not None}
+    return concept.with_columns(found) if len(known) == 1 and found else concept

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from math import comb
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +32,11 @@ from privpac.data import Domain, UserData
 from privpac.errors import ParameterError
 from privpac.released import register
 
-if TYPE_CHECKING:
-    from privpac.data import Users
-
 __all__ = ["Stump", "Stumps"]
 
 
 @register("stump")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Stump(Rule):
     """A cut on one of several columns; arrays have all the columns, frames need only the one that is read."""
 
@@ -96,6 +93,8 @@ class Stumps(ConceptClass):
     >>> stumps.size, str(stumps.decode(2 * 122 + 5, label="cured"))
     (266, 'cured when dose > 4')
     """
+
+    inherits: ClassVar[bool] = True
 
     domains: Mapping[str, Domain | None] | Iterable[str] | None = None
     direction: str = "both"
@@ -183,11 +182,6 @@ class Stumps(ConceptClass):
 
     def declared(self) -> Mapping[str | None, Domain | None]:
         return declared_of(self.columns or {})
-
-    def bind(self, users: Users) -> tuple[Stumps, Users]:
-        if self.columns is None:
-            return Stumps(dict.fromkeys(users.features), self.direction).bind(users)
-        return super().bind(users)
 
     def with_columns(self, columns: Mapping[str, Domain]) -> Stumps:
         return Stumps(columns, self.direction)

@@ -6,6 +6,7 @@ between a dataset, wherever it lives, and a learner.
 
 from privpac.data.declare import parse_domain, parse_feature
 from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
+from privpac.data.missing import Missing
 from privpac.data.schema import OnInvalid
 from privpac.data.texts import Texts
 from privpac.data.users import Kernel, UserData, Users
@@ -18,6 +19,7 @@ __all__ = [
     "Grid",
     "Integers",
     "Kernel",
+    "Missing",
     "OnInvalid",
     "Texts",
     "UserData",

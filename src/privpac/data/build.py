@@ -24,9 +24,30 @@ from privpac.data.texts import read_column
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import one_of
 
-__all__ = ["Declared", "Parts", "assemble", "declare", "from_lists", "matrix_columns"]
+__all__ = ["Declared", "Parts", "assemble", "declare", "from_lists", "declared_labels", "matrix_columns"]
 
 _LABEL = "\0label"
+_PLAIN_YES = {"1", "1.0", "true", "yes", "y", "t"}
+"""Labels that say no more than that there is one."""
+
+
+MOST_CLASSES = 64
+
+
+class ClassMap(dict[Any, int]):
+    """Labels to codes ``0..c-1``, from a list of classes."""
+
+
+def declared_labels(classes: Any, label_map: Mapping[Any, int] | None) -> Mapping[Any, int] | None:
+    """What labels mean: a map to 0 and 1 as it is, or a list of two classes or more, in order."""
+    if classes is None:
+        return label_map
+    if label_map is not None:
+        raise ParameterError("give either classes or label_map: each of them says what the labels mean")
+    names = Categories(classes).values
+    if not 2 <= len(names) <= MOST_CLASSES:
+        raise ParameterError(f"classes must be 2 to {MOST_CLASSES} different labels, got {len(names)}")
+    return ClassMap((name, code) for code, name in enumerate(names))
 
 
 @dataclass(frozen=True)
@@ -39,10 +60,25 @@ class Declared:
     on_invalid: OnInvalid
     label_map: Mapping[str | int | bool, int] | None
     shown: Mapping[str, str]
+    positive: str | int | bool | None = None
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels, where they were declared as classes."""
+        return tuple(map(str, self.label_map)) if isinstance(self.label_map, ClassMap) else ()
 
     @property
     def wanted(self) -> list[str]:
         return [name for name in (self.user, *self.features, self.label) if name is not None]
+
+    @property
+    def predicted(self) -> str | None:
+        """What a rule predicts, in words: the values that mean 1 where they say more than yes, or else the column."""
+        ones = [self.positive] if self.positive is not None else [v for v, to in (self.label_map or {}).items() if to]
+        said = [str(value) for value in ones]
+        if said and len(self.classes) < 3 and not any(text.lower() in _PLAIN_YES for text in said):
+            return " or ".join(said)
+        return None if self.label is None or self.label.startswith("\0") else self.label
 
     def name(self, column: str) -> str:
         """The column's name in messages."""
@@ -68,6 +104,7 @@ def declare(
     on_invalid: OnInvalid | str,
     label_map: Mapping[Any, int] | None,
     shown: Mapping[str, str] | None = None,
+    positive: str | int | bool | None = None,
 ) -> Declared:
     """Check the declaration alone."""
     named = {features: None} if isinstance(features, str) else features
@@ -94,11 +131,18 @@ def declare(
         if not isinstance(label_map, Mapping):
             raise TypeError(f"label_map must be a mapping from values to 0 or 1, got {type(label_map).__name__}")
         Categories(label_map)
-        if not all(
+        if not isinstance(label_map, ClassMap) and not all(
             isinstance(target, (int, np.integer, np.bool_)) and target in (0, 1) for target in label_map.values()
         ):
             raise ParameterError("label_map must map every value to 0 or 1")
-    return Declared(user, dict(named), label, one_of(OnInvalid, on_invalid, "on_invalid"), label_map, shown or {})
+    if positive is not None:
+        if label_map is not None:
+            raise ParameterError("positive= names the value that means 1, label_map= says it of all values; give one")
+        if label is None:
+            raise ParameterError("positive= is a value of the label column: name label= too")
+        Categories([positive, "\0other"])
+    policy = one_of(OnInvalid, on_invalid, "on_invalid")
+    return Declared(user, dict(named), label, policy, label_map, shown or {}, positive)
 
 
 def assemble(
@@ -187,6 +231,12 @@ def _labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[By
     assert declared.label is not None
     name, rule = declared.name(declared.label), declared.on_invalid
     verdicts: Bytes | None
+    if declared.positive is not None:  # every other value means 0; a missing one means nothing
+        codes, found = Categories([declared.positive, "\0other"]).read(series, name)
+        known = np.where(found == Verdict.UNREAD, Verdict.GOOD, found).astype(np.uint8) if found is not None else None
+        ones = codes == 0 if found is None else (codes == 0) & (found == Verdict.GOOD)
+        drops = OnInvalid.DROP if rule is OnInvalid.CLAMP else rule
+        return ones.astype(np.uint8), accept(name, known, _WORDS, "a value", drops)
     if declared.label_map is not None:
         codes, verdicts = Categories(declared.label_map).read(series, name)
         targets = np.array([int(target) for target in declared.label_map.values()], np.uint8)

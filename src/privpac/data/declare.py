@@ -10,6 +10,8 @@ text              domain
 ``x=D:E``         ``Dates(D, E)``, for ISO dates
 ``x=text``        ``Texts()``, an open vocabulary
 ================  ==============================
+
+After any of them but the last, ``,missing=own`` (or ``drop``, ``raise``) says what missing values are.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from __future__ import annotations
 import re
 
 from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
+from privpac.data.missing import Missing
 from privpac.data.texts import Texts
 from privpac.errors import ParameterError
 
 __all__ = ["domain_text", "parse_domain", "parse_feature"]
 
 _FORMS = "lo:hi (whole numbers or dates), lo:hi:step, {a,b,c} or text"
+_MISSING = ",missing="
 _WHOLE = re.compile(r"[+-]?\d+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -35,7 +39,10 @@ def parse_domain(declared: str) -> Domain:
     """
     if not isinstance(declared, str):
         raise TypeError(f"a domain is declared as text, got {type(declared).__name__}")
-    body = declared.strip()
+    body, comma, missing = declared.strip().rpartition(_MISSING)
+    if comma:
+        return Missing(parse_domain(body), missing.strip())  # type: ignore[arg-type]
+    body = missing
     if not body:
         return Floats()
     if body == "text":
@@ -60,6 +67,8 @@ def parse_feature(declared: str) -> tuple[str, Domain]:
 
     >>> parse_feature("glucose=40:400")
     ('glucose', Integers(lo=40, hi=400))
+    >>> parse_feature("age=0:120,missing=own")[1].text(121)
+    'missing'
     """
     if not isinstance(declared, str):
         raise TypeError(f"a feature is declared as text, got {type(declared).__name__}")
@@ -76,6 +85,8 @@ def domain_text(domain: Domain | None) -> str:
     ...     "x=2024-01-01:2024-12-31", "x=text")]
     ['', '=0:9', '=0:1:1/4', '={a,b}', '=2024-01-01:2024-12-31', '=text']
     """
+    if isinstance(domain, Missing):
+        return (domain_text(domain.inner) or "=") + _MISSING + domain.rule
     if isinstance(domain, Grid):
         return f"={domain.lo}:{domain.hi}:{domain.step}"
     if isinstance(domain, (Integers, Dates)):

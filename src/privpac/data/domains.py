@@ -113,8 +113,17 @@ class Domain(ABC):
             Verdict.UNREAD: self._unread,
         }
 
+    def judged(self, verdicts: Any) -> Any:
+        """Verdicts as they are counted where ``on_invalid`` raises."""
+        return verdicts
+
     def _check(self, code: int) -> int:
         return positive_int(code, "code", minimum=0, maximum=self.size - 1)
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> Domain:
+        """A domain of this kind from its stored fields."""
+        return cls(**fields)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Domain:
@@ -122,7 +131,7 @@ class Domain(ABC):
         kinds = Domain._kinds
         kind, fields = values.get("kind"), {k: v for k, v in values.items() if k != "kind"}
         try:
-            return kinds[kind](**fields)  # type: ignore[index]
+            return kinds[kind].of_fields(fields)  # type: ignore[index]
         except (KeyError, TypeError):
             raise ParameterError(
                 f"a stored domain needs a kind among {', '.join(kinds)} with its own fields, got kind {kind!r}"

@@ -26,7 +26,7 @@ from privpac.data.schema import Bytes, Words
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 
-__all__ = ["Shares", "keyed_words", "new_key", "read_key", "read_shares"]
+__all__ = ["Shares", "keyed_words", "new_key", "private_ids", "read_key", "read_shares"]
 
 Shares = Mapping[str, tuple[int, int]]
 """Name of a part -> first and last-but-one hash that fall into it."""
@@ -87,6 +87,13 @@ def read_key(key: bytes | None) -> bytes:
     if not isinstance(key, bytes) or not 16 <= len(key) <= 64:
         raise ParameterError("key must be 16 to 64 bytes; leave it out for a fresh one")
     return key
+
+
+def private_ids(ids: str) -> bool:
+    """Whether ids may change with the person: ``"private"`` (they may) or ``"public"`` (known to all, and fixed)."""
+    if ids not in ("private", "public"):
+        raise ParameterError(f"ids must be 'private' or 'public' (known to all, and fixed), got {ids!r}")
+    return ids == "private"
 
 
 def read_shares(shares: Mapping[str, Rational]) -> Shares:

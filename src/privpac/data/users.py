@@ -22,14 +22,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.data.build import Declared, Parts, assemble, declare, from_lists, matrix_columns
+from privpac.data.build import Declared, Parts, assemble, declare, declared_labels, from_lists, matrix_columns
 from privpac.data.columns import column
 from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
 from privpac.data.ids import id_column
 from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Words
-from privpac.data.split import fresh_words, keyed_words, members, read_key, read_shares
+from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.data.texts import read_column
 from privpac.data.truncate import hash_ids, keep_first, keep_hash
 from privpac.errors import ParameterError, SchemaError
@@ -101,6 +101,11 @@ class UserData:
     _ids: pl.Series | None
     label_name: str | None = None
     _vocabularies: Mapping[str, pl.Series] = field(default_factory=dict)
+    part_of_split: bool = False
+    """A part of a split by ids that are not public: another person may have another id, hence belong elsewhere, so how
+    many people a part holds is a secret under replace, too."""
+    classes: tuple[str, ...] = ()
+    """The labels, where they were declared as classes."""
 
     def __post_init__(self) -> None:
         for array in (self.offsets, *self.codes.values(), *(() if self.labels is None else (self.labels,))):
@@ -120,9 +125,18 @@ class UserData:
         label: str | None = None,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         label_map: Mapping[Any, int] | None = None,
+        positive: Any = None,
+        classes: Sequence[Any] | None = None,
     ) -> UserData:
-        """From a pandas, polars, Arrow or DuckDB table; ``user=None`` makes every record its own user."""
-        declared = declare(user, features, label, on_invalid, label_map)
+        """From a pandas, polars, Arrow or DuckDB table (private); what follows is public.
+
+        ``user`` names the column of person ids (None makes every record its own user), ``features`` the columns that
+        rules may read, with their domains, and ``label`` the column to predict: 0/1 or booleans, or any values with a
+        ``label_map`` ({"dead": 1, "alive": 0}), a ``positive`` value (the others mean 0), or all ``classes`` where
+        there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise", "drop" its
+        record, or "clamp" a number to the nearest end; a record with a missing value is dropped by both of the last.
+        """
+        declared = declare(user, features, label, on_invalid, declared_labels(classes, label_map), positive=positive)
         return cls.of_parts(assemble(read_frame(frame, declared.wanted, user), declared), declared, "hash")
 
     @classmethod
@@ -136,9 +150,14 @@ class UserData:
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         label_map: Mapping[Any, int] | None = None,
         missing: Sequence[str] = MISSING_TEXTS,
+        positive: Any = None,
+        classes: Sequence[Any] | None = None,
     ) -> UserData:
-        """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value."""
-        declared = declare(user, features, label, on_invalid, label_map)
+        """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value.
+
+        The other parameters are those of :meth:`from_frame`.
+        """
+        declared = declare(user, features, label, on_invalid, declared_labels(classes, label_map), positive=positive)
         table, plain_text = read_files(path, declared.wanted, missing)
         return cls.of_parts(assemble(table, declared, plain_text=plain_text), declared, "hash")
 
@@ -152,12 +171,14 @@ class UserData:
         features: Features | None = None,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
         label_map: Mapping[Any, int] | None = None,
+        classes: Sequence[Any] | None = None,
     ) -> UserData:
         """From an array (one row per record) or a frame of features, labels, and user ids (``None``: item level)."""
         columns = matrix_columns(X, features)
         named: Features = features if isinstance(features, Mapping) else list(columns)
         user, label = ("\0user" if users is not None else None), ("\0label" if y is not None else None)
-        declared = declare(user, named, label, on_invalid, label_map, shown={"\0user": "users", "\0label": "y"})
+        shown = {"\0user": "users", "\0label": "y"}
+        declared = declare(user, named, label, on_invalid, declared_labels(classes, label_map), shown=shown)
         if user is not None:
             columns[user] = id_column(users, "users")
         if label is not None:
@@ -174,12 +195,13 @@ class UserData:
         features: Features | None = None,
         labelled: bool = True,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
+        classes: Sequence[Any] | None = None,
     ) -> UserData:
         """From a list of users, each a list of ``(x, y)`` or ``(x1, ..., xd, y)``; without labels ``x`` or ``(x1, ...,
         xd)``."""
         offsets, columns, label = from_lists(users, features, labelled)
         named: Features = features if isinstance(features, Mapping) else [name for name in columns if name != label]
-        declared = declare(None, named, label, on_invalid, None, shown={"\0label": "y"})
+        declared = declare(None, named, label, on_invalid, declared_labels(classes, None), shown={"\0label": "y"})
         return replace(cls.of_parts(assemble(columns, declared, offsets=offsets), declared, "first"), unit=Unit.USER)
 
     @classmethod
@@ -188,9 +210,9 @@ class UserData:
         unit = Unit.ITEM if declared.user is None else Unit.USER
         unbound = dict.fromkeys(declared.features)
         data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
-        name = None if declared.label is None or declared.label.startswith("\0") else declared.label
         bound = unbound | {n: declared.features[n] for n in parts.codes}
-        data = replace(data, label_name=name, features=bound, codes=parts.codes, _vocabularies=parts.vocabularies)
+        held: dict[str, Any] = {"features": bound, "codes": parts.codes, "_vocabularies": parts.vocabularies}
+        data = replace(data, label_name=declared.predicted, classes=declared.classes, **held)
         return data if parts.keep is None else data._filter(parts.keep)
 
     # Schema
@@ -318,26 +340,32 @@ class UserData:
             _ids=None if self._ids is None else self._ids.gather(chosen),
         )
 
-    def split(self, shares: Mapping[str, Rational], *, key: bytes | None = None) -> dict[str, UserData]:
+    def split(
+        self, shares: Mapping[str, Rational], *, key: bytes | None = None, ids: str = "private"
+    ) -> dict[str, UserData]:
         """Disjoint people for different purposes: ``data.split({"learn": "4/5", "evaluate": "1/5"})``.
 
         A person's part depends on a keyed hash of who they are and on nothing else.  The key is drawn afresh unless
         given (16 bytes or more); people without ids (lists, item level) get coins of their own.  Under add-remove,
-        releases on different parts cost the largest of their prices, not the sum.
+        releases on different parts cost the largest of their prices, not the sum.  Under replace a person may be
+        replaced by one of another part, which changes how many people either holds: learners that promise replace
+        refuse such parts, unless ``ids="public"`` declares that ids are known to all and fixed.
         """
-        ranges, secret = read_shares(shares), read_key(key)
+        ranges, secret, moving = read_shares(shares), read_key(key), private_ids(ids)
         if self._ids is None and key is not None:
             raise ParameterError(
                 "these data have no user ids to hash: leave out the key, and people are dealt by chance"
             )
         words = fresh_words(self.n_users) if self._ids is None else keyed_words(self._ids, secret)
-        return {name: self.take(members(words, part)) for name, part in ranges.items()}
+        parts = {name: self.take(members(words, part)) for name, part in ranges.items()}
+        return {name: replace(part, part_of_split=self.part_of_split or moving) for name, part in parts.items()}
 
-    def part(self, key: bytes, low: int, high: int) -> UserData:
+    def part(self, key: bytes, low: int, high: int, moving: bool) -> UserData:
         """The people whose keyed hash is at least ``low`` and below ``high``."""
         if self._ids is None:
             raise ParameterError("these data have no user ids to hash; read them into memory to split them by chance")
-        return self.take(members(keyed_words(self._ids, key), (low, high)))
+        chosen = self.take(members(keyed_words(self._ids, key), (low, high)))
+        return replace(chosen, part_of_split=self.part_of_split or moving)
 
     def _filter(self, keep: Bools) -> UserData:
         """Drop records, keep users."""

@@ -7,6 +7,7 @@ from .families import Discrete as Discrete
 from .families import Gaussian as Gaussian
 from .families import Independent as Independent
 from .histogram import ClippedHistogram as ClippedHistogram
+from .mean import AveragedMean as AveragedMean
 from .means import CoarseToFineMean as CoarseToFineMean
 from .means import CoarseToFineVariance as CoarseToFineVariance
 from .results import DiscreteDistribution as DiscreteDistribution

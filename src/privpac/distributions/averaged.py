@@ -19,11 +19,11 @@ share; privacy costs about ``k / (eps n)`` in total variation (certificate:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.bounds.counts import LEVELS
@@ -32,9 +32,9 @@ from privpac.data.jit import jit
 from privpac.distributions.base import Sum
 from privpac.distributions.cells import Cells
 from privpac.distributions.masses import ColumnMasses, published
-from privpac.exact import rational
-from privpac.guarantee import Guarantee, positive_int
+from privpac.guarantee import Guarantee
 from privpac.mechanisms.laplace import discrete_laplace
+from privpac.parameters import bounds, named, whole
 
 if TYPE_CHECKING:
     from privpac.data import Users
@@ -67,12 +67,16 @@ def averaged_sums(users: UserData, cells: Cells, levels: int) -> Ints:
     return _sums(users.offsets, np.asarray(cells.index(users), np.int64), cells.size, levels)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class AveragedHistogram(ColumnMasses):
     """A mass function (or histogram, with ``bins``) for each column, in which every person counts alike.
 
-    ``levels`` is ``L``, the steps of a person's contribution; ``max_records`` may be left out.  Values outside the
-    outermost ``bins`` edges fall into the end bins.
+    ``max_records`` may be left out.  Values outside the outermost ``bins`` edges fall into the end bins.
+
+    Parameters
+    ----------
+    levels : int
+        ``L``, the steps of a person's contribution (public).
 
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[0] * 999, [1], [1, 1]] * 400, features={"x": Integers(0, 1)}, labelled=False)
@@ -80,13 +84,9 @@ class AveragedHistogram(ColumnMasses):
     [0.3, 0.7]
     """
 
-    levels: int = field(default=LEVELS, kw_only=True)
+    levels: int = field(default=LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
 
     named: ClassVar[str] = "averaged histogram"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "levels", positive_int(self.levels, "levels", maximum=MAX_LEVELS))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -94,7 +94,7 @@ class AveragedHistogram(ColumnMasses):
             "noisy sums of the users' own shares, which add up to the same for everybody; columns share the budget "
             "equally",
         )
-        return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours, derivation=how)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, derivation=how)
 
     def _public(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         return {"every person counts": "alike", "levels": self.levels} | (

@@ -14,14 +14,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.data import Domain
 from privpac.errors import AccuracyWarning, IncompatibleGuarantees, ParameterError, SchemaError
-from privpac.exact import rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.learners.base import Learner, count_users
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import bounds, columns_or_none, named, protected_unit, relation, whole_or_none
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
@@ -56,27 +56,34 @@ class Sum:
         return a + b
 
 
-class DistributionLearner(Learner):
-    """What the learners of this room share; concrete ones are frozen dataclasses with these fields."""
+class Spending(Learner):
+    """A learner that spends an epsilon; each declares it where it belongs among its parameters."""
 
-    epsilon: Any
-    neighbours: Any
-    unit: Any
-    max_records: Any
-    features: Any
+    epsilon: Fraction
 
-    def _check_shared(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        if self.max_records is not None:
-            put(self, "max_records", positive_int(self.max_records, "max_records", maximum=1 << 31))
-        if self.features is not None:
-            names = (self.features,) if isinstance(self.features, str) else tuple(self.features)
-            if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-                raise ParameterError("features must be one column name or several different ones")
-            put(self, "features", names)
+
+@frozen(slots=False, field_transformer=named)
+class DistributionLearner(Spending):
+    """What the learners of this room share.  All parameters are public.
+
+    Parameters
+    ----------
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    unit : {"user", "item"}
+        Whose data are protected.
+    max_records : int, optional
+        How many records of a user are read at most.
+    features : str or several, optional
+        The columns; default: all.
+    """
+
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, kw_only=True, converter=relation)
+    unit: Unit = field(default=Unit.USER, kw_only=True, converter=protected_unit)
+    max_records: int | None = field(
+        default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=1 << 31)
+    )
+    features: tuple[str, ...] | None = field(default=None, kw_only=True, converter=columns_or_none)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -130,8 +137,3 @@ def warn_accuracy(message: str) -> str:
     """Raise an ``AccuracyWarning`` and hand its text on to the result."""
     warnings.warn(message, AccuracyWarning, stacklevel=4)
     return message
-
-
-def share(value: Any, name: str) -> Fraction:
-    """A part of a budget, strictly between 0 and 1."""
-    return rational(value, name, above=0, below=1)

@@ -40,12 +40,13 @@ from functools import partial
 import numpy as np
 from scipy.special import erfinv, ndtr, ndtri
 
-from privpac.bounds.certificate import SLACK, Certificate, least, open_unit
+from privpac.bounds.certificate import SLACK, Certificate, open_unit
 from privpac.distributions.coarse import CELL, STEPS, TAU
 from privpac.distributions.means import CoarseToFineMean
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import least
 
 __all__ = ["certify_mean"]
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.data import Domain
-from privpac.distributions.base import BoundUsers, share
+from privpac.distributions.base import BoundUsers
 from privpac.distributions.coarse import STEPS, Axis, estimate
 from privpac.distributions.means import (
     CoarseToFineMean,
@@ -32,8 +32,8 @@ from privpac.distributions.means import (
 )
 from privpac.distributions.results import GaussianDistribution
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours
+from privpac.guarantee import Guarantee
+from privpac.parameters import bounds, fraction, named, probability
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -51,21 +51,21 @@ def project_eigenvalues(matrix: Floats64, lo: float, hi: float) -> Floats64:
     return np.asarray((out + out.T) / 2)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, init=False, field_transformer=named)
 class CoarseToFineCovariance(PairedSteps):
     """The covariance matrix of several columns, eigenvalues known to lie between ``min_variance`` and ``max_variance``.
 
     Releases the matrix as a tuple of rows; at least 4 records per user are promised.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self.axis  # noqa: B018
 
     @property
     def axis(self) -> Axis:
         """The public axis of every entry: units of ``K sqrt(2 / nu) / 64`` on ``[-K, K]``."""
-        top = float(rational(self.max_variance))
+        top = float(self.spread.max_variance)
         return checked_axis(top * math.sqrt(2 / (self.records_per_user // 2)) / STEPS, -top, top, self.neighbours)
 
     @property
@@ -73,7 +73,7 @@ class CoarseToFineCovariance(PairedSteps):
         return self.axis.idle
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
-        matrix, shown = self._matrix(bound, rational(self.epsilon), rng)
+        matrix, shown = self._matrix(bound, self.epsilon, rng)
         return Released(
             tuple(map(tuple, matrix.tolist())),
             self.guarantee,
@@ -89,36 +89,37 @@ class CoarseToFineCovariance(PairedSteps):
         ]
         count, shown = self._count(bound.users, len(folded[0].y), epsilon, rng)
         budgets = self._split(epsilon, len(entries))
-        relation = Neighbours(self.neighbours)
+        relation = self.neighbours
         matrix = np.zeros((len(names), len(names)))
         for (i, j), data in zip(entries, folded):
             matrix[i, j] = matrix[j, i] = estimate(data, self.axis, count, budgets, relation, rng)
-        return project_eigenvalues(
-            matrix, float(rational(self.min_variance)), float(rational(self.max_variance))
-        ), shown
+        return project_eigenvalues(matrix, float(self.spread.min_variance), float(self.spread.max_variance)), shown
 
 
-@dataclass(frozen=True)
-class CoarseToFineGaussian(PairedSteps):
+@frozen(slots=False, init=False, field_transformer=named)
+class CoarseToFineGaussian(PairedSteps):  # type: ignore[override]
     """A normal law with unknown mean (coordinates within ``radius``) and unknown variance or covariance.
 
-    The spread is released first, with ``spread_share`` of the budget; its released values are the units of the mean
-    (adaptive composition).
+    The spread is released first; its released values are the units of the mean (adaptive composition).
+
+    Parameters
+    ----------
+    radius : number
+        A public bound on every coordinate of the mean.
+    spread_share : number
+        The part of epsilon that the spread costs (public); default 1/2.
     """
 
-    radius: Rational = field(kw_only=True)
-    spread_share: Rational = field(default=Fraction(1, 2), kw_only=True)
+    radius: Fraction = field(kw_only=True, converter=fraction, metadata=bounds(above=0))
+    spread_share: Fraction = field(default=Fraction(1, 2), kw_only=True, converter=probability)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        put = object.__setattr__
-        put(self, "radius", rational(self.radius, "radius", above=0))
-        put(self, "spread_share", share(self.spread_share, "spread_share"))
-        self._axis(float(rational(self.min_variance)))  # the finest units: too many steps are refused here
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self._axis(float(self.spread.min_variance))  # the finest units: too many steps are refused here
         self._spread(1), self._spread(2), self._mean
 
     def _axis(self, variance: float) -> Axis:
-        reach = float(rational(self.radius))
+        reach = float(self.radius)
         return checked_axis(
             math.sqrt(variance) / (STEPS * math.sqrt(self.records_per_user)), -reach, reach, self.neighbours
         )
@@ -130,18 +131,18 @@ class CoarseToFineGaussian(PairedSteps):
 
     def _spread(self, columns: int) -> CoarseToFineVariance | CoarseToFineCovariance:
         kind = CoarseToFineVariance if columns == 1 else CoarseToFineCovariance
-        epsilon = rational(self.epsilon) * rational(self.spread_share)
-        return kind(epsilon, min_variance=self.min_variance, max_variance=self.max_variance, **self._common)
+        epsilon = self.epsilon * self.spread_share
+        return kind(epsilon, spread=self.spread, **self._common)
 
     @property
     def _mean(self) -> CoarseToFineMean:
-        epsilon = rational(self.epsilon) * (1 - rational(self.spread_share))
-        return CoarseToFineMean(epsilon, radius=self.radius, variance=self.min_variance, **self._common)
+        epsilon = self.epsilon * (1 - self.spread_share)
+        return CoarseToFineMean(epsilon, radius=self.radius, variance=self.spread.min_variance, **self._common)
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
-        first = epsilon * rational(self.spread_share)
+        epsilon = self.epsilon
+        first = epsilon * self.spread_share
         how = (f"spread ({first}), then the mean in its units ({epsilon - first})",)
         return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, derivation=how)
 
@@ -153,8 +154,8 @@ class CoarseToFineGaussian(PairedSteps):
             )
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
-        epsilon = rational(self.epsilon)
-        first = epsilon * rational(self.spread_share)
+        epsilon = self.epsilon
+        first = epsilon * self.spread_share
         spread = self._spread(len(bound.features))
         if isinstance(spread, CoarseToFineVariance):
             found, shown = spread._variances(bound, first, rng)

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from attrs import field, frozen
+
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
+from privpac.parameters import bounds, fraction, fraction_or_none, named
 
 __all__ = ["Discrete", "Family", "Gaussian", "Independent", "read_family"]
 
@@ -25,33 +27,30 @@ class Independent:
     """All products of mass functions, one for each column."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class Gaussian:
     """Normal laws with mean within ``radius`` of 0 (Euclidean) and the known ``variance`` in every direction.
 
     With ``max_variance`` the covariance is unknown, its eigenvalues between ``variance`` and ``max_variance``.
     """
 
-    radius: Rational
-    variance: Rational = Fraction(1)
-    max_variance: Rational | None = None
+    radius: Fraction = field(converter=fraction, metadata=bounds(above=0, maximum=10**12))
+    variance: Fraction = field(
+        default=Fraction(1), converter=fraction, metadata=bounds(above=Fraction(1, 10**12), maximum=10**12)
+    )
+    max_variance: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(maximum=10**12))
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "radius", rational(self.radius, "radius", above=0, maximum=10**12))
-        put(self, "variance", rational(self.variance, "variance", above=Fraction(1, 10**12), maximum=10**12))
-        if self.max_variance is not None:
-            top = rational(self.max_variance, "max_variance", maximum=10**12)
-            if top <= self.variance:  # type: ignore[operator]
-                raise ParameterError(
-                    f"max_variance must exceed variance = {self.variance}, got {top}; leave it out for a known variance"
-                )
-            put(self, "max_variance", top)
+    def __attrs_post_init__(self) -> None:
+        top = self.max_variance
+        if top is not None and top <= self.variance:
+            raise ParameterError(
+                f"max_variance must exceed variance = {self.variance}, got {top}; leave it out for a known variance"
+            )
 
     @property
     def ratio(self) -> Fraction:
         """The largest variance in units of the smallest."""
-        return rational(self.variance if self.max_variance is None else self.max_variance) / rational(self.variance)
+        return (self.variance if self.max_variance is None else self.max_variance) / self.variance
 
 
 Family = Discrete | Independent | Gaussian

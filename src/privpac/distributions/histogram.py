@@ -26,22 +26,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.data import UserData
 from privpac.data.jit import jit
-from privpac.distributions.base import Sum, share
+from privpac.distributions.base import Sum
 from privpac.distributions.cells import Cells
 from privpac.distributions.masses import ColumnMasses, published
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee
 from privpac.mechanisms.laplace import discrete_laplace
+from privpac.parameters import named, probability
 
 if TYPE_CHECKING:
     from privpac.data import Users
@@ -95,12 +95,19 @@ def deviation_scales(clip: Ints, factor: int, epsilon: Fraction) -> list[int]:
     return [math.ceil(factor * total * root / epsilon) for root in roots]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class ClippedHistogram(ColumnMasses):
     """A mass function (or histogram, with ``bins``) for each column.
 
-    ``max_records`` is the public cap M on a user's records.  ``stages`` is 1, 2 or ``"auto"``.  Values outside the
-    outermost ``bins`` edges fall into the end bins.
+    ``max_records`` is the public cap M on a user's records.  Values outside the outermost ``bins`` edges fall into the
+    end bins.
+
+    Parameters
+    ----------
+    stages : {"auto", 1, 2}
+        In how many steps a column is released (public).
+    first_share : number
+        The first step's part of epsilon (public); default 1/2.
 
     >>> from privpac.data import Integers
     >>> learner = ClippedHistogram(1, max_records=4)
@@ -109,12 +116,11 @@ class ClippedHistogram(ColumnMasses):
     """
 
     stages: int | str = field(default="auto", kw_only=True)
-    first_share: Rational = field(default=Fraction(1, 2), kw_only=True)
+    first_share: Fraction = field(default=Fraction(1, 2), kw_only=True, converter=probability)
 
     named: ClassVar[str] = "clipped histogram"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __attrs_post_init__(self) -> None:
         if self.cap is None:
             raise ParameterError(
                 "max_records must be declared: it is the public bound on a user's influence on the counts; "
@@ -122,7 +128,6 @@ class ClippedHistogram(ColumnMasses):
             )
         if self.stages not in (1, 2, "auto") or isinstance(self.stages, bool):
             raise ParameterError(f"stages must be 1, 2 or 'auto', got {str(self.stages)[:20]!r}")
-        object.__setattr__(self, "first_share", share(self.first_share, "first_share"))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -130,7 +135,7 @@ class ClippedHistogram(ColumnMasses):
             "noisy counts, then clipped deviations from them where two stages are used; columns share the budget "
             "equally",
         )
-        return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours, derivation=how)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, derivation=how)
 
     def stages_for(self, cells: int) -> int:
         """One or two stages for so many values: the public rule."""
@@ -145,7 +150,7 @@ class ClippedHistogram(ColumnMasses):
 
     def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         two = self.stages_for(cells.size) == 2
-        first = epsilon * rational(self.first_share) if two else epsilon
+        first = epsilon * self.first_share if two else epsilon
         kept = self._counts(users, cells, first, rng)
         if not two:
             return published(kept)

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from attrs import field, frozen
 
 from privpac.data import Domain
 from privpac.distributions.base import BoundUsers, DistributionLearner
 from privpac.distributions.cells import MAX_CELLS, Cells, CodeCells, LineCells, is_numeric, read_edges
 from privpac.distributions.results import DiscreteDistribution, Distribution, HistogramDistribution, ProductDistribution
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, Unit
+from privpac.parameters import named, privacy
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -28,26 +28,28 @@ if TYPE_CHECKING:
 __all__ = ["ColumnMasses", "published"]
 
 
-@dataclass(frozen=True)
-class ColumnMasses(DistributionLearner):
-    """A mass function (or histogram, with ``bins``) for each column."""
+def _read_bins(bins: Any) -> Any:
+    if isinstance(bins, Mapping):
+        return {name: read_edges(edges, 2) for name, edges in bins.items()}
+    return None if bins is None else read_edges(bins, 2)
 
-    epsilon: Rational
-    max_records: int | None = field(default=None, kw_only=True)
-    bins: Any = field(default=None, kw_only=True)
-    features: Any = field(default=None, kw_only=True)
-    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
-    unit: Unit | str = field(default=Unit.USER, kw_only=True)
+
+@frozen(slots=False, field_transformer=named)
+class ColumnMasses(DistributionLearner):
+    """A mass function (or histogram, with ``bins``) for each column.
+
+    Parameters
+    ----------
+    epsilon : number
+        The privacy parameter.
+    bins : edges, or mapping of edges, optional
+        Public edges for one column, or ``{column: edges}``; by default every value of a domain is a cell.
+    """
+
+    epsilon: Fraction = field(converter=privacy)
+    bins: Any = field(default=None, kw_only=True, converter=_read_bins)
 
     named: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        self._check_shared()
-        put = object.__setattr__
-        if isinstance(self.bins, Mapping):
-            put(self, "bins", {name: read_edges(edges, 2) for name, edges in self.bins.items()})
-        elif self.bins is not None:
-            put(self, "bins", read_edges(self.bins, 2))
 
     @abstractmethod
     def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
@@ -91,7 +93,7 @@ class ColumnMasses(DistributionLearner):
         return BoundUsers(*self.bind_users(data))
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
-        epsilon = rational(self.epsilon) / len(bound.features)
+        epsilon = self.epsilon / len(bound.features)
         parts: list[Distribution] = []
         for name, domain in bound.features.items():
             only = len(bound.features) == 1

@@ -14,12 +14,13 @@ and spread about ``sqrt(2 / nu)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 from scipy.special import digamma
 
@@ -30,10 +31,11 @@ from privpac.distributions.cells import is_numeric, values_of
 from privpac.distributions.coarse import MAX_STEPS, SHORT, STEPS, Axis, Quantities, cell_law, estimate
 from privpac.distributions.results import GaussianDistribution
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.exact import rational
+from privpac.guarantee import Guarantee, Neighbours
 from privpac.learners.base import count_users
 from privpac.mechanisms.laplace import discrete_laplace
+from privpac.parameters import Composed, bounds, fraction, named, part, privacy, whole
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -129,36 +131,45 @@ def log_variance_of(name: str, domain: Domain) -> Callable[[UserData], Floats64]
     return compute
 
 
-@dataclass(frozen=True)
+def _read_shares(shares: Any) -> tuple[Fraction, ...] | None:
+    if shares is None:
+        return None
+    return tuple(rational(each, "a share", minimum=0, maximum=1) for each in shares)
+
+
+@frozen(slots=False, field_transformer=named)
 class TwoSteps(DistributionLearner):
-    """What the coarse-to-fine learners share: the split of the budget and the number to divide by."""
+    """What the coarse-to-fine learners share: the split of the budget and the number to divide by.
 
-    epsilon: Rational
-    records_per_user: int = field(kw_only=True)
-    shares: Any = field(default=None, kw_only=True)
-    features: Any = field(default=None, kw_only=True)
-    max_records: int | None = field(default=None, kw_only=True)
-    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
-    unit: Unit | str = field(default=Unit.USER, kw_only=True)
+    Parameters
+    ----------
+    epsilon : number
+        The privacy parameter.
+    records_per_user : int
+        Records that every user is promised to hold (public).
+    shares : three numbers, optional
+        The parts of epsilon for the cell, the clipped sum and the count of users (public); they sum to 1.
+    """
 
-    def __post_init__(self) -> None:
-        self._check_shared()
-        object.__setattr__(
-            self, "records_per_user", positive_int(self.records_per_user, "records_per_user", maximum=1 << 31)
-        )
-        private = self.neighbours is Neighbours.ADD_REMOVE
-        default = (
-            (Fraction(3, 8), Fraction(1, 2), Fraction(1, 8))
-            if private
-            else (Fraction(1, 2), Fraction(1, 2), Fraction(0))
-        )
-        given: Sequence[Any] = default if self.shares is None else tuple(self.shares)
-        shares = tuple(rational(part, "a share", minimum=0, maximum=1) for part in given)
+    epsilon: Fraction = field(converter=privacy)
+    records_per_user: int = field(kw_only=True, converter=whole, metadata=bounds(maximum=1 << 31))
+    _shares: tuple[Fraction, ...] | None = field(default=None, kw_only=True, converter=_read_shares)
+
+    def __attrs_post_init__(self) -> None:
+        shares, private = self.shares, self.neighbours is Neighbours.ADD_REMOVE
         if len(shares) != 3 or sum(shares) != 1 or not (shares[0] and shares[1]) or (private and not shares[2]):
             raise ParameterError(
                 "shares must be (coarse, fine, count), sum to 1, and be positive (count may be 0 under replace)"
             )
-        object.__setattr__(self, "shares", shares)
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """Coarse, fine, count; under replace the number of users is public and costs nothing."""
+        if self._shares is not None:
+            return self._shares
+        if self.neighbours is Neighbours.ADD_REMOVE:
+            return Fraction(3, 8), Fraction(1, 2), Fraction(1, 8)
+        return Fraction(1, 2), Fraction(1, 2), Fraction(0)
 
     @property
     def idle(self) -> bool:
@@ -169,7 +180,7 @@ class TwoSteps(DistributionLearner):
     def guarantee(self) -> Guarantee:
         sums = "clipped sums (no cells to choose from)" if self.idle else "cells, clipped sums"
         how = (sums + (" and a count of users" if self.shares[2] else "") + f" with shares {self._shown}",)
-        return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours, derivation=how)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, derivation=how)
 
     @property
     def _shown(self) -> str:
@@ -203,12 +214,16 @@ def checked_axis(unit: float, lo: float, hi: float, neighbours: Any) -> Axis:
     return Axis(unit, lo, hi, short=SHORT[Neighbours(neighbours)])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class CoarseToFineMean(TwoSteps):
     """The mean of each column, for normal (or similar) quantities of known ``variance``.
 
-    ``radius`` bounds every coordinate of the mean, ``records_per_user`` is the number of records every user is promised
-    to have.
+    Parameters
+    ----------
+    radius : number
+        A public bound on every coordinate of the mean.
+    variance : number
+        The known variance (public); default 1.
 
     >>> from privpac.data import Grid, UserData
     >>> data = UserData.from_users([[1.0, 1.5], [0.5]], features={"x": Grid(-9, 9, 0.5)}, labelled=False)
@@ -216,21 +231,19 @@ class CoarseToFineMean(TwoSteps):
     7
     """
 
-    radius: Rational = field(kw_only=True)
-    variance: Rational = field(default=Fraction(1), kw_only=True)
+    radius: Fraction = field(kw_only=True, converter=fraction, metadata=bounds(above=0))
+    variance: Fraction = field(default=Fraction(1), kw_only=True, converter=fraction, metadata=bounds(above=0))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "radius", rational(self.radius, "radius", above=0))
-        object.__setattr__(self, "variance", rational(self.variance, "variance", above=0))
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self.axis  # noqa: B018  # a range of too many steps is refused here
 
     @property
     def axis(self) -> Axis:
         """The public axis of every coordinate: units of ``sqrt(variance) / (64 sqrt m)``."""
-        reach = float(rational(self.radius))
+        reach = float(self.radius)
         return checked_axis(
-            math.sqrt(rational(self.variance)) / (STEPS * math.sqrt(self.records_per_user)),
+            math.sqrt(self.variance) / (STEPS * math.sqrt(self.records_per_user)),
             -reach,
             reach,
             self.neighbours,
@@ -249,13 +262,13 @@ class CoarseToFineMean(TwoSteps):
         bound = self.bind(data)
         name = next(iter(bound.features)) if feature is None else feature
         found = bound.users.fold(Collect(mean_of(name, bound.features[name]), self.axis))
-        first, _ = self._split(rational(self.epsilon), len(bound.features))
-        return cell_law(found, self.axis.cell, self.axis.limits, first, Neighbours(self.neighbours))
+        first, _ = self._split(self.epsilon, len(bound.features))
+        return cell_law(found, self.axis.cell, self.axis.limits, first, self.neighbours)
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
-        epsilon, d = rational(self.epsilon), len(bound.features)
+        epsilon, d = self.epsilon, len(bound.features)
         means, shown = self._means(bound, [self.axis] * d, epsilon, rng)
-        variance = float(rational(self.variance))
+        variance = float(self.variance)
         covariance = tuple(tuple(variance if i == j else 0.0 for j in range(d)) for i in range(d))
         shown = {"radius": self.radius, "records_per_user": self.records_per_user, "variance": self.variance} | shown
         published = GaussianDistribution(tuple(bound.features), tuple(means), covariance)
@@ -270,27 +283,44 @@ class CoarseToFineMean(TwoSteps):
         ]
         count, shown = self._count(bound.users, len(folded[0].y), epsilon, rng)
         budgets = self._split(epsilon, len(axes))
-        relation = Neighbours(self.neighbours)
+        relation = self.neighbours
         return [estimate(data, axis, count, budgets, relation, rng) for data, axis in zip(folded, axes)], shown
 
 
-@dataclass(frozen=True)
-class PairedSteps(TwoSteps):
-    """Learners of spread, known to lie between ``min_variance`` and ``max_variance``, from pairs of a user's
-    records."""
+@frozen(slots=False, field_transformer=named)
+class VarianceRange:
+    """Where variances are known to lie.  Public.
 
-    max_variance: Rational = field(kw_only=True)
-    min_variance: Rational = field(default=Fraction(1), kw_only=True)
+    Parameters
+    ----------
+    max_variance, min_variance : number
+        The largest, and the smallest (default 1).
+    """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        put = object.__setattr__
-        put(self, "min_variance", rational(self.min_variance, "min_variance", above=0))
-        put(self, "max_variance", rational(self.max_variance, "max_variance"))
-        if rational(self.max_variance) <= rational(self.min_variance):
+    max_variance: Fraction = field(converter=fraction)
+    min_variance: Fraction = field(default=Fraction(1), converter=fraction, metadata=bounds(above=0))
+
+    def __attrs_post_init__(self) -> None:
+        if self.max_variance <= self.min_variance:
             raise ParameterError(
                 f"max_variance must exceed min_variance = {self.min_variance}, got {self.max_variance}"
             )
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class PairedSteps(Composed, TwoSteps):
+    """Learners of spread, known to lie in a declared range, from pairs of a user's records.
+
+    Parameters
+    ----------
+    spread : VarianceRange
+        Given by its own parameters: ``max_variance``, ``min_variance``.
+    """
+
+    spread: VarianceRange = part(VarianceRange)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if self.records_per_user < 4:
             raise ParameterError(
                 f"records_per_user must be at least 4 to see a user's own spread, got {self.records_per_user}"
@@ -299,13 +329,13 @@ class PairedSteps(TwoSteps):
     @property
     def _public(self) -> dict[str, Any]:
         return {
-            "min_variance": self.min_variance,
-            "max_variance": self.max_variance,
+            "min_variance": self.spread.min_variance,
+            "max_variance": self.spread.max_variance,
             "records_per_user": self.records_per_user,
         }
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, init=False, field_transformer=named)
 class CoarseToFineVariance(PairedSteps):
     """The variance of each column, known to lie between ``min_variance`` and ``max_variance``; at least 4 records per
     user are promised.
@@ -313,14 +343,14 @@ class CoarseToFineVariance(PairedSteps):
     Releases one number, or one for each column.
     """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self.axis  # noqa: B018
 
     @property
     def axis(self) -> Axis:
         """The public axis of ``ln variance``: units of ``sqrt(2 / nu) / 64``."""
-        lo, hi = math.log(rational(self.min_variance)), math.log(rational(self.max_variance))
+        lo, hi = math.log(self.spread.min_variance), math.log(self.spread.max_variance)
         return checked_axis(math.sqrt(2 / (self.records_per_user // 2)) / STEPS, lo, hi, self.neighbours)
 
     @property
@@ -328,7 +358,7 @@ class CoarseToFineVariance(PairedSteps):
         return self.axis.idle
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
-        found, shown = self._variances(bound, rational(self.epsilon), rng)
+        found, shown = self._variances(bound, self.epsilon, rng)
         return Released(
             found[0] if len(found) == 1 else tuple(found),
             self.guarantee,
@@ -343,5 +373,5 @@ class CoarseToFineVariance(PairedSteps):
         ]
         count, shown = self._count(bound.users, len(folded[0].y), epsilon, rng)
         budgets = self._split(epsilon, len(folded))
-        relation = Neighbours(self.neighbours)
+        relation = self.neighbours
         return [math.exp(estimate(data, self.axis, count, budgets, relation, rng)) for data in folded], shown

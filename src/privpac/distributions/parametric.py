@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -72,8 +73,20 @@ def uniforms(size: int, rng: Coins) -> Floats64:
     return (np.right_shift(words, np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
+def _texts(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+def _floats(values: Iterable[float]) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _rows(matrix: Iterable[Iterable[float]]) -> tuple[tuple[float, ...], ...]:
+    return tuple(_floats(row) for row in matrix)
+
+
 @register("gaussian-distribution")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class GaussianDistribution(Distribution):
     """A normal distribution of one or several columns.
 
@@ -81,15 +94,11 @@ class GaussianDistribution(Distribution):
     x: normal, mean 1.5, standard deviation 2
     """
 
-    names: tuple[str, ...]
-    mean: tuple[float, ...]
-    covariance: tuple[tuple[float, ...], ...]
+    names: tuple[str, ...] = field(converter=_texts)
+    mean: tuple[float, ...] = field(converter=_floats)
+    covariance: tuple[tuple[float, ...], ...] = field(converter=_rows)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "names", tuple(self.names))
-        put(self, "mean", tuple(float(v) for v in self.mean))
-        put(self, "covariance", tuple(tuple(float(v) for v in row) for row in self.covariance))
+    def __attrs_post_init__(self) -> None:
         d = len(self.names)
         matrix = np.array(self.covariance)
         if (
@@ -144,16 +153,15 @@ class GaussianDistribution(Distribution):
 
 
 @register("family-distribution")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FamilyDistribution(Distribution):
     """A distribution of ``scipy.stats`` by its name, with its parameters."""
 
     feature: str
     family: str
-    parameters: tuple[float, ...]
+    parameters: tuple[float, ...] = field(converter=_floats)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parameters", tuple(float(p) for p in self.parameters))
+    def __attrs_post_init__(self) -> None:
         self._frozen  # noqa: B018  # an unknown family is refused here
 
     @cached_property

@@ -6,13 +6,13 @@ of them are found, and registered for reading saved results, by importing this m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.data import Domain
@@ -42,6 +42,12 @@ Floats64 = NDArray[np.float64]
 _SHOWN = 8
 
 
+def _pick(weights: tuple[int, ...], u: Floats64) -> NDArray[np.int64]:
+    total = sum(weights)
+    ends = np.cumsum(np.array([w / total for w in weights]))
+    return np.minimum(np.searchsorted(ends / ends[-1], u, side="right"), len(weights) - 1)
+
+
 def _read_weights(weights: Any) -> tuple[int, ...]:
     counts = tuple(int(w) for w in weights)
     if not counts or min(counts) < 0 or sum(counts) == 0:
@@ -49,14 +55,16 @@ def _read_weights(weights: Any) -> tuple[int, ...]:
     return counts
 
 
-def _pick(weights: tuple[int, ...], u: Floats64) -> NDArray[np.int64]:
-    total = sum(weights)
-    ends = np.cumsum(np.array([w / total for w in weights]))
-    return np.minimum(np.searchsorted(ends / ends[-1], u, side="right"), len(weights) - 1)
+def _read_edges(edges: Any) -> tuple[Fraction, ...]:
+    return read_edges(edges, 2, "edges")
+
+
+def _as_tuple(parts: Iterable[Distribution]) -> tuple[Distribution, ...]:
+    return tuple(parts)
 
 
 @register("discrete-distribution")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class DiscreteDistribution(Distribution):
     """A mass function on the values of a declared domain; ``weights`` are integers, one for each code.
 
@@ -67,10 +75,9 @@ class DiscreteDistribution(Distribution):
 
     feature: str
     domain: Domain
-    weights: tuple[int, ...]
+    weights: tuple[int, ...] = field(converter=_read_weights)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "weights", _read_weights(self.weights))
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.domain, Domain) or len(self.weights) != self.domain.size:
             raise ParameterError(f"one weight is needed for every value of the domain, got {len(self.weights)}")
 
@@ -114,17 +121,15 @@ class DiscreteDistribution(Distribution):
 
 
 @register("histogram-distribution")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class HistogramDistribution(Distribution):
     """A piecewise constant density on ``[e_0, e_1), ..., [e_(B-1), e_B]``, with integer weights."""
 
     feature: str
-    edges: tuple[Fraction, ...]
-    weights: tuple[int, ...]
+    edges: tuple[Fraction, ...] = field(converter=_read_edges)
+    weights: tuple[int, ...] = field(converter=_read_weights)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "edges", read_edges(self.edges, 2, "edges"))
-        object.__setattr__(self, "weights", _read_weights(self.weights))
+    def __attrs_post_init__(self) -> None:
         if len(self.weights) != len(self.edges) - 1:
             raise ParameterError(
                 f"{len(self.edges)} edges make {len(self.edges) - 1} bins, got {len(self.weights)} weights"
@@ -179,14 +184,13 @@ class HistogramDistribution(Distribution):
 
 
 @register("product-distribution")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ProductDistribution(Distribution):
     """Independent columns."""
 
-    parts: tuple[Distribution, ...]
+    parts: tuple[Distribution, ...] = field(converter=_as_tuple)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", tuple(self.parts))
+    def __attrs_post_init__(self) -> None:
         if not self.parts or not all(isinstance(part, Distribution) for part in self.parts):
             raise ParameterError("a product needs at least one distribution, and nothing else")
 

@@ -6,6 +6,6 @@ as in memory, and chunks are merged by integer addition.  So the profile, and wi
 same on every engine.
 """
 
-import lazy_loader
+from privpac.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

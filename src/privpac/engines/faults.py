@@ -82,8 +82,9 @@ def faults_of(table: Mapping[str, pl.Series], declared: Declared) -> Faults:
     for name, domain in declared.features.items():
         if domain is not None and name in table and not domain.holds(table[name]):
             (_, verdicts), _ = read_column(domain, table[name], name)
-            if verdicts is not None and verdicts.any():
-                columns[name] = _counted(verdicts)
+            judged = None if verdicts is None else domain.judged(verdicts)
+            if judged is not None and judged.any():
+                columns[name] = _counted(judged)
     if declared.label is not None and declared.label in table and not _plain(table[declared.label], declared):
         bad = _bad_labels(table[declared.label], replace(declared, user=None, features={}, on_invalid=OnInvalid.DROP))
         if bad:

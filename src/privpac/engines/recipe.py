@@ -17,7 +17,7 @@ import polars as pl
 from privpac.data.build import Declared, assemble
 from privpac.data.domains import Domain
 from privpac.data.schema import OnInvalid
-from privpac.data.split import read_key, read_shares
+from privpac.data.split import private_ids, read_key, read_shares
 from privpac.data.users import SALT, Kernel, UserData
 from privpac.engines.faults import Faults, faults_of
 from privpac.engines.lanes import in_lanes
@@ -53,9 +53,10 @@ class _Part:
     key: bytes
     low: int
     high: int
+    moving: bool
 
     def __call__(self, users: UserData) -> UserData:
-        return users.part(self.key, self.low, self.high)
+        return users.part(self.key, self.low, self.high, self.moving)
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,15 @@ class RecipeUsers:
         return self._sample.label_name
 
     @property
+    def part_of_split(self) -> bool:
+        return self._sample.part_of_split
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The labels, where they were declared as classes."""
+        return self._sample.classes
+
+    @property
     def labels(self) -> Any:
         """``None`` if no label column was named; the labels themselves stay in the chunks."""
         return self._sample.labels
@@ -128,10 +138,12 @@ class RecipeUsers:
         sample = self._sample.max_records(cap, rule, salt)
         return self._with(replace(self._recipe, steps=(*self._recipe.steps, _Cap(cap, rule, salt))), sample)
 
-    def split(self, shares: Mapping[str, Rational], *, key: bytes | None = None) -> dict[str, Any]:
+    def split(
+        self, shares: Mapping[str, Rational], *, key: bytes | None = None, ids: str = "private"
+    ) -> dict[str, Any]:
         """Disjoint parts of the users, the same as in memory for the same key."""
-        secret, parts = read_key(key), read_shares(shares)
-        return {name: self._part(_Part(secret, low, high)) for name, (low, high) in parts.items()}
+        secret, parts, moving = read_key(key), read_shares(shares), private_ids(ids)
+        return {name: self._part(_Part(secret, low, high, moving)) for name, (low, high) in parts.items()}
 
     def _part(self, step: _Part) -> Any:
         return self._with(replace(self._recipe, steps=(*self._recipe.steps, step)), step(self._sample))

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -218,6 +218,9 @@ class _FaultSum:
 
 class SparkUsers(RecipeUsers):
     """Users of a Spark DataFrame; see the module's docstring.  Made by ``pp.from_spark``."""
+
+    distributed: ClassVar[bool] = True
+    """Records stay on the cluster: learners of many passes fold once a pass instead of collecting them."""
 
     def __init__(
         self, recipe: Recipe, sample: UserData, frame: Any, partitions: int, chunk_rows: int, ordered: bool

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from privpac.concepts.rules import binary
 from privpac.errors import ParameterError
 from privpac.evaluation.predictors import Predictor, bind_predictor
-from privpac.evaluation.result import Evaluation
+from privpac.evaluation.result import LEAST_NOISE, Evaluation
 from privpac.evaluation.table import CELLS, Cells, TableKernel, Weight
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import Learner, check_users, count_users
 from privpac.mechanisms.laplace import discrete_laplace
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class Evaluator(Learner):
             raise ParameterError("weight='record' needs max_records=: how many records of one person may count")
         steps = (self.max_records or 1) if self.weight == "record" else self.levels
         put(self, "levels", positive_int(steps, "levels", maximum=MAX_LEVELS))
+        if self.noise < LEAST_NOISE:
+            raise ParameterError(f"epsilon must be at least {float(2 * self.levels * LEAST_NOISE):.1g} to say anything")
 
     @property
     def knows_people(self) -> bool:
@@ -106,6 +109,7 @@ class Evaluator(Learner):
 
     def bind(self, data: Users) -> _Bound:
         check_users(data, one_of(Unit, self.unit, "unit"))
+        binary(data, "an evaluation")
         if getattr(data, "labels", ()) is None:
             raise ParameterError("the data have no labels: name the label column when they are built")
         predictor, users = bind_predictor(self.predictor, data, labels=self.labels, rowwise=self.rowwise)

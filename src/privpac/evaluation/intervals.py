@@ -24,12 +24,17 @@ from math import comb
 from flint import arb
 
 from privpac.exact import as_arb, precision
+from privpac.least import half_way, narrow
 from privpac.mechanisms.parameters import least_int
 
-__all__ = ["Range", "kl_range", "laplace_tail", "noise_reach", "ratio", "sum_range"]
+__all__ = ["Range", "kl_range", "laplace_tail", "noise_reach", "ratio", "sum_range", "working_bits"]
 
-_BITS = 512
-"""Enough for rates down to 2**-40: a coefficient loses at most ``(4k-2) log2(1/eta)`` bits."""
+_BITS = 256
+
+
+def working_bits(eta: Fraction, k: int) -> int:
+    """Bits that leave some 200 good ones: a coefficient loses at most ``(4k-2) log2(1/eta)`` of them."""
+    return _BITS + 4 * k * max(0, eta.denominator.bit_length() - eta.numerator.bit_length() + 1)
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def noise_reach(eta: Fraction, k: int, beta: Fraction) -> int:
     """The least ``t`` with ``Pr[|sum of k noises| > t] <= beta``, decided in balls (an undecided one counts as no)."""
     if k == 0 or beta >= 1:
         return 0
-    with precision(_BITS):
+    with precision(working_bits(eta, k)):
 
         def enough(t: int) -> bool:
             return bool(2 * laplace_tail(eta, k, t + 1) <= as_arb(beta))
@@ -118,16 +123,9 @@ def kl_range(mean: Range, n: float, beta: float, *, sides: int = 2) -> Range:
     u = mean.clipped()
 
     def end(start: float, wall: float) -> float:
-        inside, outside = start, wall
         if _kl(start, wall) <= most:
             return wall
-        for _ in range(60):
-            middle = (inside + outside) / 2
-            if _kl(start, middle) <= most:
-                inside = middle
-            else:
-                outside = middle
-        return outside
+        return narrow(lambda x: _kl(start, x) > most, start, wall, middle=half_way, steps=60)[1]
 
     return Range(end(u.lo, 0.0) - _SLACK, end(u.hi, 1.0) + _SLACK).clipped()
 
@@ -141,10 +139,7 @@ def sum_range(total: Range, beta: float) -> Range:
         return mu if x <= 0 else math.inf if mu <= 0 else x * math.log(x / mu) - x + mu
 
     def end(x: float, inside: float, outside: float) -> float:
-        for _ in range(80):
-            middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if apart(x, middle) <= most else (inside, middle)
-        return outside
+        return narrow(lambda mu: apart(x, mu) > most, inside, outside, middle=half_way, steps=80)[1]
 
     high = end(s.hi, s.hi, s.hi + 2 * most + 2 * math.sqrt(2 * most * s.hi) + 1)
     return Range(max(0.0, end(s.lo, s.lo, 0.0) * (1 - _SLACK)), high * (1 + _SLACK))

@@ -25,42 +25,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.statistics import Statistic
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
-from privpac.errors import ParameterError, TooLargeError
+from privpac.errors import ParameterError
 from privpac.evaluation.evaluator import LEVELS, MAX_LEVELS
 from privpac.evaluation.intervals import Range, kl_range, noise_reach
-from privpac.evaluation.result import Evaluation, percent
+from privpac.evaluation.least_sum import least_sum, steps_of
+from privpac.evaluation.rate import percent, sure
+from privpac.evaluation.result import LEAST_NOISE
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import Bound, Learner, check_users, count_users
 from privpac.mechanisms.laplace import discrete_laplace
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 from privpac.released import Released, register
 
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
     from privpac.rng import Rng
 
-__all__ = ["LeastError", "LeastErrorBound", "excess_bound"]
+__all__ = ["LeastError", "LeastErrorBound"]
 
 COUNT_SHARE = Fraction(1, 5)
 """Of epsilon, for the number of users where that is private."""
-
-
-@dataclass(frozen=True)
-class MeanError(Statistic):
-    """A user's error rate in steps of ``1/levels``, rounded down; nothing is subtracted."""
-
-    levels: int = LEVELS
-
-    @property
-    def bound(self) -> int:
-        return self.levels
-
-    def cap_of(self, m: int) -> int:
-        return m
 
 
 class _WithRecords:
@@ -104,7 +91,8 @@ class LeastErrorBound:
         ``records_per_user`` above 1 declares that everybody holds so many records, all of one law: then records count,
         not only people.
         """
-        beta = (1 - (self.confidence if confidence is None else rational(confidence, "confidence"))) / 3
+        doubt = 1 - (self.confidence if confidence is None else rational(confidence, "confidence", above=0, below=1))
+        beta = doubt / (2 if self.count_noise is None else 3)  # people, the noise of the sum, that of the count
         around = 0 if self.count_noise is None else noise_reach(self.count_noise, 1, beta)
         least, most = self.people - around, self.people + around
         low = self.sum - noise_reach(self.noise, 1, 2 * beta)  # one side only: twice the level for both
@@ -116,7 +104,7 @@ class LeastErrorBound:
     def __str__(self) -> str:
         return (
             f"no {self.of} of this kind is wrong less often than {percent(self.lower())}, for people like these "
-            f"({float(self.confidence):.0%} sure)"
+            f"({sure(self.confidence)})"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -134,8 +122,8 @@ class LeastErrorBound:
             made.sum,
             made.people,
             made.levels,
-            rational(noises[0], "noise", above=0),
-            None if made.count_noise is None else rational(noises[1], "count_noise", above=0),
+            rational(noises[0], "noise", minimum=LEAST_NOISE),
+            None if made.count_noise is None else rational(noises[1], "count_noise", minimum=LEAST_NOISE),
             rational(made.confidence, "confidence", above=0, below=1),
             str(made.of),
         )
@@ -166,13 +154,13 @@ class LeastError(Learner):
             put(self, "concept", TreeNodes(self.concept))
         if not isinstance(self.concept, ConceptClass):
             raise TypeError(f"concept must be a class of rules, got {type(self.concept).__name__}")
-        if not self.concept.scored:
-            raise TooLargeError(f"rules of {type(self.concept).__name__} are not scored one by one")
         put(self, "epsilon", read_epsilon(self.epsilon))
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
         put(self, "unit", one_of(Unit, self.unit, "unit"))
         put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
-        put(self, "levels", positive_int(self.levels, "levels", maximum=MAX_LEVELS))
+        put(self, "levels", steps_of(self.concept, positive_int(self.levels, "levels", maximum=MAX_LEVELS)))
+        if rational(self.epsilon) < 5 * self.levels * LEAST_NOISE:
+            raise ParameterError(f"epsilon must be at least {float(5 * self.levels * LEAST_NOISE):.1g} to say anything")
         if self.max_records is not None:
             put(self, "max_records", positive_int(self.max_records, "max_records"))
 
@@ -197,10 +185,10 @@ class LeastError(Learner):
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         epsilon = rational(self.epsilon)
-        exact = bound.users.fold(bound.concept.kernel(MeanError(self.levels))).least
+        exact = least_sum(bound.concept, bound.users, self.levels)
         spent = (1 - COUNT_SHARE) * epsilon if self._counts else epsilon
         noise, counting = spent / self.levels, COUNT_SHARE * epsilon if self._counts else None
-        noisy = int(exact) + discrete_laplace(noise, rng)
+        noisy = exact + discrete_laplace(noise, rng)
         if counting is None:
             people = count_users(bound.users)
         else:
@@ -209,14 +197,3 @@ class LeastError(Learner):
         return Released(
             found, self.guarantee, parameters={"class": type(bound.concept).__name__}, learner="least error"
         )
-
-
-def excess_bound(evaluation: Evaluation, floor: LeastErrorBound, *, records_per_user: int = 1) -> float:
-    """How much more often than the best rule of the class the evaluated one is wrong, at most, for people like these.
-
-    The evaluation's upper end and the class's lower end take half of the doubt each.  The lower end holds for every
-    rule at once, so it may come from the people the rule was learned from; the upper end must come from others.
-    """
-    doubt = (1 - min(evaluation.confidence, floor.confidence)) / 2
-    upper = evaluation.error_at_most(1 - doubt, records_per_user)
-    return max(0.0, upper - floor.lower(records_per_user, confidence=1 - doubt))

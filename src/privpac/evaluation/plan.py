@@ -11,6 +11,7 @@ from fractions import Fraction
 
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.evaluation.evaluator import LEVELS, Evaluator
+from privpac.evaluation.rate import percent, sure
 from privpac.evaluation.result import Evaluation
 from privpac.evaluation.table import Cells
 from privpac.exact import Rational, rational
@@ -38,8 +39,8 @@ class EvaluationPlan:
     def __str__(self) -> str:
         return (
             f"{self.n_users:,} people, epsilon {float(self.epsilon):g}, {self.neighbours}: an error of "
-            f"{float(self.error):.0%} is known to {100 * self.these:.2g} points for these people, to "
-            f"{100 * self.like:.2g} points for people like these ({float(self.confidence):.0%} sure)"
+            f"{percent(float(self.error))} is known to {100 * self.these:.2g} points for these people, to "
+            f"{100 * self.like:.2g} points for people like these ({sure(self.confidence)})"
         )
 
 
@@ -72,8 +73,8 @@ def plan_evaluation(
     Examples
     --------
     >>> print(plan_evaluation(2000, epsilon=1))
-    2,000 people, epsilon 1, add-remove: an error of 10% is known to 0.37 points for these people, to 2.5 points for \
-people like these (95% sure)
+    2,000 people, epsilon 1, add-remove: an error of 10 % is known to 0.37 points for these people, to 2.5 points for \
+people like these (95 % sure)
     >>> plan_evaluation(epsilon=1, half_width="0.02").n_users
     2989
     """

@@ -20,7 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
-from privpac.data import Integers
+from privpac.data import Domain, Integers
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
 from privpac.released import NoRelease, Released
 
@@ -32,6 +32,8 @@ __all__ = ["Column", "Model", "Predictor", "RuleOf", "bind_predictor"]
 Bytes = NDArray[np.uint8]
 WRONG = 2
 """Neither label."""
+_TRIED = 4096
+"""Values of a domain that are tried on another one; of a larger domain the two ends."""
 
 
 class Predictor(Protocol):
@@ -49,6 +51,8 @@ class RuleOf:
     def predictions(self, users: UserData) -> Bytes:
         features: Mapping[str, Any] = self.rule.features
         if all(users.features.get(name) == features[name] for name in self.rule.reads):
+            if hasattr(self.rule, "predict_users"):  # of a hierarchy, whose columns may be texts
+                return np.asarray(self.rule.predict_users(users), np.uint8)
             return np.asarray(self.rule.predict_codes({name: users.codes[name] for name in self.rule.reads}), np.uint8)
         return np.asarray(self.rule.predict({name: values_of(users, name) for name in self.rule.reads}), np.uint8)
 
@@ -173,7 +177,27 @@ def _bind_rule(rule: Any, users: Users) -> Users:
     missing = [name for name in rule.reads if name not in users.features]
     if missing:
         raise SchemaError(f"columns {missing} are missing; the rule reads {list(rule.reads)}")
+    for name in rule.reads:
+        declared = users.features[name]
+        if declared is not None and declared != rule.features[name] and not _readable(declared, rule.features[name]):
+            raise ParameterError(
+                f"column {name!r} is declared as {declared.describe()}, which the rule cannot read: it was learned on "
+                f"{rule.features[name].describe()}"
+            )
     return users.bind({name: rule.features[name] for name in rule.reads if users.features[name] is None})
+
+
+def _readable(declared: Domain, wanted: Domain) -> bool:
+    """Whether values of one domain can be read on another; asked of public values, before any spend."""
+    if declared.kind == "texts" or wanted.kind == "texts":
+        return declared.kind in ("texts", "categories") and wanted.kind == "texts"
+    low, high = declared.value_range()
+    codes = range(low, high + 1) if high - low < _TRIED else (low, high)
+    try:
+        values = pl.Series([declared.value(code) for code in codes], strict=False)
+        return bool(np.all(wanted.encode(values, on_invalid="clamp")[1]))
+    except Exception:
+        return False
 
 
 def _labels(labels: Any, predictor: Any) -> tuple[Any, Any]:

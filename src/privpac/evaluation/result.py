@@ -22,32 +22,19 @@ from typing import Any, cast
 
 from privpac.errors import ParameterError
 from privpac.evaluation.intervals import Range, kl_range, noise_reach, ratio, sum_range
+from privpac.evaluation.rate import Rate, sure
 from privpac.evaluation.table import CELLS, Cells, Weight
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.released import register
 
-__all__ = ["Evaluation", "Rate", "percent"]
+__all__ = ["LEAST_NOISE", "Evaluation"]
+
+LEAST_NOISE = Fraction(1, 1 << 100)
+"""The least rate of noise: below it the sums say nothing, and would not fit into a number on a page."""
 
 SAME_PEOPLE = "measured on the people it was learned from, so it may be too good; evaluate on other people"
-NO_LIFT = "no better than always saying the same: the interval of the gain reaches 0"
-
-
-@dataclass(frozen=True)
-class Rate:
-    """A number with its two intervals; ``like`` is None where other people are not covered."""
-
-    value: float
-    these: Range
-    like: Range | None
-
-    def __str__(self) -> str:
-        shown = self.like or self.these
-        return f"{percent(self.value)} ({percent(shown.lo)} to {percent(shown.hi)})"
-
-
-def percent(x: float) -> str:
-    return f"{100 * x:.1f} %" if abs(x) < 0.1 and x not in (0, 1) else f"{100 * x:.0f} %"
+NO_LIFT = "no better than a constant, as far as this can tell: the interval of its gain reaches 0"
 
 
 @register("evaluation")
@@ -77,7 +64,7 @@ class Evaluation:
         if len(self.sums) != len(self.names):
             raise ParameterError(f"{len(self.names)} sums are needed: {', '.join(self.names)}")
         put(self, "levels", positive_int(self.levels, "levels"))
-        put(self, "noise", rational(self.noise, "noise", above=0))
+        put(self, "noise", rational(self.noise, "noise", minimum=LEAST_NOISE))
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
         put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
 
@@ -265,7 +252,7 @@ class Evaluation:
         if self.cells != "table":
             return None
         gain = self.lift
-        return (gain.like or gain.these).lo > 0
+        return gain.shown.lo > 0
 
     @property
     def rates(self) -> dict[str, Rate]:
@@ -284,11 +271,16 @@ class Evaluation:
     def sentence(self) -> str:
         """The first thing to say: how often it is wrong, and a constant beside it."""
         of = "a person's records" if self.weight == "user" else "records"
-        said = f"wrong for {self.error} of {of}"
+        said = f"wrong for {self.error.measured} of {of} ({self.error.interval})"
         if self.cells == "table":
-            positives = self.base_rate.value > 0.5
-            said += f"; always saying {'yes' if positives else 'no'} would be wrong for {percent(self.constant.value)}"
+            said += f"; always saying {self.constant_says} would be wrong for {self.constant.measured}"
+            said += "" if self.better_than_constant else ", and it is not shown to be better"
         return said
+
+    @property
+    def constant_says(self) -> str:
+        """What the better constant says: yes or no."""
+        return "yes" if self.base_rate.value > 0.5 else "no"
 
     def notes(self) -> tuple[str, ...]:
         """What a reader must know."""
@@ -299,11 +291,11 @@ class Evaluation:
 
     def __str__(self) -> str:
         who = "these people" if self.same_people else "people like these"
-        lines = [f"{self.sentence()} ({float(self.confidence):.0%} sure, {who})"]
+        lines = [f"{self.sentence()} ({sure(self.confidence)}, {who})"]
         if self.cells == "table":
             shown = ("lift", "sensitivity", "specificity", "precision")
             lines.append(" · ".join(f"{_WORDS[name]} {getattr(self, name)}" for name in shown))
-        return "\n".join([*lines, *self.notes()])
+        return "\n".join(lines)
 
     # Storage
 

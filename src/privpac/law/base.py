@@ -213,6 +213,11 @@ class Law(ABC):
         """Encloses the largest ``ln(P(v)/Q(v))``; ``inf`` where only this law has mass."""
         return divergence.max_divergence(self, other)
 
+    def dominated_by(self, other: Law, epsilon: Fraction) -> bool | None:
+        """Whether ``P(v) <= e**epsilon Q(v)`` for all values, where a law knows without listing them; None: list
+        them."""
+        return None
+
     def epsilon_at(self, other: Law, delta: Rational = 0) -> Fraction | float:
         """The least epsilon with ``hockey_stick <= delta``, rounded up; ``inf`` if there is none."""
         return divergence.epsilon_at(self, other, rational(delta, "delta", minimum=0, maximum=1))

@@ -29,6 +29,7 @@ from privpac.law.blocks import BlockLaw, weight
 from privpac.law.finite import FiniteLaw, present
 from privpac.law.numbers import Number, Quotient, enclosed, exp_times, sign_of_sum, sum_of
 from privpac.law.refine import Pairs, paired
+from privpac.least import narrow
 
 __all__ = ["epsilon_at", "hockey_stick", "max_divergence", "within"]
 
@@ -201,6 +202,9 @@ def _enclosed(compute: Callable[[], arb], narrow: Callable[[Ball], bool], *, cei
 
 def within(p: Law, q: Law, epsilon: Fraction, delta: Fraction) -> bool:
     """Whether ``H_epsilon(P, Q) <= delta``, decided exactly."""
+    known = p.dominated_by(q, epsilon) if delta == 0 and isinstance(p, Law) else None
+    if known is not None:
+        return known
     compared = _compare(p, q)
     if delta == 0 and isinstance(compared, _Blocks):
         # P <= e**eps Q everywhere iff it holds where the difference is least.
@@ -244,14 +248,19 @@ def epsilon_at(p: Law, q: Law, delta: Fraction) -> Fraction | float:
     low, high = _ZERO, _top(compared).hi
     if delta == 0:
         return high
-    for _ in range(100):
-        if high - low <= high / (1 << 40):
-            break
-        middle = _short((low + high) / 2)
+
+    def holds(epsilon: Fraction) -> bool:
         with precision(160):
-            holds = bool(compared.excess(middle) <= as_arb(delta))
-        low, high = (low, middle) if holds else (middle, high)
-    return high
+            return bool(compared.excess(epsilon) <= as_arb(delta))
+
+    return narrow(
+        holds,
+        low,
+        high,
+        middle=lambda low, high: _short((low + high) / 2),
+        wide=lambda low, high: high - low > high / (1 << 40),
+        steps=100,
+    )[1]
 
 
 def _short(x: Fraction) -> Fraction:

@@ -34,7 +34,7 @@ from privpac.exact import MAX_PRECISION, as_arb, exp_ball, precision
 from privpac.law.counts import Ints, Totals
 from privpac.rng import Rng
 
-__all__ = ["Filter", "Levels", "Rate", "draw", "invert"]
+__all__ = ["Filter", "Levels", "Powers", "Rate", "draw", "invert", "settled"]
 
 Arb: TypeAlias = arb
 _TABLE_BITS = 11
@@ -186,16 +186,23 @@ class Filter:
 
     def accept(self, u: int) -> int | None:
         """The level that certainly holds the cylinder ``[u, u+1) * 2**-64``, or None."""
-        j = min(int(np.searchsorted(self.quotients, u * 2.0**-64, side="right")), len(self.quotients) - 1)
-        # Scaling a double by a power of two is exact, so both comparisons are between integers; four units pad the
-        # floors.
-        margin = int(self.error * 2.0**64) + 4
-        last = self.complete and j == len(self.quotients) - 1
-        if not last and u + 1 > int(float(self.quotients[j]) * 2.0**64) - margin:
-            return None
-        if j > 0 and u < int(float(self.quotients[j - 1]) * 2.0**64) + margin:
-            return None
-        return j
+        return settled(self.quotients, self.error, u, complete=self.complete)
+
+
+def settled(quotients: NDArray[np.float64], error: float, u: int, *, complete: bool = True) -> int | None:
+    """The index whose interval certainly holds the cylinder ``[u, u+1) * 2**-64``, or None.
+
+    ``quotients`` are cumulative probabilities, each within ``error`` of the truth; ``complete``: the last one is 1.
+    """
+    j = min(int(np.searchsorted(quotients, u * 2.0**-64, side="right")), len(quotients) - 1)
+    # Scaling a double by a power of two is exact, so both comparisons are between integers; four units pad the floors.
+    margin = int(error * 2.0**64) + 4
+    last = complete and j == len(quotients) - 1
+    if not last and u + 1 > int(float(quotients[j]) * 2.0**64) - margin:
+        return None
+    if j > 0 and u < int(float(quotients[j - 1]) * 2.0**64) + margin:
+        return None
+    return j
 
 
 def representable(count_bits: int) -> bool:
@@ -205,20 +212,39 @@ def representable(count_bits: int) -> bool:
 
 def _table_weights(gaps: Ints, rate: Rate) -> tuple[NDArray[np.float64], int]:
     """Weights as products of table entries (one entry for every 11 bits of the gap), and the number of tables."""
-    top = int(gaps[-1])
-    with precision(160):
-        if len(gaps) <= 256:
+    if len(gaps) <= 256:
+        with precision(160):
             return np.array([float(rate.arb(gap)) for gap in gaps.tolist()], dtype=np.float64), 1
-        shifts = range(0, max(1, top.bit_length()), _TABLE_BITS)
-        # No index of a table exceeds the largest gap, so no entry is smaller than the smallest weight.
-        tables = [_powers(rate.arb(1 << shift), min(1 << _TABLE_BITS, (top >> shift) + 1)) for shift in shifts]
-    out = np.empty(len(gaps), dtype=np.float64)
-    for at in range(0, len(gaps), _CHUNK):
-        part, product = gaps[at : at + _CHUNK], out[at : at + _CHUNK]
-        np.take(tables[0], part & _TABLE_MASK, out=product, mode="clip")
-        for shift, table in zip(shifts[1:], tables[1:]):
-            product *= table[(part >> shift) & _TABLE_MASK]
-    return out, len(tables)
+    powers = Powers.of(rate, int(gaps[-1]))
+    return powers.weights(gaps), len(powers.tables)
+
+
+@dataclass(frozen=True)
+class Powers:
+    """Weights of gaps in ``0..top`` as products of doubles, each rounded from a ball."""
+
+    tables: tuple[NDArray[np.float64], ...]
+
+    @staticmethod
+    def of(rate: Rate, top: int) -> Powers:
+        with precision(160):
+            # No index of a table exceeds the largest gap, so no entry is smaller than the smallest weight.
+            return Powers(
+                tuple(
+                    _powers(rate.arb(1 << shift), min(1 << _TABLE_BITS, (top >> shift) + 1))
+                    for shift in range(0, max(1, top.bit_length()), _TABLE_BITS)
+                )
+            )
+
+    def weights(self, gaps: Ints) -> NDArray[np.float64]:
+        """The weight of every gap."""
+        out = np.empty(len(gaps), dtype=np.float64)
+        for at in range(0, len(gaps), _CHUNK):
+            part, product = gaps[at : at + _CHUNK], out[at : at + _CHUNK]
+            np.take(self.tables[0], part & _TABLE_MASK, out=product, mode="clip")
+            for i, table in enumerate(self.tables[1:], 1):
+                product *= table[(part >> (i * _TABLE_BITS)) & _TABLE_MASK]
+        return out
 
 
 def _powers(x: arb, n: int) -> NDArray[np.float64]:

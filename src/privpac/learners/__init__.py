@@ -1,5 +1,5 @@
 """Private learners: parameters in, a guarantee before any data, one exact draw out."""
 
-import lazy_loader
+from privpac.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

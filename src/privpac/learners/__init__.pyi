@@ -14,6 +14,7 @@ from .prediction.voters import PredictionSession as PredictionSession
 from .prediction.voters import VotePredictor as VotePredictor
 from .reduction.learner import AgnosticReduction as AgnosticReduction
 from .reduction.learner import EmpiricalLearner as EmpiricalLearner
+from .reduction.named import NamedReduction as NamedReduction
 from .reduction.relabel import Relabelling as Relabelling
 from .selection.realizable import RealizableSelection as RealizableSelection
 from .selection.regret import RegretSelection as RegretSelection
@@ -30,7 +31,10 @@ from .transform.choice import choose_transform as choose_transform
 from .transform.choice import design_trim as design_trim
 from .transform.choice import literal_users as literal_users
 from .transform.deletion import DeletionStability as DeletionStability
+from .transform.item_level import ItemAlgorithm as ItemAlgorithm
 from .transform.means import FriendlyMean as FriendlyMean
 from .transform.means import MeanVector as MeanVector
 from .transform.means import TrimmedMean as TrimmedMean
 from .tree.learner import TreeLearner as TreeLearner
+from .wide.card import CardLearner as CardLearner
+from .wide.small_tree import SmallTreeLearner as SmallTreeLearner

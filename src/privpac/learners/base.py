@@ -15,18 +15,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from attrs import evolve, field, frozen
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
 from privpac.errors import EngineError, IncompatibleGuarantees, ParameterError, TooLargeError
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.exact import Rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.ledger import release
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import bounds, named, protected_unit, read_epsilon, relation, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -53,6 +56,10 @@ ITEM_LEVEL = (
 UNTOLD = (
     "the release failed after the data were touched; what was spent stays spent, and why is not told: it may depend on "
     "the data"
+)
+PART = (
+    "a replace promise does not cover one part of a split: somebody with another id may belong to another part, and "
+    "then this one loses a person; use neighbours='add-remove', or split(..., ids='public') if ids are known and fixed"
 )
 WEAK = 10
 """Above this epsilon the promise is called weak."""
@@ -97,6 +104,8 @@ class Hushed:
         return self.learner.guarantee
 
     def bind(self, data: Users) -> Any:
+        if self.guarantee.neighbours is Neighbours.REPLACE and getattr(data, "part_of_split", False):
+            raise IncompatibleGuarantees(PART)
         return self.learner.bind(data)
 
     def draw(self, bound: Any, rng: Rng) -> Released:
@@ -121,7 +130,7 @@ def check_users(data: Users, unit: Unit) -> None:
         )
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class Bound:
     """A class filled in with columns and domains, and the users bound to it."""
 
@@ -130,19 +139,42 @@ class Bound:
     label: str
 
 
-@dataclass(frozen=True)
+def _storable(epsilon: Rational) -> Fraction:
+    exact = read_epsilon(epsilon, zero=True)
+    if exact.denominator.bit_length() > _EPSILON_BITS:
+        raise ParameterError(
+            f"epsilon must be a rational of at most {_EPSILON_BITS} bits; write a decimal such as 0.25"
+        )
+    return exact
+
+
+@frozen(slots=False, field_transformer=named)
 class Selection(Learner):
-    """What the selection learners share."""
+    """What the selection learners share.  All parameters are public.
+
+    Parameters
+    ----------
+    concept : ConceptClass
+        The class of rules to choose from, such as ``Thresholds(Integers(0, 100))``.
+    epsilon : number
+        The privacy parameter, 0 to 10,000; a float is read as its shortest decimal.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart; with the first (the default) the number of users is private.
+    unit : {"user", "item"}
+        Whose data are protected: people (the default), or single records.
+    max_records : int, optional
+        How many records of a user are read at most.  Default: all.
+    """
 
     concept: ConceptClass
-    epsilon: Fraction
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
-    unit: Unit = Unit.USER
-    max_records: int | None = None
+    epsilon: Fraction = field(converter=_storable)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
+    max_records: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=_LARGEST))
     scores_rules: ClassVar[bool] = True
     """Whether the learner scores rules one by one."""
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, ConceptClass):
             raise TypeError(
                 f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got "
@@ -152,16 +184,6 @@ class Selection(Learner):
             raise TooLargeError(
                 f"rules of {type(self.concept).__name__} are not scored one by one; use method='agreement'"
             )
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
-        if self.epsilon.denominator.bit_length() > _EPSILON_BITS:
-            raise ParameterError(
-                f"epsilon must be a rational of at most {_EPSILON_BITS} bits; write a decimal such as 0.25"
-            )
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        if self.max_records is not None:
-            put(self, "max_records", positive_int(self.max_records, "max_records", maximum=_LARGEST))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -201,7 +223,7 @@ class Selection(Learner):
 
     def with_(self, **changes: Any) -> Any:
         """The same learner with other parameters."""
-        return replace(self, **changes)
+        return evolve(self, **changes)
 
 
 def profile_of(bound: Bound, statistic: Statistic) -> Profile:

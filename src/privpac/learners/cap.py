@@ -19,13 +19,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.errors import IncompatibleGuarantees, ParameterError
 from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.learners.base import Learner
+from privpac.parameters import bounds, fraction, named, protected_unit, relation
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -59,9 +61,31 @@ class _AtMost:
         return a + b
 
 
-@dataclass(frozen=True)
+def _read_grid(grid: Iterable[int]) -> tuple[int, ...]:
+    if isinstance(grid, (str, bytes)) or not isinstance(grid, Iterable):
+        raise TypeError(f"grid must list caps such as 1, 2, 4, 8, got {type(grid).__name__}")
+    caps = tuple(positive_int(cap, "a cap of the grid", maximum=_MAX_CAP) for cap in grid)
+    if not caps or any(a >= b for a, b in pairwise(caps)):
+        raise ParameterError("grid must list one or more caps in increasing order")
+    return caps
+
+
+@frozen(slots=False, field_transformer=named)
 class CapSelection(Learner):
     """The learner behind :func:`private_cap`.
+
+    Parameters
+    ----------
+    epsilon : number
+        The privacy parameter.
+    quantile : number
+        The share of users whose records all count (public); default 9/10.
+    grid : iterable of int
+        The caps to choose from, increasing (public).
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    unit : {"user", "item"}
+        Whose data are protected.
 
     >>> from privpac.data import UserData
     >>> people = UserData.from_users([[(1, 0)] * 3] * 200 + [[(1, 1)] * 50] * 5)
@@ -70,28 +94,17 @@ class CapSelection(Learner):
     (4, 18, '(1, 0)-DP per user, add-remove')
     """
 
-    epsilon: Rational
-    quantile: Rational = Fraction(9, 10)
-    grid: Iterable[int] = DEFAULT_GRID
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE
-    unit: Unit | str = Unit.USER
+    epsilon: Fraction = field(converter=fraction, metadata=bounds(minimum=0))
+    quantile: Fraction = field(default=Fraction(9, 10), converter=fraction, metadata=bounds(above=0, maximum=1))
+    grid: tuple[int, ...] = field(default=DEFAULT_GRID, converter=_read_grid)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", rational(self.epsilon, "epsilon", minimum=0))
-        put(self, "quantile", rational(self.quantile, "quantile", above=0, maximum=1))
-        if rational(self.quantile).denominator > _MAX_DENOMINATOR:
+    def __attrs_post_init__(self) -> None:
+        if self.quantile.denominator > _MAX_DENOMINATOR:
             raise ParameterError(
                 f"quantile must be a simple fraction (denominator at most {_MAX_DENOMINATOR}), such as 9/10"
             )
-        if isinstance(self.grid, (str, bytes)) or not isinstance(self.grid, Iterable):
-            raise TypeError(f"grid must list caps such as 1, 2, 4, 8, got {type(self.grid).__name__}")
-        grid = tuple(positive_int(cap, "a cap of the grid", maximum=_MAX_CAP) for cap in self.grid)
-        if not grid or any(a >= b for a, b in pairwise(grid)):
-            raise ParameterError("grid must list one or more caps in increasing order")
-        put(self, "grid", grid)
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
 
     @property
     def range_sensitivity(self) -> int:

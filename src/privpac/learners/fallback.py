@@ -6,8 +6,10 @@ not it runs: the guarantee is the sum of both, announced before any data, becaus
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
 
 from privpac.composition import compose_basic
 from privpac.guarantee import Guarantee
@@ -21,9 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["WithFallback"]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class WithFallback(Learner):
-    """``inner``, and ``fallback`` where it gives no answer: a public rule or value, or another learner.
+    """``inner``, and ``fallback`` where it gives no answer.
+
+    Parameters
+    ----------
+    inner : Learner
+        The learner that may give no answer.
+    fallback : rule, value or Learner
+        A public constant, which costs nothing, or a second learner, which is paid for whether or not it runs.
 
     >>> from privpac.learners.transform.deletion import DeletionStability
     >>> shy = DeletionStability(lambda users: {max(users): 1}, 1, "0.01", ladder=1)
@@ -35,7 +44,7 @@ class WithFallback(Learner):
     inner: Learner
     fallback: Any
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.inner, Learner):
             raise TypeError(f"inner must be a learner of this library, got {type(self.inner).__name__}")
         if self.fallback is None:

@@ -57,6 +57,10 @@ class Method:
     """Parameters that follow the declared setting, unless they are given."""
     subject: str = "concept"
     """The learner's field for what is learned: ``"concept"``, or ``"tree"``."""
+    sized: bool = False
+    """Whether its parameters follow the size of the class, which therefore takes its domains from the data first."""
+    keeps_trees: bool = False
+    """Whether a tree is learned as it is; otherwise as the class of its nodes."""
     learns: Callable[[Any], bool] = scored
     rules: str = "every class whose rules can be scored one by one"
     """Of which classes it learns a rule, as a function and in words."""

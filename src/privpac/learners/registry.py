@@ -12,7 +12,6 @@ A method of one's own is a record given to :func:`register`; its learner is any 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
@@ -24,7 +23,8 @@ from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours
 from privpac.learners.agreement.classes import KINDS, AgreedRules, by_agreement
 from privpac.learners.base import Learner
-from privpac.learners.method import AGREEING, MEASURED, RIGHT_RULE, Method
+from privpac.learners.method import AGREEING, MEASURED, RIGHT_RULE, Method, scored
+from privpac.parameters import Parameter, declared
 
 __all__ = [
     "DEFAULT",
@@ -34,6 +34,7 @@ __all__ = [
     "build_learner",
     "check_learns",
     "chosen_by_parameters",
+    "class_of_rules",
     "learner_options",
     "method_certified_by",
     "method_named",
@@ -43,7 +44,7 @@ __all__ = [
     "takes",
 ]
 
-PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "users", "population")
+PUBLIC_FACTS = ("public_n_users", "records_per_user", "noise", "people", "population")
 """Declarations for the choice of a method, which a method itself may have no use for; they are then ignored instead of
 refused."""
 
@@ -54,6 +55,18 @@ def _cuts(concept: Any) -> bool:
 
 def _one_way(concept: Any) -> bool:
     return isinstance(concept, ClassOfRules) and concept.cut_direction not in (None, "both")
+
+
+def _scored_or_tree(concept: Any) -> bool:
+    return isinstance(concept, VC1Tree) or scored(concept)
+
+
+def _small_trees(concept: Any) -> bool:
+    return isinstance(concept, ClassOfRules) and concept.own_method == "small-tree"
+
+
+def _cards(concept: Any) -> bool:
+    return isinstance(concept, ClassOfRules) and concept.own_method == "card"
 
 
 def _nodes(concept: Any) -> bool:
@@ -138,7 +151,9 @@ _ALL = (
         "surrogate selection",
         "SurrogateSelection",
         "a small public set of stand-ins for a large class",
-        "A large class with a public `representation` by few rules.",
+        "Single values of a huge column, or a large class with a public `representation` by few rules.",
+        by_setting={key: {"representation": "auto"} for key in ("agnostic", "realizable")},
+        sized=True,
         accuracy=MEASURED,
         exact_law=False,
     ),
@@ -161,6 +176,20 @@ _ALL = (
         accuracy=MEASURED,
         needs=(("delta",), ("records_per_user", "width")),
         relations={Neighbours.ADD_REMOVE: (("slots",),), Neighbours.REPLACE: ()},
+    ),
+    Method(
+        "reduction",
+        "agnostic reduction",
+        "NamedReduction",
+        "a learner for clean labels on a hidden part of the people, relabelled by a rule that does well on the others",
+        "Noisy labels and a class that only a learner for clean labels knows, such as an open vocabulary.",
+        keeps_trees=True,
+        sized=True,
+        learns=_scored_or_tree,
+        rules="every class whose rules can be scored one by one, and trees",
+        promise="either",
+        needs=(("public_n_users",),),
+        exact_law=False,
     ),
     Method(
         "agreement",
@@ -204,6 +233,32 @@ _ALL = (
             "beta",
             "strict",
         ),
+    ),
+    Method(
+        "small-tree",
+        "small tree",
+        "SmallTreeLearner",
+        "a tree of up to three questions from one exact law over all of them; the default of wide tables",
+        "Five columns or more, of which several matter.",
+        learns=_small_trees,
+        rules="small trees, such as SmallTrees()",
+        setting=None,
+        certificates=("small tree", "small tree, some tree is right"),
+    ),
+    Method(
+        "card",
+        "points card",
+        "CardLearner",
+        "points for every answer, yes above a threshold; noisy gradient steps on everybody's records; needs delta",
+        "Many weak columns that do not say the same thing, and hundreds of people: their number times epsilon 200 or "
+        "more.",
+        learns=_cards,
+        rules="points cards, such as PointsCard()",
+        setting=None,
+        promise="approximate",
+        accuracy=MEASURED,
+        needs=(("delta",),),
+        exact_law=False,
     ),
 )
 
@@ -278,6 +333,21 @@ def check_learns(method: str, concept: Any) -> None:
     )
 
 
+def class_of_rules(
+    rule: str | ConceptClass | VC1Tree, features: Mapping[str, Domain | None], method: str = "auto"
+) -> ConceptClass | VC1Tree:
+    """What people mean by a rule: a class, or the name of one over the columns of the data."""
+    if not isinstance(rule, str):
+        return rule
+    without = [name for name, domain in features.items() if domain is None]
+    if without:
+        raise ParameterError(
+            f"columns {without} have no domain: declare one where the data are built, such as Integers(0, 100)"
+        )
+    known = {name: domain for name, domain in features.items() if domain is not None}
+    return named_class(rule, known, method)
+
+
 def named_class(rule: str, features: Mapping[str, Domain], method: str) -> ConceptClass:
     """The class of rules with a name; by agreement also kinds that are too rich to be scored rule by rule."""
     if method == "agreement" and rule in KINDS:
@@ -292,10 +362,11 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
 # Its learner
 
 
-def learner_options(method: str, common: Mapping[str, Any]) -> dict[str, Field[Any]]:
+def learner_options(method: str, common: Mapping[str, Any]) -> dict[str, Parameter]:
     """The parameters of a method's learner that may be given, beside the ``common`` ones of every learner."""
     chosen = method_named(method)
-    return {f.name: f for f in fields(chosen.load()) if f.init and f.name not in common and f.name not in chosen.preset}
+    own = declared(chosen.load())
+    return {name: word for name, word in own.items() if name not in common and name not in chosen.preset}
 
 
 def takes(method: str, option: str) -> bool:
@@ -308,7 +379,7 @@ def build_learner(method: str, common: Mapping[str, Any], options: Mapping[str, 
     own, chosen = learner_options(method, common), METHODS[method]
     check_learns(method, common.get(chosen.subject))
     given = {name: value for name, value in options.items() if name in own or name not in PUBLIC_FACTS}
-    missing = [name for name, f in own.items() if name not in given and f.default is MISSING is f.default_factory]
+    missing = [name for name, word in own.items() if word.required and name not in given]
     if missing:
         raise ParameterError(f"the method {method!r} needs {missing[0]}; declare it, or use another method")
     strange = sorted(set(given) - set(own))

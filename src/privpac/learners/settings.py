@@ -29,12 +29,30 @@ from typing import Any
 from privpac.errors import ParameterError
 from privpac.learners.registry import learner_options
 
-__all__ = ["COMMON", "read_settings", "written"]
+__all__ = ["COMMON", "flag", "read_settings", "written"]
 
 COMMON = ("concept", "tree", "epsilon", "neighbours", "unit", "max_records")
 """Fields of every learner: they have options of their own."""
 
+_FLAGS = {
+    "public_n_users": "--people",
+    "n_users": "--people",
+    "people": "--people-are",
+    "k": "--values",
+    "d": "--columns",
+}
+"""Parameters whose options are not called like them."""
+
 _WHOLE = re.compile(r"[+-]?\d+")
+
+
+def flag(name: str) -> str:
+    """The option of the command line that says a parameter of the library.
+
+    >>> flag("records_per_user"), flag("public_n_users")
+    ('--records-per-user', '--people')
+    """
+    return _FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
 def read_settings(method: str, texts: Iterable[str]) -> dict[str, Any]:
@@ -66,7 +84,7 @@ def read_settings(method: str, texts: Iterable[str]) -> dict[str, Any]:
 
 def _settable(method: str) -> dict[str, str]:
     """Parameters that a text can say, with their types."""
-    kinds = {name: str(field.type) for name, field in learner_options(method, dict.fromkeys(COMMON)).items()}
+    kinds = {name: str(word.type) for name, word in learner_options(method, dict.fromkeys(COMMON)).items()}
     return {name: kind for name, kind in kinds.items() if name != "population" and _reader(kind) is not None}
 
 

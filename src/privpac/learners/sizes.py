@@ -14,11 +14,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.data.users import SALT, Kernel, UserData
 from privpac.errors import ParameterError
 from privpac.guarantee import Unit, positive_int
 from privpac.learners.base import Bound, Selection
+from privpac.parameters import named
 
 if TYPE_CHECKING:
     from privpac.data import Domain, OnInvalid, Users
@@ -30,8 +32,10 @@ MAX_SIZES = 1 << 12
 """Admissible numbers of records up to which sensitivities are computed instead of bounded."""
 
 
-def read_sizes(sizes: Any) -> tuple[int, ...]:
-    """Admissible numbers of records, ascending."""
+def read_sizes(sizes: Any) -> tuple[int, ...] | None:
+    """Admissible numbers of records, ascending; None stays as it is."""
+    if sizes is None:
+        return None
     if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Iterable):
         raise TypeError(
             f"sizes must list the admissible numbers of records, such as [1, 4, 16], got {type(sizes).__name__}"
@@ -154,19 +158,24 @@ def size_counts(users: Users) -> dict[int, int]:
 # Learners with declared sizes
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class SizedSelection(Selection):
-    """A selection learner that may be told which numbers of records occur."""
+    """A selection learner that may be told which numbers of records occur.
 
-    sizes: tuple[int, ...] | None = None
+    Parameters
+    ----------
+    sizes : iterable of int, optional
+        The admissible numbers of records (public), such as ``[1, 4, 16]``; users are cut down to one of them.
+    """
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.sizes is not None:
-            listed = read_sizes(self.sizes)
-            if self.max_records is not None:
-                listed = tuple(size for size in listed if size <= self.max_records) or (0,)
-            object.__setattr__(self, "sizes", listed)
+    _sizes: tuple[int, ...] | None = field(default=None, converter=read_sizes)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...] | None:
+        """The admissible numbers of records, ascending, up to the cap."""
+        if self._sizes is None or self.max_records is None:
+            return self._sizes
+        return tuple(size for size in self._sizes if size <= self.max_records) or (0,)
 
     @property
     def admissible(self) -> tuple[int, ...] | range | None:

@@ -46,11 +46,34 @@ def release(
     spend_id: str | None = None,
     not_before: float | None = None,
 ) -> Released:
-    """Validate, spend, draw, return.
+    """Validate, spend, draw, return: what every learner's ``learn`` does.
 
-    Guarantees: with a ledger, ``learner.guarantee`` is on disk before ``draw`` runs, whatever happens after; there are
-    no refunds.  Seeded generators are refused with a ledger and give a result without guarantee otherwise.
-    ``not_before`` (seconds from the call) hides the run time behind a public deadline, errors included.
+    Parameters
+    ----------
+    learner : learner
+        Public.  Its ``guarantee`` is the price.
+    data : users
+        Private; bound, and so checked, before anything is spent.
+    rng : Rng, optional
+        The system's randomness unless given; seeded ones are refused with a ledger and give a result without a
+        guarantee otherwise.
+    ledger : BudgetLedger, optional
+        Where the spend is written first.
+    label : str, optional
+        Public.  What the ledger's entry is called.
+    spend_id : str, optional
+        Names the entry, so that the same spend is not made twice.
+    not_before : float, optional
+        Seconds from the call before which nothing is returned, errors included.
+
+    Returns
+    -------
+    Released
+
+    Notes
+    -----
+    With a ledger, ``learner.guarantee`` is on disk before ``draw`` runs, whatever happens after; there are
+    no refunds.
     """
     start = time.monotonic()
     rng = secret_rng(rng)

@@ -3,6 +3,7 @@
 from privpac.mechanisms.certificate import ReleaseTest, pass_curve, smallest_K
 from privpac.mechanisms.choosing import ChoosingKind, ChoosingMechanism, choosing_law, choosing_sample
 from privpac.mechanisms.exponential import ExponentialMechanism
+from privpac.mechanisms.gaussian import Gaussian, discrete_gaussian
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
 from privpac.mechanisms.laplace import Laplace, discrete_laplace
 from privpac.mechanisms.noisy_min import NoisyMin
@@ -16,6 +17,7 @@ __all__ = [
     "ChoosingKind",
     "ChoosingMechanism",
     "ExponentialMechanism",
+    "Gaussian",
     "InteriorPoint",
     "Laplace",
     "NoisyMin",
@@ -26,6 +28,7 @@ __all__ = [
     "TruncatedLaplace",
     "choosing_law",
     "choosing_sample",
+    "discrete_gaussian",
     "discrete_laplace",
     "pass_curve",
     "plan_interior_point",

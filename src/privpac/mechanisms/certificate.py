@@ -21,16 +21,28 @@ is exact.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
+
+from attrs import field, frozen
 
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, dyadic_base, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, positive_int
 from privpac.law.base import BOTTOM, Law
+from privpac.mechanisms.parameters import Protected
 from privpac.mechanisms.truncated_laplace import factor_within, read_loss
+from privpac.parameters import (
+    bounds,
+    fraction_or_none,
+    named,
+    privacy_or_none,
+    probability,
+    probability_or_zero,
+    whole_or_none,
+)
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["DEFAULT_FAILURE", "MAX_LADDER", "ReleaseTest", "pass_curve", "smallest_K", "valid_curve"]
@@ -76,7 +88,7 @@ def pass_curve(base: Rational, delta: Rational, ladder: int) -> tuple[Fraction, 
     >>> [str(b) for b in pass_curve(3, "1/1000", 2)]
     ['13/1000', '1/250', '1/1000', '0']
     """
-    a, d = _read_base(base), _read_delta(delta)
+    a, d = _read_base(base), probability(delta, "delta")
     k = positive_int(ladder, "ladder", minimum=0, maximum=MAX_LADDER)
     return tuple(_first(_exact_steps(a, d), k + 2))[::-1]
 
@@ -87,8 +99,8 @@ def smallest_K(base: Rational, delta: Rational, failure: Rational = DEFAULT_FAIL
     >>> smallest_K(3, "1/1000", "1/20"), smallest_K(3, "1/1000", 0)
     (8, 12)
     """
-    a, d = _read_base(base), _read_delta(delta)
-    goal = 1 - rational(failure, "failure", minimum=0, below=1)
+    a, d = _read_base(base), probability(delta, "delta")
+    goal = 1 - probability_or_zero(failure, "failure")
     sure, open_ = (
         _divide(goal.numerator << _BITS, goal.denominator, True),
         (goal.numerator << _BITS) // goal.denominator,
@@ -109,7 +121,7 @@ def _first(values: Iterator[Fraction], count: int) -> Iterator[Fraction]:
 
 def valid_curve(curve: tuple[Fraction, ...], base: Rational, delta: Rational) -> bool:
     """Whether a curve ends at 0, never rises, and meets both conditions of Theorem G."""
-    a, d = _read_base(base), _read_delta(delta)
+    a, d = _read_base(base), probability(delta, "delta")
     steps = pairwise(curve)
     ends = len(curve) >= 2 and curve[-1] == 0 and curve[0] <= 1
     return ends and all(late <= b <= a * late + d and 1 - late <= a * (1 - b) + d for b, late in steps)
@@ -119,15 +131,18 @@ def _read_base(base: Any) -> Fraction:
     return rational(base, "base", minimum=1)
 
 
-def _read_delta(delta: Any) -> Fraction:
-    return rational(delta, "delta", above=0, below=1)
+def _read_ladder(ladder: int | None) -> int | None:
+    k = whole_or_none(ladder, "ladder", minimum=0)
+    if k is not None and k > MAX_LADDER:
+        raise ParameterError(f"ladder must be at most {MAX_LADDER}, got {k}")
+    return k
 
 
 # The test
 
 
-@dataclass(frozen=True)
-class ReleaseTest:
+@frozen(slots=False, field_transformer=named)
+class ReleaseTest(Protected):
     """Pass or ``BOTTOM``; give ``epsilon``, or a rational ``base <= e**epsilon``, or both.
 
     ``ladder`` left out is the shortest one that fails at most ``failure`` often at distance 0.  Curves of more than 64
@@ -138,46 +153,42 @@ class ReleaseTest:
     (19, 21, True)
     """
 
-    epsilon: Rational | None
-    delta: Rational
-    base: Rational | None = field(kw_only=True, default=None)
-    ladder: int = field(kw_only=True, default=cast(int, None))
-    failure: Rational = field(kw_only=True, default=DEFAULT_FAILURE)
-    unit: Unit | str = field(kw_only=True)
-    neighbours: Neighbours | str = field(kw_only=True)
-    curve: tuple[Fraction, ...] = field(init=False, repr=False, compare=False)
+    _epsilon: Fraction | None = field(converter=privacy_or_none)
+    delta: Fraction = field(converter=probability)
+    _base: Fraction | None = field(kw_only=True, default=None, converter=fraction_or_none, metadata=bounds(above=1))
+    _ladder: int | None = field(kw_only=True, default=None, converter=_read_ladder)
+    failure: Fraction = field(kw_only=True, default=DEFAULT_FAILURE, converter=probability_or_zero)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        epsilon, base = read_loss(self.epsilon, self.base)
-        put(self, "epsilon", epsilon)
-        put(self, "base", dyadic_base(epsilon) if base is None else base)
-        put(self, "delta", _read_delta(self.delta))
-        put(self, "failure", rational(self.failure, "failure", minimum=0, below=1))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        a, d = rational(self.base), rational(self.delta)
-        put(
-            self,
-            "ladder",
-            smallest_K(a, d, self.failure) if self.ladder is None else positive_int(self.ladder, "ladder", minimum=0),
-        )
-        if self.ladder > MAX_LADDER:
-            raise ParameterError(f"ladder must be at most {MAX_LADDER}, got {self.ladder}")
-        steps = (
-            _exact_steps(a, d)
-            if self.ladder <= _EXACT_STEPS
-            else (Fraction(b, 1 << _BITS) for b in _rounded_steps(a, d))
-        )
-        put(self, "curve", tuple(_first(steps, self.ladder + 2))[::-1])
+    def __attrs_post_init__(self) -> None:
         # Theorem G's hypotheses, checked on the very numbers that are sampled.
-        if not (factor_within(a, epsilon) and valid_curve(self.curve, a, d)):
+        if not (factor_within(self.base, self.epsilon) and valid_curve(self.curve, self.base, self.delta)):
             raise ParameterError("the pass curve does not keep its conditions; use another base or delta")
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        return read_loss(self._epsilon, self._base)[0]
+
+    @cached_property
+    def base(self) -> Fraction:
+        return dyadic_base(self.epsilon) if self._base is None else self._base
+
+    @cached_property
+    def ladder(self) -> int:
+        """``K``."""
+        return smallest_K(self.base, self.delta, self.failure) if self._ladder is None else self._ladder
+
+    @cached_property
+    def curve(self) -> tuple[Fraction, ...]:
+        """The chances of passing at the distances ``0..K+1``."""
+        exact = self.ladder <= _EXACT_STEPS
+        rounded = (Fraction(b, 1 << _BITS) for b in _rounded_steps(self.base, self.delta))
+        steps = _exact_steps(self.base, self.delta) if exact else rounded
+        return tuple(_first(steps, self.ladder + 2))[::-1]
 
     @property
     def guarantee(self) -> Guarantee:
         """What the test alone costs; the answer's own closeness is added to it."""
-        return Guarantee(rational(self.epsilon), self.delta, unit=self.unit, neighbours=self.neighbours)
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours)
 
     def _chance(self, distance: int) -> Fraction:
         # A distance beyond the ladder counts as its end: nothing is raised about private numbers.

@@ -20,11 +20,12 @@ drops to 0 had at most ``delta0/Z``.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
+from attrs import field, frozen
 from flint import arb
 
 from privpac.errors import InfeasibleError, ParameterError, Undecided
@@ -34,9 +35,10 @@ from privpac.law.base import BOTTOM
 from privpac.law.finite import FiniteLaw
 from privpac.law.levels import invert
 from privpac.law.numbers import Denominator, Number, Quotient
-from privpac.mechanisms.parameters import enclose, least_int, read_epsilon
+from privpac.mechanisms.parameters import enclose, least_int
 from privpac.mechanisms.two_stage import TwoStage
 from privpac.mechanisms.votes_cast import by_count, candidate_law
+from privpac.parameters import named, privacy, probability, protected_unit, relation, whole
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["ChoosingKind", "ChoosingMechanism", "choosing_law", "choosing_sample"]
@@ -49,12 +51,16 @@ class ChoosingKind(StrEnum):
     TWO_STAGE = "two-stage"
 
 
+def _kind(value: ChoosingKind | str) -> ChoosingKind:
+    return one_of(ChoosingKind, value, "law")
+
+
 # The one-stage law
 
 
 def _read(base: Rational, delta: Rational, growth: int) -> tuple[Fraction, Fraction]:
     """``r`` and ``delta0``."""
-    r, d = rational(base, "base", above=1), rational(delta, "delta", above=0, below=1)
+    r, d = rational(base, "base", above=1), probability(delta, "delta")
     k = positive_int(growth, "growth")
     delta0 = d / (k * (1 - d))
     if k * delta0 > r - 1:
@@ -117,7 +123,7 @@ def _cumulative(groups: dict[int, list[Hashable]], r: Fraction, delta0: Fraction
     return [*out, total + 1]
 
 
-@dataclass(frozen=True, init=False)
+@frozen(slots=False, field_transformer=named)
 class ChoosingMechanism:
     """Choose a candidate with many votes, or ``BOTTOM``.
 
@@ -132,41 +138,28 @@ class ChoosingMechanism:
     enough.
     """
 
-    epsilon: Fraction
-    delta: Fraction
-    growth: int
-    neighbours: Neighbours
-    kind: ChoosingKind
-    unit: Unit
-    test: TwoStage | None
+    epsilon: Fraction = field(converter=privacy)
+    delta: Fraction = field(converter=probability)
+    growth: int = field(converter=whole)
+    neighbours: Neighbours = field(converter=relation)
+    kind: ChoosingKind = field(default=ChoosingKind.ONE_STAGE, alias="law", converter=_kind)
+    unit: Unit = field(kw_only=True, converter=protected_unit)
+    _epsilon1: Rational | None = field(kw_only=True, default=None)
+    _eta2: Rational | None = field(kw_only=True, default=None)
+    _T: int | None = field(kw_only=True, default=None)
 
-    def __init__(
-        self,
-        epsilon: Rational,
-        delta: Rational,
-        growth: int,
-        neighbours: Neighbours | str,
-        law: ChoosingKind | str = ChoosingKind.ONE_STAGE,
-        *,
-        unit: Unit | str,
-        epsilon1: Rational | None = None,
-        eta2: Rational | None = None,
-        T: int | None = None,
-    ) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(epsilon))
-        put(self, "delta", rational(delta, "delta", above=0, below=1))
-        put(self, "growth", positive_int(growth, "growth"))
-        put(self, "neighbours", one_of(Neighbours, neighbours, "neighbours"))
-        put(self, "kind", one_of(ChoosingKind, law, "law"))
-        put(self, "unit", one_of(Unit, unit, "unit"))
-        if self.kind is ChoosingKind.ONE_STAGE:
-            if not (epsilon1 is None and eta2 is None and T is None):
+    def __attrs_post_init__(self) -> None:
+        if self.test is None:
+            if not (self._epsilon1 is None and self._eta2 is None and self._T is None):
                 raise ParameterError("epsilon1, eta2 and T belong to law='two-stage'")
             _read(self.base, self.delta, self.growth)
-            put(self, "test", None)
-        else:
-            put(self, "test", TwoStage.within(self.step, self.delta, self.growth, self._replace, epsilon1, eta2, T))
+
+    @cached_property
+    def test(self) -> TwoStage | None:
+        if self.kind is ChoosingKind.ONE_STAGE:
+            return None
+        given = self._epsilon1, self._eta2, self._T
+        return TwoStage.within(self.step, self.delta, self.growth, self._replace, *given)
 
     # Public numbers
 
@@ -230,7 +223,7 @@ class ChoosingMechanism:
 
     def votes_needed(self, beta: Rational) -> int:
         """The least count at which the only candidate with votes is named, except with probability ``beta``."""
-        failure = rational(beta, "beta", above=0, below=1)
+        failure = probability(beta, "beta")
         if self.test is not None:
             return self.test.votes_needed(failure)
         r, delta0 = _read(self.base, self.delta, self.growth)

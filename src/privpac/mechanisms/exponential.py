@@ -11,17 +11,18 @@ range of ``epsilon`` (bounded range), hence ``rho = epsilon**2 / 8`` for composi
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from attrs import frozen
 
 from privpac.exact import Rational, as_arb, rational
 from privpac.guarantee import Guarantee, positive_int
 from privpac.law.base import Law
 from privpac.law.blocks import BlockLaw
 from privpac.mechanisms.parameters import ScoreMechanism, ceil_log
+from privpac.parameters import named
 from privpac.rng import Rng
 
 __all__ = ["ExponentialMechanism", "candidate_blocks", "interval_blocks"]
@@ -45,7 +46,7 @@ def interval_blocks(lo: Any, hi: Any, score: Any, eta: Fraction, domain: tuple[i
     return law
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class ExponentialMechanism(ScoreMechanism):
     """Exponential mechanism on integer scores, which are minimised.
 
@@ -64,8 +65,7 @@ class ExponentialMechanism(ScoreMechanism):
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
-        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon * epsilon / 8)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=self.epsilon**2 / 8)
 
     # Laws
 

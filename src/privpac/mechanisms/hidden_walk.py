@@ -24,15 +24,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
+from attrs import field, frozen
 from flint import arb
 
 from privpac.errors import InfeasibleError, LawError, ParameterError, Undecided
-from privpac.exact import MAX_PRECISION, Rational, as_arb, precision, rational, up
-from privpac.guarantee import positive_int
+from privpac.exact import MAX_PRECISION, as_arb, precision, up
 from privpac.law.levels import invert
+from privpac.parameters import bounds, fraction, named, probability, whole
 from privpac.rng import Rng
 
 __all__ = [
@@ -96,34 +97,31 @@ def active_steps(n: int, T: int, kappa: int) -> int:
     return ((n - 1 - kappa) // (T + 1 - kappa)).bit_length()
 
 
-@dataclass(frozen=True)
+def check_delta_L(level: Any, _: Any, delta_L: Fraction) -> None:
+    """The choosing stage exists for this delta and base."""
+    if delta_L / (1 - delta_L) > level.rL - 1:
+        raise InfeasibleError(f"delta too large for epsilon: delta_L must be at most {1 - 1 / level.rL} for this rL")
+
+
+@frozen(slots=False, field_transformer=named)
 class Level:
     """One reduction: ``kappa`` and ``r`` of the walk, ``T`` deepest and ``B - 1`` shallowest entries dropped, then the
     last two stages."""
 
-    kappa: int
-    r: Fraction
-    T: int
-    B: int
-    rL: Fraction
-    delta_L: Fraction
-    rc: Fraction
+    kappa: int = field(converter=whole)
+    r: Fraction = field(converter=fraction, metadata=bounds(above=1))
+    T: int = field(converter=whole)
+    B: int = field(converter=whole)
+    rL: Fraction = field(converter=fraction, metadata=bounds(above=1))
+    delta_L: Fraction = field(converter=probability, validator=check_delta_L)
+    rc: Fraction = field(converter=fraction, metadata=bounds(above=1))
 
-    def __init__(self, kappa: int, r: Rational, T: int, B: int, rL: Rational, delta_L: Rational, rc: Rational) -> None:
-        put = object.__setattr__
-        put(self, "kappa", positive_int(kappa, "kappa"))
-        put(self, "T", positive_int(T, "T"))
+    def __attrs_post_init__(self) -> None:
         if self.kappa > self.T:
             raise ParameterError(
                 f"T must be at least kappa = {self.kappa}, got {self.T}: a stop above kappa keeps one-sided nodes "
                 "certain"
             )
-        put(self, "B", positive_int(B, "B"))
-        for name, base in (("r", r), ("rL", rL), ("rc", rc)):
-            put(self, name, rational(base, name, above=1))
-        put(self, "delta_L", rational(delta_L, "delta_L", above=0, below=1))
-        if self.delta_L / (1 - self.delta_L) > self.rL - 1:
-            raise InfeasibleError(f"delta too large for epsilon: delta_L must be at most {1 - 1 / self.rL} for this rL")
 
     @property
     def stage(self) -> tuple[Fraction, Fraction, Fraction]:

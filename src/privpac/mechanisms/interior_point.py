@@ -24,21 +24,35 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
+
+from attrs import field, frozen
 
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError
 from privpac.exact import ExpSum, Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
-from privpac.law.base import Law
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.law.base import BOTTOM, Law
 from privpac.mechanisms.interior_plan import Budget, Plan, log_domain, plan_walk, rough_size
 from privpac.mechanisms.interior_tail import Outcome
-from privpac.mechanisms.parameters import read_epsilon
 from privpac.mechanisms.prefix_plan import plan_pairs
 from privpac.mechanisms.prefix_point import PrefixInteriorPoint
-from privpac.mechanisms.rank import rank_window
+from privpac.mechanisms.rank import clipped, rank_window
 from privpac.mechanisms.walk_reduction import WalkReduction
+from privpac.parameters import (
+    bounds,
+    fraction,
+    named,
+    privacy,
+    protected_unit,
+    read_epsilon,
+    relation,
+    whole,
+    whole_or_none,
+)
+from privpac.released import NoRelease, Released
 from privpac.rng import Rng
 
 __all__ = ["ENGINES", "InteriorPoint", "PrefixInteriorPoint", "plan_interior_point"]
@@ -150,7 +164,7 @@ class _Ask:
 # The mechanism
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class InteriorPoint:
     """A private point between the largest and the smallest of the values of ranks ``hi..hi+size-1``.
 
@@ -176,43 +190,39 @@ class InteriorPoint:
     ===========================================================================================
     """
 
-    epsilon: Rational
-    delta: Rational = 0
-    top: int = field(kw_only=True, repr=False)  # may have more digits than Python prints
-    beta: Rational = field(kw_only=True, default=Fraction(1, 20))
-    size: int | None = field(kw_only=True, default=None)
+    epsilon: Fraction = field(converter=privacy)
+    delta: Fraction = field(default=Fraction(0), converter=_read_delta)
+    top: int = field(  # may have more digits than Python prints
+        kw_only=True, repr=False, converter=whole, metadata=bounds(minimum=0)
+    )
+    beta: Fraction = field(
+        kw_only=True,
+        default=Fraction(1, 20),
+        converter=fraction,
+        metadata=bounds(minimum=_SMALLEST, below=1),
+    )
+    _size: int | None = field(kw_only=True, default=None, converter=whole_or_none)
     levels: int | str = field(kw_only=True, default="auto")
     engine: str = field(kw_only=True, default="walk")
-    hi: int = field(kw_only=True, default=1)
-    unit: Unit | str = field(kw_only=True, default=Unit.USER)
-    neighbours: Neighbours | str = field(kw_only=True, default=Neighbours.ADD_REMOVE)
-    plan: Plan[Any] = field(init=False, repr=False, compare=False)
-    reduction: WalkReduction | PrefixInteriorPoint | None = field(init=False, repr=False, compare=False)
+    hi: int = field(kw_only=True, default=1, converter=whole)
+    unit: Unit = field(kw_only=True, default=Unit.USER, converter=protected_unit)
+    neighbours: Neighbours = field(kw_only=True, default=Neighbours.ADD_REMOVE, converter=relation)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "delta", _read_delta(self.delta))
-        put(self, "beta", rational(self.beta, "beta", minimum=_SMALLEST, below=1))
-        put(self, "top", positive_int(self.top, "top", minimum=0))
-        put(self, "hi", positive_int(self.hi, "hi"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        size = None if self.size is None else positive_int(self.size, "size")
-        if self.top == 0:
-            put(self, "plan", Plan((), Fraction(2), size or 1, Fraction(0), 1))
-            put(self, "reduction", None)
-            put(self, "size", size or 1)
-            return
-        bits, how = self.top.bit_length(), (self.levels, self.engine)
-        plan = plan_interior_point(
-            self.epsilon, self.delta, self.beta, bits=bits, top=self.top, levels=how[0], engine=how[1], size=size
-        )
-        put(self, "plan", plan)
-        put(self, "size", plan.size)
-        put(self, "reduction", self._checked(plan))
-        if plan.size < plan.needed:
+    def __attrs_post_init__(self) -> None:
+        _ = self.reduction
+        if self.size < self.plan.needed:
             warnings.warn(self.warnings[0], AccuracyWarning, stacklevel=3)
+
+    @cached_property
+    def plan(self) -> Plan[Any]:
+        if self.top == 0:
+            return Plan((), Fraction(2), self._size or 1, Fraction(0), 1)
+        how: dict[str, Any] = {"levels": self.levels, "engine": self.engine, "size": self._size}
+        return plan_interior_point(self.epsilon, self.delta, self.beta, bits=self.top.bit_length(), top=self.top, **how)
+
+    @cached_property
+    def reduction(self) -> WalkReduction | PrefixInteriorPoint | None:
+        return None if self.top == 0 else self._checked(self.plan)
 
     def _checked(self, plan: Plan[Any]) -> WalkReduction | PrefixInteriorPoint:
         """The engine, after its exact privacy was compared with the promise."""
@@ -231,15 +241,15 @@ class InteriorPoint:
             raise ParameterError("median chooses size and hi itself; give them to InteriorPoint for other ranks")
         planned = InteriorPoint(epsilon, delta, **options)
         even = isinstance(planned.reduction, PrefixInteriorPoint)
-        size = min(planned._size, n - n % 2 if even else n)
+        size = min(planned.size, n - n % 2 if even else n)
         return InteriorPoint(epsilon, delta, hi=1 + (n - size) // 2, size=size, **options)
 
     # Public numbers
 
     @property
-    def _size(self) -> int:
-        assert self.size is not None
-        return self.size
+    def size(self) -> int:
+        """The number of values in the window."""
+        return self.plan.size
 
     @property
     def reductions(self) -> int:
@@ -253,25 +263,24 @@ class InteriorPoint:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        if self._size >= self.plan.needed:
+        if self.size >= self.plan.needed:
             return ()
-        text = f"a window of {self._size} values certifies failure probability {float(self.failure):.3g}; "
-        return (text + f"{self.plan.needed} values would certify {float(rational(self.beta)):.3g}",)
+        text = f"a window of {self.size} values certifies failure probability {float(self.failure):.3g}; "
+        return (text + f"{self.plan.needed} values would certify {float(self.beta):.3g}",)
 
     @property
     def guarantee(self) -> Guarantee:
         if self.reduction is None:
             return Guarantee(0, unit=self.unit, neighbours=self.neighbours)
-        epsilon = rational(self.epsilon)
         if not self.reductions:
-            return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon * epsilon / 8)
-        return Guarantee(epsilon, self.delta, unit=self.unit, neighbours=self.neighbours)
+            return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=self.epsilon**2 / 8)
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours)
 
     # Data
 
     def window(self, values: Any) -> list[int]:
         """The values of ranks ``hi..hi+size-1``, ascending, padded with 0 (private)."""
-        return rank_window(values, self.hi, self.hi + self._size - 2, self.top)[::-1]
+        return rank_window(values, self.hi, self.hi + self.size - 2, self.top)[::-1]
 
     def sample(self, values: Any, rng: Rng | None = None) -> Outcome:
         """One exact draw: a point of ``0..top``, or ``BOTTOM``."""
@@ -282,3 +291,21 @@ class InteriorPoint:
         """The exact law of :meth:`sample`, where it is small enough to be written out (curator only)."""
         window = self.window(values)
         return Law.point(0) if self.reduction is None else self.reduction.law(window)
+
+    # Release: ``privpac.release(point, values, ledger=...)``
+
+    def bind(self, values: Any) -> list[int]:
+        """The numbers, one of each person, checked before anything is spent."""
+        return clipped(values, self.top)
+
+    def draw(self, bound: list[int], rng: Rng) -> Released:
+        """One draw; ``outcome="none"`` where the choosing mechanism abstained."""
+        drawn = self.sample(bound, rng)
+        told: dict[str, Any] = {
+            "parameters": {"window": self._size, "highest rank": self.hi, "reductions": self.reductions},
+            "warnings": self.warnings,
+            "learner": "InteriorPoint",
+        }
+        if drawn is BOTTOM:
+            return Released(NoRelease, self.guarantee, outcome="none", **told)
+        return Released(drawn, self.guarantee, **told)

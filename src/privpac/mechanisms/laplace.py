@@ -11,16 +11,18 @@ integers, a geometric variable from those, a random sign.  Values are Python int
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from attrs import field, frozen
+
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Ball, ExpSum, Rational, as_arb, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, positive_int
 from privpac.law.finite import MAX_VALUES, FiniteLaw
 from privpac.law.numbers import Denominator, Number, Quotient
-from privpac.mechanisms.parameters import ceil_log, enclose, read_epsilon
+from privpac.mechanisms.parameters import Protected, ceil_log, enclose
+from privpac.parameters import named, privacy, whole
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["Laplace", "bernoulli_exp", "discrete_laplace", "geometric", "upper_tail"]
@@ -79,8 +81,8 @@ def upper_tail(eta: Fraction, t: int, below: Denominator | None = None) -> Quoti
     return Quotient.of(z.sum - ExpSum.exp(-eta * (1 - t)), z)
 
 
-@dataclass(frozen=True)
-class Laplace:
+@frozen(slots=False, field_transformer=named)
+class Laplace(Protected):
     """Integer query plus discrete Laplace noise.
 
     >>> noise = Laplace("1/2", 1, unit="user", neighbours="add-remove")
@@ -91,26 +93,16 @@ class Laplace:
     10
     """
 
-    epsilon: Rational
-    sensitivity: int
-    unit: Unit | str = field(kw_only=True)
-    neighbours: Neighbours | str = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "sensitivity", positive_int(self.sensitivity, "sensitivity"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+    epsilon: Fraction = field(converter=privacy)
+    sensitivity: int = field(converter=whole)
 
     @property
     def eta(self) -> Fraction:
-        return rational(self.epsilon) / self.sensitivity
+        return self.epsilon / self.sensitivity
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
-        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon * epsilon / 2)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=self.epsilon**2 / 2)
 
     # Law and draws
 

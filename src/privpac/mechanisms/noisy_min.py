@@ -15,8 +15,9 @@ selection; the exponential mechanism when many selections are composed by zCDP.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from attrs import frozen
 
 from privpac.exact import rational
 from privpac.guarantee import Guarantee
@@ -26,12 +27,13 @@ from privpac.mechanisms.exponential import candidate_blocks, interval_blocks
 from privpac.mechanisms.parameters import ScoreMechanism
 from privpac.mechanisms.race import race_block
 from privpac.mechanisms.race_law import race_law
+from privpac.parameters import named
 from privpac.rng import Rng
 
 __all__ = ["NoisyMin"]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class NoisyMin(ScoreMechanism):
     """Report the candidate of least noisy score (scores are integers and minimised).
 

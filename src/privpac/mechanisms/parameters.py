@@ -7,22 +7,20 @@ over neighbouring inputs, of the *difference* of two candidates' scores.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
+from attrs import field, frozen
 from flint import arb
 
 from privpac.errors import ParameterError, Undecided
-from privpac.exact import MAX_PRECISION, Ball, Rational, as_arb, ball_of, precision, rational
+from privpac.exact import MAX_PRECISION, Ball, as_arb, ball_of, precision
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.law.base import PROB_BITS
 from privpac.law.numbers import Number
+from privpac.least import least_between
+from privpac.parameters import named, privacy_or_zero, protected_unit, relation, whole
 
-__all__ = ["MAX_EPSILON", "ScoreMechanism", "ceil_log", "enclose", "least_int", "range_sensitivity", "read_epsilon"]
-
-MAX_EPSILON = 10_000
-"""Above this an epsilon promises nothing, and numbers such as ``e**epsilon`` would fill the memory."""
+__all__ = ["Protected", "ScoreMechanism", "ceil_log", "enclose", "least_int", "range_sensitivity"]
 
 _TINY_BITS = 1 << 16
 
@@ -46,13 +44,6 @@ def range_sensitivity(delta_inf: int, monotone: bool, neighbours: Neighbours | s
             "use add-remove"
         )
     return bound if monotone else 2 * bound
-
-
-def read_epsilon(value: Any, name: str = "epsilon", *, zero: bool = False) -> Fraction:
-    """A privacy parameter: positive (or zero where a law without data remains) and at most ``MAX_EPSILON``."""
-    if zero:
-        return rational(value, name, minimum=0, maximum=MAX_EPSILON)
-    return rational(value, name, above=0, maximum=MAX_EPSILON)
 
 
 def ceil_log(x: Fraction, rate: Callable[[], arb]) -> int:
@@ -81,11 +72,7 @@ def least_int(holds: Callable[[int], bool], start: int) -> int:
     step = 1
     while not holds(start + step):
         step *= 2
-    low, high = start + step // 2, start + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return least_between(holds, start + step // 2, start + step)
 
 
 def enclose(number: Number) -> Ball:
@@ -100,23 +87,22 @@ def enclose(number: Number) -> Ball:
         return ball_of(value, floor=Fraction(0), ceiling=Fraction(1))
 
 
-@dataclass(frozen=True)
-class ScoreMechanism:
+@frozen(slots=False, field_transformer=named)
+class Protected:
+    """Whose data a mechanism protects, and which datasets must be hard to tell apart: to be said, never assumed."""
+
+    unit: Unit = field(kw_only=True, converter=protected_unit)
+    neighbours: Neighbours = field(kw_only=True, converter=relation)
+
+
+@frozen(slots=False, field_transformer=named)
+class ScoreMechanism(Protected):
     """What mechanisms on integer scores share: epsilon, the range sensitivity of the scores, unit and relation."""
 
-    epsilon: Rational
-    range_sensitivity: int
-    unit: Unit | str = field(kw_only=True)
-    neighbours: Neighbours | str = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
-        put(self, "range_sensitivity", positive_int(self.range_sensitivity, "range_sensitivity"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+    epsilon: Fraction = field(converter=privacy_or_zero)
+    range_sensitivity: int = field(converter=whole)
 
     @property
     def eta(self) -> Fraction:
         """The rate at which the chance of a candidate falls with its score."""
-        return rational(self.epsilon) / self.range_sensitivity
+        return self.epsilon / self.range_sensitivity

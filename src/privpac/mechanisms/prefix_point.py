@@ -19,18 +19,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import Any
 
-from privpac.errors import InfeasibleError, ParameterError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import positive_int
+from attrs import field, frozen
+
+from privpac.errors import ParameterError, TooLargeError
 from privpac.law.base import Bottom, Law
+from privpac.mechanisms.hidden_walk import check_delta_L
 from privpac.mechanisms.interior_tail import Outcome, at_depths, mixed, point_masses, point_sample
 from privpac.mechanisms.rank import rank_law
+from privpac.parameters import bounds, fraction, named, probability, whole
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["MAX_MATCHINGS", "PairLevel", "PrefixInteriorPoint", "matchings"]
@@ -39,25 +40,15 @@ MAX_MATCHINGS = 1 << 14
 """How many matchings an exact law averages over at most: 12 values."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class PairLevel:
     """One reduction: ``A`` and ``B`` bound the depth from both sides, then the bases of the last stages."""
 
-    A: int
-    B: int
-    rL: Fraction
-    delta_L: Fraction
-    rc: Fraction
-
-    def __init__(self, A: int, B: int, rL: Rational, delta_L: Rational, rc: Rational) -> None:
-        put = object.__setattr__
-        put(self, "A", positive_int(A, "A"))
-        put(self, "B", positive_int(B, "B"))
-        put(self, "rL", rational(rL, "rL", above=1))
-        put(self, "rc", rational(rc, "rc", above=1))
-        put(self, "delta_L", rational(delta_L, "delta_L", above=0, below=1))
-        if self.delta_L / (1 - self.delta_L) > self.rL - 1:
-            raise InfeasibleError(f"delta too large for epsilon: delta_L must be at most {1 - 1 / self.rL} for this rL")
+    A: int = field(converter=whole)
+    B: int = field(converter=whole)
+    rL: Fraction = field(converter=fraction, metadata=bounds(above=1))
+    delta_L: Fraction = field(converter=probability, validator=check_delta_L)
+    rc: Fraction = field(converter=fraction, metadata=bounds(above=1))
 
     @property
     def stage(self) -> tuple[Fraction, Fraction, Fraction]:
@@ -69,7 +60,11 @@ class PairLevel:
         return left if last else left - left % 2
 
 
-@dataclass(frozen=True)
+def _levels(levels: Sequence[PairLevel]) -> tuple[PairLevel, ...]:
+    return tuple(levels)
+
+
+@frozen(slots=False, field_transformer=named)
 class PrefixInteriorPoint:
     """An interior point of an even number ``size`` of values in ``0..top`` by the given levels, outermost first.
 
@@ -79,19 +74,14 @@ class PrefixInteriorPoint:
     Fraction(77383182848, 11981218673845)
     """
 
-    levels: tuple[PairLevel, ...]
-    rz: Fraction
-    top: int = field(repr=False)
-    size: int
+    levels: tuple[PairLevel, ...] = field(converter=_levels)
+    rz: Fraction = field(converter=fraction, metadata=bounds(above=1))
+    top: int = field(repr=False, converter=whole)
+    size: int = field(converter=whole, metadata=bounds(minimum=2))
 
-    def __init__(self, levels: Sequence[PairLevel], rz: Rational, top: int, size: int) -> None:
-        put = object.__setattr__
-        put(self, "levels", tuple(levels))
+    def __attrs_post_init__(self) -> None:
         if not self.levels or not all(isinstance(level, PairLevel) for level in self.levels):
             raise TypeError("levels must be one or more PairLevel objects, outermost first")
-        put(self, "rz", rational(rz, "rz", above=1))
-        put(self, "top", positive_int(top, "top"))
-        put(self, "size", positive_int(size, "size", minimum=2))
         if self.size % 2:
             raise ParameterError(f"size must be even, got {self.size}: values are paired")
         left = self.size

@@ -10,16 +10,19 @@ report was sent, so the relation is ``replace``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
+
+from attrs import field, frozen
 
 from privpac.errors import ParameterError
 from privpac.exact import Rational, as_arb, precision, rational, up
-from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, Model, Neighbours
 from privpac.law.base import Law
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.mechanisms.parameters import Protected
 from privpac.mechanisms.truncated_laplace import factor_within
+from privpac.parameters import bounds, fraction_or_none, named, read_epsilon, whole
 from privpac.rng import Rng
 
 __all__ = ["RandomizedResponse", "keep_probability"]
@@ -41,8 +44,12 @@ def keep_probability(epsilon: Rational) -> Fraction:
     return Fraction(int(scaled), 1 << 32)
 
 
-@dataclass(frozen=True)
-class RandomizedResponse:
+def _read_loss(epsilon: Rational | None) -> Fraction | None:
+    return None if epsilon is None else read_epsilon(epsilon, zero=True)
+
+
+@frozen(slots=False, field_transformer=named)
+class RandomizedResponse(Protected):
     """Report one of ``0..k-1``; give ``epsilon``, or ``keep``, or both (then ``keep`` is checked against ``epsilon``).
 
     >>> answer = RandomizedResponse(None, 3, keep="1/2", unit="user", neighbours="replace")
@@ -52,57 +59,51 @@ class RandomizedResponse:
     '(1, 0)-DP per user, replace, local model'
     """
 
-    epsilon: Rational | None
-    k: int
-    keep: Rational | None = field(kw_only=True, default=None)
-    unit: Unit | str = field(kw_only=True)
-    neighbours: Neighbours | str = field(kw_only=True)
+    _epsilon: Fraction | None = field(converter=_read_loss)
+    k: int = field(converter=whole, metadata=bounds(minimum=2))
+    keep: Fraction | None = field(kw_only=True, default=None, converter=fraction_or_none, metadata=bounds(below=1))
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "k", positive_int(self.k, "k", minimum=2))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+    def __attrs_post_init__(self) -> None:
         if self.neighbours is not Neighbours.REPLACE:
             raise ParameterError(
                 "randomised response hides the value of a report, not that it was sent: neighbours must be 'replace'"
             )
-        if self.keep is None:
-            if self.epsilon is None:
+        if self.keep is not None:
+            rational(self.keep, "keep", minimum=Fraction(1, self.k))
+        _ = self.epsilon
+
+    @cached_property
+    def epsilon(self) -> Fraction:
+        """What a report loses: as claimed, or what ``keep`` loses."""
+        keep, loss = self.keep, self._epsilon
+        if keep is None:
+            if loss is None:
                 raise ParameterError("give epsilon, or keep")
-            put(self, "epsilon", read_epsilon(self.epsilon, zero=True))
-            return
-        keep = rational(self.keep, "keep", minimum=Fraction(1, self.k), below=1)
+            return loss
         ratio = keep * (self.k - 1) / (1 - keep)
-        loss = None if self.epsilon is None else read_epsilon(self.epsilon, zero=True)
-        if loss is not None and not factor_within(ratio, loss):
+        if loss is None:
+            return read_epsilon(up(lambda: as_arb(ratio).log()), "the loss of keep", zero=True)
+        if not factor_within(ratio, loss):
             raise ParameterError(
                 f"keep = {keep} loses more than epsilon = {loss}; at most e**epsilon / (e**epsilon + k - 1) is allowed"
             )
-        put(self, "keep", keep)
-        put(
-            self,
-            "epsilon",
-            read_epsilon(up(lambda: as_arb(ratio).log()), "the loss of keep", zero=True) if loss is None else loss,
-        )
+        return loss
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
-        return Guarantee(
-            epsilon, unit=self.unit, neighbours=self.neighbours, model=Model.LOCAL, rho=epsilon * epsilon / 2
-        )
+        rho = self.epsilon**2 / 2
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, model=Model.LOCAL, rho=rho)
 
     def law(self, value: int) -> Law:
         """The law of the report of one value in ``0..k-1``."""
         true = _read_report(value, self.k)
         others = [range(a, b) for a, b in ((0, true), (true + 1, self.k)) if a < b]
         if self.keep is not None:
-            keep = rational(self.keep)
-            return Law.from_weights([(true, keep), *((cell, (1 - keep) / (self.k - 1)) for cell in others)])
+            other = (1 - self.keep) / (self.k - 1)
+            return Law.from_weights([(true, self.keep), *((cell, other) for cell in others)])
         cells = [(range(true, true + 1), 0), *((cell, 1) for cell in others)]
         lo, hi, score = [c.start for c, _ in cells], [c.stop - 1 for c, _ in cells], [s for _, s in cells]
-        return Law.from_blocks(lo, hi, score, rational(self.epsilon), domain=(0, self.k - 1))
+        return Law.from_blocks(lo, hi, score, self.epsilon, domain=(0, self.k - 1))
 
     def sample(self, value: int, rng: Rng | None = None) -> int:
         """One exact report."""

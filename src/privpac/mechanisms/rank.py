@@ -18,18 +18,19 @@ Scores change only at a value or right after it: at most ``2t + 1`` blocks for `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.errors import ParameterError
 from privpac.exact import Rational, dyadic_base, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, positive_int
 from privpac.law.base import Law
 from privpac.law.blocks import BlockLaw
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.mechanisms.parameters import Protected
+from privpac.parameters import bounds, named, privacy, whole
 from privpac.rng import Rng
 
 __all__ = ["RankMechanism", "clipped", "positive_base", "rank_law", "rank_window"]
@@ -118,8 +119,8 @@ def _ints(values: list[int], kind: Any) -> Any:
     return out
 
 
-@dataclass(frozen=True)
-class RankMechanism:
+@frozen(slots=False, field_transformer=named)
+class RankMechanism(Protected):
     """A private order statistic: a point between the (K+1)-th and the hi-th largest of any number of values in
     ``0..d``.
 
@@ -134,31 +135,23 @@ class RankMechanism:
     ====================  ==================================================
     """
 
-    epsilon: Rational
-    hi: int = field(kw_only=True)
-    K: int = field(kw_only=True)
-    d: int = field(kw_only=True, repr=False)
-    unit: Unit | str = field(kw_only=True)
-    neighbours: Neighbours | str = field(kw_only=True)
+    epsilon: Fraction = field(converter=privacy)
+    hi: int = field(kw_only=True, converter=whole)
+    K: int = field(kw_only=True, converter=whole, metadata=bounds(minimum=0))
+    d: int = field(kw_only=True, repr=False, converter=whole, metadata=bounds(minimum=0))
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        for name, value in zip(("hi", "K", "d"), _ranks(self.hi, self.K, self.d)):
-            put(self, name, value)
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        positive_base(rational(self.epsilon) / 2, "epsilon")
+    def __attrs_post_init__(self) -> None:
+        _ranks(self.hi, self.K, self.d)
+        positive_base(self.epsilon / 2, "epsilon")
 
     @property
     def base(self) -> Fraction:
         """``r``: scores move by at most 1 in both directions, so half of epsilon for each unit of score."""
-        return dyadic_base(rational(self.epsilon) / 2)
+        return dyadic_base(self.epsilon / 2)
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
-        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon * epsilon / 8)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=self.epsilon**2 / 8)
 
     @property
     def opt(self) -> int:

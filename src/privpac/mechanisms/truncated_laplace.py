@@ -11,24 +11,32 @@ probabilities are rational and the loss is ``ln r``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import cast
 
 import numpy as np
+from attrs import field, frozen
 from flint import arb
 
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Ball, ExpSum, Rational, as_arb, precision, rational, up
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, positive_int
 from privpac.law.base import Law
 from privpac.law.blocks import sum_levels, weight
 from privpac.law.finite import MAX_VALUES, FiniteLaw
 from privpac.law.levels import Rate
 from privpac.law.numbers import Denominator, Quotient
 from privpac.mechanisms.laplace import read_value
-from privpac.mechanisms.parameters import ceil_log, enclose, least_int, read_epsilon
+from privpac.mechanisms.parameters import Protected, ceil_log, enclose, least_int
+from privpac.parameters import (
+    bounds,
+    fraction_or_none,
+    named,
+    privacy_or_none,
+    probability,
+    read_epsilon,
+    whole_or_none,
+)
 from privpac.rng import Rng
 
 __all__ = ["TruncatedLaplace", "read_loss"]
@@ -56,8 +64,8 @@ def factor_within(factor: Fraction, epsilon: Fraction) -> bool:
     return (ExpSum.of(factor) - ExpSum.exp(epsilon)).sign() <= 0
 
 
-@dataclass(frozen=True)
-class TruncatedLaplace:
+@frozen(slots=False, field_transformer=named)
+class TruncatedLaplace(Protected):
     """Non-negative bounded noise; give ``epsilon``, or a rational ``base``, or both (then ``base <= e**epsilon`` is
     checked).
 
@@ -69,51 +77,49 @@ class TruncatedLaplace:
     ['1/10', '1/5', '2/5', '1/5', '1/10']
     """
 
-    epsilon: Rational | None
-    delta: Rational
-    base: Rational | None = field(kw_only=True, default=None)
-    kappa: int = field(kw_only=True, default=cast(int, None))  # left out: the least one
-    unit: Unit | str = field(kw_only=True)
-    neighbours: Neighbours | str = field(kw_only=True)
+    _epsilon: Fraction | None = field(converter=privacy_or_none)
+    delta: Fraction = field(converter=probability)
+    base: Fraction | None = field(kw_only=True, default=None, converter=fraction_or_none, metadata=bounds(above=1))
+    _kappa: int | None = field(kw_only=True, default=None, converter=whole_or_none)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        epsilon, base = read_loss(self.epsilon, self.base)
-        put(self, "epsilon", epsilon)
-        put(self, "base", base)
-        put(self, "delta", rational(self.delta, "delta", above=0, below=1))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        if self.kappa is None:
-            put(self, "kappa", least_int(self._enough, 1))
-        elif not self._enough(positive_int(self.kappa, "kappa")):
+    def __attrs_post_init__(self) -> None:
+        read_loss(self._epsilon, self.base)
+        if not self._enough(self.kappa):
             raise ParameterError(
                 f"kappa = {self.kappa} leaves more than delta at the end; the least kappa is "
                 f"{least_int(self._enough, 1)}"
             )
 
+    @cached_property
+    def epsilon(self) -> Fraction:
+        return read_loss(self._epsilon, self.base)[0]
+
+    @cached_property
+    def kappa(self) -> int:
+        """The half width of the noise; the least one unless given."""
+        return least_int(self._enough, 1) if self._kappa is None else self._kappa
+
     @property
     def rate(self) -> Rate:
-        return Rate(None, rational(self.base)) if self.base is not None else Rate(rational(self.epsilon))
+        return Rate(None, self.base) if self.base is not None else Rate(self.epsilon)
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(rational(self.epsilon), self.delta, unit=self.unit, neighbours=self.neighbours)
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours)
 
     # The mass that falls out
 
     def _enough(self, kappa: int) -> bool:
         """``p0 <= delta``, with ``Z = (1 + x - 2 x**(kappa+1)) / (1 - x)`` multiplied out: decided exactly."""
-        delta = rational(self.delta)
-        one = Fraction(1)
+        delta, one = self.delta, Fraction(1)
         return _sign(self.rate, [(one, kappa), (-one + 2 * delta, kappa + 1), (-delta, 0), (-delta, 1)]) <= 0
 
     @property
     def certified_kappa(self) -> int:
         """``1 + ceil(ln(1/delta) / epsilon)``, the closed form that always suffices."""
-        delta, rate = rational(self.delta), self.rate
+        delta, rate = self.delta, self.rate
         if rate.eta is not None:
-            return 1 + ceil_log(1 / delta, lambda: as_arb(rational(self.epsilon)))
+            return 1 + ceil_log(1 / delta, lambda: as_arb(self.epsilon))
         return 1 + least_int(lambda k: _sign(rate, [(Fraction(1), k), (-delta, 0)]) <= 0, 0)
 
     def edge(self, kappa: int | None = None) -> Ball:

@@ -36,8 +36,9 @@ from privpac.law.levels import Rate
 from privpac.law.numbers import Denominator, Number, Quotient, sign_of_sum
 from privpac.mechanisms.exponential import candidate_blocks
 from privpac.mechanisms.laplace import discrete_laplace, upper_tail
-from privpac.mechanisms.parameters import least_int, read_epsilon
+from privpac.mechanisms.parameters import least_int
 from privpac.mechanisms.votes_cast import by_count, candidate_law
+from privpac.parameters import read_epsilon
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["TwoStage"]

@@ -25,19 +25,31 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
+from attrs import field, frozen
+
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, precision, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law.base import BOTTOM, Law
-from privpac.mechanisms.parameters import least_int, read_epsilon
+from privpac.mechanisms.parameters import least_int
 from privpac.mechanisms.truncated_laplace import TruncatedLaplace
 from privpac.mechanisms.votes_cast import by_count
+from privpac.parameters import (
+    bounds,
+    named,
+    privacy,
+    probability,
+    protected_unit,
+    read_epsilon,
+    relation,
+    whole,
+    whole_or_none,
+)
 from privpac.rng import Rng, secret_rng
 
 __all__ = [
@@ -176,19 +188,15 @@ def vote_decay(epsilon: Rational, neighbours: Neighbours | str) -> Fraction:
     return Fraction(int(scaled), 1 << 32)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class _Selection:
     """What the selectors share."""
 
-    epsilon: Rational
-    unit: Unit | str = field(kw_only=True, default=Unit.USER)
-    neighbours: Neighbours | str = field(kw_only=True, default=Neighbours.ADD_REMOVE)
+    epsilon: Fraction = field(converter=privacy)
+    unit: Unit = field(kw_only=True, default=Unit.USER, converter=protected_unit)
+    neighbours: Neighbours = field(kw_only=True, default=Neighbours.ADD_REMOVE, converter=relation)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+    def __attrs_post_init__(self) -> None:
         vote_decay(self.epsilon, self.neighbours)
 
     @cached_property
@@ -196,13 +204,12 @@ class _Selection:
         return vote_decay(self.epsilon, self.neighbours)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class _Bounded(_Selection, ABC):
-    delta: Rational = field(kw_only=True)
+    delta: Fraction = field(kw_only=True, converter=probability)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "delta", rational(self.delta, "delta", above=0, below=1))
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if not self._enough(MAX_K):
             raise ParameterError(f"epsilon and delta need noise wider than {MAX_K}; raise one of them")
 
@@ -217,7 +224,7 @@ class _Bounded(_Selection, ABC):
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(rational(self.epsilon), rational(self.delta), unit=self.unit, neighbours=self.neighbours)
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours)
 
     @cached_property
     def _noise(self) -> TruncatedLaplace:
@@ -247,7 +254,7 @@ def _edge_within(q: Fraction, K: int, limit: Fraction, second: bool = False) -> 
     return more * _edge(q, K) <= limit
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class StableHistogram(_Bounded):
     """Release the item named most often, or ``BOTTOM``; one that fewer than ``named`` people named is never released.
 
@@ -256,14 +263,10 @@ class StableHistogram(_Bounded):
     (14, 37)
     """
 
-    named: int = field(kw_only=True, default=1)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive_int(self.named, "named", maximum=MAX_K)
+    named: int = field(kw_only=True, default=1, converter=whole, metadata=bounds(maximum=MAX_K))
 
     def _enough(self, K: int) -> bool:
-        return _edge_within(self.q, K, rational(self.delta) / _step(Neighbours(self.neighbours)))
+        return _edge_within(self.q, K, self.delta / _step(self.neighbours))
 
     def law(self, votes: Any) -> Law:
         """The law over the items named and ``BOTTOM``."""
@@ -289,12 +292,12 @@ class StableHistogram(_Bounded):
         return max((positive_int(users, "users") + 2 * self.K + 2) // 2, 2 * self.K + self.named)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class GapSelection(_Bounded):
     """Release the first item if its lead is clear, or ``BOTTOM``."""
 
     def _enough(self, K: int) -> bool:
-        return _edge_within(self.q, K, rational(self.delta), second=self.neighbours is Neighbours.REPLACE)
+        return _edge_within(self.q, K, self.delta, second=self.neighbours is Neighbours.REPLACE)
 
     def law(self, votes: Any) -> Law:
         return gap_law(votes, self.q, self.K, self.neighbours)
@@ -303,10 +306,10 @@ class GapSelection(_Bounded):
         """One exact draw from :meth:`law`."""
         first, gap = _lead(votes)
         drawn = gap + self._draw(secret_rng(rng))
-        return first if drawn >= self.K + _step(Neighbours(self.neighbours)) + 1 else BOTTOM
+        return first if drawn >= self.K + _step(self.neighbours) + 1 else BOTTOM
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class PureSelection(_Selection):
     """Draw an item of ``0..universe - 1`` that many have named; the universe may be 2**64 or far larger.
 
@@ -317,18 +320,12 @@ class PureSelection(_Selection):
     7
     """
 
-    universe: int = field(kw_only=True)
-    abstain: int | None = field(kw_only=True, default=None)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        positive_int(self.universe, "universe")
-        if self.abstain is not None:
-            positive_int(self.abstain, "abstain")
+    universe: int = field(kw_only=True, converter=whole)
+    abstain: int | None = field(kw_only=True, default=None, converter=whole_or_none)
 
     @property
     def guarantee(self) -> Guarantee:
-        return Guarantee(rational(self.epsilon), unit=self.unit, neighbours=self.neighbours)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours)
 
     def law(self, votes: Any) -> Law:
         return plurality_law(votes, 1 / self.q, self.universe, self.abstain)

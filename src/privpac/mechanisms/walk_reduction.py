@@ -15,19 +15,19 @@ over the walk's further coins), then the two stages; adaptive basic composition.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+from attrs import field, frozen
+
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import positive_int
 from privpac.law.base import Bottom, Law
 from privpac.mechanisms import hidden_walk
 from privpac.mechanisms.hidden_walk import Level
 from privpac.mechanisms.interior_tail import Outcome, at_depths, interior_masses, mixed, point_masses, point_sample
 from privpac.mechanisms.rank import rank_law
+from privpac.parameters import bounds, fraction, named, whole
 from privpac.rng import Rng, secret_rng
 
 __all__ = ["MAX_LAW_WORK", "WalkReduction"]
@@ -36,7 +36,11 @@ MAX_LAW_WORK = 1 << 20
 """Largest ``size * depths`` for which an exact law is written out; judged from public numbers."""
 
 
-@dataclass(frozen=True)
+def _levels(levels: Sequence[Level]) -> tuple[Level, ...]:
+    return tuple(levels)
+
+
+@frozen(slots=False, field_transformer=named)
 class WalkReduction:
     """An interior point of ``size`` values in ``0..top`` by the given levels, outermost first.
 
@@ -47,19 +51,14 @@ class WalkReduction:
     Fraction(1, 1)
     """
 
-    levels: tuple[Level, ...]
-    rz: Fraction
-    top: int = field(repr=False)
-    size: int
+    levels: tuple[Level, ...] = field(converter=_levels)
+    rz: Fraction = field(converter=fraction, metadata=bounds(above=1))
+    top: int = field(repr=False, converter=whole)
+    size: int = field(converter=whole)
 
-    def __init__(self, levels: Sequence[Level], rz: Rational, top: int, size: int) -> None:
-        put = object.__setattr__
-        put(self, "levels", tuple(levels))
+    def __attrs_post_init__(self) -> None:
         if not all(isinstance(level, Level) for level in self.levels):
             raise TypeError("levels must be Level objects, outermost first")
-        put(self, "rz", rational(rz, "rz", above=1))
-        put(self, "top", positive_int(top, "top"))
-        put(self, "size", positive_int(size, "size"))
         left = self.size
         for level in self.levels:
             left = level.inner_size(left)

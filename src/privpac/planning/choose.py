@@ -3,7 +3,7 @@
 With nothing declared the answer is two voices, which needs no number of users, no noise rate and no cap.  With a number
 of users and of records per user declared, methods are compared by their predicted excess error on a stated model:
 
-* ``users=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see
+* ``people=`` says what is publicly known about the people (``"alike"`` by default, ``"differ"``, ``"heavy"``; see
   ``planning.comparison.declared_people``);
 * ``population=`` brings a public table or a model of one's own instead, on which more methods are compared.
 
@@ -15,18 +15,18 @@ the better certificate. Data are never an argument here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.learners.registry import (
@@ -36,11 +36,13 @@ from privpac.learners.registry import (
     chosen_by_parameters,
     simulated_methods,
 )
+from privpac.planning.choice import Choice
 from privpac.planning.comparison.declared_people import ABOUT_USERS, declared_population, read_users
 from privpac.planning.comparison.population import Population
 from privpac.planning.models.prediction import excess_on
 from privpac.planning.models.standard_models import DEFAULT_NOISE, with_domains
-from privpac.planning.plans import plan_users
+from privpac.planning.targets.rule_goal import RuleGoal
+from privpac.planning.targets.target import read_goal
 from privpac.planning.targets.tree_targets import tree_reason
 
 __all__ = ["Choice", "choose_method", "settle_method"]
@@ -63,17 +65,6 @@ MAX_ESTIMATED, MAX_COMPARED, MAX_PAIRED = 1 << 16, 1 << 22, 256
 are no candidates."""
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A method and the reason for it."""
-
-    method: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.method}: {self.reason}"
-
-
 def settle_method(
     concept: ConceptClass | VC1Tree,
     method: str,
@@ -86,6 +77,8 @@ def settle_method(
     """The method named; of ``"auto"`` the one whose own parameters are given, or else the one predicted best."""
     if method != "auto":
         return Choice(method, "asked for")
+    if getattr(concept, "own_method", None) is not None:
+        return Choice(str(concept.own_method), "the one method that learns these rules")
     own = chosen_by_parameters(concept, setting, options)
     if own is not None:
         return Choice(own, "its own parameters are given")
@@ -108,12 +101,12 @@ def choose_method(
     public_n_users: int | None = None,
     records_per_user: int | None = None,
     noise: Rational | None = None,
-    users: str | None = None,
+    people: str | None = None,
     population: Population | None = None,
 ) -> Choice:
     """The method predicted best among those that need nothing but what was declared.
 
-    ``users``: what is known about the people, ``"alike"``, ``"differ"`` (who a person is matters more than x) or
+    ``people``: what is known about the people, ``"alike"``, ``"differ"`` (who a person is matters more than x) or
     ``"heavy"`` (people with many records follow another rule).  ``population``: a public table or a model of one's own.
     **Neither may come from the private table.**
 
@@ -121,7 +114,7 @@ def choose_method(
     >>> cuts = pp.Thresholds(pp.Integers(0, 99))
     >>> choose_method(cuts, epsilon=1).method
     'voices'
-    >>> choose_method(cuts, epsilon=1, public_n_users=30, records_per_user=36, users="differ").method
+    >>> choose_method(cuts, epsilon=1, public_n_users=30, records_per_user=36, people="differ").method
     'mean'
     >>> print(choose_method(pp.PrefixTree(8), epsilon=1, delta="1e-6"))
     tree: the vocabulary is open: the rules cannot be listed, and people vote for what they hold
@@ -130,20 +123,22 @@ def choose_method(
     if isinstance(concept, VC1Tree):
         if setting == "realizable" or not concept.scored:
             return Choice("tree", tree_reason(concept, epsilon, delta, relation, records_per_user))
-        people: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "public_n_users": public_n_users,
             "records_per_user": records_per_user,
             "noise": noise,
-            "users": users,
+            "people": people,
         }
         chosen = choose_method(
-            TreeNodes(concept), epsilon=epsilon, neighbours=neighbours, population=population, **people
+            TreeNodes(concept), epsilon=epsilon, neighbours=neighbours, population=population, **facts
         )
         return Choice(
             chosen.method,
             f"labels may be wrong, and selection among all nodes stays right as people grow; {chosen.reason}",
         )
-    known = _declared(users, population, setting)
+    if getattr(concept, "own_method", None) is not None:
+        return Choice(str(concept.own_method), "the one method that learns these rules")
+    known = _declared(people, population, setting)
     eps = rational(epsilon, "epsilon", above=0)
     flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
     m = None if records_per_user is None else positive_int(records_per_user, "records_per_user")
@@ -155,7 +150,7 @@ def choose_method(
     if m is None or n is None:
         if known != "alike":
             raise ParameterError(
-                f"users={known!r} is a matter of numbers: declare public_n_users and records_per_user too"
+                f"people={known!r} is a matter of numbers: declare public_n_users and records_per_user too"
             )
         return _default(concept, eps, relation, n)
     if m == 1 and known != "heavy":
@@ -173,7 +168,9 @@ def _default(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, n
             f"{n} users are so many that two voices would average too, and the certificate of the mean is the better "
             "one",
         )
-    return Choice(DEFAULT, "the default: it needs no number of users, no noise rate, no cap and nothing to tune")
+    return Choice(
+        DEFAULT, "the default: it needs no number of users, no noise rate, no cap and nothing to tune", "default"
+    )
 
 
 def _sized(concept: ConceptClass) -> bool:
@@ -199,11 +196,11 @@ def _declared(users: str | None, population: Any, setting: str) -> str:
     if users is None:
         return "alike"
     if population is not None:
-        raise ParameterError("give either users or population: each of them is a model of the people")
+        raise ParameterError("give either people or population: each of them is a model of the people")
     known = read_users(users)
     if known != "alike" and setting == "realizable":
         raise ParameterError(
-            f"users={known!r} ({ABOUT_USERS[known]}) and setting='realizable' (one rule is right) exclude each other"
+            f"people={known!r} ({ABOUT_USERS[known]}) and setting='realizable' (one rule is right) exclude each other"
         )
     return known
 
@@ -225,7 +222,7 @@ def _on_model(
             f"{ABOUT_USERS[users]}, and averages are unbiased whoever the people are; no prediction for this class",
         )
     if with_domains(concept) is None:
-        return Choice(DEFAULT, "the default; the class has no domains yet on which to predict")
+        return Choice(DEFAULT, "the default; the class has no domains yet on which to predict", "default")
     return _certified(concept, epsilon, neighbours, m)
 
 
@@ -289,15 +286,20 @@ def _predicted(
     compared = ", ".join(f"{name} {value:.4f}" for name, value in zip(names, means.tolist()))
     near = f"; {names[best]} is not clearly better" if kept else ""
     shared = f"means over {repeats} common data sets"
-    return Choice(names[chosen], f"predicted excess error {compared} ({people.name}; {n} users), {shared}{near}")
+    reason = f"predicted excess error {compared} ({people.name}; {n} users), {shared}{near}"
+    return Choice(names[chosen], reason, "predicted")
 
 
 def _certified(concept: ConceptClass, epsilon: Fraction, neighbours: Neighbours, m: int) -> Choice:
-    rows = {
-        row.method: row.n_users[0]
-        for row in plan_users(concept, epsilon=epsilon, neighbours=neighbours, records_per_user=m).rows
-    }
-    voices, regret, mean = rows["two voices"], rows["regret selection"], rows["per-user mean"]
-    return Choice(
-        DEFAULT, f"no prediction for this class; certified users: two voices {voices}, regret {regret}, mean {mean}"
-    )
+    goal = RuleGoal(concept, **read_goal(epsilon, "0.05", "0.05", neighbours))
+    voices, regret, mean = (_users(certify, m) for certify in (goal.voices, goal.regret, goal.mean))
+    said = f"certified users: two voices {voices}, regret {regret}, mean {mean}"
+    return Choice(DEFAULT, f"no prediction for this class; {said}", "unpredicted")
+
+
+def _users(certify: Callable[[int], Certificate], m: int) -> int | None:
+    """Certified users; None where the bound refuses these numbers."""
+    try:
+        return certify(m).n_users
+    except (ParameterError, TooLargeError):
+        return None

@@ -7,19 +7,16 @@ found where it was which epsilon, and the middle one of the numbers of records.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 from privpac.errors import ParameterError
-from privpac.planning.inversion import InversePlan, least_for
-from privpac.planning.models.rule_models import MOST_RECORDS
-from privpac.planning.models.simulation import MeanSimulation, Prediction
-from privpac.planning.plans import MAX_EPSILON, STANDARD_RECORDS, Plan, plan_target
-from privpac.planning.predictions import enough_for, epsilon_found, measure_of, rows_of, simulable, simulations
-from privpac.planning.targets.family_targets import FamilyTarget
-from privpac.planning.targets.tree_targets import TreeTarget
+from privpac.planning.inversion import least_for
+from privpac.planning.models.rule_models import MOST_RECORDS, simulable
+from privpac.planning.models.simulation import Prediction, Simulation
+from privpac.planning.plans import Plan, plan_target
+from privpac.planning.targets.target import MAX_EPSILON, Asked, Target
 
 __all__ = ["Curves"]
 
@@ -33,7 +30,7 @@ ALPHAS = tuple(
 class Curves:
     """The plans around one plan."""
 
-    planned: Plan | InversePlan
+    planned: Plan
 
     def __post_init__(self) -> None:
         if self.planned.asked is None:
@@ -42,13 +39,14 @@ class Curves:
     # What was asked
 
     @property
-    def _asked(self) -> Any:
+    def _asked(self) -> Asked:
+        assert self.planned.asked is not None
         return self.planned.asked
 
     @property
     def place(self) -> int:
         """The number of records that stands for those asked for."""
-        return len(self.planned.records_per_user) // 2
+        return self.planned.place
 
     @property
     def records(self) -> int:
@@ -56,62 +54,49 @@ class Curves:
 
     @property
     def n_users(self) -> int | None:
-        found: int | None = self._asked.n_users
-        return found
+        return self._asked.n_users
 
     @cached_property
-    def target(self) -> Any:
+    def target(self) -> Target:
         """The target with a number for what was asked for."""
-        target = self._asked.target
-        if isinstance(self.planned, InversePlan):
-            found = epsilon_found(self.planned, self.place) if self.planned.quantity == "epsilon" else self.usual_alpha
-            target = replace(target, **{self.planned.quantity: found})
-        return replace(target, simple=False) if isinstance(target, TreeTarget) else target
-
-    @property
-    def usual_alpha(self) -> Fraction:
-        return Fraction(1, 10) if isinstance(self._asked.target, FamilyTarget) else Fraction(1, 20)
+        target, quantity = self._asked.target, self.planned.quantity
+        if quantity == "alpha":
+            target = target.changed(alpha=target.usual_alpha)
+        elif quantity == "epsilon":
+            target = target.changed(epsilon=self.planned.epsilon_at(self.place))
+        return target.drawn
 
     @property
     def measure(self) -> str:
         """What ``alpha`` bounds."""
-        return measure_of(self.target)
+        return self.target.measure
 
     # Plans
 
     def plan(self, records: Iterable[int] | None = None, **changed: Fraction) -> Plan:
         """The plan of these numbers, with some of them changed."""
-        return plan_target(replace(self.target, **changed), records or (self.records,), {}, self._asked.setting)
+        return plan_target(self.target.changed(**changed), records or (self.records,), {}, self._asked.setting)
 
     @cached_property
     def here(self) -> Plan:
         return self.plan()
 
-    @property
-    def _slow(self) -> bool:
-        """A certificate of a tree, or a cover, takes a second: its curves have fewer points."""
-        return isinstance(self.target, (FamilyTarget, TreeTarget))
-
     @cached_property
     def by_records(self) -> Plan:
-        standard = STANDARD_RECORDS[2:3] if isinstance(self.target, TreeTarget) else STANDARD_RECORDS
-        sizes = tuple(sorted({1, *self.planned.records_per_user, *standard}))
-        same = (
-            isinstance(self.planned, Plan)
-            and sizes == self.planned.records_per_user
-            and not isinstance(self.target, TreeTarget)
-        )
-        return self.planned if same else self.plan(sizes)  # type: ignore[return-value]
+        sizes = tuple(sorted({1, *self.planned.records_per_user, *self.target.drawn_records}))
+        same = sizes == self.planned.records_per_user and self.target is self._asked.target
+        return self.planned if same else self.plan(sizes)
 
     @cached_property
     def by_epsilon(self) -> list[tuple[Fraction, Plan]]:
-        tried = [self.target.epsilon * factor for factor in (EPSILONS[1:6:2] if self._slow else EPSILONS)]
+        tried = [self.target.epsilon * factor for factor in (EPSILONS[1:6:2] if self.target.slow else EPSILONS)]
         return [(epsilon, self.plan(epsilon=epsilon)) for epsilon in tried if epsilon <= MAX_EPSILON]
 
     @cached_property
     def by_alpha(self) -> list[tuple[Fraction, Plan]]:
         return [
-            (a, self.plan(alpha=a)) for a in sorted({*(ALPHAS[2:10:3] if self._slow else ALPHAS), self.target.alpha})
+            (a, self.plan(alpha=a))
+            for a in sorted({*(ALPHAS[2:10:3] if self.target.slow else ALPHAS), self.target.alpha})
         ]
 
     # The recommended method
@@ -124,26 +109,29 @@ class Curves:
     @property
     def enough(self) -> int | None:
         """Users certified for the recommended method."""
-        return enough_for(self.here, self.method)
+        enough: int | None = self.here.best(self.method)
+        return enough
 
     @property
     def promised(self) -> Fraction | None:
         """The value found for the recommended method, where a value was asked for."""
-        rows = rows_of(self.planned.rows, self.method) if isinstance(self.planned, InversePlan) else []
-        return min((row.values[self.place] for row in rows if row.values[self.place] is not None), default=None)
+        value: Fraction | None = (
+            None if self.planned.quantity == "users" else self.planned.best(self.method, self.place)
+        )
+        return value
 
     def certified_alpha(self, n: int, m: int) -> Fraction | None:
         """The least alpha that is certified for exactly so many users of the recommended method: what an inverse plan
         says of them."""
-        if n == self.n_users and m == self.records and getattr(self.planned, "quantity", "") == "alpha":
+        if n == self.n_users and m == self.records and self.planned.quantity == "alpha":
             return self.promised
-        rows = {row.method for row in rows_of(self.planned.rows, self.method)}
+        rows = {row.method for row in self.planned.rows_of(self.method)}
         return least_for(self.target, rows, quantity="alpha", n_users=n, records=m, setting=self._asked.setting)
 
     def number(self, kind: str) -> str | None:
         """The "lower bound" of the plan's setting, or what is "predicted" of the recommended method, as printed; None
         if there is none."""
-        own = {row.method for row in rows_of(self.planned.rows, self.method)}
+        own = {row.method for row in self.planned.rows_of(self.method)}
         if kind == "predicted":
             rows = [row for row in self.planned.predicted if row.method in own]
         else:
@@ -156,10 +144,10 @@ class Curves:
     # Predictions
 
     @cached_property
-    def simulation(self) -> MeanSimulation | None:
+    def simulation(self) -> Simulation | None:
         """The recommended method on its model; None where it cannot be simulated."""
-        wanted = {row.method for row in rows_of(self.planned.rows, self.method)}
-        return next((found for found in simulations(self.target, self._asked.setting) if found.method in wanted), None)
+        wanted = {row.method for row in self.planned.rows_of(self.method)}
+        return next((found for found in self.target.simulations(self._asked.setting) if found.method in wanted), None)
 
     def predicted_errors(self, factors: Iterable[Fraction]) -> list[tuple[int, int, Prediction]]:
         """Users, records and the predicted error, around the number of users asked for or else certified."""

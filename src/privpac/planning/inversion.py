@@ -9,201 +9,59 @@ private learner can promise anything with so few users, rounded down.  Pure func
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator
 from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import count
 
 from privpac.bounds.certificate import Certificate
-from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational
-from privpac.guarantee import Neighbours, positive_int
-from privpac.planning.plans import MAX_EPSILON, Asked, read_records, read_setting, rule_target
-from privpac.planning.tables import Shown, found_row, share
+from privpac.least import halved, narrow
+from privpac.planning.targets.target import MAX_EPSILON, PlannedMethod, Target
 
-if TYPE_CHECKING:
-    from privpac.planning.comparison.population import Population
-
-__all__ = ["InversePlan", "InverseRow", "invert", "least_alpha", "least_epsilon", "least_for"]
+__all__ = ["least_for", "least_values"]
 
 _COARSE, _FINE = 16, 256
-_TINY = Fraction(1, 10**6)
 _RANGES = {"alpha": (1e-4, 0.9), "epsilon": (1e-3, float(MAX_EPSILON))}
 
-
-@dataclass(frozen=True)
-class InverseRow:
-    """One method: the least value for each number of records per user; None where nothing is certified.
-
-    ``kind``, ``states`` and ``standard_error`` as in :class:`PlanRow`; a predicted row names its model in
-    ``assumption``.
-    """
-
-    method: str
-    kind: str
-    values: tuple[Fraction | None, ...]
-    assumption: str = ""
-    note: str = ""
-    states: str = ""
-    standard_error: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        values = [None if v is None else float(v) for v in self.values]
-        shown = {"method": self.method, "kind": self.kind, "assumption": self.assumption, "values": values}
-        if self.standard_error is None:
-            return shown
-        return {**shown, "note": self.note, "states": self.states, "standard_error": self.standard_error}
-
-    def words(self) -> str:
-        """What the row rests on, in a line."""
-        said = [*([f"assumes {self.assumption}"] if self.assumption else []), *([self.note] if self.note else [])]
-        return f"{self.method}: {'; '.join(said)}" if said else self.method
-
-    def cells(self) -> list[str]:
-        """The numbers as they are printed."""
-        return ["-" if v is None else f"{float(v):.3g}" if v >= _TINY else "< 1e-6" for v in self.values]
+Least = tuple[PlannedMethod, tuple[Fraction | None, ...], str]
+"""A method, its least value for each number of records, and what that assumes."""
 
 
-@dataclass(frozen=True)
-class InversePlan(Shown):
-    """What so many users can be promised: ``quantity`` is "alpha" or "epsilon"."""
-
-    quantity: str
-    target: dict[str, Any]
-    records_per_user: tuple[int, ...]
-    rows: tuple[InverseRow, ...]
-    asked: Asked | None = field(default=None, compare=False, repr=False)
-
-    caption: ClassVar[str] = "- : nothing is certified"
-
-    @property
-    def title(self) -> str:
-        return f"least {self.quantity}"
-
-    def row(self, method: str) -> InverseRow:
-        return found_row(self.rows, method)
-
-    @cached_property
-    def predicted(self) -> tuple[InverseRow, ...]:
-        """The excess error that so many users of the stated model lead to, or the epsilon it takes there: simulated,
-        not certified."""
-        from privpac.planning.predictions import predicted_values
-
-        return predicted_values(self)
-
-    @cached_property
-    def cost_per_record(self) -> dict[str, tuple[float | None, ...]]:
-        """For each certified method, all records of these users against users with one record each, for the same
-        promise."""
-        costs: dict[str, tuple[float | None, ...]] = {}
-        for row in self.rows:
-            if row.kind == "certified":
-                costs[row.method] = tuple(
-                    self._cost(row.method, m, value) for m, value in zip(self.records_per_user, row.values)
-                )
-        return costs
-
-    def to_dict(self, *, predict: bool = True) -> dict[str, Any]:
-        return {"quantity": self.quantity, **super().to_dict(predict=predict)}
-
-    def _cost(self, method: str, m: int, value: Fraction | None) -> float | None:
-        if value is None or self.asked is None:
-            return None
-        return 1.0 if m == 1 else share(self.asked.n_users, m, self.asked.certify(method, 1, **{self.quantity: value}))
-
-
-def least_alpha(concept: ConceptClass, *, n_users: int, epsilon: Rational, **more: Any) -> InversePlan:
-    """The excess error that each method can promise ``n_users`` users.
-
-    >>> import privpac as pp
-    >>> cuts = pp.Thresholds(pp.Integers(0, 1440))
-    >>> least_alpha(cuts, n_users=500, epsilon=1, records_per_user=16, setting="realizable").rows[0].values
-    (Fraction(41, 20000),)
-    """
-    return _inverse("alpha", concept, n_users, epsilon=epsilon, alpha=None, **more)
-
-
-def least_epsilon(concept: ConceptClass, *, n_users: int, alpha: Rational, **more: Any) -> InversePlan:
-    """The privacy loss at which each method promises ``n_users`` users an excess error of ``alpha``."""
-    return _inverse("epsilon", concept, n_users, epsilon=None, alpha=alpha, **more)
-
-
-def _inverse(
+def least_values(
+    target: Target,
     quantity: str,
-    concept: ConceptClass,
     n_users: int,
-    *,
-    epsilon: Rational | None,
-    alpha: Rational | None,
-    beta: Rational = "0.05",
-    records_per_user: int | Iterable[int] | None = None,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    noise: Rational | None = None,
-    setting: str | None = None,
-    users: str | None = None,
-    population: Population | None = None,
-    model_noise: Rational | None = None,
-    every_method: bool = False,
-) -> InversePlan:
-    spent = (1 if epsilon is None else epsilon, "1/2" if alpha is None else alpha)
-    base = rule_target(concept, *spent, beta, neighbours, noise, users, population, model_noise, every_method)
-    shown = {
-        "users": str(n_users),
-        **({"epsilon": str(epsilon)} if alpha is None else {"alpha": str(alpha)}),
-        "beta": str(beta),
-    }
-    shown |= {"neighbours": str(base.neighbours)} | ({} if noise is None else {"noise": str(noise)})
-    sizes = read_records(records_per_user)
-    return invert(base, quantity=quantity, n_users=n_users, sizes=sizes, shown=shown, setting=read_setting(setting))
-
-
-def invert(
-    target: Any, *, quantity: str, n_users: int, sizes: Iterable[int], shown: dict[str, str], setting: str | None = None
-) -> InversePlan:
-    """The least ``alpha`` or ``epsilon`` of any target (see :func:`plan_target`) for ``n_users`` users, method by
-    method.
-
-    A target whose learners follow the number of users, or whose certificates are dear, has a field ``within``: only
-    whether exactly so many users are enough is then asked.
-    """
+    sizes: tuple[int, ...],
+    setting: str | None,
+    among: Collection[str] | None = None,
+) -> Iterator[Least]:
+    """The least value of every method (or of some, by name) that is certified for exactly ``n_users`` users."""
     if quantity not in _RANGES:
         raise ParameterError(f"quantity must be 'alpha' or 'epsilon', got {quantity!r}")
-    n, records = positive_int(n_users, "n_users"), tuple(sizes)
-    rows, probe = [], replace(target, within=n) if hasattr(target, "within") else target
-    for place, (method, _, also, kind) in enumerate(target.methods(setting)):
+    probe = target.exactly(n_users)
+    for place, method in enumerate(target.methods(setting)):
+        if among is not None and method.name not in among:
+            continue
         assumed: list[str] = []
 
         def certify(value: Fraction, m: int, place: int = place, assumed: list[str] = assumed) -> Certificate:
-            found: Certificate = replace(probe, **{quantity: value}).methods(setting)[place][1](m)
-            assumed[:] = [found.assumption]
-            return found
+            certificate = probe.changed(**{quantity: value}).methods(setting)[place].certify(m)
+            assumed[:] = [certificate.assumption]
+            return certificate
 
         values, start = [], _COARSE // 2
-        for m in records:
-            value, start = _least(certify, m, n, quantity, start, lower=kind == "lower bound")
+        for m in sizes:
+            value, start = _least(certify, m, n_users, quantity, start, lower=method.kind == "lower bound")
             values.append(value)
-        rows.append(InverseRow(method, kind, tuple(values), "".join([*assumed, also]) if assumed else ""))
-    return InversePlan(quantity, dict(shown), records, tuple(rows), Asked(target, setting, n))
+        yield method, tuple(values), "".join([*assumed, method.assumes]) if assumed else ""
 
 
 def least_for(
-    target: Any, methods: Collection[str], *, quantity: str, n_users: int, records: int, setting: str | None
+    target: Target, methods: Collection[str], *, quantity: str, n_users: int, records: int, setting: str | None
 ) -> Fraction | None:
-    """The least value that some of these methods certify for exactly ``n_users`` users: what an inverse plan says of
-    them."""
-    probe = replace(target, within=n_users) if hasattr(target, "within") else target
-    found = []
-    for place, (method, _, _, _) in enumerate(target.methods(setting)):
-        if method in methods:
-
-            def certify(value: Fraction, m: int, place: int = place) -> Certificate:
-                certificate: Certificate = replace(probe, **{quantity: value}).methods(setting)[place][1](m)
-                return certificate
-
-            found.append(_least(certify, records, n_users, quantity, _COARSE // 2, lower=False)[0])
-    return min((value for value in found if value is not None), default=None)
+    """The least value that some of these methods certify for exactly ``n_users`` users."""
+    values = [values[0] for _, values, _ in least_values(target, quantity, n_users, (records,), setting, methods)]
+    return min((value for value in values if value is not None), default=None)
 
 
 def _least(
@@ -234,12 +92,13 @@ def _least(
     if place is None or (lower and place == 0):  # a lower bound that excludes nothing in the whole range says nothing
         return None, start
     low, high = max(place - 1, 0) * _FINE, place * _FINE
-    # Always: enough at ``high``, not at ``low``.  A guess is followed by its neighbour, which often ends the search.
-    guesses = 0
-    while high - low > 1:
-        step = _guess(low, high, users[low], users[high], n) if guesses % 3 < 2 else (low + high) // 2
-        guesses += 1
-        low, high = (low, step) if enough(step) else (step, high)
+    guesses = count()
+
+    def middle(low: int, high: int) -> int:
+        """A guess, then its neighbour, which often ends the search, then the middle."""
+        return _guess(low, high, users[low], users[high], n) if next(guesses) % 3 < 2 else halved(low, high)
+
+    low, high = narrow(enough, low, high, middle=middle, wide=lambda low, high: high - low > 1)
     return value(low if lower else high), place
 
 

@@ -4,6 +4,6 @@ Names are resolved on first use: a device that imports ``privpac.protocols.clien
 only.
 """
 
-import lazy_loader
+from privpac.lazy import attach_stub
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

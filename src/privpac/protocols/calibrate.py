@@ -20,6 +20,7 @@ from flint import arb
 
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError, Undecided
 from privpac.exact import Ball, Rational, as_arb, ball_of, precision, rational
+from privpac.least import least_between
 
 __all__ = ["ShuffleNoise", "calibrate", "delta_one", "delta_two", "noise_mass"]
 
@@ -161,7 +162,5 @@ def calibrate(epsilon: Rational, delta: Rational, p: Rational | None = None) -> 
         low, high = high, 2 * high
         if high > _GRID << 20:
             raise InfeasibleError("no amount of noise reaches this delta; raise delta, or epsilon")
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if found(middle) <= target else (middle, high)
+    high = least_between(lambda grid: found(grid) <= target, low, high)
     return ShuffleNoise(Fraction(high, _GRID), share, found(high))

@@ -36,8 +36,8 @@ from privpac.concepts.cells import Frozen, named_domains
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ManifestError, ParameterError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
-from privpac.mechanisms.parameters import read_epsilon
 from privpac.mechanisms.randomized_response import keep_probability
+from privpac.parameters import read_epsilon
 from privpac.protocols.analyzer import (
     Analysis,
     Submissions,

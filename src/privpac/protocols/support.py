@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from privpac.bounds.certificate import least
 from privpac.bounds.laws import binom, nbinom
+from privpac.least import least
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.shuffle import ShuffleSelection
 

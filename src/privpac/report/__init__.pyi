@@ -4,6 +4,8 @@ from .compare import comparison_html as comparison_html
 from .compare import write_comparison as write_comparison
 from .distribution import distribution_html as distribution_html
 from .distribution import write_distribution_report as write_distribution_report
+from .evaluation import evaluation_html as evaluation_html
+from .evaluation import write_evaluation_report as write_evaluation_report
 from .plan import plan_html as plan_html
 from .plan import write_plan_report as write_plan_report
 from .protocol import demo_html as demo_html

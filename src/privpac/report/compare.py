@@ -70,7 +70,9 @@ def _bars(rows: Sequence[Measured]) -> Figure:
 
 def _lines(axes: Any, found: Comparison, epsilon: str | None) -> None:
     for i, method in enumerate(found.methods):
-        rows = [row for row in found.rows if row.method == method and epsilon in (None, row.epsilon)]
+        mine = [row for row in found.rows if row.method == method and epsilon in (None, row.epsilon)]
+        # From left to right, in whatever order they were asked for.
+        rows = sorted(mine, key=lambda row: float(row.n_users) if epsilon is not None else _number(row.epsilon))
         x = [float(row.n_users) if epsilon is not None else _number(row.epsilon) for row in rows]
         unprotected = "not private" in rows[0].promise
         style = {"linestyle": ("--", ":")[i % 2], "color": QUIET} if unprotected else {"color": LINES[i % len(LINES)]}

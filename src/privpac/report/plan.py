@@ -14,12 +14,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from privpac.planning import InversePlan, Plan
+from privpac.planning import Plan
 from privpac.planning import plan as ask
 from privpac.planning.curves import Curves
-from privpac.planning.predictions import quick
-from privpac.planning.tables import NAMES, because, cost_cells, meanings
-from privpac.planning.targets.rule_runs import runs
+from privpac.planning.tables import NAMES, cost_cells, meanings
 from privpac.report.pages import page, write_page
 from privpac.report.plots import INK, LINES, QUIET, Markup, figure_of, svg
 
@@ -39,16 +37,14 @@ _MEANT = {
 }
 
 
-def plan_html(
-    concept: Any = None, *, planned: Plan | InversePlan | None = None, predict: bool | None = None, **question: Any
-) -> str:
+def plan_html(concept: Any = None, *, planned: Plan | None = None, predict: bool | None = None, **question: Any) -> str:
     """The page for one question to :func:`privpac.plan`, as one HTML text; ``planned`` is its answer, if it is there
     already.
 
     ``predict``: whether to simulate the model; by default where that takes a moment.
     """
     answer = ask(concept, **question) if planned is None else planned
-    return _page(Curves(answer), quick(answer) if predict is None else predict)
+    return _page(Curves(answer), answer.quick if predict is None else predict)
 
 
 def write_plan_report(path: str | os.PathLike[str], concept: Any = None, **question: Any) -> Path:
@@ -81,27 +77,23 @@ def _holding(view: Curves) -> str:
 def _head(view: Curves, predict: bool) -> dict[str, Any]:
     title, answer = _headline(view)
     choice = view.planned.recommendation
-    method, _, reason = because(choice).partition(", because ") if choice is not None else ("", "", "")
     return {
         "title": title,
         "promise": f"epsilon {_short(view.target.epsilon)} per person, {view.target.neighbours!s}",
         "answer": answer,
         "beside": _beside(view, predict),
-        "what": ", ".join(f"{name}: {value}" for name, value in getattr(view.target, "shown", {}).items()),
-        "advice": (method, reason) if choice is not None else None,
+        "what": ", ".join(f"{name}: {value}" for name, value in view.target.shown.items()),
+        "advice": None if choice is None else (choice.method, choice.because),
     }
 
 
 def _beside(view: Curves, predict: bool) -> list[tuple[str, str, str]]:
     """The three kinds of numbers side by side, each with the sentence that says what it means."""
-    certified = view.promised if isinstance(view.planned, InversePlan) else view.enough
-    shown = {
-        "certified": None
-        if certified is None
-        else f"{certified:,}"
-        if isinstance(certified, int)
-        else _short(certified)
-    }
+    if view.planned.quantity == "users":
+        certified = None if view.enough is None else f"{view.enough:,}"
+    else:
+        certified = None if view.promised is None else _short(view.promised)
+    shown = {"certified": certified}
     shown |= {"lower bound": view.number("lower bound"), "predicted": view.number("predicted") if predict else None}
     said = meanings(view.planned)
     return [(number, NAMES[kind], said[kind]) for kind, number in shown.items() if number is not None]
@@ -112,7 +104,7 @@ def _headline(view: Curves) -> tuple[str, str]:
     planned, n = view.planned, view.enough
     sure = f"with probability {_short(1 - view.target.beta)}"
     wanted = f"{view.measure} at most {_short(view.target.alpha)} {sure}"
-    if isinstance(planned, Plan):
+    if planned.quantity == "users":
         if n is None:
             return f"Nothing is certified for people with {_holding(view)}", f"Asked for: {wanted}."
         return f"{n:,} people with {_holding(view)}", f"Certified to be enough for {wanted}."
@@ -131,8 +123,9 @@ def _answer(view: Curves) -> dict[str, Any]:
     planned = view.planned
     names = {"alpha": f"{view.measure} at most", **_NAMES}
     marks = {kind: name for kind, name in NAMES.items() if kind != "certified"}
+    wanted = "Users needed" if planned.quantity == "users" else f"The least {planned.quantity} that can be promised"
     return {
-        "title": "Users needed" if isinstance(planned, Plan) else f"The least {planned.quantity} that can be promised",
+        "title": wanted,
         "target": ", ".join(f"{names.get(name, name)} {value}" for name, value in planned.target.items()),
         "rows": [(row.method, marks.get(row.kind, ""), _cells(row.cells())) for row in planned.rows],
         "words": [row.words() for row in planned.rows] + ([planned.note] if planned.note else []),
@@ -274,9 +267,9 @@ def _predicted(view: Curves) -> dict[str, Any]:
     models: dict[str, list[str]] = {}
     for row in planned.predicted:
         models.setdefault(row.assumption, []).append(row.method)
-    backwards = view.measure.capitalize() if getattr(planned, "quantity", "") == "alpha" else "Epsilon"
+    names = {"users": "Users", "alpha": view.measure.capitalize(), "epsilon": "Epsilon"}
     return {
-        "what": "Users" if isinstance(planned, Plan) else backwards,
+        "what": names[planned.quantity],
         "rows": [(row.method, "", _cells(row.cells())) for row in planned.predicted],
         "models": [f"{', '.join(methods)}: {model}" for model, methods in models.items()],
         "measure": view.measure.capitalize(),
@@ -295,7 +288,7 @@ def _errors(view: Curves) -> Iterator[tuple[str, ...]]:
 def _runs(view: Curves) -> list[tuple[str, str]]:
     """The commands behind the certified numbers: another clip, cap or split is another learner, of which nothing is
     promised."""
-    return [(row, run["command"] or run["note"]) for row, run in runs(view.planned, view.records).items()]
+    return [(row, run["command"] or run["note"]) for row, run in view.planned.runs_for(view.records).items()]
 
 
 def _short(value: Fraction) -> str:

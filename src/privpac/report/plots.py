@@ -185,13 +185,16 @@ def plan_picture(plan: Plan) -> Markup | str:
     if not any(points for _, points in lines) or len(plan.records_per_user) < 2:
         return ""
     figure, axes = figure_of(3.1)
+    bounds = [row for row, _ in lines if row.kind != "certified"]
     for i, (row, points) in enumerate(lines):
         if points:
             bound = row.kind != "certified"
-            style = {"linestyle": "--", "color": QUIET} if bound else {"color": LINES[i % len(LINES)]}
+            style: dict[str, Any] = {"marker": "o", "color": LINES[i % len(LINES)]}
+            if bound:  # all grey, each in its own way
+                turn = next(j for j, other in enumerate(bounds) if other is row) % 4
+                style = {"linestyle": ("--", ":", "-.", (0, (6, 3)))[turn], "marker": "s^vD"[turn], "color": QUIET}
             axes.plot(
                 *zip(*points),
-                marker="o",
                 markersize=3.5,
                 linewidth=1.6,
                 label=row.method + (" (lower bound)" if bound else ""),

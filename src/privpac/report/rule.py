@@ -22,8 +22,11 @@ from privpac.errors import ParameterError, TooLargeError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan, plan_of_tree, plan_users
 from privpac.released import Released
+from privpac.report.cards import card_of
+from privpac.report.measured import before_the_data, evaluated_section
 from privpac.report.pages import page, write_page
 from privpac.report.plots import NO, YES, plan_picture, rule_picture
+from privpac.report.trees import questions_picture
 
 __all__ = ["WORDS", "plan_for_report", "promise_lines", "report_html", "write_report"]
 
@@ -37,6 +40,12 @@ WORDS = {
     "max_records": "records read per user, at most",
     "tau": "clip of a user's regret, in records",
     "tolerance": "mistakes forgiven per user",
+    "columns": "columns of the card",
+    "steps": "steps of the descent",
+    "clip": "clip of a user's gradient, in 1/4096",
+    "rho": "spent in all, as zCDP",
+    "depth": "questions one after the other, at most",
+    "price in nats": "price of the rule, in nats",
     "mode": "how a user's records name a node",
     "hi": "users at least as deep as the node, at least",
     "K": "users deeper than the node, at most",
@@ -61,27 +70,48 @@ def report_html(
     return page(
         "rule.html",
         released=released,
-        said=str(rule) if released else "No rule was released",
+        said=_said(rule) if released else "No rule was released",
         says="the rule says" if label == "1" else label,
         label=label,
         colours=(YES, NO),
         path=_path(rule) if isinstance(rule, Rule) and rule.picture == "regions" else None,
         cases=_cases(rule) if isinstance(rule, Rule) and rule.picture == "domain" else None,
         picture=rule_picture(rule) if isinstance(rule, Rule) and rule.picture == "domain" else "",
+        questions=questions_picture(rule) if getattr(rule, "picture", "") == "questions" else "",
+        card=card_of(rule),
         promise=promise_lines(guarantee),
         public=_public(released),
         planned=None if planned is None else _planned(planned),
+        evaluated=evaluated_section(released.evaluation, released.certificate, _before(released, concept)),
     )
 
 
-def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee) -> Plan | None:
+def _said(rule: Any) -> str:
+    """The rule in one line; a card's points stand in a table of their own."""
+    return str(rule).splitlines()[0]
+
+
+def _before(released: Released, concept: ConceptClass | VC1Tree | None) -> str | None:
+    """What was certified before the data, beside the certificate after them."""
+    certificate, guarantee = released.certificate, released.guarantee
+    if certificate is None or guarantee is None or not 0 < certificate.excess < 1 / 2:
+        return None
+    if concept is None or isinstance(concept, VC1Tree):
+        return None
+    bound = _bound(concept, released.hypothesis)
+    target = {"alpha": f"{certificate.excess:.4f}", "beta": 1 - certificate.evaluation.confidence}
+    planned = plan_for_report(bound, guarantee, records_per_user=(1,), **target)
+    return None if planned is None else before_the_data(certificate, planned)
+
+
+def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee, **target: Any) -> Plan | None:
     """The plan that a report shows, None where there is nothing to plan (epsilon beyond all use, a class without
-    domains)."""
+    domains); ``target`` where it is another than the usual one."""
     try:
         if isinstance(concept, VC1Tree):
             spent = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "neighbours": guarantee.neighbours}
             return plan_of_tree(concept, simple=False, **spent)  # type: ignore[arg-type]
-        return plan_users(concept, epsilon=guarantee.epsilon, neighbours=guarantee.neighbours)
+        return plan_users(concept, epsilon=guarantee.epsilon, neighbours=guarantee.neighbours, **target)
     except (ParameterError, TooLargeError):
         return None
 

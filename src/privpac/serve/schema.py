@@ -127,6 +127,7 @@ class Promise(BaseModel):
     neighbours: str
     model: str
     explanation: str
+    strength: str
     queries: int
     rule: str
     label: str
@@ -187,6 +188,7 @@ def promise(session: PredictionSession) -> Promise:
         neighbours=str(guarantee.neighbours),
         model=str(guarantee.model),
         explanation=guarantee.explain(),
+        strength=guarantee.strength.value,
         queries=session.queries,
         rule=rule_name(session.concept),
         label=session.label,

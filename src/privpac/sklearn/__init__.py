@@ -2,5 +2,6 @@
 
 from privpac.sklearn.classifier import PrivateRuleClassifier
 from privpac.sklearn.density import PrivateGaussian, PrivateHistogram
+from privpac.sklearn.search import PrivateSearchCV
 
-__all__ = ["PrivateGaussian", "PrivateHistogram", "PrivateRuleClassifier"]
+__all__ = ["PrivateGaussian", "PrivateHistogram", "PrivateRuleClassifier", "PrivateSearchCV"]

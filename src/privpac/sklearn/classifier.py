@@ -15,39 +15,81 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data
 
-from privpac.api import learner_for
+from privpac.api import prepare, prepare_default
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
+from privpac.evaluation import Certificate, Evaluation
 from privpac.guarantee import Unit
-from privpac.learners.registry import METHODS, named_class, takes
+from privpac.learners.base import Learner
+from privpac.learners.registry import METHODS, class_of_rules, takes
+from privpac.released import Released
 from privpac.sklearn.estimator import PrivateEstimator
 
 __all__ = ["PrivateRuleClassifier"]
 
 
+def _has_chances(model: Any) -> bool:
+    return bool(getattr(model.rule_, "bands", ()))
+
+
 class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learn one readable rule with ``epsilon``-differential privacy per person.
 
-    Parameters ---------- rule : name of the class of rules: "stump" (default), "threshold", "interval", "rectangle",
-    "conjunction", ..., "tree". epsilon : privacy loss of one ``fit``. domains : public domain of each column, by name
-    or by position; None means every finite number. method, setting, neighbours, max_records, public_n_users : as for
-    ``privpac.learn``. classes : the two label values, if public; None reads them off ``y`` and treats them as public
-    schema. on_invalid : "raise", "drop" or "clamp" values outside their domain. ledger : path of a budget ledger to
-    spend from; every ``fit`` spends again. tree : for ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text
-    such as "path:/"; columns may then hold texts. delta : for ``rule="tree"``: the probability with which the promise
-    may fail; an open vocabulary needs one above 0.
+    Parameters
+    ----------
+    rule : str, class of rules, or None
+        A name such as "stump", "interval" or "conjunction" ("tree" with ``tree=``), or a class such as
+        ``pp.Stumps()``; None is a cut for one column, the best cut of two to four, a small tree of more.
+    epsilon : rational
+        Privacy loss of one ``fit``.
+    domains : mapping or sequence of domains, optional
+        Public domain of each column, by name or by position; None means every finite number.
+    method, setting, neighbours, max_records, public_n_users, records_per_user, people
+        As for :func:`privpac.learn`.
+    classes : pair, optional
+        The two label values, the one that the rule is about last; None reads them off ``y`` and treats them as public
+        schema.
+    on_invalid : {"raise", "drop", "clamp"}
+        What happens to values outside their domain.
+    ledger : path, optional
+        A budget ledger to spend from; every ``fit`` spends again.
+    tree : tree or str, optional
+        For ``rule="tree"``: a tree such as ``PrefixTree(8)``, or its text such as "path:/"; columns may then hold
+        texts.
+    delta : rational
+        For ``rule="tree"`` and ``rule="card"``: the probability with which the promise may fail; an open vocabulary and
+        a points card need one above 0.
+    evaluate : rational, optional
+        Share of the people, such as "1/5", set aside to measure how good the rule is; one guarantee covers both.
+    certify : rational, optional
+        With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
+    calibrate : rational, optional
+        For ``rule="card"``: share of the budget, such as "1/10", for ``predict_proba``.
+    unit : {"user", "item"}, optional
+        "user" insists on groups, "item" declares that every row is a person of its own.  None takes what ``fit``
+        gets, warns without groups, and refuses inside a cross-validation or search to which no groups came.
 
-    ``fit`` takes ``groups``, the person each row belongs to.  Without it single rows are protected, not people: an
-    ``ItemLevelWarning`` says so, and ``guarantee_`` is "per item".
+    Attributes
+    ----------
+    guarantee_, rule_, released_
+        The promise, the rule, and both with the public parameters, as :func:`privpac.learn` returns them.
+    evaluation_, certificate_
+        What ``evaluate`` and ``certify`` measured.
+    classes_, n_features_in_, feature_names_in_
+        As scikit-learn defines them.
 
-    Attributes ---------- guarantee_, rule_, released_ : the promise, the rule, and both with the public parameters, as
-    ``privpac.learn`` returns them. classes_, n_features_in_, feature_names_in_ : as scikit-learn defines them.
+    Notes
+    -----
+    ``fit`` takes ``groups``, the person each row belongs to, and asks scikit-learn's metadata routing for them.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> X = np.array([[1.0], [2.0], [8.0], [9.0]])
     >>> model = PrivateRuleClassifier(epsilon=1).fit(X, [0, 0, 1, 1], groups=["a", "b", "c", "d"])
@@ -57,7 +99,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     def __init__(
         self,
-        rule: str = "stump",
+        rule: str | ConceptClass | None = None,
         epsilon: Any = 1.0,
         domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
         method: str = "auto",
@@ -71,6 +113,11 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         tree: VC1Tree | str | None = None,
         delta: Any = 0,
         records_per_user: int | None = None,
+        people: str | None = None,
+        unit: str | None = None,
+        evaluate: Any = None,
+        certify: Any = None,
+        calibrate: Any = None,
     ) -> None:
         self.rule = rule
         self.epsilon = epsilon
@@ -86,69 +133,105 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.tree = tree
         self.delta = delta
         self.records_per_user = records_per_user
+        self.people = people
+        self.unit = unit
+        self.evaluate = evaluate
+        self.certify = certify
+        self.calibrate = calibrate
 
     # Fitting
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> PrivateRuleClassifier:
         """Learn the rule; ``groups`` names the person of each row."""
+        unit, columns, target, features = self._read(X, y, groups)
+        classes = self.classes_.astype(str).tolist() if len(self.classes_) > 2 else None
+        released = self._release(self._learner(features, unit), columns, target, groups, features, classes)
+        self.released_ = self._labelled(released, y)
+        return self
+
+    def _read(self, X: Any, y: Any, groups: Any) -> tuple[Unit, dict[str, Any], NDArray[np.uint8], dict[str, Domain]]:
+        """Who is protected, the columns, the labels as 0 and 1, and the domains."""
+        unit = self._unit(groups)
         self._check_tree()
         columns = self._columns(X, reset=True)
         target = self._labels(y, len(next(iter(columns.values()))))
-        concept, features = self._concept(list(columns))
-        learner = learner_for(
-            concept,
-            epsilon=self.epsilon,
-            method=self.method,
-            setting=self.setting,
-            neighbours=self.neighbours,
-            unit=Unit.ITEM if groups is None else Unit.USER,
-            max_records=self.max_records,
-            public_n_users=self.public_n_users,
-            records_per_user=self.records_per_user,
+        return unit, columns, target, self._features(list(columns))
+
+    def _learner(self, features: dict[str, Domain], unit: Unit) -> Learner:
+        """What ``fit`` runs, from public declarations only."""
+        told: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "method": self.method,
+            "setting": self.setting,
+            "neighbours": self.neighbours,
+            "unit": unit,
+            "max_records": self.max_records,
+            "public_n_users": self.public_n_users,
+            "records_per_user": self.records_per_user,
+            "people": self.people,
+            "evaluate": self.evaluate,
+            "certify": self.certify,
+            "calibrate": self.calibrate,
             # None where the method has no use for one and none was meant; a delta that was meant is refused with the
             # others.
-            delta=self.delta if takes(self.method, "delta") or self.delta != 0 else None,
-        )
-        released = self._release(learner, columns, target, groups, features)
-        # "Nothing" is a covered output: the fit stands, and predict says that there is no rule.
-        self.released_ = (
-            replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
-            if released
-            else released
-        )
-        return self
+            "delta": self.delta if takes(self.method, "delta") or self.delta != 0 else None,
+        }
+        if self.rule is None:
+            return prepare_default(features, **told).learner
+        return prepare(self._concept(features), **told).learner
+
+    def _labelled(self, released: Released, y: Any) -> Released:
+        """The result with the name of what the rule predicts; "nothing" is a covered output, and predict says so."""
+        if not released:
+            return released
+        return replace(released, hypothesis=replace(released.hypothesis, label=self._label_name(y)))
 
     def _check_tree(self) -> None:
-        """The rule "tree" and a tree come together; a delta has no other use."""
+        """The rule "tree" and a tree come together; a delta goes with a tree, a card, or a method that takes one."""
         wanted = self.rule in ("tree", "branch")
         if wanted and self.tree is None:
             raise ParameterError("rule='tree' needs tree=, such as PrefixTree(8) or 'path:/'")
         if self.tree is not None and not wanted:
             raise ParameterError(f"tree= goes with rule='tree', got rule={self.rule!r}")
-        if not wanted and self.delta != 0 and not takes(self.method, "delta"):
+        if not wanted and self.delta != 0 and not self._takes_delta():
             approximate = ", ".join(name for name in METHODS if takes(name, "delta"))
             raise ParameterError(
-                f"delta= goes with rule='tree' or method= one of {approximate}; here none is needed, leave it out"
+                f"delta= goes with rule='tree', rule='card' or method= one of {approximate}; here none is needed, "
+                "leave it out"
             )
 
-    def _concept(self, names: list[str]) -> tuple[ConceptClass | VC1Tree, dict[str, Domain]]:
-        """The class of rules on the columns of X, with their domains."""
-        if self.tree is None:
-            features = self._domains(names)
-            return named_class(self.rule, features, self.method), features
+    def _takes_delta(self) -> bool:
+        """Whether what is learned may have a use for a delta; without a rule a wide table may."""
+        own = self.rule if isinstance(self.rule, str) else getattr(self.rule, "own_method", None)
+        return self.rule is None or takes(own if self.method == "auto" and own in METHODS else self.method, "delta")
+
+    def _features(self, names: list[str]) -> dict[str, Domain]:
+        """The columns of X with their domains, those of the tree where it has some."""
+        if self.tree is None or self.domains is not None:
+            return self._domains(names)
+        own = list(self._tree().declared().values())
+        if len(own) != len(names):
+            raise ParameterError(f"this tree reads {len(own)} columns, X has {len(names)}")
+        features = {name: domain for name, domain in zip(names, own) if domain is not None}
+        if len(features) < len(names):
+            raise ParameterError("this tree has no domain yet: declare domains=, or one in the tree")
+        return features
+
+    def _tree(self) -> VC1Tree:
         tree = parse_tree(self.tree) if isinstance(self.tree, str) else self.tree
         if not isinstance(tree, VC1Tree):
             raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), or its text, got {type(tree).__name__}")
-        own = list(tree.declared().values())
-        if len(own) != len(names):
-            raise ParameterError(f"this tree reads {len(own)} columns, X has {len(names)}")
-        if self.domains is None:
-            features = {name: domain for name, domain in zip(names, own) if domain is not None}
-        else:
-            features = self._domains(names)
-        if len(features) < len(names):
-            raise ParameterError("this tree has no domain yet: declare domains=, or one in the tree")
-        return tree.named(names, features), features
+        return tree
+
+    def _concept(self, features: dict[str, Domain]) -> ConceptClass | VC1Tree:
+        """The class of rules on these columns."""
+        assert self.rule is not None
+        if self.tree is None:
+            return class_of_rules(self.rule, features, self.method)
+        tree = self._tree()
+        if len(tree.declared()) != len(features):
+            raise ParameterError(f"this tree reads {len(tree.declared())} columns, X has {len(features)}")
+        return tree.named(list(features), features)
 
     def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
         """Columns by name; those of a tree are taken as they are, for they may be texts."""
@@ -165,12 +248,35 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         return {f"x{i}": np.ascontiguousarray(array[:, i]) for i in range(array.shape[1])}
 
     @property
+    def evaluation_(self) -> Evaluation:
+        """How good the rule is on people it was not learned from; needs ``evaluate=``."""
+        found: Evaluation = self._found("evaluation", "evaluate='1/5'")
+        return found
+
+    @property
+    def certificate_(self) -> Certificate:
+        """How far from the best rule of its kind it is, at most; needs ``certify=``."""
+        found: Certificate = self._found("certificate", "evaluate='1/5' and certify='1/4'")
+        return found
+
+    def _found(self, name: str, wanted: str) -> Any:
+        check_is_fitted(self, "released_")
+        if name not in self.released_.findings:
+            raise AttributeError(f"no {name} was asked for, or nothing was released: fit with {wanted}")
+        return self.released_.findings[name]
+
+    @property
     def rule_(self) -> Any:
         """The released rule; ``str(rule_)`` reads it in the table's units."""
         check_is_fitted(self, "released_")
         return self.released_.hypothesis
 
-    def _labels(self, y: Any, n_rows: int) -> NDArray[np.uint8]:
+    @property
+    def _many(self) -> bool:
+        """Whether the rules may name more than two labels."""
+        return self.rule == "small-tree"
+
+    def _labels(self, y: Any, n_rows: int) -> NDArray[Any]:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         labels = column_or_1d(y, warn=True)
@@ -179,17 +285,22 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         if len(labels) != n_rows:
             raise ValueError(f"X has {n_rows} rows but y has {len(labels)}")
         self.classes_ = np.unique(labels) if self.classes is None else np.asarray(self.classes)
-        if self.classes is not None and (self.classes_.shape != (2,) or self.classes_[0] == self.classes_[1]):
+        listed = self.classes_.ndim == 1 and len(np.unique(self.classes_)) == len(self.classes_) >= 2
+        if self.classes is not None and not (listed and (self._many or len(self.classes_) == 2)):
             raise ParameterError(
-                "classes must be two different label values, the one that the rule is about last, such as ['no', 'yes']"
+                "classes must be two different label values, the one that the rule is about last, such as ['no', "
+                "'yes']; more of them with rule='small-tree'"
             )
-        if len(self.classes_) > 2:
+        if len(self.classes_) > 2 and not self._many:
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is multiclass: {len(self.classes_)} "
                 "classes"
             )
         if not bool(np.isin(labels, self.classes_).all()):
             raise SchemaError("y holds labels that are not among the declared classes")
+        if len(self.classes_) > 2:
+            named: NDArray[Any] = labels.astype(str)
+            return named
         return (
             (labels == self.classes_[-1]).astype(np.uint8)
             if len(self.classes_) == 2
@@ -198,8 +309,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     def _label_name(self, y: Any) -> str:
         """What a prediction of the last class is called: that class, or the column's name for labels 0 and 1."""
-        if len(self.classes_) < 2:
-            return "1"
+        if len(self.classes_) != 2:
+            return str(getattr(y, "name", None) or "1")
         last = str(self.classes_[-1])
         return str(getattr(y, "name", None) or "1") if last in ("1", "1.0", "True") else last
 
@@ -209,12 +320,21 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         """The class the rule says, for each row; values outside the domain are clamped."""
         check_is_fitted(self, "released_")
         said = self.released_.predict(self._columns(X, reset=False))
+        if len(self.classes_) > 2:
+            place = {name: i for i, name in enumerate(self.classes_.astype(str))}
+            said = np.array([place[name] for name in said.tolist()], dtype=np.int64)
         answer: NDArray[Any] = self.classes_[np.minimum(said, len(self.classes_) - 1)]
         return answer
 
+    @available_if(_has_chances)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The chances of both classes, where the rule carries them: a points card learned with ``calibrate``."""
+        chances: NDArray[np.float64] = self.released_.hypothesis.predict_proba(self._columns(X, reset=False))
+        return chances
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_class = self._many
         tags.classifier_tags.poor_score = True
         tags.non_deterministic = True
         return tags

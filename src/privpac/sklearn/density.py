@@ -48,9 +48,10 @@ class PrivateDensity(PrivateEstimator, DensityMixin, BaseEstimator):  # type: ig
 
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Learn the distribution of the rows; ``groups`` names the person of each row, ``y`` is ignored."""
+        unit = self._unit(groups)
         columns = self._columns(X, reset=True)
         features = self._domains(list(columns))
-        learner = self._learner(features, Unit.ITEM if groups is None else Unit.USER)
+        learner = self._learner(features, unit)
         learner.check_domains(features)
         self.released_ = self._release(learner, columns, None, groups, features)
         return self
@@ -122,6 +123,7 @@ class PrivateHistogram(PrivateDensity):
         neighbours: str = "add-remove",
         on_invalid: str = "raise",
         ledger: str | Path | None = None,
+        unit: str | None = None,
     ) -> None:
         self.bins = bins
         self.range = range
@@ -132,6 +134,7 @@ class PrivateHistogram(PrivateDensity):
         self.neighbours = neighbours
         self.on_invalid = on_invalid
         self.ledger = ledger
+        self.unit = unit
 
     def _learner(self, features: dict[str, Domain], unit: Unit) -> DistributionLearner:
         bins = self.bins
@@ -178,6 +181,7 @@ class PrivateGaussian(PrivateDensity):
         neighbours: str = "add-remove",
         on_invalid: str = "raise",
         ledger: str | Path | None = None,
+        unit: str | None = None,
     ) -> None:
         self.radius = radius
         self.variance = variance
@@ -189,6 +193,7 @@ class PrivateGaussian(PrivateDensity):
         self.neighbours = neighbours
         self.on_invalid = on_invalid
         self.ledger = ledger
+        self.unit = unit
 
     def _learner(self, features: dict[str, Domain], unit: Unit) -> DistributionLearner:
         names = ("radius", "variance", "max_variance", "records_per_user", "max_records")

@@ -5,28 +5,36 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from privpac.api import release_rule
-from privpac.data import Domain, Floats, UserData
+from privpac.data import Domain, Floats, Missing, UserData
 from privpac.data.columns import column
-from privpac.errors import ItemLevelWarning, ParameterError
-from privpac.guarantee import Guarantee
+from privpac.errors import ItemLevelWarning, ParameterError, WeakGuaranteeWarning
+from privpac.guarantee import Guarantee, Unit, one_of
 from privpac.learners.base import Learner
 from privpac.ledger import BudgetLedger
 from privpac.released import Released
+from privpac.sklearn.surroundings import SEARCH, fitted_in_front, in_search
 
-__all__ = ["PrivateEstimator"]
+__all__ = ["GroupsAsked", "PrivateEstimator"]
 
 
-class PrivateEstimator:
+class GroupsAsked:
+    """Mixin: with metadata routing on, scikit-learn hands the people to every ``fit``."""
+
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+
+
+class PrivateEstimator(GroupsAsked):
     """Mixin of the private estimators."""
 
     domains: Mapping[Any, Domain] | Sequence[Domain] | None
+    unit: str | None
     on_invalid: str
     ledger: str | Path | None
     released_: Released
@@ -38,18 +46,48 @@ class PrivateEstimator:
         assert self.released_.guarantee is not None  # fit draws from the system
         return self.released_.guarantee
 
-    def _release(
-        self, learner: Learner, columns: Mapping[str, Any], target: Any, groups: Any, features: dict[str, Domain]
-    ) -> Released:
-        """Bind, spend, draw; called by ``fit`` once everything public is checked."""
-        if groups is None:
+    def _unit(self, groups: Any) -> Unit:
+        """Who is protected; said or refused before anything is looked at."""
+        before = fitted_in_front(self)
+        if before:
             warnings.warn(
-                "fit without groups protects single rows, not people; pass groups=person_ids",
+                f"{', '.join(before)} in front is fitted on the same table, without privacy: what it learned is in "
+                "every later number and outside this guarantee; use public constants, such as a FunctionTransformer",
+                WeakGuaranteeWarning,
+                stacklevel=3,
+            )
+        unit = None if self.unit is None else one_of(Unit, self.unit, "unit")
+        if groups is not None:
+            if unit is Unit.ITEM:
+                raise ParameterError("unit='item' protects single rows and takes no groups; leave one of them out")
+            return Unit.USER
+        if unit is Unit.USER:
+            raise ParameterError("unit='user' needs groups: pass fit(..., groups=person_ids)")
+        if unit is None:
+            where = in_search()
+            if where is not None:
+                raise ParameterError(SEARCH.format(where=where))
+            warnings.warn(
+                "fit without groups protects single rows, not people; pass groups=person_ids, or unit='item' if every "
+                "row is a person of its own",
                 ItemLevelWarning,
                 stacklevel=3,
             )
+        return Unit.ITEM
+
+    def _release(
+        self,
+        learner: Learner,
+        columns: Mapping[str, Any],
+        target: Any,
+        groups: Any,
+        features: dict[str, Domain],
+        classes: Sequence[str] | None = None,
+    ) -> Released:
+        """Bind, spend, draw; called by ``fit`` once everything public is checked."""
         frame = pl.DataFrame({name: column(values, name) for name, values in columns.items()})
-        data = UserData.from_arrays(frame, target, groups, features=features, on_invalid=self.on_invalid)
+        told: dict[str, Any] = {"features": features, "on_invalid": self.on_invalid, "classes": classes}
+        data = UserData.from_arrays(frame, target, groups, **told)
         if self.ledger is None:
             return release_rule(learner, data)
         with BudgetLedger.open(self.ledger) as book:
@@ -65,10 +103,20 @@ class PrivateEstimator:
                 )
             return {str(name): X[name] for name in X.columns}
         array = validate_data(
-            self, X, reset=reset, dtype="numeric" if self.domains is None else None, ensure_min_samples=1
+            self,
+            X,
+            reset=reset,
+            dtype="numeric" if self.domains is None else None,
+            ensure_min_samples=1,
+            ensure_all_finite="allow-nan" if self._takes_missing() else True,
         )
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
+
+    def _takes_missing(self) -> bool:
+        """Whether some domain says what a missing value is; the others refuse one themselves."""
+        declared = self.domains.values() if isinstance(self.domains, Mapping) else self.domains or ()
+        return any(isinstance(domain, Missing) for domain in declared)
 
     def _domains(self, names: list[str]) -> dict[str, Domain]:
         if self.domains is None:

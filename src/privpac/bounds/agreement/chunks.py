@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.bounds.agreement.plurality import _difference_tail, local_edge, shuffle_edge
-from privpac.bounds.certificate import SLACK, Certificate, least, open_unit, positive
+from privpac.bounds.certificate import SLACK, Certificate, open_unit, positive
 from privpac.bounds.laws import binom, nbinom
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
+from privpac.least import least
 
 __all__ = ["users_local_chunks", "users_shuffle_chunks"]
 

@@ -29,11 +29,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privpac.bounds.certificate import Certificate, least, open_unit, positive
+from privpac.bounds.certificate import Certificate, open_unit, positive
 from privpac.bounds.laws import binom, nbinom
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, rational, up
 from privpac.guarantee import positive_int
+from privpac.least import least
 
 __all__ = [
     "CLEAR",

@@ -22,10 +22,11 @@ import numpy as np
 from scipy.special import betainc, betaincc, entr
 
 from privpac.bounds.binomial import gap
-from privpac.bounds.certificate import SLACK, Certificate, least, open_unit, positive, relation
+from privpac.bounds.certificate import SLACK, Certificate, open_unit, positive, relation
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import least
 
 __all__ = ["lower_representation", "lower_sparse", "lower_statistics", "lower_testing"]
 

@@ -17,11 +17,12 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import betainc, ndtr, ndtri
 
-from privpac.bounds.certificate import SLACK, Certificate, least, open_unit, positive, relation
+from privpac.bounds.certificate import SLACK, Certificate, open_unit, positive, relation
 from privpac.bounds.laws import binom
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import least, least_between
 
 __all__ = [
     "STRICT",
@@ -230,11 +231,7 @@ def log_least_wrong(n: int, g: float, epsilon: float, success: float) -> float:
     """
     if g >= 1:
         return math.log(success) - epsilon * n
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _above(middle, n, g) <= success else (middle, high)
-    k = high
+    k = least_between(lambda level: _above(level, n, g) <= success, -1, n)
     reach = min(n - k, math.ceil(745 / epsilon), math.ceil(80 * math.sqrt(n * g * (1 - g)) + 80))
     step = np.arange(1, min(reach, 1 << 20) + 1)
     beyond = float((binom.pmf(k + step, n, g) * np.exp(-epsilon * step)).sum()) if len(step) else 0.0

@@ -41,11 +41,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.bounds.certificate import LIMIT, SLACK, Certificate, least, log_size_of, open_unit, positive, relation
+from privpac.bounds.certificate import LIMIT, SLACK, Certificate, log_size_of, open_unit, positive, relation
 from privpac.bounds.reduction.plan import INNER_EPSILONS, ROUNDED, Candidates, Objective, ReductionPlan
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import least
 
 __all__ = ["ReductionExcess", "certify_reduction", "excess_objective", "reduction_excess", "selection_error"]
 

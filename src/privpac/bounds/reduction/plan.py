@@ -26,6 +26,7 @@ from privpac.bounds.reduction.privacy import outer
 from privpac.errors import InfeasibleError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.least import last_between, least_between
 
 __all__ = ["MAX_COST", "ROUNDED", "Candidates", "ReductionPlan", "integer_costs", "plan_reduction"]
 
@@ -136,16 +137,13 @@ def integer_costs(
     """The largest dyadic ``eta`` of at most 53 bits with ``affordable(eta A, eta B levels)``."""
     guess = max(a / A, b / (B * levels))
     exponent = math.frexp(guess)[1] + 1 - _ETA_BITS
-    low, high = 0, 1 << _ETA_BITS
-    while high - low > 1:
-        middle = (low + high) // 2
-        eta = Fraction(middle) * Fraction(2) ** exponent
-        low, high = (middle, high) if affordable(eta * A, eta * B * levels) else (low, middle)
-    if low == 0:
+    unit = Fraction(2) ** exponent
+    steps = last_between(lambda k: affordable(k * unit * A, k * unit * B * levels), 0, 1 << _ETA_BITS)
+    if steps == 0:
         raise InfeasibleError(
             "no positive rate is affordable with these public numbers; ask for a larger epsilon or declare more users"
         )
-    return Fraction(low) * Fraction(2) ** exponent
+    return steps * unit
 
 
 # Searching
@@ -296,9 +294,7 @@ def _infeasible(n: int, needs: list[tuple[Fraction, int]], task: Candidates) -> 
     low, high = 1, 2
     while not works(high) and high < _MAX_UNITS:
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if works(middle) else (middle, high)
+    high = least_between(works, low, high)
     smallest = min((task.least_epsilon(t / n, float(e)) for e, t in needs if t < n), default=math.inf)
     epsilon = f"; with {n} users epsilon must be above {smallest:.4g}" if smallest < math.inf else ""
     return InfeasibleError(

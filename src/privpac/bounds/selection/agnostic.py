@@ -18,7 +18,6 @@ from privpac.bounds.binomial import cross, psi, robust_gap
 from privpac.bounds.certificate import (
     SLACK,
     Certificate,
-    least,
     log_size_of,
     numbers_up_to,
     open_unit,
@@ -30,6 +29,7 @@ from privpac.bounds.selection.estimate import ESTIMATORS, Estimate, estimate_pla
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import half_way, least, narrow
 
 __all__ = ["plan_item_proper", "plan_item_surrogate", "plan_threshold_search", "plan_user_agnostic"]
 
@@ -219,10 +219,7 @@ def _median_succeeds(n: int, low: float, high: float, slack: float, needed: floa
     if n * _divergence(0.0, high) < needed:
         return False
     # The largest z below ``high`` that is still improbable enough; y = z - slack is then the best candidate.
-    left, right = 0.0, high
-    for _ in range(60):
-        middle = (left + right) / 2
-        left, right = (middle, right) if n * _divergence(middle, high) >= needed * (1 + SLACK) else (left, middle)
+    left, _ = narrow(lambda z: n * _divergence(z, high) < needed * (1 + SLACK), 0.0, high, middle=half_way, steps=60)
     y = left - slack
     return y > low and n * _divergence(y, low) >= needed * (1 + SLACK)
 

@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
 
-from privpac.bounds.certificate import LIMIT, MOST_READ, Certificate, least, numbers_up_to
+from privpac.bounds.certificate import LIMIT, MOST_READ, Certificate, numbers_up_to
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
+from privpac.least import least
 
 __all__ = ["certify_clip_at", "certify_own_clip", "plan_own_clip"]
 

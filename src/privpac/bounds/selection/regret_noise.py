@@ -26,12 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from privpac.bounds.certificate import SLACK, Certificate, least, log_size_of, open_unit, positive, users_for
+from privpac.bounds.certificate import SLACK, Certificate, log_size_of, open_unit, positive, users_for
 from privpac.bounds.laws import binom
 from privpac.bounds.walk import Walks, walks
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
+from privpac.least import least
 
 __all__ = ["MAX_RECORDS", "certify_regret_bounded_noise", "certify_regret_regular", "regret_factors"]
 

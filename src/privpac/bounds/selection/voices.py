@@ -47,6 +47,7 @@ from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, MAX_RECORDS, NOI
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
+from privpac.least import least_between
 
 __all__ = ["certify_voices_any", "certify_voices_noise", "voices_excess"]
 
@@ -98,11 +99,7 @@ def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int) -> i
             high *= 2
             if high > LIMIT:
                 return None
-        low = 0
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
-        return high
+        return least_between(enough, 0, high)
 
     found = least(1)
     for _ in range(rounds if found is not None else 0):

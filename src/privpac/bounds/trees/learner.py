@@ -39,11 +39,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincc
 
-from privpac.bounds.certificate import SLACK, Certificate, least, open_unit, positive, relation
+from privpac.bounds.certificate import SLACK, Certificate, open_unit, positive, relation
 from privpac.bounds.laws import binom
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import least
 
 __all__ = ["TreeBudget", "generic_tree", "lower_tree", "spread_failure", "text_tree", "tree_failure"]
 

@@ -11,12 +11,12 @@ public numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from privpac.bounds.certificate import LIMIT, Certificate, least, open_unit, relation
+from privpac.bounds.certificate import LIMIT, Certificate, open_unit, relation
 from privpac.bounds.trees.learner import (
     ASSUMES,
     TreeBudget,
@@ -29,6 +29,7 @@ from privpac.bounds.trees.learner import (
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import half_way, least, least_between, narrow
 
 __all__ = ["FORMS", "certified_alpha", "plan_tree"]
 
@@ -161,7 +162,7 @@ class _Search:
         if self.parts == LIMIT:
             found = least(holds, start=start)
         else:
-            found = _between(holds, start - 1, self.parts - 1) if holds(self.parts - 1) else None
+            found = least_between(holds, start - 1, self.parts - 1) if holds(self.parts - 1) else None
         if found is None:
             return False
         self.parts, self.place = found, place
@@ -198,14 +199,6 @@ class _Search:
                 for o in range(opt - 2, opt + 3)
             ]
             moved = sum(self.consider(place) for place in near) > 0
-
-
-def _between(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The least number above ``low`` at which a condition that holds at ``high`` and stays true once true holds."""
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 @lru_cache(maxsize=256)
@@ -263,10 +256,13 @@ def certified_alpha(
         good = -math.expm1(records * math.log1p(-alpha))
         return min(simple_failure(budget, parts, hi, K, good), tight_failure(budget, parts, hi, K, good)) <= target
 
-    low, high = 0.0, 1 - 1e-12
-    if not holds(high):
+    most = 1 - 1e-12
+    if not holds(most):
         return None
-    while high - low > 1e-6 * high and high > 1e-15:
-        middle = (low + high) / 2 if low else high / 16
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return narrow(
+        holds,
+        0.0,
+        most,
+        middle=lambda low, high: half_way(low, high) if low else high / 16,
+        wide=lambda low, high: high - low > 1e-6 * high and high > 1e-15,
+    )[1]

@@ -51,7 +51,7 @@ Codes = Mapping[str, NDArray[np.uint64]]
 
 
 @register("hash-bucket")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BucketRule(Rule):
     """1 iff ``((a (code + 1) + b) mod prime) mod buckets = bucket``; ``bucket=None`` never says 1."""
 

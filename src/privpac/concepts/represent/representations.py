@@ -33,6 +33,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, rational, up
 from privpac.guarantee import Neighbours, positive_int
 from privpac.law import Law
+from privpac.least import least_between
 from privpac.rng import PublicCoins, Rng
 
 __all__ = [
@@ -149,10 +150,7 @@ class HashedPoints(ProbabilisticRepresentation):
         low, high = 0, 1
         while (high * self.alpha) ** k * self.beta < 1:
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if (middle * self.alpha) ** k * self.beta >= 1 else (middle, high)
-        return high
+        return least_between(lambda b: bool((b * self.alpha) ** k * self.beta >= 1), low, high)
 
     @property
     def copies(self) -> int:

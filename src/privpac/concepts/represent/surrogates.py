@@ -263,7 +263,7 @@ class PairHypotheses(Hypotheses):
 
 
 @register("majority")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Majority(Rule):
     """1 iff more than half of the rules say 1; a tie is 0."""
 

@@ -47,6 +47,7 @@ from privpac.concepts.trees.registry import tree_class
 from privpac.data import Domain, Texts, UserData, Users
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
+from privpac.least import last_between
 from privpac.released import register
 
 if TYPE_CHECKING:
@@ -309,11 +310,8 @@ class VC1Tree(ClassOfRules):
 
     def _shared(self, a: Any, b: Any) -> int:
         """The depth of the deepest common ancestor."""
-        low, high = 0, min(self.depth(a), self.depth(b))
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.ancestor(a, middle) == self.ancestor(b, middle) else (low, middle - 1)
-        return low
+        most = min(self.depth(a), self.depth(b))
+        return last_between(lambda depth: bool(self.ancestor(a, depth) == self.ancestor(b, depth)), 0, most + 1)
 
     def _ties(self, named: Sequence[Any]) -> Ints:
         ties = np.empty(len(named), dtype=np.int64)
@@ -368,7 +366,7 @@ class VC1Tree(ClassOfRules):
 
 
 @register("branch")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TreeRule(Rule):
     """1 on the path from the root to ``node`` (XOR the base labels)."""
 

@@ -88,6 +88,18 @@ _TREES: dict[str, Callable[[str], VC1Tree]] = {
 def parse_tree(text: str) -> VC1Tree:
     """Read a tree's name.
 
+    Parameters
+    ----------
+    text : str
+        ``path:/`` or ``path:/:16``, ``prefix:1,3,4``, ``chars:6``, ``ip``, ``ip6``, ``points``, ``thresholds:lo:hi``,
+        ``branch:lo:hi`` or ``taxonomy:file.csv``, as for ``privpac learn --tree``.
+
+    Returns
+    -------
+    VC1Tree
+
+    Examples
+    --------
     >>> parse_tree("path:/").height, parse_tree("prefix:1,3,4").height, parse_tree("ip6").level_width(1)
     (32, 3, 2)
     """

@@ -14,21 +14,31 @@ Covers grow quickly; beyond their limits ``TooLargeError`` names the learner to 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from math import log
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from privpac.data import Domain
 from privpac.distributions.base import BoundUsers, DistributionLearner, warn_accuracy
 from privpac.distributions.cells import is_numeric
 from privpac.distributions.covers.base import Cover, DiscreteCover, ProductCover
 from privpac.distributions.families import Discrete, Family, Gaussian, Independent, read_family
-from privpac.distributions.selection.accuracy import ClipPlan, KnownPairs, default_resolution, read_plan, read_top
+from privpac.distributions.selection.accuracy import (
+    ClipAim,
+    ClipPlan,
+    KnownPairs,
+    default_resolution,
+    read_plan,
+    read_top,
+)
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.exact import rational
+from privpac.guarantee import Guarantee, Unit
 from privpac.mechanisms.exponential import ExponentialMechanism
+from privpac.parameters import Composed, bounds, fraction, fraction_or_none, named, part, privacy
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -40,11 +50,48 @@ if TYPE_CHECKING:
 __all__ = ["CoverLearner"]
 
 
-@dataclass(frozen=True)
-class CoverLearner(DistributionLearner):
+@frozen(slots=False, field_transformer=named)
+class CoverAim(ClipAim):
+    """What a cover is made for.  All public.
+
+    Parameters
+    ----------
+    alpha : number
+        The distance aimed at.
+    cover_radius : number, optional
+        How far the nearest member may be; default ``alpha / 10``.
+    """
+
+    alpha: Fraction = field(kw_only=True, converter=fraction, metadata=bounds(above=0, maximum=1))
+    _cover_radius: Fraction | None = field(
+        default=None, kw_only=True, converter=fraction_or_none, metadata=bounds(above=0)
+    )
+
+    def __attrs_post_init__(self) -> None:
+        if 3 * self.cover_radius >= self.alpha:
+            raise ParameterError(
+                f"cover_radius must be below alpha / 3, got {float(self.cover_radius):.3g}; the default alpha / 10 is "
+                "a good choice"
+            )
+
+    @property
+    def cover_radius(self) -> Fraction:
+        return self.alpha / 10 if self._cover_radius is None else self._cover_radius
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class CoverLearner(Composed, DistributionLearner):
     """Select a member of a cover.
 
-    ``family`` is ``"discrete"``, ``"product"`` or a :class:`Gaussian`; ``cover_radius`` is ``alpha / 10`` unless given.
+    Parameters
+    ----------
+    family : {"discrete", "product"} or Gaussian
+        What is learned (public).
+    epsilon : number
+        The privacy parameter.
+    aim : CoverAim
+        Given by its own parameters: ``alpha``, ``cover_radius``, ``records_per_user``, ``tau``, ``beta``,
+        ``public_n_users``.
 
     >>> from privpac.data import Categories, UserData
     >>> votes = UserData.from_users([["a", "b"], ["a"], ["a", "a"]], features={"v": Categories(["a", "b"])},
@@ -54,47 +101,30 @@ class CoverLearner(DistributionLearner):
     v: a 0.8, b 0.2
     """
 
-    family: Family | str
-    epsilon: Rational
-    alpha: Rational = field(kw_only=True)
-    cover_radius: Rational | None = field(default=None, kw_only=True)
-    records_per_user: int | None = field(default=None, kw_only=True)
-    tau: Rational | None = field(default=None, kw_only=True)
-    beta: Rational = field(default=Fraction(1, 20), kw_only=True)
-    features: Any = field(default=None, kw_only=True)
-    max_records: int | None = field(default=None, kw_only=True)
-    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
-    unit: Unit | str = field(default=Unit.USER, kw_only=True)
-    public_n_users: int | None = field(default=None, kw_only=True)
-    _made: dict[Any, Cover] = field(default_factory=dict, init=False, repr=False, compare=False)
+    family: Family = field(converter=read_family)
+    epsilon: Fraction = field(converter=privacy)
+    aim: CoverAim = part(CoverAim)
 
-    def __post_init__(self) -> None:
-        self._check_shared()
-        put = object.__setattr__
-        put(self, "family", read_family(self.family))
-        alpha = rational(self.alpha, "alpha", above=0, maximum=1)
-        radius = alpha / 10 if self.cover_radius is None else rational(self.cover_radius, "cover_radius", above=0)
-        if 3 * radius >= alpha:
-            raise ParameterError(
-                f"cover_radius must be below alpha / 3, got {float(radius):.3g}; the default alpha / 10 is a good "
-                "choice"
-            )
-        put(self, "alpha", alpha)
-        put(self, "cover_radius", radius)
-        if self.public_n_users is not None:
-            positive_int(self.public_n_users, "public_n_users", minimum=0)
-        if self.unit is Unit.USER and self.records_per_user is None and self.tau is None:
+    def __attrs_post_init__(self) -> None:
+        if self.unit is Unit.USER and self.aim.records_per_user is None and self.aim.tau is None:
             raise ParameterError(
                 "declare records_per_user (public) or tau: the clip must not be read off the data; "
                 "privpac.learners.private_cap buys a private cap for part of the budget"
             )
 
+    @property
+    def cover_radius(self) -> Fraction:
+        return self.aim.cover_radius
+
+    @cached_property
+    def _made(self) -> dict[Any, Cover]:
+        return {}
+
     # Public numbers
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
-        return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon**2 / 8)
+        return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=self.epsilon**2 / 8)
 
     def check_domains(self, domains: Mapping[str, Domain]) -> None:
         cover = self.cover(domains)
@@ -108,7 +138,7 @@ class CoverLearner(DistributionLearner):
         return self._made[key]
 
     def _build(self, domains: Mapping[str, Domain]) -> Cover:
-        family, radius = self.family, rational(self.cover_radius or 0)
+        family, radius = self.family, self.aim.cover_radius
         if isinstance(family, Discrete):
             return DiscreteCover.of(domains, radius)
         if isinstance(family, Independent):
@@ -117,23 +147,29 @@ class CoverLearner(DistributionLearner):
         odd = [name for name, domain in domains.items() if not is_numeric(domain)]
         if odd:
             raise ParameterError(f"columns {odd} do not hold numbers; a Gaussian needs Integers, Grid or Floats")
-        return _gaussian_cover(family, dict(domains), radius, default_resolution(rational(self.alpha)))
+        return _gaussian_cover(family, dict(domains), radius, default_resolution(self.aim.alpha))
 
     def plan(self, cover: Cover) -> ClipPlan:
         """The numbers of the accuracy certificate for a cover."""
-        radius, m = rational(self.cover_radius or 0), 1 if self.unit is Unit.ITEM else self.records_per_user
-        epsilon, accuracy, relation = (
-            rational(self.epsilon),
-            rational(self.alpha) - 2 * radius,
-            Neighbours(self.neighbours),
-        )
+        aim, radius = self.aim, self.aim.cover_radius
+        m = 1 if self.unit is Unit.ITEM else aim.records_per_user
         pairs = (
             None
             if cover.rounding is None or cover.size == 1
             else KnownPairs.of(cover.likely(), cover.unit, cover.rounding, self.cap)
         )
         return read_plan(
-            log(cover.size), epsilon, radius, accuracy, self.beta, m, self.tau, relation, self.cap, pairs, cover.unit
+            log(cover.size),
+            self.epsilon,
+            radius,
+            aim.alpha - 2 * radius,
+            aim.beta,
+            m,
+            aim.tau,
+            self.neighbours,
+            self.cap,
+            pairs,
+            cover.unit,
         )
 
     def certificate_for(self, domains: Mapping[str, Domain]) -> Certificate | None:
@@ -145,7 +181,7 @@ class CoverLearner(DistributionLearner):
     def bind(self, data: Users) -> BoundUsers:
         users, domains = self.bind_users(data)
         cover = self.cover(domains)
-        n_users = self.public_users(users, self.public_n_users)
+        n_users = self.public_users(users, self.aim.public_n_users)
         short = None if n_users is None else self.plan(cover).shortfall(n_users)
         return BoundUsers(users, domains, (warn_accuracy(short),) if short else (), cover)
 
@@ -156,7 +192,7 @@ class CoverLearner(DistributionLearner):
     def _law(self, bound: BoundUsers) -> Law:
         cover: Cover = bound.plan
         top = read_top(cover.unit, self.plan(cover).clip)
-        reach = cover.range(top, self.cap, Neighbours(self.neighbours))
+        reach = cover.range(top, self.cap, self.neighbours)
         return ExponentialMechanism(self.epsilon, reach, unit=self.unit, neighbours=self.neighbours).law(
             cover.scores(bound.users, top)
         )
@@ -167,8 +203,8 @@ class CoverLearner(DistributionLearner):
         shown: dict[str, Any] = {
             "family": type(self.family).__name__.lower(),
             "size": cover.size,
-            "alpha": self.alpha,
-            "cover_radius": self.cover_radius,
+            "alpha": self.aim.alpha,
+            "cover_radius": self.aim.cover_radius,
             "tau": self.plan(cover).clip,
             "resolution": cover.unit,
         }

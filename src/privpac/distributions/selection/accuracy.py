@@ -21,6 +21,7 @@ from math import ceil, log2
 from typing import Any
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.bounds.certificate import Certificate
@@ -29,8 +30,9 @@ from privpac.bounds.selection.scheffe import certify_scheffe, plan_scheffe
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.parameters import bounds, fraction_or_none, named, probability, whole_or_none
 
-__all__ = ["ClipPlan", "KnownPairs", "default_resolution", "read_top"]
+__all__ = ["ClipAim", "ClipPlan", "KnownPairs", "default_resolution", "read_top"]
 
 MAX_TOP = 1 << 28
 """With at most 2**32 users scores then span less than 2**62."""
@@ -53,6 +55,30 @@ def read_top(unit: int, tau: Fraction) -> int:
     if not 1 <= top <= MAX_TOP:
         raise ParameterError(f"resolution * tau must be between 1 and {MAX_TOP}, got {top}; change tau or resolution")
     return top
+
+
+@frozen(slots=False, field_transformer=named)
+class ClipAim:
+    """What sets the clip of a selection among distributions, and what its certificate is about.  All public.
+
+    Parameters
+    ----------
+    records_per_user : int, optional
+        Records that every user holds; sets the clip unless ``tau`` is given.
+    tau : number, optional
+        The clip, in records.
+    beta : number
+        How often the aim may be missed; default 1/20.
+    public_n_users : int, optional
+        A lower bound on the number of users, for accuracy statements.
+    """
+
+    records_per_user: int | None = field(
+        default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=1 << 31)
+    )
+    tau: Fraction | None = field(default=None, kw_only=True, converter=fraction_or_none, metadata=bounds(above=0))
+    beta: Fraction = field(default=Fraction(1, 20), kw_only=True, converter=probability)
+    public_n_users: int | None = field(default=None, kw_only=True, converter=whole_or_none, metadata=bounds(minimum=0))
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,19 @@ private users without privacy voids the guarantee.  ``candidates_are`` must say 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from math import log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.data import Domain
 from privpac.distributions.base import BoundUsers, DistributionLearner, warn_accuracy
 from privpac.distributions.selection.accuracy import (
     MAX_RESOLUTION,
+    ClipAim,
     ClipPlan,
     KnownPairs,
     default_resolution,
@@ -44,9 +46,20 @@ from privpac.distributions.selection.comparison import Comparison, scheffe_range
 from privpac.distributions.selection.partition import compare, read_bins
 from privpac.distributions.selection.reading import read_candidates
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.guarantee import Guarantee, Unit, positive_int
 from privpac.mechanisms.exponential import ExponentialMechanism
+from privpac.parameters import (
+    Composed,
+    bounds,
+    fraction,
+    fraction_or_none,
+    named,
+    part,
+    privacy,
+    probability_or_zero,
+    whole,
+    whole_or_none,
+)
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -58,13 +71,71 @@ if TYPE_CHECKING:
 __all__ = ["HypothesisSelector"]
 
 
-@dataclass(frozen=True)
-class HypothesisSelector(DistributionLearner):
+@frozen(slots=False, field_transformer=named)
+class SelectionAim(ClipAim):
+    """What a selection is certified for.  All public.
+
+    Parameters
+    ----------
+    alpha : number
+        The distance aimed at; default 1/10.
+    opt : number
+        The distance of the best candidate; default 0.
+    """
+
+    alpha: Fraction = field(
+        default=Fraction(1, 10), kw_only=True, converter=fraction, metadata=bounds(above=0, maximum=1)
+    )
+    opt: Fraction = field(default=Fraction(0), kw_only=True, converter=probability_or_zero)
+
+
+@frozen(slots=False, field_transformer=named)
+class ComparedSets:
+    """How two candidates are compared.  All public.
+
+    Parameters
+    ----------
+    resolution : int, optional
+        Steps in which probabilities are written; follows from ``alpha``.
+    bins : "auto", edges, int or None
+        Values of small domains, else edges at the candidates' quantiles (``"auto"``), edges, a number of them, or
+        None for exact sets.
+    samples : int
+        Draws from a density whose probabilities are not known otherwise.
+    public_seed : bytes
+        32 bytes that fix those draws.
+    """
+
+    resolution: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_RESOLUTION))
+    bins: Any = field(default="auto", converter=read_bins)
+    samples: int = field(default=1_000_000, converter=whole, metadata=bounds(maximum=1 << 26))
+    public_seed: bytes = bytes(32)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.public_seed, bytes) or len(self.public_seed) != 32:
+            raise ParameterError("public_seed must be 32 bytes")
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class HypothesisSelector(Composed, DistributionLearner):
     """Select among candidate distributions.
 
-    ``records_per_user`` (declared, public) sets the clip ``tau``, unless ``tau`` is given.  ``bins`` is ``"auto"``
-    (values of small domains, else public edges at the candidates' quantiles), edges, a number of them, or None for
-    exact sets.  ``max_records`` caps what is read of a user.
+    ``records_per_user`` (declared, public) sets the clip ``tau``, unless ``tau`` is given.
+
+    Parameters
+    ----------
+    candidates : list
+        The candidates.
+    epsilon : number
+        The privacy parameter.
+    candidates_are : {"public", "dp-released"}
+        Where they come from.
+    candidates_epsilon : number, optional
+        What candidates that were released privately have cost.
+    aim : SelectionAim
+        Given by its own parameters: ``alpha``, ``opt``, ``beta``, ``records_per_user``, ``tau``, ``public_n_users``.
+    sets : ComparedSets
+        Given by its own parameters: ``resolution``, ``bins``, ``samples``, ``public_seed``.
 
     >>> from privpac.data import Integers, UserData
     >>> rolls = UserData.from_users([[1, 6, 6], [6, 6], [2, 6, 5]], features={"roll": Integers(1, 6)}, labelled=False)
@@ -81,49 +152,34 @@ class HypothesisSelector(DistributionLearner):
     ==============================  =====================================================
     """
 
-    candidates: Any
-    epsilon: Rational
+    candidates: Any = field(converter=read_candidates)
+    epsilon: Fraction = field(converter=privacy)
     candidates_are: str = field(kw_only=True)
-    candidates_epsilon: Rational | None = field(default=None, kw_only=True)
-    records_per_user: int | None = field(default=None, kw_only=True)
-    tau: Rational | None = field(default=None, kw_only=True)
-    resolution: int | None = field(default=None, kw_only=True)
-    alpha: Rational = field(default=Fraction(1, 10), kw_only=True)
-    beta: Rational = field(default=Fraction(1, 20), kw_only=True)
-    opt: Rational = field(default=Fraction(0), kw_only=True)
-    bins: Any = field(default="auto", kw_only=True)
-    features: Any = field(default=None, kw_only=True)
-    max_records: int | None = field(default=None, kw_only=True)
-    neighbours: Neighbours | str = field(default=Neighbours.ADD_REMOVE, kw_only=True)
-    unit: Unit | str = field(default=Unit.USER, kw_only=True)
-    public_n_users: int | None = field(default=None, kw_only=True)
-    samples: int = field(default=1_000_000, kw_only=True)
-    public_seed: bytes = field(default=bytes(32), kw_only=True)
-    _made: dict[Any, Comparison] = field(default_factory=dict, init=False, repr=False, compare=False)
+    candidates_epsilon: Fraction | None = field(
+        default=None, kw_only=True, converter=fraction_or_none, metadata=bounds(minimum=0)
+    )
+    aim: SelectionAim = part(SelectionAim)
+    sets: ComparedSets = part(ComparedSets)
 
-    def __post_init__(self) -> None:
-        self._check_shared()
-        put = object.__setattr__
-        put(self, "candidates", read_candidates(self.candidates))
+    def __attrs_post_init__(self) -> None:
         if self.candidates_are not in ("public", "dp-released"):
             raise ParameterError(
                 f"candidates_are must be 'public' or 'dp-released', got {str(self.candidates_are)[:40]!r}"
             )
         if (self.candidates_epsilon is None) != (self.candidates_are == "public"):
             raise ParameterError("candidates_epsilon goes with candidates_are='dp-released', and only with it")
-        if self.candidates_epsilon is not None:
-            put(self, "candidates_epsilon", rational(self.candidates_epsilon, "candidates_epsilon", minimum=0))
-        put(self, "alpha", rational(self.alpha, "alpha", above=0, maximum=1))
-        put(self, "opt", rational(self.opt, "opt", minimum=0, below=1))
-        unit = default_resolution(rational(self.alpha)) if self.resolution is None else self.resolution
-        put(self, "resolution", positive_int(unit, "resolution", maximum=MAX_RESOLUTION))
-        put(self, "bins", read_bins(self.bins))
-        positive_int(self.samples, "samples", maximum=1 << 26)
-        if not isinstance(self.public_seed, bytes) or len(self.public_seed) != 32:
-            raise ParameterError("public_seed must be 32 bytes")
-        if self.public_n_users is not None:
-            positive_int(self.public_n_users, "public_n_users", minimum=0)
         self.top  # noqa: B018  # a missing or useless clip is refused here
+
+    @cached_property
+    def _made(self) -> dict[Any, Comparison]:
+        return {}
+
+    @property
+    def resolution(self) -> int:
+        """Steps in which probabilities are written; follows from ``alpha`` unless given."""
+        given = self.sets.resolution
+        unit = default_resolution(self.aim.alpha) if given is None else given
+        return positive_int(unit, "resolution", maximum=MAX_RESOLUTION)
 
     # Public numbers
 
@@ -140,18 +196,16 @@ class HypothesisSelector(DistributionLearner):
         return self._plan(KnownPairs.of(comparison.pairs, comparison.unit, Fraction(1, 2 * comparison.unit), self.cap))
 
     def _plan(self, pairs: KnownPairs | None) -> ClipPlan:
-        opt, size, relation = rational(self.opt), log(len(self.candidates)), Neighbours(self.neighbours)
-        m = 1 if self.unit is Unit.ITEM else self.records_per_user
-        accuracy = rational(self.alpha) - 2 * opt
+        aim = self.aim
         return read_plan(
-            size,
-            rational(self.epsilon),
-            opt,
-            accuracy,
-            self.beta,
-            m,
-            self.tau,
-            relation,
+            log(len(self.candidates)),
+            self.epsilon,
+            aim.opt,
+            aim.alpha - 2 * aim.opt,
+            aim.beta,
+            1 if self.unit is Unit.ITEM else aim.records_per_user,
+            aim.tau,
+            self.neighbours,
             self.cap,
             pairs,
             self.resolution,
@@ -170,7 +224,6 @@ class HypothesisSelector(DistributionLearner):
     @property
     def top(self) -> int:
         """The integer clip ``T = resolution * tau`` as far as it is known without columns."""
-        assert self.resolution is not None
         return read_top(self.resolution, self.plan.clip)
 
     def top_for(self, comparison: Comparison) -> int:
@@ -180,14 +233,14 @@ class HypothesisSelector(DistributionLearner):
     @property
     def guarantee(self) -> Guarantee:
         """Of this selection alone; see :attr:`total_guarantee` for candidates that cost budget themselves."""
-        epsilon = rational(self.epsilon)
+        epsilon = self.epsilon
         how = (f"the candidates cost {self.candidates_epsilon} besides",) if self.candidates_epsilon else ()
         return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon**2 / 8, derivation=how)
 
     @property
     def total_guarantee(self) -> Guarantee:
         """This selection together with the release of its candidates."""
-        total = rational(self.epsilon) + rational(self.candidates_epsilon or 0)
+        total = self.epsilon + (self.candidates_epsilon or 0)
         return Guarantee(total, unit=self.unit, neighbours=self.neighbours)
 
     # Comparison and law
@@ -199,17 +252,15 @@ class HypothesisSelector(DistributionLearner):
         """Sets and probabilities of all pairs on these columns: public, computed once."""
         key = tuple(domains.items())
         if key not in self._made:
-            assert self.resolution is not None
+            sets = self.sets
             self._made[key] = compare(
-                self.candidates, domains, self.bins, self.resolution, self.samples, self.public_seed
+                self.candidates, domains, sets.bins, self.resolution, sets.samples, sets.public_seed
             )
         return self._made[key]
 
     def range_of(self, comparison: Comparison) -> int:
         """The range sensitivity of the scores."""
-        return scheffe_range(
-            comparison.pairs, comparison.unit, self.top_for(comparison), self.cap, Neighbours(self.neighbours)
-        )
+        return scheffe_range(comparison.pairs, comparison.unit, self.top_for(comparison), self.cap, self.neighbours)
 
     def bind(self, data: Users) -> BoundUsers:
         users, domains = self.bind_users(data)
@@ -219,7 +270,7 @@ class HypothesisSelector(DistributionLearner):
         if len(same):
             names = ", ".join(f"{self.candidates[i].name} = {self.candidates[j].name}" for i, j in same[:3].tolist())
             notes.append(warn_accuracy(f"some candidates cannot be told apart at this resolution: {names}"))
-        n_users = self.public_users(users, self.public_n_users)
+        n_users = self.public_users(users, self.aim.public_n_users)
         short = None if n_users is None else self.plan_for(comparison).shortfall(n_users)
         if short:
             notes.append(warn_accuracy(short))

@@ -24,17 +24,20 @@ from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
+from attrs import field, frozen
+
 from privpac.bounds.binomial import MAX_RECORDS, robust_t
 from privpac.concepts.statistics import Table
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
-from privpac.guarantee import Guarantee, positive_int
+from privpac.guarantee import Guarantee
 from privpac.law import Law
 from privpac.learners.agnostic.minimum_error import ESTIMATORS, MinimumError, estimate_cells
 from privpac.learners.agnostic.ordered import ordered
 from privpac.learners.base import Bound, public_table, shown_table
 from privpac.learners.selection.surrogate import RepresentedSelection, SurrogateSelection
 from privpac.learners.sizes import SizedSelection
+from privpac.parameters import Composed, named, one_word_of, part, probability, probability_or_none, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -64,42 +67,74 @@ class RobustTolerance:
         return _robust(m, self.value, self.radius, self.alpha)
 
 
-@dataclass(frozen=True)
-class NoiseKnowledge(SizedSelection):
-    """What learners that count users with too many mistakes share: where the tolerance comes from, and what it costs.
+def _read_noise(noise: Any) -> tuple[Fraction, Fraction] | None:
+    if noise is None:
+        return None
+    if not isinstance(noise, (tuple, list)) or len(noise) != 2:
+        raise TypeError(f"noise must be a pair (value, radius), got {type(noise).__name__}")
+    value, radius = noise
+    return rational(value, "noise value", minimum=0, maximum=1), rational(radius, "noise radius", minimum=0, maximum=1)
 
-    ``tolerance``: ``"auto"`` (from an estimate, or from ``noise``), a number, a table or a function of the number of
-    records. ``radius``: accuracy of the estimate; by default about ``1 / (2 sqrt(m))`` for the publicly known number of
-    records (``records_per_user``, the largest of ``sizes``, or ``max_records``), and 1/8 if nothing is known.
+
+def _read_tolerance(tolerance: Any) -> Any:
+    if isinstance(tolerance, str):
+        if tolerance != "auto":
+            raise ParameterError(f"tolerance must be 'auto', a number, a table or a function, got {tolerance!r}")
+        return tolerance
+    return public_table(tolerance, "tolerance", minimum=0)
+
+
+@frozen(slots=False, field_transformer=named)
+class KnownNoise:
+    """What is known of the noise, and how the rest is estimated: where the tolerance comes from.  All public.
+
+    Parameters
+    ----------
+    alpha : number
+        Excess error aimed at; default 1/10.
+    tolerance : "auto", int, table or function
+        Mistakes forgiven to a user: from an estimate or from ``noise`` (the default), or by the number of records.
+    noise : pair of numbers, optional
+        The least error of the class is the first number up to the second.
+    radius : number, optional
+        Accuracy of the estimate; by default about ``1 / (2 sqrt(m))`` for the publicly known number of records
+        (``records_per_user``, the largest of ``sizes``, or ``max_records``), and 1/8 if nothing is known.
+    share : number
+        The estimate's part of epsilon; default 1/4.
+    estimator : str
+        How the least error is estimated (:class:`~privpac.learners.agnostic.minimum_error.MinimumError`).
+    records_per_user : int, optional
+        Records that every user holds.
     """
 
-    alpha: Fraction = Fraction(1, 10)
-    tolerance: Any = "auto"
-    noise: tuple[Fraction, Fraction] | None = None
-    radius: Fraction | None = None
-    share: Fraction = Fraction(1, 4)
-    estimator: str = "oneshot"
-    records_per_user: int | None = None
+    alpha: Fraction = field(default=Fraction(1, 10), converter=probability)
+    tolerance: Any = field(default="auto", converter=_read_tolerance)
+    noise: tuple[Fraction, Fraction] | None = field(default=None, converter=_read_noise)
+    radius: Fraction | None = field(default=None, converter=probability_or_none)
+    share: Fraction = field(default=Fraction(1, 4), converter=probability)
+    estimator: str = field(default="oneshot", validator=one_word_of(ESTIMATORS))
+    records_per_user: int | None = field(default=None, converter=whole_or_none)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        put = object.__setattr__
-        put(self, "alpha", rational(self.alpha, "alpha", above=0, below=1))
-        put(self, "share", rational(self.share, "share", above=0, below=1))
-        if self.noise is not None:
-            put(self, "noise", _read_noise(self.noise))
-        if self.radius is not None:
-            put(self, "radius", rational(self.radius, "radius", above=0, below=1))
-        if self.records_per_user is not None:
-            put(self, "records_per_user", positive_int(self.records_per_user, "records_per_user"))
-        if self.estimator not in ESTIMATORS:
-            raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {self.estimator!r}")
-        if isinstance(self.tolerance, str) and self.tolerance != "auto":
-            raise ParameterError(f"tolerance must be 'auto', a number, a table or a function, got {self.tolerance!r}")
-        if self.tolerance != "auto":
-            put(self, "tolerance", public_table(self.tolerance, "tolerance", minimum=0))
-            if self.noise is not None:
-                raise ParameterError("give either tolerance or noise: each of them replaces the estimate")
+    def __attrs_post_init__(self) -> None:
+        if self.tolerance != "auto" and self.noise is not None:
+            raise ParameterError("give either tolerance or noise: each of them replaces the estimate")
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class NoiseKnowledge(Composed, SizedSelection):
+    """What learners that count users with too many mistakes share: where the tolerance comes from, and what it costs.
+
+    Parameters
+    ----------
+    known : KnownNoise
+        Given by its own parameters: ``alpha``, ``tolerance``, ``noise``, ``radius``, ``share``, ``estimator``,
+        ``records_per_user``.
+    """
+
+    known: KnownNoise = part(KnownNoise)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if self.estimates:
             self.estimate_learner  # noqa: B018  # reads the remaining parameters before any data
 
@@ -110,17 +145,17 @@ class NoiseKnowledge(SizedSelection):
         """Whether the tolerance follows a private estimate of the least error; with one record it is 0 whatever that
         is."""
         return (
-            self.tolerance == "auto"
-            and self.noise is None
+            self.known.tolerance == "auto"
+            and self.known.noise is None
             and self.largest not in (0, 1)
-            and self.records_per_user != 1
+            and self.known.records_per_user != 1
         )
 
     @property
     def epsilon_estimate(self) -> Fraction:
         # An estimate to a radius that everything is within has one outcome, and needs no data.
-        constant = self.estimator == "oneshot" and estimate_cells(self.estimate_radius) <= 2
-        return self.epsilon * self.share if self.estimates and not constant else Fraction(0)
+        constant = self.known.estimator == "oneshot" and estimate_cells(self.estimate_radius) <= 2
+        return self.epsilon * self.known.share if self.estimates and not constant else Fraction(0)
 
     @property
     def epsilon_rest(self) -> Fraction:
@@ -129,9 +164,9 @@ class NoiseKnowledge(SizedSelection):
     @property
     def estimate_radius(self) -> Fraction:
         """``radius``, or the default."""
-        if self.radius is not None:
-            return self.radius
-        m = self.records_per_user or self.largest
+        if self.known.radius is not None:
+            return self.known.radius
+        m = self.known.records_per_user or self.largest
         # The least j with 2**j >= 2 sqrt(m), at most 8.
         return Fraction(1, 8) if m is None else Fraction(1, 1 << min(8, max(1, isqrt(max(4 * m - 1, 0)).bit_length())))
 
@@ -145,21 +180,21 @@ class NoiseKnowledge(SizedSelection):
             self.max_records,
             self.sizes,
             radius=self.estimate_radius,
-            estimator=self.estimator,
+            estimator=self.known.estimator,
         )
 
     @property
     def compared_alpha(self) -> Fraction:
         """The accuracy at which tolerances are chosen."""
-        return self.alpha
+        return self.known.alpha
 
     def tolerance_given(self, estimate: Fraction | None) -> Table:
         """The table of tolerances, given the released estimate where there is one."""
-        if self.tolerance != "auto":
-            table: Table = self.tolerance
+        if self.known.tolerance != "auto":
+            table: Table = self.known.tolerance
             return table
-        if self.noise is not None:
-            return RobustTolerance(*self.noise, self.compared_alpha)
+        if self.known.noise is not None:
+            return RobustTolerance(*self.known.noise, self.compared_alpha)
         return 0 if estimate is None else RobustTolerance(estimate, self.estimate_radius, self.compared_alpha)
 
     def _read_given(self, given: Any) -> Fraction | None:
@@ -208,10 +243,10 @@ class NoiseKnowledge(SizedSelection):
                 "epsilon_estimate": self.epsilon_estimate,
             }
             return drawn
-        if self.noise is not None:
-            shown["noise (public)"] = list(self.noise)
-        elif self.tolerance != "auto":
-            shown["tolerance"] = shown_table(self.tolerance)
+        if self.known.noise is not None:
+            shown["noise (public)"] = list(self.known.noise)
+        elif self.known.tolerance != "auto":
+            shown["tolerance"] = shown_table(self.known.tolerance)
         return None
 
     def composed(self, rho_rest: Fraction) -> Guarantee:
@@ -224,15 +259,8 @@ class NoiseKnowledge(SizedSelection):
         return Guarantee(self.epsilon, unit=self.unit, neighbours=self.neighbours, rho=rho, derivation=how)
 
 
-def _read_noise(noise: Any) -> tuple[Fraction, Fraction]:
-    if not isinstance(noise, (tuple, list)) or len(noise) != 2:
-        raise TypeError(f"noise must be a pair (value, radius), got {type(noise).__name__}")
-    value, radius = noise
-    return rational(value, "noise value", minimum=0, maximum=1), rational(radius, "noise radius", minimum=0, maximum=1)
-
-
-@dataclass(frozen=True)
-class UserAgnosticLearner(NoiseKnowledge, RepresentedSelection):
+@frozen(slots=False, init=False, field_transformer=named)
+class UserAgnosticLearner(NoiseKnowledge, RepresentedSelection):  # type: ignore[override]
     """Estimate the least error, then select among users' counts; from the class, or (``representation``) from a public
     set.
 
@@ -247,7 +275,7 @@ class UserAgnosticLearner(NoiseKnowledge, RepresentedSelection):
 
     @property
     def compared_alpha(self) -> Fraction:
-        return self.alpha if self.proper else self.alpha * 2 / 3
+        return self.known.alpha if self.proper else self.known.alpha * 2 / 3
 
     @property
     def guarantee(self) -> Guarantee:
@@ -260,7 +288,7 @@ class UserAgnosticLearner(NoiseKnowledge, RepresentedSelection):
         return self.selection(bound, self.epsilon_rest, self.tolerance_given(estimate))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        shown: dict[str, Any] = {"alpha": self.alpha}
+        shown: dict[str, Any] = {"alpha": self.known.alpha}
         if self.estimates and self.proper:
             bound = ordered(bound)
         estimate = self.estimate(bound, rng, shown)

@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.bounds.binomial import MAX_RECORDS, cross
@@ -33,10 +34,10 @@ from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.concepts.profile import Profile, Step
 from privpac.data.jit import jit
 from privpac.errors import ParameterError
-from privpac.exact import rational
 from privpac.guarantee import positive_int
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection
+from privpac.parameters import bounds, fraction, named, one_word_of, whole, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -206,9 +207,18 @@ class MedianKernel:
         return Profile((start, Step(self.lower + 1, at[:n], self.upper - self.lower - 1, score[:n])))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class PrivateMedian(Selection):
     """A cut in ``lower..upper`` (by default all cuts) with few users' records on either side.
+
+    Parameters
+    ----------
+    lower, upper : int, optional
+        The cuts to choose from (public); default: all.
+    level, theta : number
+        The share of the records that is left, and how much of it a side may hold (public).
+    region : str
+        Which records count (public).
 
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[(2, 0), (3, 1)], [(3, 0), (4, 1)], [(3, 1)]], features={"x": Integers(0, 9)})
@@ -217,22 +227,17 @@ class PrivateMedian(Selection):
     3
     """
 
-    lower: int = 0
-    upper: int | None = None
-    level: Fraction = Fraction(1)
-    theta: Fraction = Fraction(2, 3)
-    region: str = "disagreement"
+    lower: int = field(default=0, converter=whole, metadata=bounds(minimum=0))
+    upper: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    level: Fraction = field(default=Fraction(1), converter=fraction, metadata=bounds(above=0, maximum=1))
+    theta: Fraction = field(default=Fraction(2, 3), converter=fraction, metadata=bounds(above=Fraction(1, 2), below=1))
+    region: str = field(default="disagreement", validator=one_word_of(REGIONS))
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         require_direction(self.concept)
-        positive_int(self.lower, "lower", minimum=0)
         if self.upper is not None:
             positive_int(self.upper, "upper", minimum=self.lower)
-        object.__setattr__(self, "level", rational(self.level, "level", above=0, maximum=1))
-        object.__setattr__(self, "theta", rational(self.theta, "theta", above=Fraction(1, 2), below=1))
-        if self.region not in REGIONS:
-            raise ParameterError(f"region must be one of {', '.join(REGIONS)}, got {self.region!r}")
 
     def tolerance(self, m: int) -> int:
         """Records of a user with ``m`` records that may lie on one side for free (public)."""

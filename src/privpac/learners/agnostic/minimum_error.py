@@ -16,26 +16,27 @@ of the number of records; privacy holds for any such functions.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 from scipy.special import betainc
 
 from privpac.bounds.binomial import MAX_RECORDS, crosses, psi_exact
 from privpac.concepts.kernels.least_counts import least_counts
 from privpac.concepts.statistics import Exceeds
-from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import ExpSum, rational
+from privpac.errors import TooLargeError
+from privpac.exact import ExpSum
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.law import Law
 from privpac.learners.agnostic.ordered import OrderedUsers, ordered
 from privpac.learners.base import Bound, profile_of
 from privpac.learners.sizes import MAX_SIZES, SizedSelection, size_counts
+from privpac.parameters import bounds, fraction, named, one_word_of, probability_or_zero
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -78,14 +79,14 @@ def _entries(sizes: Ints, p: Fraction, q: Fraction) -> tuple[Ints, Ints]:
     return t, tau
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class _Data:
     """What comparisons read of bound users: how many hold how many records, and what each comparison found so far."""
 
     bound: Bound
     counts: Mapping[int, int]
-    tables: dict[tuple[Fraction, Fraction], tuple[dict[int, int], Fraction]] = field(default_factory=dict)
-    known: dict[tuple[int, ...], int] = field(default_factory=dict)
+    tables: dict[tuple[Fraction, Fraction], tuple[dict[int, int], Fraction]] = field(factory=dict)
+    known: dict[tuple[int, ...], int] = field(factory=dict)
 
     @staticmethod
     def of(bound: Bound) -> _Data:
@@ -158,9 +159,14 @@ def _coin(difference: Fraction, rate: Fraction) -> Law:
     return Law.from_weights([(0, zero), (1, _ONE - zero)])
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class PrivateCompare(SizedSelection):
     """0: the least error is below ``value + width``; 1: it is above ``value`` (either is right in between).
+
+    Parameters
+    ----------
+    value, width : number
+        What the least error is compared with, and where either answer is right (public); default 1/4.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -169,13 +175,8 @@ class PrivateCompare(SizedSelection):
     True
     """
 
-    value: Fraction = Fraction(1, 4)
-    width: Fraction = Fraction(1, 4)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "value", rational(self.value, "value", minimum=0, below=1))
-        object.__setattr__(self, "width", rational(self.width, "width", above=0, maximum=1))
+    value: Fraction = field(default=Fraction(1, 4), converter=probability_or_zero)
+    width: Fraction = field(default=Fraction(1, 4), converter=fraction, metadata=bounds(above=0, maximum=1))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -226,24 +227,23 @@ def estimate_cells(radius: Fraction) -> int:
     return ceil(1 / (2 * radius / 3))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class MinimumError(SizedSelection):
     """The least error of a class up to ``radius``, when there are enough users.
 
-    ``estimator="oneshot"``: one selection among ``ceil(1/w)`` cells of width ``w = 2 radius / 3``;
-    ``"bisect"``: ``ceil(log2(1/radius))`` comparisons of width ``radius``.
+    Parameters
+    ----------
+    radius : number
+        Accuracy of the estimate (public); default 1/8.
+    estimator : {"oneshot", "bisect"}
+        One selection among ``ceil(1/w)`` cells of width ``w = 2 radius / 3``, or ``ceil(log2(1/radius))`` comparisons
+        of width ``radius``.
     """
 
-    radius: Fraction = Fraction(1, 8)
-    estimator: str = "oneshot"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(
-            self, "radius", rational(self.radius, "radius", minimum=Fraction(1, 1 << _MAX_ROUNDS), below=1)
-        )
-        if self.estimator not in ESTIMATORS:
-            raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {self.estimator!r}")
+    radius: Fraction = field(
+        default=Fraction(1, 8), converter=fraction, metadata=bounds(minimum=Fraction(1, 1 << _MAX_ROUNDS), below=1)
+    )
+    estimator: str = field(default="oneshot", validator=one_word_of(ESTIMATORS))
 
     @property
     def rounds(self) -> int:

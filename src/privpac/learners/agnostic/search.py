@@ -18,15 +18,17 @@ each (``"dlap"``).  Both relations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
+
+from attrs import field, frozen
 
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Exceeds
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
-from privpac.guarantee import Guarantee, positive_int
+from privpac.guarantee import Guarantee
 from privpac.law import Law
 from privpac.learners.agnostic.counting import NoiseKnowledge
 from privpac.learners.agnostic.median import REGIONS, MedianKernel, require_direction
@@ -35,6 +37,7 @@ from privpac.learners.agnostic.ordered import OrderedUsers, ordered
 from privpac.learners.agnostic.search_law import BRANCHES, branch_scores, search_law
 from privpac.learners.base import Bound, profile_of
 from privpac.mechanisms.laplace import discrete_laplace
+from privpac.parameters import bounds, fraction, named, one_word_of, part, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -45,39 +48,60 @@ MAX_POINTS = 64
 """Domains up to this size have an exact law, by dynamic programming over intervals."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
+class SearchSteps:
+    """How a search goes down.  All public.
+
+    Parameters
+    ----------
+    branch : {"em", "dlap"}
+        How a side is chosen: by the exponential mechanism, or by counts with discrete Laplace noise.
+    theta : number
+        What a side may hold of the rest: larger means more rounds with wider margins.  Default 2/3.
+    region : str
+        Which records a median counts.
+    rounds : int, optional
+        The number of rounds; by default the least with which ``alpha / 2`` is left.
+    """
+
+    branch: str = field(default="em", validator=one_word_of(BRANCHES))
+    theta: Fraction = field(
+        default=Fraction(2, 3), converter=fraction, metadata=bounds(above=Fraction(1, 2), maximum=Fraction(99, 100))
+    )
+    region: str = field(default="disagreement", validator=one_word_of(REGIONS))
+    rounds: int | None = field(default=None, converter=whole_or_none)
+
+
+@frozen(slots=False, init=False, field_transformer=named)
 class ThresholdSearch(NoiseKnowledge):
-    """The search; ``rounds`` overrides T, larger ``theta`` means more rounds with wider margins."""
+    """The search.
 
-    branch: str = "em"
-    theta: Fraction = Fraction(2, 3)
-    region: str = "disagreement"
-    rounds: int | None = None
+    Parameters
+    ----------
+    steps : SearchSteps
+        Given by its own parameters: ``branch``, ``theta``, ``region``, ``rounds``.
+    """
 
-    def __post_init__(self) -> None:
+    steps: SearchSteps = part(SearchSteps)
+
+    def __attrs_post_init__(self) -> None:
         require_direction(self.concept)
-        super().__post_init__()
-        object.__setattr__(
-            self, "theta", rational(self.theta, "theta", above=Fraction(1, 2), maximum=Fraction(99, 100))
-        )
-        if self.branch not in BRANCHES:
-            raise ParameterError(f"branch must be one of {', '.join(BRANCHES)}, got {self.branch!r}")
-        if self.region not in REGIONS:
-            raise ParameterError(f"region must be one of {', '.join(REGIONS)}, got {self.region!r}")
-        if self.branch == "dlap":
+        super().__attrs_post_init__()
+        if self.steps.branch == "dlap":
             rational(self.epsilon, "epsilon", above=0)
-        rounds = self._default_rounds() if self.rounds is None else positive_int(self.rounds, "rounds")
-        if rounds > _MAX_ROUNDS:
+        if self.rounds > _MAX_ROUNDS:
             raise ParameterError(
-                f"at most {_MAX_ROUNDS} rounds are made, got {rounds}; use a smaller theta or a larger alpha"
+                f"at most {_MAX_ROUNDS} rounds are made, got {self.rounds}; use a smaller theta or a larger alpha"
             )
-        object.__setattr__(self, "rounds", rounds)
 
-    def _default_rounds(self) -> int:
-        """The least T with ``theta**T <= alpha/2``."""
+    @cached_property
+    def rounds(self) -> int:
+        """T: as given, or the least with ``theta**T <= alpha/2``."""
+        if self.steps.rounds is not None:
+            return self.steps.rounds
         rounds, mass = 0, Fraction(1)
-        while mass > self.alpha / 2:
-            rounds, mass = rounds + 1, mass * self.theta
+        while mass > self.known.alpha / 2:
+            rounds, mass = rounds + 1, mass * self.steps.theta
         return rounds
 
     # The split of the budget
@@ -85,31 +109,28 @@ class ThresholdSearch(NoiseKnowledge):
     @property
     def epsilon_step(self) -> Fraction:
         """The part of one median; a branch costs three of these."""
-        assert self.rounds is not None
         return self.epsilon_rest / (4 * self.rounds)
 
     @property
     def guarantee(self) -> Guarantee:
-        assert self.rounds is not None
         one = self.epsilon_step**2
-        return self.composed(self.rounds * (one / 8 + (9 * one / 8 if self.branch == "em" else 3 * one / 2)))
+        return self.composed(self.rounds * (one / 8 + (9 * one / 8 if self.steps.branch == "em" else 3 * one / 2)))
 
     @property
     def compared_alpha(self) -> Fraction:
         # Half of alpha is the mass the search may leave undecided.
-        return self.alpha / 2
+        return self.known.alpha / 2
 
     # One run
 
     def _median(self, bound: Bound, lower: int, upper: int, k: int, presorted: bool = False) -> Profile:
         (column,) = bound.concept.declared()
         assert column is not None
-        kernel = MedianKernel(column, lower, upper, self.theta**k, self.theta, self.region, presorted)
+        kernel = MedianKernel(column, lower, upper, self.steps.theta**k, self.steps.theta, self.steps.region, presorted)
         return kernel.profile(bound.users.fold(kernel))
 
     def search(self, bound: Bound, estimate: Fraction | None, rng: Rng) -> int:
         """One path of the search, on any domain."""
-        assert self.rounds is not None
         bound = ordered(bound)
         presorted = isinstance(bound.users, OrderedUsers)
         minima = RangeMinima(profile_of(bound, Exceeds(self.tolerance_given(estimate))))
@@ -127,7 +148,7 @@ class ThresholdSearch(NoiseKnowledge):
         return lower
 
     def _branch(self, scores: dict[str, int], rng: Rng) -> str:
-        if self.branch == "em":
+        if self.steps.branch == "em":
             names = list(scores)
             places = list(range(len(names)))
             law = Law.from_blocks(places, places, list(scores.values()), self.rate(3 * self.epsilon_step, 1))
@@ -140,8 +161,9 @@ class ThresholdSearch(NoiseKnowledge):
         return "left" if len(sides) == 2 and noisy["left"] < noisy["right"] else sides[-1]
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": bound.concept.size, "alpha": self.alpha}
-        shown |= {"rounds": self.rounds, "theta": self.theta, "branch": self.branch}
+        shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": bound.concept.size}
+        shown |= {"alpha": self.known.alpha, "rounds": self.rounds}
+        shown |= {"theta": self.steps.theta, "branch": self.steps.branch}
         bound = ordered(bound)
         estimate = self.estimate(bound, rng, shown)
         if self.max_records is not None:
@@ -152,7 +174,6 @@ class ThresholdSearch(NoiseKnowledge):
     # The exact law of small domains
 
     def given_law(self, bound: Bound, estimate: Fraction | None) -> Law:
-        assert self.rounds is not None
         if bound.concept.size - 1 > MAX_POINTS:
             raise TooLargeError(
                 f"the search has an exact law on at most {MAX_POINTS} values; learn draws one path on any domain"
@@ -163,6 +184,6 @@ class ThresholdSearch(NoiseKnowledge):
             lambda lower, upper, k: self._median(bound, lower, upper, k),
             rounds=self.rounds,
             median_rate=self.rate(self.epsilon_step, 1),
-            branch=self.branch,
-            branch_rate=self.rate(3 * self.epsilon_step, 1) if self.branch == "em" else self.epsilon_step,
+            branch=self.steps.branch,
+            branch_rate=self.rate(3 * self.epsilon_step, 1) if self.steps.branch == "em" else self.epsilon_step,
         )

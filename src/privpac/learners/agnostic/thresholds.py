@@ -12,21 +12,21 @@ completeness and comparison: its advantage is asymptotic.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from attrs import field, frozen
+
 from privpac.bounds.selection.agnostic import plan_threshold_search, plan_user_agnostic
 from privpac.concepts.base import ConceptClass
-from privpac.errors import ParameterError
-from privpac.exact import rational
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.law import Law
 from privpac.learners.agnostic.counting import NoiseKnowledge, UserAgnosticLearner
 from privpac.learners.agnostic.median import PrivateMedian, require_cuts
-from privpac.learners.agnostic.search import ThresholdSearch
+from privpac.learners.agnostic.search import SearchSteps, ThresholdSearch
 from privpac.learners.base import Bound
+from privpac.parameters import named, one_word_of, part, probability
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -61,9 +61,18 @@ def _better(
     return "search" if search is not None and (direct is None or search < direct) else "direct"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, init=False, field_transformer=named)
 class ThresholdLearner(NoiseKnowledge):
     """Learn one cut; see the module for the methods.
+
+    Parameters
+    ----------
+    method : {"auto", "direct", "search"}
+        ``"auto"`` takes the one that certifies fewer users, from public numbers.
+    beta : number
+        How often the aim may be missed, for that choice (public); default 1/20.
+    steps : SearchSteps
+        Given by its own parameters: ``branch``, ``theta``, ``region``, ``rounds``.
 
     >>> from privpac.data import Integers, UserData
     >>> people = UserData.from_users([[(3, 0), (8, 1)], [(2, 0)], [(9, 1), (5, 1)]], features={"x": Integers(0, 9)})
@@ -73,26 +82,21 @@ class ThresholdLearner(NoiseKnowledge):
     (4, 'direct')
     """
 
-    method: str = "auto"
-    beta: Fraction = Fraction(1, 20)
-    branch: str = "em"
-    theta: Fraction = Fraction(2, 3)
-    region: str = "disagreement"
-    rounds: int | None = None
+    method: str = field(default="auto", kw_only=True, validator=one_word_of(METHODS))
+    beta: Fraction = field(default=Fraction(1, 20), kw_only=True, converter=probability)
+    steps: SearchSteps = part(SearchSteps)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         cuts = require_cuts(self.concept)
-        super().__post_init__()
-        if self.method not in METHODS:
-            raise ParameterError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
-        object.__setattr__(self, "beta", rational(self.beta, "beta", above=0, below=1))
+        super().__attrs_post_init__()
         if self.method == "search" or cuts != "both":
-            object.__setattr__(self, "theta", self.search.theta)
+            _ = self.search  # its own limits, before any data
 
     # The two learners
 
     def _common(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(NoiseKnowledge)}
+        same = ("concept", "epsilon", "neighbours", "unit", "max_records", "sizes", "known")
+        return {name: getattr(self, name) for name in same}
 
     @property
     def direct(self) -> UserAgnosticLearner:
@@ -100,9 +104,7 @@ class ThresholdLearner(NoiseKnowledge):
 
     @property
     def search(self) -> ThresholdSearch:
-        return ThresholdSearch(
-            **self._common(), branch=self.branch, theta=self.theta, region=self.region, rounds=self.rounds
-        )
+        return ThresholdSearch(**self._common(), steps=self.steps)
 
     def chosen(self, points: int) -> str:
         """The method for a domain of so many values: a function of public numbers."""
@@ -110,18 +112,18 @@ class ThresholdLearner(NoiseKnowledge):
             return self.method
         if self.concept.cut_direction == "both" or self.epsilon == 0:
             return "direct"
-        m = min(self.records_per_user or self.largest or _USUAL, 1 << 12)
+        m = min(self.known.records_per_user or self.largest or _USUAL, 1 << 12)
         return _better(
             points,
             m,
-            self.alpha,
+            self.known.alpha,
             self.beta,
             self.epsilon,
             self.neighbours,
-            self.share,
-            self.estimator,
-            self.noise,
-            self.theta,
+            self.known.share,
+            self.known.estimator,
+            self.known.noise,
+            self.steps.theta,
         )
 
     def learner(self, concept: ConceptClass) -> UserAgnosticLearner | ThresholdSearch:

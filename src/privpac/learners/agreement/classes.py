@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.agreement.tasks import KINDS, Task
@@ -50,7 +50,11 @@ def own_parameters(concept: ConceptClass) -> dict[str, int | str]:
     return {} if found is None else dict(found.parameters)
 
 
-@dataclass(frozen=True)
+def _named(features: Mapping[str, Domain | None] | Iterable[str]) -> Mapping[str, Domain | None]:
+    return named_domains(features, "features")
+
+
+@frozen(slots=False)
 class AgreedRules(ConceptClass):
     """A kind of rule over named columns.
 
@@ -60,7 +64,7 @@ class AgreedRules(ConceptClass):
     """
 
     kind: str
-    features: Mapping[str, Domain | None] | Iterable[str]
+    features: Mapping[str, Domain | None] = field(converter=_named)
 
     @property
     def scored(self) -> bool:
@@ -70,10 +74,9 @@ class AgreedRules(ConceptClass):
     def by_agreement(self) -> ByAgreement:
         return ByAgreement(self.kind)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ParameterError(f"the kind of rule must be one of {', '.join(KINDS)}; got {str(self.kind)[:40]!r}")
-        object.__setattr__(self, "features", named_domains(self.features, "features"))
 
     @property
     def _columns(self) -> Frozen[Domain | None]:

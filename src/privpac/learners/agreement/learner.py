@@ -19,26 +19,28 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.agreement.races.words import check_seed
 from privpac.agreement.tasks import Task
 from privpac.bounds.agreement.plurality import CLEAR, silent_votes
 from privpac.concepts.cells import Frozen
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
+from privpac.exact import Rational
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.law import BOTTOM, Law
 from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.learners.agreement.rule import AgreedRule
 from privpac.learners.base import Bound, Selection
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
+from privpac.parameters import named, probability, probability_or_zero, whole
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -88,13 +90,26 @@ def pure_selection(
     )
 
 
-@dataclass(frozen=True)
+def _frozen_task(task: Mapping[str, int | str]) -> Mapping[str, int | str]:
+    return Frozen(tuple(sorted(dict(task).items())))
+
+
+@frozen(slots=False, field_transformer=named)
 class AgreementLearner(Selection):
     """Release the rule that most users' own records lead to.
 
-    ``task`` holds public parameters of the stable learner (``{"Gamma": ...}``, ``{"grid": 20}``), ``seed`` the public
-    seed (32 bytes; drawn from the system when left out), ``min_records`` the records below which a user says nothing.
-    ``beta``: where no two users agree something is released with at most this probability.
+    Parameters
+    ----------
+    delta : number
+        The most that the promise may miss (public); 0, the default, promises epsilon alone.
+    task : mapping
+        Public parameters of the stable learner, such as ``{"Gamma": ...}`` or ``{"grid": 20}``.
+    seed : bytes
+        The public seed, 32 bytes; drawn from the system when left out.
+    min_records : int
+        Records below which a user says nothing (public); default 1.
+    beta : number
+        Where no two users agree something is released with at most this probability (public).
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -104,20 +119,15 @@ class AgreementLearner(Selection):
     ('released', '(1, 1e-06)-DP per user, add-remove')
     """
 
-    delta: Fraction = Fraction(0)
-    task: Mapping[str, int | str] = field(default_factory=dict)
-    seed: bytes = field(default_factory=lambda: secrets.token_bytes(32))
-    min_records: int = 1
-    beta: Fraction = CLEAR
+    delta: Fraction = field(default=Fraction(0), converter=probability_or_zero)
+    task: Mapping[str, int | str] = field(factory=dict, converter=_frozen_task)
+    seed: bytes = field(factory=lambda: secrets.token_bytes(32))
+    min_records: int = field(default=1, converter=whole)
+    beta: Fraction = field(default=CLEAR, converter=probability)
     scores_rules: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        put = object.__setattr__
-        put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
-        put(self, "task", Frozen(tuple(sorted(dict(self.task).items()))))
-        put(self, "min_records", positive_int(self.min_records, "min_records"))
-        put(self, "beta", rational(self.beta, "beta", above=0, below=1))
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         check_seed(self.seed)
         if self.epsilon == 0:
             raise ParameterError("agreement needs epsilon > 0")

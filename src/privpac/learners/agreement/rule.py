@@ -30,7 +30,7 @@ _TEXTS = {"race", "ridge", "learner", "theta", "stop", "alpha", "coins"}
 
 
 @register("agreed")
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AgreedRule(Rule):
     """What an item of a task says about named columns."""
 

@@ -25,22 +25,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from math import isqrt
 from typing import TYPE_CHECKING, Any
+
+from attrs import evolve, field, frozen
 
 from privpac.bounds.selection.pairwise import certify_pairwise, plan_pairwise
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Table, read_table
 from privpac.errors import AccuracyWarning, ParameterError, TooLargeError
-from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection, count_users
 from privpac.learners.pairwise.profile import Gather, joined, pairwise_profile
 from privpac.learners.pairwise.table import MAX_RULES
+from privpac.least import least_between
+from privpac.parameters import Composed, bounds, fraction, named, part, probability, truth, whole, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -57,7 +60,7 @@ _CHECKED = (*range(1, 1025), *(1 << k for k in range(11, 41)))
 _GRID = 1000
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class PairwiseBound(Bound):
     """Bound users with the clip in use and the warnings that public numbers call for."""
 
@@ -65,13 +68,61 @@ class PairwiseBound(Bound):
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class PairwiseSelection(Selection):
+@frozen(slots=False, field_transformer=named)
+class Aim:
+    """What a certificate is about.  All public.
+
+    Parameters
+    ----------
+    alpha : number
+        Excess error aimed at; default 1/10.
+    beta : number
+        How often it may be missed; default 1/20.
+    records_per_user : int, optional
+        Records that every user holds.
+    public_n_users : int, optional
+        A lower bound on the number of users, for accuracy statements.
+    """
+
+    alpha: Fraction = field(default=Fraction(1, 10), converter=fraction, metadata=bounds(above=0, maximum=1))
+    beta: Fraction = field(default=Fraction(1, 20), converter=probability)
+    records_per_user: int | None = field(default=None, converter=whole_or_none)
+    public_n_users: int | None = field(default=None, converter=whole_or_none)
+
+
+def _read_tau(tau: Any) -> Table | None:
+    if tau is None:
+        return None
+    if isinstance(tau, Mapping):
+        tau = {positive_int(m, "a key of tau", minimum=0): positive_int(clip, "tau") for m, clip in tau.items()}
+        if not tau or min(tau) > 1:
+            raise ParameterError(
+                "tau must have an entry for users with 1 record; the entry of a missing number is the next lower one"
+            )
+    elif callable(tau):
+        for m in _CHECKED:
+            read_table(tau, m, name="tau", minimum=1)
+    else:
+        return positive_int(tau, "tau")
+    return tau  # type: ignore[no-any-return]
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class PairwiseSelection(Composed, Selection):
     """Exponential law over the worst clipped comparison of every rule.
 
-    ``tau`` is the clip in records: an integer, or with ``weighted=True`` a table or function of the number of records.
-    Without it the clip follows from the declared ``records_per_user`` (the one that certifies the fewest users for
-    excess error ``alpha`` with probability ``1 - beta``), or with ``weighted=True`` is ``ceil(alpha m + sqrt m)``.
+    Parameters
+    ----------
+    tau : int, table or function, optional
+        The clip in records (public): an integer, or with ``weighted=True`` a table or function of the number of
+        records.  Without it the clip follows from ``records_per_user`` (the one that certifies the fewest users), or
+        with ``weighted=True`` is ``ceil(alpha m + sqrt m)``.
+    weighted : bool
+        Whether comparisons are scaled to ``levels`` steps instead of counted in records.
+    levels : int
+        Steps of a scaled comparison.
+    aim : Aim
+        Given by its own parameters: ``alpha``, ``beta``, ``records_per_user``, ``public_n_users``.
 
     Cuts and points cost O(sum of m_i**2 log) on any domain; other classes compare all pairs and have at most 8192
     rules.
@@ -84,53 +135,22 @@ class PairwiseSelection(Selection):
     (4, '(1, 0)-DP per user, add-remove')
     """
 
-    tau: Any = None
-    records_per_user: int | None = None
-    weighted: bool = False
-    levels: int = DEFAULT_STEPS
-    alpha: Rational = Fraction(1, 10)
-    beta: Rational = Fraction(1, 20)
-    public_n_users: int | None = None
+    tau: Any = field(default=None, kw_only=True, converter=_read_tau)
+    weighted: bool = field(default=False, kw_only=True, validator=truth)
+    levels: int = field(default=DEFAULT_STEPS, kw_only=True, converter=whole, metadata=bounds(maximum=_MAX_LEVELS))
+    aim: Aim = part(Aim)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        put = object.__setattr__
-        if not isinstance(self.weighted, bool):
-            raise TypeError(f"weighted must be True or False, got {type(self.weighted).__name__}")
-        put(self, "levels", positive_int(self.levels, "levels", maximum=_MAX_LEVELS))
-        put(self, "alpha", rational(self.alpha, "alpha", above=0, maximum=1))
-        put(self, "beta", rational(self.beta, "beta", above=0, below=1))
-        for name in ("records_per_user", "public_n_users"):
-            if getattr(self, name) is not None:
-                put(self, name, positive_int(getattr(self, name), name))
-        put(self, "tau", self._read_tau())
-
-    def _read_tau(self) -> Table | None:
-        tau = self.tau
-        if tau is None:
-            if self.records_per_user is None and not self.weighted:
-                raise ParameterError(
-                    "declare records_per_user (public) or tau: the clip is never taken from the data; private_cap buys "
-                    "a public cap"
-                )
-            return None
-        if isinstance(tau, Mapping):
-            tau = {positive_int(m, "a key of tau", minimum=0): positive_int(clip, "tau") for m, clip in tau.items()}
-            if not tau or min(tau) > 1:
-                raise ParameterError(
-                    "tau must have an entry for users with 1 record; the entry of a missing number is the next lower "
-                    "one"
-                )
-        elif callable(tau):
-            for m in _CHECKED:
-                read_table(tau, m, name="tau", minimum=1)
-        else:
-            return positive_int(tau, "tau")
-        if not self.weighted:
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        if self.tau is None and self.aim.records_per_user is None and not self.weighted:
+            raise ParameterError(
+                "declare records_per_user (public) or tau: the clip is never taken from the data; private_cap buys "
+                "a public cap"
+            )
+        if self.tau is not None and not isinstance(self.tau, int) and not self.weighted:
             raise ParameterError(
                 "tau must be one integer, or pass weighted=True for a clip that follows the number of records"
             )
-        return tau  # type: ignore[no-any-return]
 
     # Public numbers
 
@@ -139,8 +159,7 @@ class PairwiseSelection(Selection):
         if self.tau is not None:
             return self.tau  # type: ignore[no-any-return]
         if self.weighted:
-            return growing_clip(rational(self.alpha))
-        assert self.records_per_user is not None
+            return growing_clip(self.aim.alpha)
         return int(plan_pairwise(records_per_user=self._records, **self._target(concept))["tau"])
 
     def range_sensitivity(self, clip: Table) -> int:
@@ -156,12 +175,13 @@ class PairwiseSelection(Selection):
 
     @property
     def _records(self) -> int:
-        assert self.records_per_user is not None
-        return self.records_per_user if self.max_records is None else min(self.records_per_user, self.max_records)
+        held = self.aim.records_per_user
+        assert held is not None
+        return held if self.max_records is None else min(held, self.max_records)
 
     def _target(self, concept: ConceptClass) -> dict[str, Any]:
-        given = {"epsilon": self.epsilon, "alpha1": self.alpha, "beta": self.beta, "neighbours": self.neighbours}
-        return given | {"log_size": concept.log_size}
+        given = {"epsilon": self.epsilon, "neighbours": self.neighbours, "log_size": concept.log_size}
+        return given | {"alpha1": self.aim.alpha, "beta": self.aim.beta}
 
     # Laws
 
@@ -179,13 +199,13 @@ class PairwiseSelection(Selection):
         if note is None:
             return bound
         warnings.warn(note, AccuracyWarning, stacklevel=2)
-        return replace(bound, notes=(note,))
+        return evolve(bound, notes=(note,))
 
     def _accuracy(self, bound: Bound, clip: Table) -> str | None:
         """What the certificate says about a public number of users; computed from public numbers only."""
-        if self.weighted or self.records_per_user is None or not isinstance(clip, int):
+        if self.weighted or self.aim.records_per_user is None or not isinstance(clip, int):
             return None
-        n = self.public_n_users
+        n = self.aim.public_n_users
         if n is None and self.neighbours is Neighbours.REPLACE:
             n = count_users(bound.users)
         if n is None or self.epsilon == 0:
@@ -196,7 +216,7 @@ class PairwiseSelection(Selection):
             return None
         users = "no number of users" if needed is None else f"{needed} users"
         return (
-            f"excess error {float(self.alpha):g} is certified for {users} with tau = {clip}, not for {n}; "
+            f"excess error {float(self.aim.alpha):g} is certified for {users} with tau = {clip}, not for {n}; "
             f"{_certified(given, n)}"
         )
 
@@ -221,7 +241,7 @@ class PairwiseSelection(Selection):
     def draw(self, bound: PairwiseBound, rng: Rng) -> Released:
         shown: dict[str, Any] = {"tau": bound.clip if isinstance(bound.clip, int) else "table"}
         shown |= {"levels": self.levels} if self.weighted else {}
-        shown |= {} if self.records_per_user is None else {"records_per_user": self.records_per_user}
+        shown |= {} if self.aim.records_per_user is None else {"records_per_user": self.aim.records_per_user}
         released = self.release_rule(bound, self._law(bound), rng, shown, "pairwise selection")
         return replace(released, warnings=(*released.warnings, *bound.notes)) if bound.notes else released
 
@@ -245,8 +265,4 @@ def _certified(given: dict[str, Any], n: int) -> str:
 
     if not holds(_GRID):
         return "no accuracy is certified for that many"
-    low, high = 0, _GRID
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return f"for that many, {high / _GRID:g} is"
+    return f"for that many, {least_between(holds, 0, _GRID) / _GRID:g} is"

@@ -24,7 +24,6 @@ from __future__ import annotations
 import secrets
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import permutations, product
@@ -32,6 +31,7 @@ from math import factorial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.bounds.votes import MAX_QUERIES, MAX_VOTERS, most_queries, service_spend
@@ -45,6 +45,7 @@ from privpac.learners.prediction.session import PredictionSession, vote_law
 from privpac.learners.reduction.coins import below
 from privpac.learners.reduction.relabel import BoundSplit, Relabelling
 from privpac.ledger import release
+from privpac.parameters import bounds, fraction, fraction_or_none, named, probability_or_zero, whole
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -58,23 +59,38 @@ Codes = Mapping[str, NDArray[np.uint64]]
 MAX_EPOCHS = 1 << 10
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class VotePredictor:
     """Constants of a prediction service, all public; ``learn`` makes a :class:`PredictionSession`.
 
-    ``queries`` answers in all, ``delta`` the most that their guarantee may have.  With ``epsilon`` that is what is
-    promised and paid for, ``InfeasibleError`` if it does not cover the answers; else the promise is what they cost.
+    Parameters
+    ----------
+    relabelling : Relabelling
+        The split and the relabelling law.
+    voters : int
+        How many rules vote.
+    gamma : number
+        The rate at which a majority prevails.
+    queries : int
+        How many answers are given in all.
+    delta : number
+        The most that their guarantee may have; default 0.
+    epochs : int
+        Into how many equal stretches the queries fall; default 1.
+    epsilon : number, optional
+        What is promised and paid for, ``InfeasibleError`` if it does not cover the answers; left out, the promise is
+        what they cost.
     """
 
     relabelling: Relabelling
-    voters: int
-    gamma: Fraction
-    queries: int
-    delta: Fraction = Fraction(0)
-    epochs: int = 1
-    epsilon: Fraction | None = None
+    voters: int = field(converter=whole, metadata=bounds(maximum=MAX_VOTERS))
+    gamma: Fraction = field(converter=fraction, metadata=bounds(above=0, maximum=1000))
+    queries: int = field(converter=whole, metadata=bounds(maximum=MAX_QUERIES))
+    delta: Fraction = field(default=Fraction(0), converter=probability_or_zero)
+    epochs: int = field(default=1, converter=whole, metadata=bounds(maximum=MAX_EPOCHS))
+    epsilon: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(above=0))
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.relabelling, Relabelling):
             raise TypeError(f"relabelling must be a Relabelling, got {type(self.relabelling).__name__}")
         if not isinstance(self.relabelling.concept, ConceptClass):
@@ -82,21 +98,12 @@ class VotePredictor:
                 f"voters are rules of a class such as Thresholds(Floats()), not of a "
                 f"{type(self.relabelling.concept).__name__}"
             )
-        put = object.__setattr__
-        put(self, "voters", positive_int(self.voters, "voters", maximum=MAX_VOTERS))
-        put(self, "gamma", rational(self.gamma, "gamma", above=0, maximum=1000))
-        put(self, "queries", positive_int(self.queries, "queries", maximum=MAX_QUERIES))
-        put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
-        put(self, "epochs", positive_int(self.epochs, "epochs", maximum=MAX_EPOCHS))
         if self.queries % self.epochs:
             raise ParameterError(f"queries must be a multiple of epochs = {self.epochs}, got {self.queries}")
-        if self.epsilon is not None:
-            put(self, "epsilon", rational(self.epsilon, "epsilon", above=0))
-            if self.cost[0] > self.epsilon:
-                raise InfeasibleError(
-                    f"{self.queries} answers cost more than this epsilon; VotePredictor.filling finds how many it pays "
-                    "for"
-                )
+        if self.epsilon is not None and self.cost[0] > self.epsilon:
+            raise InfeasibleError(
+                f"{self.queries} answers cost more than this epsilon; VotePredictor.filling finds how many it pays for"
+            )
 
     @classmethod
     def filling(

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings as python_warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations_with_replacement, permutations, product
@@ -29,12 +29,12 @@ from math import comb, factorial, log, prod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.bounds.reduction.accuracy import InnerError
 from privpac.bounds.reduction.plan import ReductionPlan, plan_reduction
 from privpac.bounds.reduction.privacy import theorem_c
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import UserData
 from privpac.errors import AccuracyWarning, ParameterError, TooLargeError
@@ -45,6 +45,7 @@ from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, Selection
 from privpac.learners.reduction.accuracy import accuracy_note, promised_excess
 from privpac.learners.reduction.coins import below
 from privpac.learners.reduction.relabel import BoundSplit, Relabelling
+from privpac.parameters import Composed, bounds, named, part, whole
 from privpac.released import Released
 from privpac.rng import Rng, secret_rng
 
@@ -56,13 +57,20 @@ __all__ = ["AgnosticReduction", "EmpiricalLearner"]
 MAX_SPLITS = 20_000
 
 
-@dataclass(frozen=True)
-class AgnosticReduction(Learner):
+@frozen(slots=False, init=False, field_transformer=named)
+class AgnosticReduction(Composed, Learner):
     """``inner`` on a secret, relabelled part of the units; see :meth:`for_target` for constants that meet a target.
 
-    ``inner`` is any learner with a declared ``guarantee``, or an object with ``guarantee`` and ``learn(data, rng=...)``
-    or ``law(data)``. One that says ``symmetric = True`` ignores the order of units, which makes exact laws cheaper.
-    ``concept`` is the inner learner's class (or tree) unless another one is given.
+    Parameters
+    ----------
+    inner : learner
+        Any learner with a declared ``guarantee``, or an object with ``guarantee`` and ``learn(data, rng=...)`` or
+        ``law(data)``.  One that says ``symmetric = True`` ignores the order of units, which makes exact laws cheaper.
+    relabelling : Relabelling
+        Given by its own parameters (``A``, ``B``, ``eta``, ``split_rate`` …), all public; ``concept`` is the inner
+        learner's class (or tree) unless another one is given.
+    note : str, optional
+        A public remark on accuracy that every result repeats.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers
@@ -74,44 +82,18 @@ class AgnosticReduction(Learner):
     """
 
     inner: Any
-    A: int
-    B: int
-    eta: Fraction | None = None
-    base: Fraction | None = None
-    split_size: int | None = None
-    split_rate: Fraction | None = None
-    public_n_users: int | None = None
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
-    unit: Unit = Unit.USER
-    users: str = "hybrid"
-    levels: int = DEFAULT_LEVELS
-    max_records: int | None = None
-    concept: ConceptClass | VC1Tree | None = None
-    note: str | None = None
+    relabelling: Relabelling = part(Relabelling)
+    note: str | None = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        if not hasattr(self.inner, "guarantee") or not (hasattr(self.inner, "learn") or hasattr(self.inner, "law")):
-            raise TypeError(f"inner must be a learner with a guarantee, got {type(self.inner).__name__}")
-        put = object.__setattr__
-        if self.concept is None:
-            put(self, "concept", _class_of(self.inner))
-        if self.concept is None:
-            raise ParameterError("the inner learner names no class: give concept=")
-        for name in (
-            "A",
-            "B",
-            "eta",
-            "base",
-            "split_size",
-            "split_rate",
-            "public_n_users",
-            "neighbours",
-            "unit",
-            "levels",
-            "max_records",
-        ):
-            put(self, name, getattr(self.relabelling, name))
-        self.relabelling.inner_guarantee(self.inner.guarantee)
+    def __init__(self, inner: Any, *costs: int, **given: Any) -> None:
+        _require_learner(inner, "inner")
+        given |= dict(zip(("A", "B"), costs, strict=False))
+        if "relabelling" not in given and given.get("concept") is None:
+            given["concept"] = _class_of(inner)
+            if given["concept"] is None:
+                raise ParameterError("the inner learner names no class: give concept=")
+        super().__init__(inner, **given)
+        self.relabelling.inner_guarantee(inner.guarantee)
 
     @classmethod
     def for_target(
@@ -179,25 +161,6 @@ class AgnosticReduction(Learner):
         return cls(inner, **_constants(plan, relation), note=note, **shape)
 
     @cached_property
-    def relabelling(self) -> Relabelling:
-        assert self.concept is not None
-        return Relabelling(
-            self.concept,
-            self.A,
-            self.B,
-            eta=self.eta,
-            base=self.base,
-            split_size=self.split_size,
-            split_rate=self.split_rate,
-            public_n_users=self.public_n_users,
-            neighbours=self.neighbours,
-            unit=self.unit,
-            users=self.users,
-            levels=self.levels,
-            max_records=self.max_records,
-        )
-
-    @cached_property
     def guarantee(self) -> Guarantee:
         return self.relabelling.guarantee(self.inner.guarantee)
 
@@ -218,12 +181,12 @@ class AgnosticReduction(Learner):
         return unit
 
     def draw(self, bound: BoundSplit, rng: Rng) -> Released:
-        part = self.relabelling.draw(bound, rng, self._inner_unit)
+        law = self.relabelling
         # Only the inner learner's output leaves: neither T, nor its labels, nor the number of them.
-        released = _run(self.inner, part, rng)
-        hidden: dict[str, Any] = {"A": self.A, "B": self.B, "levels": self.levels, "users": self.users}
-        hidden |= {"eta": self.eta} if self.eta is not None else {"base": self.base}
-        hidden |= {"split_rate": self.split_rate} if self.split_size is None else {"split_size": self.split_size}
+        released = _run(self.inner, law.draw(bound, rng, self._inner_unit), rng)
+        hidden: dict[str, Any] = {"A": law.A, "B": law.B, "levels": law.levels, "users": law.users}
+        hidden |= {"eta": law.eta} if law.eta is not None else {"base": law.base}
+        hidden |= {"split_rate": law.split_rate} if law.split_size is None else {"split_size": law.split_size}
         hidden |= {"epsilon_inner": self.inner.guarantee.epsilon, "delta_inner": self.inner.guarantee.delta}
         method = f"agnostic reduction of {released.learner or type(self.inner).__name__}"
         return replace(
@@ -238,7 +201,7 @@ class AgnosticReduction(Learner):
     @property
     def warnings(self) -> tuple[str, ...]:
         weak = f"epsilon above {WEAK} promises very little"
-        item = (ITEM_LEVEL,) if self.unit is Unit.ITEM else ()
+        item = (ITEM_LEVEL,) if self.relabelling.unit is Unit.ITEM else ()
         return (
             *item,
             *((weak,) if self.guarantee.epsilon > WEAK else ()),
@@ -276,9 +239,21 @@ class AgnosticReduction(Learner):
         return self.relabelling.parts(bound, places, self._inner_unit, limit)
 
 
-@dataclass(frozen=True)
+def _require_learner(inner: Any, name: str) -> None:
+    if not hasattr(inner, "guarantee") or not (hasattr(inner, "learn") or hasattr(inner, "law")):
+        raise TypeError(f"{name} must be a learner with a guarantee, got {type(inner).__name__}")
+
+
+@frozen(slots=False, field_transformer=named)
 class EmpiricalLearner(Learner):
     """``base`` on ``draws`` units drawn with replacement from exactly ``size`` units.
+
+    Parameters
+    ----------
+    base : learner
+        The learner that sees the drawn units.
+    draws, size : int
+        How many units are drawn, and how many there are (both public).
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers
@@ -289,14 +264,11 @@ class EmpiricalLearner(Learner):
     """
 
     base: Any
-    draws: int
-    size: int
+    draws: int = field(converter=whole, metadata=bounds(maximum=1 << 28))
+    size: int = field(converter=whole, metadata=bounds(maximum=1 << 36))
 
-    def __post_init__(self) -> None:
-        if not hasattr(self.base, "guarantee") or not (hasattr(self.base, "learn") or hasattr(self.base, "law")):
-            raise TypeError(f"base must be a learner with a guarantee, got {type(self.base).__name__}")
-        object.__setattr__(self, "draws", positive_int(self.draws, "draws", maximum=1 << 28))
-        object.__setattr__(self, "size", positive_int(self.size, "size", maximum=1 << 36))
+    def __attrs_post_init__(self) -> None:
+        _require_learner(self.base, "base")
 
     @property
     def concept(self) -> ConceptClass | VC1Tree | None:

@@ -31,6 +31,7 @@ from math import comb, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.bounds.reduction.plan import MAX_COST
 from privpac.bounds.reduction.privacy import outer
@@ -40,10 +41,20 @@ from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import Texts, UserData
 from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
-from privpac.exact import as_arb, rational, up
-from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
+from privpac.exact import as_arb, up
+from privpac.guarantee import Guarantee, Model, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.learners.reduction.coins import below, coins, random_order
+from privpac.parameters import (
+    bounds,
+    fraction_or_none,
+    named,
+    probability_or_none,
+    protected_unit,
+    relation,
+    whole,
+    whole_or_none,
+)
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
@@ -63,61 +74,68 @@ class BoundSplit:
     users: UserData
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class Relabelling:
-    """Public constants of the split and the relabelling law; give ``eta``, or ``base = e**eta`` as a rational.
+    """Public constants of the split and the relabelling law.
 
-    Under replace ``public_n_users`` is the number of units itself, which the data must have: the share of T is
-    ``split_size`` of it.
+    Parameters
+    ----------
+    concept : ConceptClass or VC1Tree
+        The class whose labellings are chosen from.
+    A, B : int
+        What a disagreement on T and a loss on W weigh.
+    eta, base : number, optional
+        The rate of the law, or ``base = e**eta`` as a rational: exactly one of them.
+    split_size, split_rate : number, optional
+        The size of T under replace, the chance of a unit to be in T under add-remove.
+    public_n_users : int, optional
+        Under replace the number of units itself, which the data must have: the share of T is ``split_size`` of it.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    unit : {"user", "item"}
+        Whose data are protected.
+    users : {"hybrid", "one", "whole"}
+        What of a user enters T and W.
+    levels : int
+        Steps that a user's loss on W is rounded to.
+    max_records : int, optional
+        How many records of a user are read at most.
     """
 
     concept: ConceptClass | VC1Tree
-    A: int
-    B: int
-    eta: Fraction | None = None
-    base: Fraction | None = None
-    split_size: int | None = None
-    split_rate: Fraction | None = None
-    public_n_users: int | None = None
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
-    unit: Unit = Unit.USER
+    A: int = field(converter=whole, metadata=bounds(maximum=MAX_COST))
+    B: int = field(converter=whole)
+    eta: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(above=0, maximum=1000))
+    base: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(above=1, maximum=1 << 64))
+    split_size: int | None = field(default=None, converter=whole_or_none)
+    split_rate: Fraction | None = field(default=None, converter=probability_or_none)
+    public_n_users: int | None = field(default=None, converter=whole_or_none)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
     users: str = "hybrid"
-    levels: int = DEFAULT_LEVELS
-    max_records: int | None = None
+    _levels: int = field(default=DEFAULT_LEVELS, converter=whole, metadata=bounds(maximum=MAX_COST))
+    max_records: int | None = field(default=None, converter=whole_or_none)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, (ConceptClass, VC1Tree)):
             raise TypeError(
                 f"concept must be a class of rules such as Thresholds(Integers(0, 100)), or a tree, got "
                 f"{type(self.concept).__name__}"
             )
-        put = object.__setattr__
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
         if self.users not in USERS:
             raise ParameterError(f"users must be one of {', '.join(map(repr, USERS))}, got {self.users!r}")
-        single = self.unit is Unit.ITEM or self.users == "one"
-        put(self, "levels", 1 if single else positive_int(self.levels, "levels", maximum=MAX_COST))
-        put(self, "A", positive_int(self.A, "A", maximum=MAX_COST))
-        put(self, "B", positive_int(self.B, "B", maximum=MAX_COST // self.levels))
+        positive_int(self.B, "B", maximum=MAX_COST // self.levels)
         if (self.eta is None) == (self.base is None):
             raise ParameterError("give exactly one of eta and base")
-        if self.eta is not None:
-            put(self, "eta", rational(self.eta, "eta", above=0, maximum=1000))
-        else:
-            put(self, "base", rational(self.base, "base", above=1, maximum=1 << 64))
         self._check_split()
         if self.users == "whole" and self.unit is Unit.USER:
             if self.max_records is None:
                 raise ParameterError(
                     "users='whole' needs max_records: the number of labellings of so many points enters the guarantee"
                 )
-            put(self, "max_records", positive_int(self.max_records, "max_records", maximum=1 << 20))
-        elif self.max_records is not None:
-            put(self, "max_records", positive_int(self.max_records, "max_records"))
+            positive_int(self.max_records, "max_records", maximum=1 << 20)
 
     def _check_split(self) -> None:
-        put = object.__setattr__
         if self.neighbours is Neighbours.REPLACE:
             if self.split_size is None or self.split_rate is not None:
                 raise ParameterError("under replace the split has a fixed size: give split_size, and no split_rate")
@@ -126,16 +144,17 @@ class Relabelling:
                     "under replace the number of units is public and enters the guarantee: give public_n_users"
                 )
             n = positive_int(self.public_n_users, "public_n_users", minimum=2, maximum=1 << 36)
-            put(self, "public_n_users", n)
-            put(self, "split_size", positive_int(self.split_size, "split_size", maximum=n - 1))
-        else:
-            if self.split_rate is None or self.split_size is not None:
-                raise ParameterError(
-                    "under add-remove every unit enters T independently: give split_rate, and no split_size (a fixed "
-                    "size would follow "
-                    "the private number of units)"
-                )
-            put(self, "split_rate", rational(self.split_rate, "split_rate", above=0, below=1))
+            positive_int(self.split_size, "split_size", maximum=n - 1)
+        elif self.split_rate is None or self.split_size is not None:
+            raise ParameterError(
+                "under add-remove every unit enters T independently: give split_rate, and no split_size (a fixed size "
+                "would follow the private number of units)"
+            )
+
+    @property
+    def levels(self) -> int:
+        """Steps of a loss on W; 1 where every unit has one record."""
+        return 1 if self.unit is Unit.ITEM or self.users == "one" else self._levels
 
     # The promise
 

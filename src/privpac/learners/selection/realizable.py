@@ -10,12 +10,14 @@ records: each user moves each score by at most 1.  Accuracy parameters never ent
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from privpac.concepts.statistics import Exceeds
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection, profile_of, public_table, shown_table
+from privpac.parameters import named
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -25,9 +27,19 @@ if TYPE_CHECKING:
 __all__ = ["RealizableSelection"]
 
 
-@dataclass(frozen=True)
+def _tolerance(value: Any) -> Any:
+    return public_table(value, "tolerance", minimum=0)
+
+
+@frozen(slots=False, field_transformer=named)
 class RealizableSelection(Selection):
     """Exponential law over "users with more than ``tolerance`` mistakes".
+
+    Parameters
+    ----------
+    tolerance : int, table or function, optional
+        Mistakes forgiven to a user: one number (default 0), or ``{least count: value}`` or a function of the number
+        of records.  Public; so are the parameters of every :class:`~privpac.learners.base.Selection`.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -37,11 +49,7 @@ class RealizableSelection(Selection):
     4
     """
 
-    tolerance: Any = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "tolerance", public_table(self.tolerance, "tolerance", minimum=0))
+    tolerance: Any = field(default=0, converter=_tolerance)
 
     @property
     def statistic(self) -> Exceeds:

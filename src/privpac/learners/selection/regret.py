@@ -17,9 +17,10 @@ adaptively: ``epsilon/16 + 15 epsilon/16``.  The true number of users is never u
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, Mean, Regret, Statistic
 from privpac.errors import ParameterError, TooLargeError
@@ -27,6 +28,7 @@ from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection, count_users, profile_of, public_table, shown_table
 from privpac.mechanisms.laplace import Laplace
+from privpac.parameters import bounds, either, named, whole, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -41,12 +43,24 @@ COUNT_SHARE = Fraction(1, 16)
 COUNT_CAP = 1 << 40
 
 
-@dataclass(frozen=True)
+def _clip(tau: Any) -> Any:
+    return None if tau is None else public_table(tau, "tau", minimum=1)
+
+
+@frozen(slots=False, field_transformer=named)
 class RegretSelection(Selection):
     """The user gives epsilon and a domain and nothing else.
 
-    ``statistic``: ``"regret"`` (default) or ``"mean"`` (per-user averaging; right for panels whose x is a clock, or
-    users known to disagree).  ``tau`` overrides the clip with a public constant, table or function of the record count.
+    Parameters
+    ----------
+    public_n_users : int, optional
+        About how many users there are (public): it sets the clip.  Left out, part of epsilon buys a noisy count.
+    levels : int, optional
+        Steps in which a user's contribution is counted (public).
+    statistic : {"regret", "mean"}
+        ``"mean"`` is per-user averaging: right for panels whose x is a clock, or users known to disagree.
+    tau : int, table or function, optional
+        A public clip in records instead of the one that follows the number of users.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -58,26 +72,17 @@ class RegretSelection(Selection):
     4
     """
 
-    public_n_users: int | None = None
-    levels: int = DEFAULT_LEVELS
-    statistic: str = "regret"
-    tau: Any = None
+    public_n_users: int | None = field(
+        default=None, converter=whole_or_none, metadata=bounds(minimum=0, maximum=COUNT_CAP)
+    )
+    levels: int = field(default=DEFAULT_LEVELS, converter=whole, metadata=bounds(maximum=1 << 31))
+    statistic: str = field(default="regret", validator=either("regret", "mean"))
+    tau: Any = field(default=None, converter=_clip)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "levels", positive_int(self.levels, "levels", maximum=1 << 31))
-        if self.public_n_users is not None:
-            object.__setattr__(
-                self,
-                "public_n_users",
-                positive_int(self.public_n_users, "public_n_users", minimum=0, maximum=COUNT_CAP),
-            )
-        if self.statistic not in ("regret", "mean"):
-            raise ParameterError(f"statistic must be 'regret' or 'mean', got {self.statistic!r}")
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if self.tau is not None and self.statistic == "mean":
             raise ParameterError("statistic='mean' has no clip; leave tau out")
-        if self.tau is not None:
-            object.__setattr__(self, "tau", public_table(self.tau, "tau", minimum=1))
         if self.needs_count:
             self._count()  # its own limits on epsilon, before anything is spent
 

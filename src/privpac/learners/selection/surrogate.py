@@ -13,16 +13,22 @@ most ``step`` to every score, 1 for the plain count and the union, 2 for the sum
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from attrs import field, frozen
+
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.represent.representations import ProbabilisticRepresentation
 from privpac.concepts.represent.surrogates import ClassHypotheses, Hypotheses, check_score
 from privpac.concepts.statistics import Table
+from privpac.exact import Rational, rational
 from privpac.law import Law
 from privpac.learners.base import Bound, _size, public_table, shown_table
+from privpac.learners.selection.representations import check_named, named_representation, said_of
 from privpac.learners.sizes import SizedSelection
+from privpac.parameters import Composed, named, part
 from privpac.released import Released
 from privpac.rng import PublicCoins, Rng
 
@@ -32,44 +38,100 @@ if TYPE_CHECKING:
 __all__ = ["RepresentedSelection", "SurrogateSelection"]
 
 
-@dataclass(frozen=True)
-class RepresentedSelection(SizedSelection):
-    """A learner that selects from the class, or from a public set that represents it."""
+@frozen(slots=False, init=False)
+class PublicSet:
+    """A public set of rules that stands for a class, fixed when the learner is built.
 
-    representation: ProbabilisticRepresentation | None = None
-    hypotheses: Hypotheses | None = None
+    Parameters
+    ----------
+    representation : ProbabilisticRepresentation or str, optional
+        Where the set is drawn from, or its name (:mod:`privpac.learners.selection.representations`); without one the
+        class stands for itself.
+    hypotheses : Hypotheses, optional
+        The set itself, instead of a draw.
+    public_seed : bytes, optional
+        32 public bytes that fix the draw; from the system when left out.
+    representation_alpha, representation_beta : rational
+        Accuracy and failure probability of a representation by name.
+    """
+
+    representation: ProbabilisticRepresentation | str | None = None
+    given: Hypotheses | None = field(default=None, alias="hypotheses")
     public_seed: bytes | None = None
-    score: str = "union"
+    representation_alpha: Fraction = Fraction(1, 20)
+    representation_beta: Fraction = Fraction(1, 20)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_score(self.score)
-        if self.representation is not None and not isinstance(self.representation, ProbabilisticRepresentation):
+    def __init__(
+        self,
+        representation: ProbabilisticRepresentation | str | None = None,
+        hypotheses: Hypotheses | None = None,
+        public_seed: bytes | None = None,
+        representation_alpha: Rational = Fraction(1, 20),
+        representation_beta: Rational = Fraction(1, 20),
+    ) -> None:
+        if isinstance(representation, str):
+            check_named(representation)
+        elif representation is not None and not isinstance(representation, ProbabilisticRepresentation):
             raise TypeError(
                 f"representation must be one of privpac.concepts.represent.representations, got "
-                f"{type(self.representation).__name__}"
+                f"{type(representation).__name__}"
             )
-        if self.hypotheses is not None and not isinstance(self.hypotheses, Hypotheses):
-            raise TypeError(
-                f"hypotheses must be a public set of rules (Hypotheses), got {type(self.hypotheses).__name__}"
-            )
-        if self.hypotheses is None:
-            object.__setattr__(self, "hypotheses", self._drawn())
+        if hypotheses is not None and not isinstance(hypotheses, Hypotheses):
+            raise TypeError(f"hypotheses must be a public set of rules (Hypotheses), got {type(hypotheses).__name__}")
+        if representation is not None and hypotheses is None and public_seed is None:
+            public_seed = secrets.token_bytes(32)
+        accuracy = {"representation_alpha": representation_alpha, "representation_beta": representation_beta}
+        read = [rational(value, name, above=0, below=1) for name, value in accuracy.items()]
+        self.__attrs_init__(representation, hypotheses, public_seed, *read)
 
-    def _drawn(self) -> Hypotheses:
-        """The public set, fixed when the learner is built."""
-        if self.representation is None:
-            return ClassHypotheses(self.concept)
-        if self.public_seed is None:
-            object.__setattr__(self, "public_seed", secrets.token_bytes(32))
+    def of(self, concept: ConceptClass) -> ProbabilisticRepresentation | None:
+        """The representation, looked up for a class where it is a name."""
+        if not isinstance(self.representation, str):
+            return self.representation
+        return named_representation(self.representation, concept, self.representation_alpha, self.representation_beta)
+
+    def drawn(self, concept: ConceptClass) -> Hypotheses | None:
+        """The set, or None where the class stands for itself."""
+        found = None if self.given is not None else self.of(concept)
+        if found is None:
+            return self.given
         assert self.public_seed is not None
-        return self.representation.sample(PublicCoins(self.public_seed))
+        return found.sample(PublicCoins(self.public_seed))
 
-    def with_(self, **changes: Any) -> Any:
-        """The same learner with other parameters; another representation or seed means another draw."""
-        if {"representation", "public_seed", "concept"} & changes.keys():
-            changes = {"hypotheses": None} | changes
-        return super().with_(**changes)
+
+def _tolerance(value: Any) -> Any:
+    return public_table(value, "tolerance", minimum=0)
+
+
+def _forgiven(value: Any) -> Any:
+    return public_table(value, "forgiven", minimum=0)
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class RepresentedSelection(Composed, SizedSelection):
+    """A learner that selects from the class, or from a public set that represents it.
+
+    Parameters
+    ----------
+    public_set : PublicSet
+        Given by its own parameters: ``representation``, ``hypotheses``, ``public_seed``.
+    score : str
+        What a user says of a rule of the set (public).
+    """
+
+    public_set: PublicSet = part(PublicSet)
+    score: str = field(default="union", kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        check_score(self.score)
+        _ = self.hypotheses
+
+    @cached_property
+    def hypotheses(self) -> Hypotheses:
+        """The public set in use."""
+        drawn = self.public_set.drawn(self.concept)
+        return ClassHypotheses(self.concept) if drawn is None else drawn
 
     @property
     def proper(self) -> bool:
@@ -77,7 +139,6 @@ class RepresentedSelection(SizedSelection):
         return isinstance(self.hypotheses, ClassHypotheses)
 
     def _rules(self, bound: Bound) -> Hypotheses:
-        assert self.hypotheses is not None
         return self.hypotheses.on(bound.concept)
 
     def bind(self, data: Users) -> Bound:
@@ -97,17 +158,24 @@ class RepresentedSelection(SizedSelection):
         shown: dict[str, Any] = {"class": type(bound.concept).__name__, "size": _size(rules.size)} | parameters
         if not self.proper:
             shown["score"] = self.score
-        if self.public_seed is not None:
-            shown["public_seed"] = self.public_seed.hex()
+        if self.public_set.representation is not None:
+            shown["representation"] = said_of(self.public_set.of(self.concept))
+        if self.public_set.public_seed is not None and not self.proper:
+            shown["public_seed"] = self.public_set.public_seed.hex()
         if self.max_records is not None:
             shown["max_records"] = self.max_records
         rule = rules.decode(hypothesis, bound.label)
         return Released(rule, self.guarantee, parameters=shown, warnings=self.warnings, learner=method)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, init=False, field_transformer=named)
 class SurrogateSelection(RepresentedSelection):
     """Exponential law over a representation of the class, or over the class itself.
+
+    Parameters
+    ----------
+    tolerance, forgiven : int, table or function, optional
+        Mistakes, and disagreements of a rule with its concept, forgiven to a user (public, default 0).
 
     >>> from privpac.concepts import Points
     >>> from privpac.concepts.represent.representations import HashedPoints
@@ -121,13 +189,8 @@ class SurrogateSelection(RepresentedSelection):
     [1, 0]
     """
 
-    tolerance: Any = 0
-    forgiven: Any = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("tolerance", "forgiven"):
-            object.__setattr__(self, name, public_table(getattr(self, name), name, minimum=0))
+    tolerance: Any = field(default=0, kw_only=True, converter=_tolerance)
+    forgiven: Any = field(default=0, kw_only=True, converter=_forgiven)
 
     def law(self, data: Users) -> Law:
         """The law over ids of the public set (private: for the curator and for audits)."""

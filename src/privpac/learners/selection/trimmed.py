@@ -23,18 +23,18 @@ invisible.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.bounds.transform import width_iid
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile, Step, dense_profile
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
-from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, positive_int
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection
@@ -50,7 +50,18 @@ from privpac.learners.selection.trimmed_scores import (
 )
 from privpac.learners.transform.choice import TrimDesign, design_trim
 from privpac.mechanisms.certificate import DEFAULT_FAILURE, ReleaseTest
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import (
+    Composed,
+    bounds,
+    either,
+    named,
+    part,
+    probability,
+    probability_or_none,
+    read_epsilon,
+    relation,
+    whole_or_none,
+)
 from privpac.released import NoRelease, Released
 from privpac.rng import Rng
 
@@ -142,7 +153,7 @@ def _tabulated(
 # The learner
 
 
-@dataclass(frozen=True, repr=False)
+@frozen(slots=False, repr=False)
 class TrimmedBound(Bound):
     """Bound users with the public parameters in use."""
 
@@ -150,14 +161,58 @@ class TrimmedBound(Bound):
     levels: int = field(kw_only=True)
 
 
-@dataclass(frozen=True)
-class TrimmedSelection(Selection):
+@frozen(slots=False, field_transformer=named)
+class Trimming:
+    """How users are scored and trimmed.  All public; what is left out follows from public numbers.
+
+    Parameters
+    ----------
+    records_per_user : int, optional
+        Records that users hold: alone enough for everything else.
+    contribution : {"rates", "counts"}
+        Error rates in ``levels`` steps, or mistakes among the first ``levels`` records.
+    levels : int, optional
+        The largest contribution; default ``records_per_user``.
+    trim, ladder, width : int, optional
+        Users dropped on each side, the length of the test's pass curve, and how far apart users are expected to be,
+        in steps of a contribution (:func:`privpac.learners.design_trim`).
+    effective_size : int, optional
+        How many rules the width has to hold for; default: as many as can differ.
+    """
+
+    records_per_user: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_LEVELS))
+    contribution: str = field(default="rates", validator=either("rates", "counts"))
+    levels: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_LEVELS))
+    trim: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=1 << 40))
+    ladder: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0, maximum=1 << 16))
+    width: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=MAX_LEVELS))
+    effective_size: int | None = field(default=None, converter=whole_or_none, metadata=bounds(maximum=1 << 200))
+
+    def __attrs_post_init__(self) -> None:
+        if self.width is None and self.records_per_user is None:
+            raise ParameterError("declare records_per_user (public), or width: it is never taken from the data")
+        if self.trim is not None and self.ladder is not None and self.trim <= self.ladder:
+            raise ParameterError(f"trim must exceed ladder, got trim = {self.trim}, ladder = {self.ladder}")
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class TrimmedSelection(Composed, Selection):
     """Exponential law over trimmed sums, behind a private test that the users agree.
 
-    ``records_per_user`` m alone is enough: contributions are error rates in steps of 1/m, and trim, ladder and width
-    follow from the public numbers (:func:`privpac.learners.design_trim`).  Give ``trim``, ``ladder``, ``width`` (in
-    steps of a contribution) to set them.  ``share`` is the test's part of epsilon.  ``contribution="counts"`` counts
-    mistakes among the first ``levels`` records.
+    Parameters
+    ----------
+    delta : number
+        The most that the promise may miss (public).
+    neighbours : {"replace", "add-remove"}
+        The second needs ``slots``.
+    trimming : Trimming
+        Given by its own parameters; ``records_per_user`` alone is enough.
+    share : number, optional
+        The test's part of epsilon; planned with the trimming when left out.
+    failure : number
+        How often nothing may be released although users agree.
+    slots : int, optional
+        A public number of seats, under add-remove.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -168,69 +223,40 @@ class TrimmedSelection(Selection):
     (5, '(6, 0.0001)-DP per user, replace')
     """
 
-    neighbours: Neighbours = Neighbours.REPLACE
-    delta: Rational = field(kw_only=True)
-    records_per_user: int | None = field(kw_only=True, default=None)
-    contribution: str = field(kw_only=True, default="rates")
-    levels: int | None = field(kw_only=True, default=None)
-    trim: int | None = field(kw_only=True, default=None)
-    ladder: int | None = field(kw_only=True, default=None)
-    width: int | None = field(kw_only=True, default=None)
-    share: Rational | None = field(kw_only=True, default=None)
-    failure: Rational = field(kw_only=True, default=DEFAULT_FAILURE)
-    effective_size: int | None = field(kw_only=True, default=None)
+    neighbours: Neighbours = field(default=Neighbours.REPLACE, converter=relation)
+    delta: Fraction = field(kw_only=True, converter=probability)
+    trimming: Trimming = part(Trimming)
+    share: Fraction | None = field(kw_only=True, default=None, converter=probability_or_none)
+    failure: Fraction = field(kw_only=True, default=DEFAULT_FAILURE, converter=probability)
     slots: int | None = field(kw_only=True, default=None)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        put = object.__setattr__
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         read_epsilon(self.epsilon)
-        put(self, "delta", rational(self.delta, "delta", above=0, below=1))
-        put(self, "failure", rational(self.failure, "failure", above=0, below=1))
-        if self.contribution not in ("rates", "counts"):
-            raise ParameterError(f"contribution must be 'rates' or 'counts', got {self.contribution!r}")
-        limits = {
-            "records_per_user": (1, MAX_LEVELS),
-            "levels": (1, MAX_LEVELS),
-            "trim": (1, 1 << 40),
-            "ladder": (0, 1 << 16),
-        }
-        limits |= {"width": (1, MAX_LEVELS), "effective_size": (1, 1 << 200)}
-        for name, (least, most) in limits.items():
-            if getattr(self, name) is not None:
-                put(self, name, positive_int(getattr(self, name), name, minimum=least, maximum=most))
-        if self.share is not None:
-            put(self, "share", rational(self.share, "share", above=0, below=1))
-        put(self, "slots", read_slots(self.slots, self.neighbours))
-        if self.levels is None and self._records is None:
+        read_slots(self.slots, self.neighbours)
+        if self.trimming.levels is None and self._records is None:
             raise ParameterError(
                 "declare records_per_user (public), or levels: the scale of a contribution is never taken from the data"
             )
-        if self.width is None and self.records_per_user is None:
-            raise ParameterError("declare records_per_user (public), or width: it is never taken from the data")
-        if self.trim is not None and self.ladder is not None and self.trim <= self.ladder:
-            raise ParameterError(f"trim must exceed ladder, got trim = {self.trim}, ladder = {self.ladder}")
 
     # Public numbers
 
     @property
     def _records(self) -> int | None:
-        given = [m for m in (self.records_per_user, self.max_records) if m is not None]
+        given = [m for m in (self.trimming.records_per_user, self.max_records) if m is not None]
         return min(given) if given else None
 
     @property
     def scale(self) -> int:
         """The largest contribution of a user to a rule."""
-        scale = self.levels if self.levels is not None else self._records
+        scale = self.trimming.levels if self.trimming.levels is not None else self._records
         assert scale is not None
         return scale
 
     @property
     def guarantee(self) -> Guarantee:
         how = "trimmed scores behind a release test" + ("" if self.slots is None else f", {self.slots} slots")
-        return Guarantee(
-            self.epsilon, rational(self.delta), unit=self.unit, neighbours=self.neighbours, derivation=(how,)
-        )
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, derivation=(how,))
 
     def design(self, n_users: int, size: int, columns: int = 1) -> TrimDesign:
         """Trim, ladder, width and share for a public number of users and of rules (and of columns, for cuts).
@@ -240,27 +266,29 @@ class TrimmedSelection(Selection):
         rules' error rates.
         """
         n, m = positive_int(n_users, "n_users", minimum=0), self._records
-        if m is not None and self.contribution == "counts":
+        if m is not None and self.trimming.contribution == "counts":
             m = min(m, self.scale)
-        if self.trim is None and self.ladder is None and self.width is None and self.share is None:
+        given = self.trimming
+        if given.trim is None and given.ladder is None and given.width is None and self.share is None:
             assert m is not None
             distinct, cuts = self._distinct(n, m, size, columns)
             chosen = design_trim(n, m, self.epsilon, self.delta, distinct, self.failure, cuts=cuts)
             return TrimDesign(chosen.trim, chosen.ladder, self._scaled(chosen.width, m), chosen.share, chosen.noise)
-        share = _DEFAULT_SHARE if self.share is None else rational(self.share)
-        ladder = self._test(share, self.ladder).ladder if self.trim is None or self.ladder is None else self.ladder
-        trim = max(ladder + 1, min(ladder + n // 10, (n - 1) // 2)) if self.trim is None else self.trim
+        share = _DEFAULT_SHARE if self.share is None else self.share
+        planned = given.trim is None or given.ladder is None
+        ladder = self._test(share, given.ladder).ladder if planned or given.ladder is None else given.ladder
+        trim = max(ladder + 1, min(ladder + n // 10, (n - 1) // 2)) if given.trim is None else given.trim
         if trim <= ladder:
             raise ParameterError(
                 f"trim must exceed the ladder of {ladder} that delta and share need; give a larger trim or share"
             )
         if n <= 2 * trim:
             raise InfeasibleError(f"too few users: trimming {trim} on each side needs more than {2 * trim}, got {n}")
-        width = self.width
+        width = self.trimming.width
         if width is None:
             assert m is not None
             distinct, cuts = self._distinct(n, m, size, columns)
-            half = rational(self.failure) / 2
+            half = self.failure / 2
             found = m if trim - ladder <= cuts else width_iid(n - cuts, m, trim - cuts, ladder, distinct, half)
             width = self._scaled(max(1, found), m)
         scale = self.scale
@@ -273,8 +301,8 @@ class TrimmedSelection(Selection):
         All of the class, or for cuts those at one of the ``n m`` values of a column and one beyond them: any other cut
         predicts like one of these.  Both directions of a cut spread alike.
         """
-        if self.effective_size is not None:
-            return self.effective_size, False
+        if self.trimming.effective_size is not None:
+            return self.trimming.effective_size, False
         at_values = columns * (n * m + 1)
         if self.concept.layout == "cuts" and at_values < size:
             return max(1, at_values), True
@@ -282,13 +310,13 @@ class TrimmedSelection(Selection):
 
     def _scaled(self, width: int, m: int) -> int:
         """A width in records as one in steps; rounding a rate to a step moves it by half a step at most."""
-        return width if self.scale == m or self.contribution == "counts" else -(-width * self.scale // m) + 1
+        return width if self.scale == m or self.trimming.contribution == "counts" else -(-width * self.scale // m) + 1
 
     def _test(self, share: Fraction, ladder: int | None) -> ReleaseTest:
         given: dict[str, Any] = {
             "unit": self.unit,
             "neighbours": self.neighbours,
-            "failure": rational(self.failure) / 2,
+            "failure": self.failure / 2,
         }
         given |= {} if ladder is None else {"ladder": ladder}
         return ReleaseTest(share * self.epsilon, self.delta, **given)
@@ -297,7 +325,7 @@ class TrimmedSelection(Selection):
 
     def bind(self, data: Users) -> TrimmedBound:
         plain = super().bind(data)
-        users = plain.users.max_records(self.scale) if self.contribution == "counts" else plain.users
+        users = plain.users.max_records(self.scale) if self.trimming.contribution == "counts" else plain.users
         n = public_count(users, self.slots)
         if plain.concept.layout != "cuts" and n * plain.concept.size > MAX_CELLS:
             raise TooLargeError(
@@ -318,7 +346,7 @@ class TrimmedSelection(Selection):
             labels,
             seated,
             levels=bound.levels,
-            counts=self.contribution == "counts",
+            counts=self.trimming.contribution == "counts",
             design=bound.design,
         )
 
@@ -340,7 +368,7 @@ class TrimmedSelection(Selection):
             "width": design.width,
             "levels": bound.levels,
         }
-        shown |= {"share": design.share, "contribution": self.contribution} | (
+        shown |= {"share": design.share, "contribution": self.trimming.contribution} | (
             {} if self.slots is None else {"slots": self.slots}
         )
         found, method = self.scores(bound), "trimmed selection"

@@ -24,20 +24,20 @@ number: the error tends to that of the best rule whoever the users are (``bounds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.voices import Voices
-from privpac.guarantee import positive_int
 from privpac.law import Law
 from privpac.law.near import sample_steps
 from privpac.learners.base import Bound, Selection, profile_of
+from privpac.parameters import bounds, named, whole
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -49,9 +49,14 @@ __all__ = ["TwoVoices"]
 _MOST = 1 << 60
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class TwoVoices(Selection):
     """The user gives epsilon and a domain and nothing else.
+
+    Parameters
+    ----------
+    levels : int, optional
+        Steps in which a user's contribution is counted (public).
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -63,11 +68,7 @@ class TwoVoices(Selection):
     (4, 4)
     """
 
-    levels: int = DEFAULT_LEVELS
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "levels", positive_int(self.levels, "levels", maximum=1 << 31))
+    levels: int = field(default=DEFAULT_LEVELS, converter=whole, metadata=bounds(maximum=1 << 31))
 
     @property
     def theta(self) -> Fraction:

@@ -19,22 +19,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
+from attrs import evolve, field, frozen, has
 from numpy.typing import NDArray
 
 from privpac.data import UserData
-from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
+from privpac.errors import IncompatibleGuarantees, TooLargeError
 from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.learners.base import Learner, count_users
 from privpac.learners.selection.regret import RegretSelection
+from privpac.parameters import declared, either, named, whole
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -128,33 +130,38 @@ def _capped(learner: Learner, data: Users, cap: int) -> Users:
 
 def _with(learner: Learner, **changes: Any) -> Any:
     twin: Any = learner
-    missing = [name for name in changes if not is_dataclass(twin) or name not in {field.name for field in fields(twin)}]
+    own = declared(type(twin)) if has(type(twin)) or is_dataclass(twin) else {}
+    missing = [name for name in changes if name not in own]
     if missing:
         raise TypeError(f"{type(learner).__name__} has no parameter {missing[0]!r}, which this baseline sets")
     if isinstance(learner, RegretSelection) and learner.needs_count:
         # With one record each the clip is 1 whatever the number of users: no budget for counting them.
         changes["public_n_users"] = 0
-    return replace(twin, **changes) if changes else learner
+    return evolve(twin, **changes) if changes else learner
 
 
 # The baselines
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class OneRecordPerUser(Learner):
-    """``inner`` on one record of each user: by the data's public rule, or with ``record="random"`` a secret uniform
-    one.
+    """``inner`` on one record of each user.
 
     Users without records stay as they are: learners here say what such a user contributes.
+
+    Parameters
+    ----------
+    inner : Learner
+        A learner that protects users.
+    record : {"public", "random"}
+        The record by the data's public rule, or a secret uniform one.
     """
 
     inner: Learner
-    record: str = "public"
+    record: str = field(default="public", validator=either("public", "random"))
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         _require(self.inner, Unit.USER)
-        if self.record not in ("public", "random"):
-            raise ParameterError(f"record must be 'public' or 'random', got {self.record!r}")
 
     @property
     def guarantee(self) -> Guarantee:
@@ -204,15 +211,22 @@ def _pick(users: UserData, pick: NDArray[np.int64]) -> UserData:
     return users._filter(keep)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class GroupPrivacy(Learner):
-    """``inner``, an item-level learner, on all records of users with at most ``max_records`` of them each."""
+    """``inner``, an item-level learner, on all records of users with at most ``max_records`` of them each.
+
+    Parameters
+    ----------
+    inner : Learner
+        A learner that protects records.
+    max_records : int
+        How many records of a user are read at most (public).
+    """
 
     inner: Learner
-    max_records: int
+    max_records: int = field(converter=whole)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "max_records", positive_int(self.max_records, "max_records"))
+    def __attrs_post_init__(self) -> None:
         _require(self.inner, Unit.ITEM)
 
     @property

@@ -24,7 +24,7 @@ from privpac.errors import InfeasibleError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import positive_int
 from privpac.mechanisms.certificate import DEFAULT_FAILURE, smallest_K
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import read_epsilon
 
 __all__ = ["TransformChoice", "TrimDesign", "choose_transform", "design_trim", "literal_users"]
 

@@ -24,23 +24,39 @@ refused from public numbers only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import comb
 from typing import Any
 
+from attrs import field, frozen
+
 from privpac.data import UserData
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
-from privpac.exact import Rational, as_arb, dyadic_base, exp_ball, rational, up
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.exact import as_arb, dyadic_base, exp_ball, up
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import BOTTOM, Law
 from privpac.learners.base import Learner
 from privpac.learners.seats import read_slots, seat_users
 from privpac.learners.selection.trimmed import no_release
 from privpac.learners.transform.deletion_search import Kept, RetainedLaws, deletion_law, literal_law
 from privpac.mechanisms.certificate import DEFAULT_FAILURE, ReleaseTest
-from privpac.mechanisms.parameters import read_epsilon
 from privpac.mechanisms.truncated_laplace import TruncatedLaplace
+from privpac.parameters import (
+    Composed,
+    bounds,
+    either,
+    named,
+    part,
+    privacy,
+    probability,
+    probability_or_zero,
+    relation,
+    truth,
+    whole,
+    whole_or_none,
+)
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -64,16 +80,64 @@ class _Users:
         return self.data.take(list(kept)) if isinstance(self.data, UserData) else tuple(self.data[i] for i in kept)
 
 
-@dataclass(frozen=True)
-class DeletionStability(Learner):
+@frozen(slots=False, field_transformer=named)
+class Deletions:
+    """How many users are set aside, and when that is stable.  All public.
+
+    Parameters
+    ----------
+    constants : {"sharp", "paper"}
+        ``"paper"`` fixes everything else.
+    ladder : int, optional
+        The length of the test's pass curve; by default the shortest that fails at most ``failure`` often.
+    deleted : int, optional
+        Users set aside; default twice the ladder.
+    failure : number
+        How often nothing may be released although the answer is stable.
+    select : {"uniform", "first", "last"} or function
+        Which of the stable sets is used; a function gets ``(sets, users)``.
+    """
+
+    constants: str = field(default="sharp", validator=either("sharp", "paper"))
+    ladder: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    deleted: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    failure: Fraction = field(default=DEFAULT_FAILURE, converter=probability_or_zero)
+    select: Any = "uniform"
+
+    def __attrs_post_init__(self) -> None:
+        if not callable(self.select) and self.select not in ("uniform", "first", "last"):
+            raise ParameterError(f"select must be 'uniform', 'first', 'last' or a function, got {self.select!r}")
+        planned = self.ladder is None and self.deleted is None and self.select == "uniform"
+        if self.constants == "paper" and not planned:
+            raise ParameterError("constants='paper' fixes ladder, deleted and select; leave them out")
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class DeletionStability(Composed, Learner):
     """``algorithm`` at user level: a function from users to a law, or a learner of this library.
 
-    A function gets a tuple of users (or a ``UserData``, if that is what ``learn`` is given) and returns a ``Law`` or a
-    mapping from values to weights.  ``select`` picks S among the stable sets: ``"uniform"``, ``"first"``, ``"last"`` or
-    any function ``select(sets, users)``.  ``symmetric=True`` puts the users in order before the algorithm sees them, so
-    that their order in the list does not matter; add-remove (``slots``, with ``neutral`` users in the empty ones) needs
-    it, or a learner.  Where the algorithm fails, after the spend, there is no answer: try it with :meth:`law` on
-    made-up users first.
+    Where the algorithm fails, after the spend, there is no answer: try it with :meth:`law` on made-up users first.
+
+    Parameters
+    ----------
+    algorithm : function or Learner
+        A function gets a tuple of users (or a ``UserData``, if that is what ``learn`` is given) and returns a ``Law``
+        or a mapping from values to weights.
+    epsilon, delta : number
+        The privacy parameters.
+    neighbours : {"replace", "add-remove"}
+        The second needs ``slots``.
+    deletions : Deletions
+        Given by its own parameters: ``constants``, ``ladder``, ``deleted``, ``failure``, ``select``.
+    symmetric : bool
+        Whether users are put in order before the algorithm sees them, so that their order in the list does not matter;
+        add-remove needs it, or a learner.
+    slots : int, optional
+        A public number of seats, under add-remove, with ``neutral`` users in the empty ones.
+    neutral : user
+        A user without data.
+    max_laws : int
+        How many laws of the algorithm may be asked for.
 
     >>> def share_of_ones(users):
     ...     ones = sum(users)
@@ -85,92 +149,59 @@ class DeletionStability(Learner):
     """
 
     algorithm: Any
-    epsilon: Rational
-    delta: Rational
-    neighbours: Neighbours | str = Neighbours.REPLACE
-    constants: str = field(kw_only=True, default="sharp")
-    ladder: int | None = field(kw_only=True, default=None)
-    deleted: int | None = field(kw_only=True, default=None)
-    failure: Rational = field(kw_only=True, default=DEFAULT_FAILURE)
-    select: Any = field(kw_only=True, default="uniform")
-    symmetric: bool = field(kw_only=True, default=False)
+    epsilon: Fraction = field(converter=privacy)
+    delta: Fraction = field(converter=probability)
+    neighbours: Neighbours = field(default=Neighbours.REPLACE, converter=relation)
+    deletions: Deletions = part(Deletions)
+    symmetric: bool = field(kw_only=True, default=False, validator=truth)
     slots: int | None = field(kw_only=True, default=None)
     neutral: Any = field(kw_only=True, default=())
-    max_laws: int = field(kw_only=True, default=MAX_LAWS)
+    max_laws: int = field(kw_only=True, default=MAX_LAWS, converter=whole)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
+    def __attrs_post_init__(self) -> None:
         if not callable(self.algorithm) and not hasattr(self.algorithm, "law"):
             raise TypeError(
                 f"algorithm must be a function from users to a law, or a learner, got {type(self.algorithm).__name__}"
             )
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "delta", rational(self.delta, "delta", above=0, below=1))
-        put(self, "failure", rational(self.failure, "failure", minimum=0, below=1))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "slots", read_slots(self.slots, Neighbours(self.neighbours)))
-        put(self, "max_laws", positive_int(self.max_laws, "max_laws"))
-        if self.constants not in ("sharp", "paper"):
-            raise ParameterError(f"constants must be 'sharp' or 'paper', got {self.constants!r}")
-        if not callable(self.select) and self.select not in ("uniform", "first", "last"):
-            raise ParameterError(f"select must be 'uniform', 'first', 'last' or a function, got {self.select!r}")
-        if not isinstance(self.symmetric, bool):
-            raise TypeError(f"symmetric must be True or False, got {type(self.symmetric).__name__}")
+        read_slots(self.slots, self.neighbours)
         if self.slots is not None and not self.symmetric and not isinstance(self.algorithm, Learner):
             # One more user moves the others along the list, which an algorithm that reads the order would notice.
             raise ParameterError("slots need symmetric=True: users who come and go change the order of the list")
-        if self.constants == "paper":
-            if self.ladder is not None or self.deleted is not None or self.select != "uniform":
-                raise ParameterError("constants='paper' fixes ladder, deleted and select; leave them out")
-            put(self, "ladder", 2 * self._noise.kappa)
-            put(self, "deleted", 4 * self._noise.kappa)
-            return
-        put(
-            self, "ladder", self._test.ladder if self.ladder is None else positive_int(self.ladder, "ladder", minimum=0)
-        )
-        put(
-            self,
-            "deleted",
-            2 * self._ladder if self.deleted is None else positive_int(self.deleted, "deleted", minimum=0),
-        )
-        if self._deleted < 2 * self._ladder:
-            raise ParameterError(f"deleted must be at least 2 * ladder = {2 * self._ladder}, got {self.deleted}")
+        if self.deleted < 2 * self.ladder:
+            raise ParameterError(f"deleted must be at least 2 * ladder = {2 * self.ladder}, got {self.deleted}")
 
     # Public numbers
 
     @property
-    def _ladder(self) -> int:
-        assert self.ladder is not None
-        return self.ladder
+    def constants(self) -> str:
+        return self.deletions.constants
 
-    @property
-    def _deleted(self) -> int:
-        assert self.deleted is not None
-        return self.deleted
+    @cached_property
+    def ladder(self) -> int:
+        return 2 * self._noise.kappa if self.constants == "paper" else self._test.ladder
+
+    @cached_property
+    def deleted(self) -> int:
+        """How many users are set aside."""
+        return 2 * self.ladder if self.deletions.deleted is None else self.deletions.deleted
 
     @property
     def _third(self) -> Fraction:
-        return rational(self.epsilon) / 3
+        return self.epsilon / 3
 
     @property
     def _slack(self) -> Fraction:
         """``delta_S``: with ``(1 + e**eps_S)`` times it, half of delta (or the paper's ``delta0``); rounded down."""
         third = self._third
         if self.constants == "paper":
-            return rational(self.delta) / up(lambda: exp_ball(2 * third) + exp_ball(third) + 2)
-        return rational(self.delta) / (2 * up(lambda: exp_ball(third) + as_arb(1)))
+            return self.delta / up(lambda: exp_ball(2 * third) + exp_ball(third) + 2)
+        return self.delta / (2 * up(lambda: exp_ball(third) + as_arb(1)))
 
     @property
     def _test(self) -> ReleaseTest:
-        given: dict[str, Any] = {} if self.ladder is None else {"ladder": self.ladder}
-        return ReleaseTest(
-            self._third,
-            rational(self.delta) / 2,
-            failure=self.failure,
-            unit=Unit.USER,
-            neighbours=self.neighbours,
-            **given,
-        )
+        tags: dict[str, Any] = {"unit": Unit.USER, "neighbours": self.neighbours}
+        shape = self.deletions
+        return ReleaseTest(self._third, self.delta / 2, ladder=shape.ladder, failure=shape.failure, **tags)
 
     @property
     def _noise(self) -> TruncatedLaplace:
@@ -183,26 +214,20 @@ class DeletionStability(Learner):
         how = f"deletion stability, {self.constants} constants" + (
             "" if self.slots is None else f", {self.slots} slots"
         )
-        return Guarantee(
-            rational(self.epsilon),
-            rational(self.delta),
-            unit=Unit.USER,
-            neighbours=Neighbours(self.neighbours),
-            derivation=(how,),
-        )
+        return Guarantee(self.epsilon, self.delta, unit=Unit.USER, neighbours=self.neighbours, derivation=(how,))
 
     def work(self, n_users: int) -> int:
         """Laws that may be asked for with so many users: sum over k of C(n, k) C(n - k, deleted - k)."""
         n = positive_int(n_users, "n_users", minimum=0)
-        return sum(comb(n, k) * comb(n - k, self._deleted - k) for k in range(min(self._ladder, self._deleted) + 1))
+        return sum(comb(n, k) * comb(n - k, self.deleted - k) for k in range(min(self.ladder, self.deleted) + 1))
 
     def _check(self, n: int) -> None:
-        if n <= self._deleted:
-            raise InfeasibleError(f"too few users: deleting {self._deleted} needs more than that many, got {n}")
-        pairs = comb(comb(n, self._deleted), 2) if comb(n, self._deleted) <= 1 << 32 else MAX_PAIRS + 1
+        if n <= self.deleted:
+            raise InfeasibleError(f"too few users: deleting {self.deleted} needs more than that many, got {n}")
+        pairs = comb(comb(n, self.deleted), 2) if comb(n, self.deleted) <= 1 << 32 else MAX_PAIRS + 1
         if self.work(n) > self.max_laws or pairs > MAX_PAIRS:
             raise TooLargeError(
-                f"{n} users with ladder {self._ladder} and {self._deleted} deleted need more than {self.max_laws} laws "
+                f"{n} users with ladder {self.ladder} and {self.deleted} deleted need more than {self.max_laws} laws "
                 f"or {MAX_PAIRS} "
                 "comparisons; use TrimmedSelection, a shorter ladder or fewer users"
             )
@@ -239,7 +264,7 @@ class DeletionStability(Learner):
         self._check(n)
         if isinstance(seated, UserData) and isinstance(self.algorithm, Learner):
             # Public users without records: a learner that has no law at all is refused here, before the spend.
-            self.algorithm.law(seat_users(seated.take([]), n - self._deleted))  # type: ignore[attr-defined]
+            self.algorithm.law(seat_users(seated.take([]), n - self.deleted))  # type: ignore[attr-defined]
         return _Users(seated, n)
 
     @staticmethod
@@ -265,13 +290,13 @@ class DeletionStability(Learner):
                 # After the spend an error would be an output; an algorithm without a law there has no answer.
                 return Law.point(BOTTOM)
 
-        return RetainedLaws(users.n, self._deleted, law_of, dyadic_base(self._third), self._slack)
+        return RetainedLaws(users.n, self.deleted, law_of, dyadic_base(self._third), self._slack)
 
     def _law(self, users: _Users, *, strict: bool) -> Law:
         retained = self._retained(users, strict=strict)
         if self.constants == "paper":
             return literal_law(retained, self._noise)
-        return deletion_law(retained, self._test, self.select, users.data)
+        return deletion_law(retained, self._test, self.deletions.select, users.data)
 
     def law(self, data: Any) -> Law:
         """The exact law of the release, ``BOTTOM`` included (private: for the curator and for audits)."""
@@ -279,7 +304,7 @@ class DeletionStability(Learner):
 
     def draw(self, bound: _Users, rng: Rng) -> Released:
         value = self._law(bound, strict=False).sample(rng)
-        shown: dict[str, Any] = {"ladder": self._ladder, "deleted": self._deleted, "constants": self.constants}
+        shown: dict[str, Any] = {"ladder": self.ladder, "deleted": self.deleted, "constants": self.constants}
         shown |= {} if self.slots is None else {"slots": self.slots}
         if value is BOTTOM:
             return no_release(self.guarantee, shown, (), "deletion stability")

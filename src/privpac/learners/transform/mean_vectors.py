@@ -6,48 +6,68 @@ up), in exact integers, from that user's records only; a user without records st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.data import Domain, Grid, Integers, UserData
 from privpac.errors import IncompatibleGuarantees, ParameterError, SchemaError
 from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.learners.base import Learner
 from privpac.learners.seats import public_count, read_slots
 from privpac.mechanisms.certificate import DEFAULT_FAILURE, ReleaseTest
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.parameters import (
+    Composed,
+    bounds,
+    columns_or_none,
+    named,
+    part,
+    privacy,
+    probability,
+    probability_or_zero,
+    protected_unit,
+    relation,
+    whole,
+    whole_or_none,
+)
 from privpac.released import register
 
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = ["MeanBound", "MeanLearner", "MeanVector"]
+__all__ = ["MeanBound", "MeanLearner", "MeanVector", "user_steps"]
 
 Ints = NDArray[np.int64]
 MAX_LEVELS = 1 << 20
 _HALF = np.uint64(32)
 
 
+def _read_names(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(names)
+
+
+def _read_means(values: Iterable[Rational]) -> tuple[Fraction, ...]:
+    return tuple(rational(value, "a mean") for value in values)
+
+
 @register("mean-vector")
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MeanVector:
     """Published means, one rational for each column."""
 
-    features: tuple[str, ...]
-    values: tuple[Fraction, ...]
+    features: tuple[str, ...] = field(converter=_read_names)
+    values: tuple[Fraction, ...] = field(converter=_read_means)
 
-    def __post_init__(self) -> None:
-        names, values = tuple(self.features), tuple(rational(value, "a mean") for value in self.values)
-        if len(names) != len(values) or not all(isinstance(name, str) for name in names):
+    def __attrs_post_init__(self) -> None:
+        if len(self.features) != len(self.values) or not all(isinstance(name, str) for name in self.features):
             raise ParameterError("a mean vector has one number for each named column")
-        object.__setattr__(self, "features", names)
-        object.__setattr__(self, "values", values)
 
     def __getitem__(self, name: str) -> float:
         return float(dict(zip(self.features, self.values))[name])
@@ -66,6 +86,19 @@ class MeanVector:
 # Users' means
 
 
+def user_steps(users: UserData, name: str, size: int, levels: int) -> Ints:
+    """Everybody's mean of a column as the nearest of ``0..levels``; the middle for who has no records."""
+    codes, offsets = users.codes[name], users.offsets
+    low, high = _sums(codes & np.uint64(0xFFFFFFFF), offsets), _sums(codes >> _HALF, offsets)
+    out = np.full(users.n_users, levels // 2, np.int64)
+    for u, (a, b, m) in enumerate(zip(low, high, users.sizes.tolist())):
+        if m:
+            whole = m * (size - 1)
+            # Nearest step, halves up; a domain of one value has one step.
+            out[u] = (2 * levels * (a + (b << 32)) + whole) // (2 * whole) if whole else 0
+    return out
+
+
 @dataclass(frozen=True)
 class _Means:
     """A kernel: users by columns, each mean as a step in 0..levels."""
@@ -77,18 +110,7 @@ class _Means:
         return np.empty((0, len(self.columns)), np.int64)
 
     def chunk(self, users: UserData) -> Ints:
-        return np.stack([self._column(users, name, size) for name, size in self.columns], axis=1)
-
-    def _column(self, users: UserData, name: str, size: int) -> Ints:
-        codes, offsets = users.codes[name], users.offsets
-        low, high = _sums(codes & np.uint64(0xFFFFFFFF), offsets), _sums(codes >> _HALF, offsets)
-        out = np.full(users.n_users, self.levels // 2, np.int64)
-        for u, (a, b, m) in enumerate(zip(low, high, users.sizes.tolist())):
-            if m:
-                whole = m * (size - 1)
-                # Nearest step, halves up; a domain of one value has one step.
-                out[u] = (2 * self.levels * (a + (b << 32)) + whole) // (2 * whole) if whole else 0
-        return out
+        return np.stack([user_steps(users, name, size, self.levels) for name, size in self.columns], axis=1)
 
     def merge(self, a: Ints, b: Ints) -> Ints:
         return np.concatenate([a, b])
@@ -109,60 +131,84 @@ class MeanBound:
     n_users: int
 
 
-@dataclass(frozen=True)
-class MeanLearner(Learner):
-    """Parameters of both: ``share`` is the release test's part of epsilon, ``ladder`` the length of its pass curve."""
+@frozen(slots=False, field_transformer=named)
+class Gate:
+    """The release test in front of an answer.  All public.
 
-    epsilon: Rational
-    delta: Rational
-    neighbours: Neighbours | str = Neighbours.REPLACE
-    unit: Unit | str = Unit.USER
-    features: Any = field(kw_only=True, default=None)
-    levels: int = field(kw_only=True, default=1000)
-    ladder: int | None = field(kw_only=True, default=None)
-    share: Rational = field(kw_only=True, default=Fraction(1, 4))
-    failure: Rational = field(kw_only=True, default=DEFAULT_FAILURE)
-    max_records: int | None = field(kw_only=True, default=None)
-    slots: int | None = field(kw_only=True, default=None)
+    Parameters
+    ----------
+    ladder : int, optional
+        The length of its pass curve; by default the shortest that fails at most ``failure`` often.
+    share : number
+        Its part of epsilon; default 1/4.
+    failure : number
+        How often nothing may be released although users agree.
+    slots : int, optional
+        A public number of seats, under add-remove.
+    """
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "delta", rational(self.delta, "delta", above=0, below=1))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "levels", positive_int(self.levels, "levels", maximum=MAX_LEVELS))
-        put(self, "share", rational(self.share, "share", above=0, below=1))
-        put(self, "failure", rational(self.failure, "failure", minimum=0, below=1))
-        put(self, "slots", read_slots(self.slots, Neighbours(self.neighbours)))
-        if self.max_records is not None:
-            put(self, "max_records", positive_int(self.max_records, "max_records"))
-        if self.features is not None:
-            names = (self.features,) if isinstance(self.features, str) else tuple(self.features)
-            if not names or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-                raise ParameterError("features must be one column name or several different ones")
-            put(self, "features", names)
-        put(self, "ladder", self.test.ladder if self.ladder is None else positive_int(self.ladder, "ladder", minimum=0))
+    ladder: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    share: Fraction = field(default=Fraction(1, 4), converter=probability)
+    failure: Fraction = field(default=DEFAULT_FAILURE, converter=probability_or_zero)
+    slots: int | None = None
 
-    @property
+
+@frozen(slots=False, init=False, field_transformer=named)
+class MeanLearner(Composed, Learner):
+    """What learners of means share.  All parameters are public.
+
+    Parameters
+    ----------
+    epsilon, delta : number
+        The privacy parameters.
+    neighbours : {"replace", "add-remove"}
+        The second needs ``slots``.
+    unit : {"user", "item"}
+        Whose data are protected.
+    features : str or several, optional
+        The columns; default: all.
+    levels : int
+        Steps in which a user's mean is counted; default 1000.
+    max_records : int, optional
+        How many records of a user are read at most.
+    gate : Gate
+        Given by its own parameters: ``ladder``, ``share``, ``failure``, ``slots``.
+    """
+
+    epsilon: Fraction = field(converter=privacy)
+    delta: Fraction = field(converter=probability)
+    neighbours: Neighbours = field(default=Neighbours.REPLACE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
+    features: Any = field(kw_only=True, default=None, converter=columns_or_none)
+    levels: int = field(kw_only=True, default=1000, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    max_records: int | None = field(kw_only=True, default=None, converter=whole_or_none)
+    gate: Gate = part(Gate)
+
+    def __attrs_post_init__(self) -> None:
+        read_slots(self.gate.slots, self.neighbours)
+        _ = self.test
+
+    @cached_property
     def test(self) -> ReleaseTest:
         """The release test: ``share`` of epsilon and all of delta."""
-        given: dict[str, Any] = {} if self.ladder is None else {"ladder": self.ladder}
-        tags: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours, "failure": self.failure}
-        return ReleaseTest(rational(self.share) * rational(self.epsilon), self.delta, **tags, **given)
+        tags: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours, "failure": self.gate.failure}
+        return ReleaseTest(self.gate.share * self.epsilon, self.delta, ladder=self.gate.ladder, **tags)
+
+    @property
+    def ladder(self) -> int:
+        """The length of the test's pass curve."""
+        return self.test.ladder
 
     @property
     def answer_epsilon(self) -> Fraction:
         """What is left for the noise."""
-        return (1 - rational(self.share)) * rational(self.epsilon)
+        return (1 - self.gate.share) * self.epsilon
 
     @property
     def guarantee(self) -> Guarantee:
-        how = f"{type(self).__name__} behind a release test" + ("" if self.slots is None else f", {self.slots} slots")
-        tags = Unit(self.unit), Neighbours(self.neighbours)
-        return Guarantee(
-            rational(self.epsilon), rational(self.delta), unit=tags[0], neighbours=tags[1], derivation=(how,)
-        )
+        slots = "" if self.gate.slots is None else f", {self.gate.slots} slots"
+        how = f"{type(self).__name__} behind a release test" + slots
+        return Guarantee(self.epsilon, self.delta, unit=self.unit, neighbours=self.neighbours, derivation=(how,))
 
     def bind(self, data: Users) -> MeanBound:
         if not hasattr(data, "fold") or not hasattr(data, "unit"):
@@ -182,7 +228,7 @@ class MeanLearner(Learner):
                 f"columns {odd} have no declared range of evenly spaced numbers; declare Integers or Grid in UserData"
             )
         users = data if self.max_records is None else data.max_records(self.max_records)
-        n = public_count(users, self.slots)
+        n = public_count(users, self.gate.slots)
         return MeanBound(users, {name: domain for name, domain in domains.items() if domain is not None}, n)
 
     def vectors(self, bound: MeanBound) -> Ints:
@@ -190,10 +236,11 @@ class MeanLearner(Learner):
         found = bound.users.fold(
             _Means(tuple((name, domain.size) for name, domain in bound.features.items()), self.levels)
         )
-        if self.slots is None:
+        slots = self.gate.slots
+        if slots is None:
             return found
-        empty = np.full((max(0, self.slots - len(found)), found.shape[1]), self.levels // 2, np.int64)
-        return np.concatenate([found[: self.slots], empty])
+        empty = np.full((max(0, slots - len(found)), found.shape[1]), self.levels // 2, np.int64)
+        return np.concatenate([found[:slots], empty])
 
     def published(self, bound: MeanBound, steps: list[Fraction]) -> MeanVector:
         """Steps in 0..levels as values."""

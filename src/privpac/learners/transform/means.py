@@ -21,24 +21,25 @@ Never take a width from the data.  Users who differ among themselves more than t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from math import isqrt
 from typing import Any
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.data.jit import jit
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
-from privpac.guarantee import positive_int
 from privpac.law import Law
 from privpac.learners.selection.trimmed import no_release
 from privpac.learners.selection.trimmed_scores import distance_of, spreads, trimmed_sums
 from privpac.learners.transform.mean_vectors import MeanBound, MeanLearner, MeanVector
 from privpac.mechanisms.laplace import Laplace
+from privpac.parameters import bounds, fraction, fraction_or_none, named, part, whole_or_none
 from privpac.released import Released
 from privpac.rng import Rng
 
@@ -63,13 +64,23 @@ def _noisy_law(noise: Laplace, values: list[int], tops: list[int]) -> Law:
 # Trimmed means
 
 
-@dataclass(frozen=True)
-class TrimmedMean(MeanLearner):
-    """Means of a few columns; ``width`` says how far apart two users' means of a column are expected to be, in its own
-    units.
+def _read_width(width: Any) -> Any:
+    if isinstance(width, Mapping):
+        return {str(name): rational(value, f"width of {name}", above=0) for name, value in width.items()}
+    return rational(width, "width", above=0)
 
-    One width for all columns, or ``{column: width}``.  ``trim`` users are dropped on each side (default: the ladder and
-    a tenth).
+
+@frozen(slots=False, init=False, field_transformer=named)
+class TrimmedMean(MeanLearner):  # type: ignore[override]
+    """Means of a few columns.
+
+    Parameters
+    ----------
+    width : number or mapping
+        How far apart two users' means of a column are expected to be, in its own units (public); one for all columns,
+        or ``{column: width}``.
+    trim : int, optional
+        Users dropped on each side (public); default: the ladder and a tenth.
 
     >>> from privpac.data import Integers, UserData
     >>> data = UserData.from_users([[49, 51], [50], [50, 52]] * 20, features={"x": Integers(0, 100)}, labelled=False)
@@ -79,22 +90,12 @@ class TrimmedMean(MeanLearner):
     ('(8, 0.001)-DP per user, replace', True)
     """
 
-    width: Any = field(kw_only=True)
-    trim: int | None = field(kw_only=True, default=None)
+    width: Any = field(kw_only=True, converter=_read_width)
+    trim: int | None = field(kw_only=True, default=None, converter=whole_or_none)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        put = object.__setattr__
-        if isinstance(self.width, Mapping):
-            put(
-                self,
-                "width",
-                {str(name): rational(value, f"width of {name}", above=0) for name, value in self.width.items()},
-            )
-        else:
-            put(self, "width", rational(self.width, "width", above=0))
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if self.trim is not None:
-            put(self, "trim", positive_int(self.trim, "trim"))
             self._trim(2 * self.trim + 1)
 
     def __hash__(self) -> int:
@@ -103,7 +104,6 @@ class TrimmedMean(MeanLearner):
     # Public numbers
 
     def _trim(self, n: int) -> int:
-        assert self.ladder is not None
         trim = max(self.ladder + 1, min(self.ladder + n // 10, (n - 1) // 2)) if self.trim is None else self.trim
         if trim <= self.ladder:
             raise ParameterError(f"trim must exceed ladder, got trim = {trim}, ladder = {self.ladder}")
@@ -222,14 +222,40 @@ def friendly_sensitivity(width: Fraction, n: int, ladder: int, crowd: int) -> Fr
     return 2 * width * (1 + Fraction(ladder, crowd)) / (n - ladder)
 
 
-@dataclass(frozen=True)
-class FriendlyMean(MeanLearner):
-    """Mean of several columns together; ``width`` bounds the distance of two users' means, each column in units of its
-    whole range.
+@frozen(slots=False, field_transformer=named)
+class Friendship:
+    """When two users are friends, and how the mean is released.  All public.
 
-    ``crowd`` is D (default twice the ladder) and needs four times as many users.  ``norm``: "l2", "l1" or "linf".
-    ``spacing`` is the public grid of the release in steps (default: an eighth of the sensitivity, finer for many
-    columns).  O(n**2) comparisons.
+    Parameters
+    ----------
+    width : number
+        The distance of two users' means up to which they are friends, each column in units of its whole range.
+    crowd : int, optional
+        D: friends that a user needs; default twice the ladder.  Four times as many users are needed.
+    norm : {"l2", "l1", "linf"}
+        How distance is measured.
+    spacing : number, optional
+        The grid of the release in steps; default: an eighth of the sensitivity, finer for many columns.
+    """
+
+    width: Fraction = field(converter=fraction, metadata=bounds(above=0))
+    crowd: int | None = field(default=None, converter=whole_or_none)
+    norm: str = "l2"
+    spacing: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(above=0))
+
+    def __attrs_post_init__(self) -> None:
+        if self.norm not in NORMS:
+            raise ParameterError(f"norm must be one of {', '.join(NORMS)}; got {self.norm!r}")
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class FriendlyMean(MeanLearner):
+    """Mean of several columns together.  O(n**2) comparisons.
+
+    Parameters
+    ----------
+    friendship : Friendship
+        Given by its own parameters: ``width``, ``crowd``, ``norm``, ``spacing``.
 
     >>> from privpac.data import Integers, UserData
     >>> rows = [[(3, 4), (4, 3)], [(4, 4)]] * 40
@@ -239,57 +265,46 @@ class FriendlyMean(MeanLearner):
     (3, 6, True)
     """
 
-    width: Rational = field(kw_only=True)
-    crowd: int | None = field(kw_only=True, default=None)
-    norm: str = field(kw_only=True, default="l2")
-    spacing: Rational | None = field(kw_only=True, default=None)
+    friendship: Friendship = part(Friendship)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        put = object.__setattr__
-        put(self, "width", rational(self.width, "width", above=0))
-        if self.norm not in NORMS:
-            raise ParameterError(f"norm must be one of {', '.join(NORMS)}; got {self.norm!r}")
-        assert self.ladder is not None
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         if self.ladder < 1:
             raise ParameterError("ladder must be at least 1 for a friendly mean")
-        put(self, "crowd", 2 * self.ladder if self.crowd is None else positive_int(self.crowd, "crowd"))
-        if self._crowd < self.ladder:
+        if self.crowd < self.ladder:
             raise ParameterError(f"crowd must be at least ladder, got crowd = {self.crowd}, ladder = {self.ladder}")
-        if self.spacing is not None:
-            put(self, "spacing", rational(self.spacing, "spacing", above=0))
 
     # Public numbers
 
     @property
-    def _crowd(self) -> int:
-        assert self.crowd is not None
-        return self.crowd
+    def crowd(self) -> int:
+        """D: friends that a user needs."""
+        return 2 * self.ladder if self.friendship.crowd is None else self.friendship.crowd
 
     def steps_width(self, d: int) -> int:
         """The width in steps; rounding moves each vector by at most half a step in every column."""
-        slack = {"l1": d, "l2": _root_up(d), "linf": 1}[self.norm]
-        exact = rational(self.width) * self.levels
+        slack = {"l1": d, "l2": _root_up(d), "linf": 1}[self.friendship.norm]
+        exact = self.friendship.width * self.levels
         return -(-exact.numerator // exact.denominator) + slack
 
     def sensitivity(self, n: int, d: int) -> Fraction:
         """How far the mean moves, in steps."""
-        return friendly_sensitivity(Fraction(self.steps_width(d)), n, self.test.ladder, self._crowd)
+        return friendly_sensitivity(Fraction(self.steps_width(d)), n, self.test.ladder, self.crowd)
 
     def grid(self, n: int, d: int) -> tuple[Fraction, int]:
         """Spacing of the released grid, and how far its indices move in total: ``floor(norm factor * Delta / g) +
         d``."""
         moved = self.sensitivity(n, d)
-        g = moved / (8 * _root_up(d)) if self.spacing is None else rational(self.spacing)
+        g = moved / (8 * _root_up(d)) if self.friendship.spacing is None else self.friendship.spacing
         ratio = moved / g
-        factor = {"l1": int(ratio), "l2": isqrt(int(d * ratio * ratio)), "linf": int(d * ratio)}[self.norm]
+        factor = {"l1": int(ratio), "l2": isqrt(int(d * ratio * ratio)), "linf": int(d * ratio)}[self.friendship.norm]
         return g, factor + d
 
     def bind(self, data: Any) -> MeanBound:
         bound = super().bind(data)
         n = bound.n_users
-        if n < 4 * self._crowd:
-            raise InfeasibleError(f"too few users: crowd = {self._crowd} needs at least {4 * self._crowd}, got {n}")
+        if n < 4 * self.crowd:
+            raise InfeasibleError(f"too few users: crowd = {self.crowd} needs at least {4 * self.crowd}, got {n}")
         if n > MAX_USERS:
             raise TooLargeError(f"all pairs of users are compared: at most {MAX_USERS} users, got {n}; use TrimmedMean")
         return bound
@@ -300,7 +315,7 @@ class FriendlyMean(MeanLearner):
         """Distance, indices of the mean on the grid and their public tops (private), and the noise."""
         n, d = bound.n_users, len(bound.features)
         g, moved = self.grid(n, d)
-        found = friends(self.vectors(bound), self.steps_width(d), self.test.ladder, self._crowd, self.norm)
+        found = friends(self.vectors(bound), self.steps_width(d), self.test.ladder, self.crowd, self.friendship.norm)
         # Nobody has weight only where nothing is ever released.
         mean = found.mean if found.mean is not None else (Fraction(0),) * d
         places = [int(value / g + Fraction(1, 2)) for value in mean]
@@ -319,8 +334,8 @@ class FriendlyMean(MeanLearner):
         shown: dict[str, Any] = {
             "ladder": self.ladder,
             "crowd": self.crowd,
-            "width": self.width,
-            "norm": self.norm,
+            "width": self.friendship.width,
+            "norm": self.friendship.norm,
             "levels": self.levels,
         }
         shown |= {"spacing": g}

@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
 
-from privpac.bounds.certificate import least
+from attrs import evolve, field, frozen
+
 from privpac.bounds.trees.learner import TreeBudget, spread_failure, tree_failure
 from privpac.bounds.trees.plan import certified_alpha
 from privpac.errors import ParameterError
 from privpac.exact import rational
 from privpac.guarantee import positive_int
+from privpac.least import least
+from privpac.parameters import named, probability, probability_or_none, whole, whole_or_none
 
-__all__ = ["TreeAccuracy", "TreePromises"]
+__all__ = ["TreeAccuracy", "TreeAim", "TreePromises"]
+
+
+@frozen(slots=False, field_transformer=named)
+class TreeAim:
+    """What accuracy statements are about.  All public.
+
+    Parameters
+    ----------
+    alpha : number, optional
+        The error that is tolerated; with it the ranks are planned for the fewest users.
+    beta : number
+        How often it may be missed; default 1/20.
+    records_per_user : int
+        Records that every user holds; default 1.
+    public_n_users : int, optional
+        A lower bound on the number of users (under replace the number itself is used).
+    strict : bool
+        Whether a missed target is an ``InfeasibleError`` before data are touched, instead of a warning.
+    """
+
+    alpha: Fraction | None = field(default=None, converter=probability_or_none)
+    beta: Fraction = field(default=Fraction(1, 20), converter=probability)
+    records_per_user: int = field(default=1, converter=whole)
+    public_n_users: int | None = field(default=None, converter=whole_or_none)
+    strict: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,7 +148,7 @@ class TreeAccuracy:
 
 
 class TreePromises:
-    """What a learner with an ``accuracy`` says of it; a dataclass."""
+    """What a learner with an ``accuracy`` says of it."""
 
     @cached_property
     def accuracy(self) -> TreeAccuracy:
@@ -144,4 +172,4 @@ class TreePromises:
 
     def with_(self, **changes: Any) -> Self:
         """The same learner with other parameters."""
-        return replace(self, **changes)  # type: ignore[type-var]
+        return evolve(self, **changes)  # type: ignore[misc]

@@ -38,31 +38,29 @@ noisy labels as well, private as ever, but without a certificate for them.
 from __future__ import annotations
 
 import warnings as python_warnings
-from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import frozen
 
 from privpac.bounds.trees.learner import TreeBudget
-from privpac.bounds.trees.plan import plan_tree
-from privpac.concepts.trees.base import Mode, VC1Tree, check_mode
+from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.tally import count_nodes
 from privpac.data import UserData
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError, TooLargeError
-from privpac.exact import dyadic_base, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Neighbours, Unit, positive_int
 from privpac.law import BOTTOM, Law
-from privpac.learners.base import ITEM_LEVEL, WEAK, Learner, check_users, count_users
-from privpac.learners.selection.regret import COUNT_CAP, COUNT_SHARE
+from privpac.learners.base import ITEM_LEVEL, WEAK, check_users, count_users
+from privpac.learners.selection.regret import COUNT_CAP
 from privpac.learners.tree.accuracy import TreeAccuracy, TreePromises
-from privpac.learners.tree.law import NodeChoice
 from privpac.learners.tree.parts import BoundTree, Partition, all_partitions, draw_partition
-from privpac.learners.tree.split import SELECTORS, Split
-from privpac.mechanisms.choosing import choosing_law
-from privpac.mechanisms.laplace import Laplace
-from privpac.mechanisms.parameters import read_epsilon
+from privpac.learners.tree.shape import TreeShape
+from privpac.learners.tree.split import SELECTORS
+from privpac.parameters import (
+    named,
+)
 from privpac.released import Outcome, Released
 from privpac.rng import Rng
 
@@ -74,15 +72,13 @@ __all__ = ["SELECTORS", "TreeLearner"]
 _SHOWN_BITS = 4096
 
 
-@dataclass(frozen=True)
-class TreeLearner(TreePromises, Learner):
-    """Learn one node of a tree.  ``epsilon1`` (for the depth), ``hi`` and ``K`` are chosen from public numbers where
-    left out.
+@frozen(slots=False, init=False, field_transformer=named)
+class TreeLearner(TreePromises, TreeShape):
+    """Learn one node of a tree; the parameters are those of :class:`~privpac.learners.tree.shape.TreeShape`.
 
-    With ``alpha`` and ``records_per_user`` declared they are planned for the fewest users (:meth:`plan`), else so that
-    both draws succeed but for ``beta/3`` each once there are enough users.  ``public_n_users`` (a lower bound; under
-    replace the number itself is used) is what accuracy statements are about; ``strict=True`` turns a missed target into
-    an ``InfeasibleError`` before data are touched.
+    Ranks and shares that are left out are chosen from public numbers: with ``alpha`` and ``records_per_user`` declared
+    they are planned for the fewest users (:meth:`plan`), else so that both draws succeed but for ``beta/3`` each once
+    there are enough users.
 
     >>> from privpac.concepts.trees.base import VC1Tree
     >>> from privpac.data import UserData
@@ -92,146 +88,17 @@ class TreeLearner(TreePromises, Learner):
     >>> str(learner.guarantee), learner.law(people).mode
     ('(2, 0)-DP per user, add-remove', 1)
 
-    =========================
-    ==================================================================================================== no users
-    the depth is uniform, the votes abstain; no error users without records      count as a part that names the root
-    unknown points             dropped record by record ``BOTTOM``                 outcome ``"default"``: the root,
-    which is the base labelling; ``law`` keeps the two apart ``delta = 0``              needs levels whose nodes can be
-    counted through; an open vocabulary is refused ``parts > n`` (replace)    ``InfeasibleError``: the number of users
-    is public there; under add-remove parts may be empty users on disk, on Spark    counted by node there; with
-    ``parts`` or ``users_per_part`` refused, since a part's records must meet =========================
-    ====================================================================================================
+    ========================  ==================================================================================
+    no users                  the depth is uniform, the votes abstain; no error
+    users without records     count as a part that names the root
+    unknown points            dropped record by record
+    ``BOTTOM``                outcome ``"default"``: the root, which is the base labelling; ``law`` keeps them apart
+    ``delta = 0``             needs levels whose nodes can be counted through; an open vocabulary is refused
+    ``parts > n`` (replace)   ``InfeasibleError``: the number of users is public; under add-remove parts may be empty
+    users on disk, on Spark   counted by node there; ``parts`` and ``users_per_part`` refused, since a part's records
+                              must meet
+    ========================  ==================================================================================
     """
-
-    tree: VC1Tree
-    epsilon: Fraction
-    delta: Fraction = Fraction(0)
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
-    unit: Unit = Unit.USER
-    mode: Mode = "closure"
-    selector: str = "auto"
-    epsilon1: Fraction | None = None
-    hi: int | None = None
-    K: int | None = None
-    parts: int | None = None
-    users_per_part: int = 1
-    alpha: Fraction | None = None
-    beta: Fraction = Fraction(1, 20)
-    records_per_user: int = 1
-    public_n_users: int | None = None
-    max_records: int | None = None
-    strict: bool = False
-    split: Split = field(init=False, repr=False, compare=False)
-    follows: bool = field(init=False, repr=False, compare=False)
-    """Whether the ranks follow the number of parts."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.tree, VC1Tree):
-            raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), got {type(self.tree).__name__}")
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "delta", rational(self.delta, "delta", minimum=0, below=1))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        check_mode(self.tree, self.mode)
-        if self.selector not in SELECTORS:
-            raise ParameterError(f"selector must be one of {', '.join(SELECTORS)}, got {self.selector!r}")
-        for name in ("hi", "parts", "public_n_users", "max_records"):
-            if getattr(self, name) is not None:
-                put(self, name, positive_int(getattr(self, name), name))
-        put(self, "users_per_part", positive_int(self.users_per_part, "users_per_part"))
-        put(self, "records_per_user", positive_int(self.records_per_user, "records_per_user"))
-        put(self, "beta", rational(self.beta, "beta", above=0, below=1))
-        if self.alpha is not None:
-            put(self, "alpha", rational(self.alpha, "alpha", above=0, below=1))
-        if self.epsilon1 is not None:
-            put(self, "epsilon1", rational(self.epsilon1, "epsilon1", above=0, maximum=self.epsilon))
-        self._check_parts()
-        self._check_levels()
-        self._fill()
-
-    def _check_parts(self) -> None:
-        if self.users_per_part > 1 and self.parts is not None:
-            raise ParameterError("give parts or users_per_part, not both")
-        if self.users_per_part > 1 and self.neighbours is Neighbours.ADD_REMOVE:
-            raise ParameterError(
-                "users_per_part needs the number of users, which is private under add-remove; declare parts instead"
-            )
-
-    def _check_levels(self) -> None:
-        if self.delta > 0 or self.width == 1:
-            return
-        if self.width is None:
-            raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6")
-        if not self.tree.lists_levels:
-            raise ParameterError("this tree does not list the nodes of a level; give a delta such as 1e-6")
-
-    def _fill(self) -> None:
-        put = object.__setattr__
-        given = self.hi is not None or self.K is not None
-        ranked = self.tree.height > 0 and self.selector in ("auto", "exponential") and not self._long
-        put(self, "follows", self.mode == "erm" and ranked and not given)
-        ranks = {"hi": self.hi, "K": None if self.K is None else positive_int(self.K, "K", minimum=0)}
-        if (
-            self.alpha is not None
-            and not given
-            and self.epsilon1 is None
-            and self._plannable
-            and (plan := self._plan()) is not None
-        ):
-            ranks = {name: plan.pop(name) for name in ranks}
-            for name, value in plan.items():
-                put(self, name, value)
-        split = Split.of(
-            self.tree.height,
-            self.width,
-            self.epsilon - self.epsilon_count,
-            self.delta,
-            self.beta,
-            self.selector,
-            one_way=self.one_way,
-            epsilon1=self.epsilon1,
-            **ranks,
-        )
-        for name in ("epsilon1", "selector") if self.follows else ("epsilon1", "hi", "K", "selector"):
-            put(self, name, getattr(split, name))
-        put(self, "split", split)
-        if self.needs_count:
-            self._count()  # its own limits on epsilon, before anything is spent
-        if split.delta2 > 0:
-            choosing_law(
-                {}, self.choice(self.tree).r2, split.delta2
-            )  # refuses a delta that is too large, before any data
-
-    @property
-    def _plannable(self) -> bool:
-        """The planner knows the rank law, one user per part (or equal groups under replace)."""
-        return (
-            self.tree.height > 0 and self.parts is None and self.selector in ("auto", "exponential") and not self._long
-        )
-
-    @property
-    def _long(self) -> bool:
-        """Too high for the rank law to be taken for granted."""
-        return self.selector == "auto" and self.delta > 0 and self.tree.height.bit_length() > 100
-
-    def _plan(self) -> dict[str, Any] | None:
-        assert self.alpha is not None
-        plan = plan_tree(
-            height=self.tree.height,
-            width=self.width,
-            epsilon=self.epsilon - self.epsilon_count,
-            delta=0 if self.width == 1 else self.delta,
-            alpha=self.alpha,
-            beta=self.beta,
-            records_per_user=min(self.records_per_user, self.max_records or self.records_per_user)
-            * self.users_per_part,
-            neighbours=self.neighbours,
-        )
-        if plan.n_users is None:
-            return None
-        chosen = {name: plan[name] for name in ("epsilon1", "hi", "K")}
-        return chosen | {"users_per_part": self.users_per_part * plan["users_per_part"]}
 
     @classmethod
     def plan(
@@ -241,75 +108,19 @@ class TreeLearner(TreePromises, Learner):
         says how many)."""
         return cls(tree, epsilon, delta, alpha=alpha, beta=beta, **options)
 
-    # Public numbers
-
-    @cached_property
-    def width(self) -> int | None:
-        """Nodes of the widest level, ``None`` if open."""
-        return self.tree.widest
-
-    @property
-    def one_way(self) -> bool:
-        """Adding or removing a user adds or removes one vote, and changes no other."""
-        return self.neighbours is Neighbours.ADD_REMOVE and self.parts is None
-
-    @property
-    def epsilon2(self) -> Fraction:
-        return self.split.epsilon2
-
-    @property
-    def _independent(self) -> bool:
-        """A number of parts fixed in advance, and users assigned to them independently."""
-        return self.parts is not None and self.neighbours is Neighbours.ADD_REMOVE
-
-    @property
-    def needs_count(self) -> bool:
-        """Whether a noisy count of the users has to be bought for the ranks."""
-        return self.follows and self.one_way and self.public_n_users is None
-
-    @property
-    def epsilon_count(self) -> Fraction:
-        return self.epsilon * COUNT_SHARE if self.needs_count else Fraction(0)
-
-    def _count(self) -> Laplace:
-        return Laplace(self.epsilon_count, 1, unit=self.unit, neighbours=self.neighbours)
-
-    def _ranks(self, n_parts: int) -> tuple[int, int]:
-        """``hi`` and ``K``, for a public number of parts."""
-        hi, K = self.split.hi, self.split.K
-        return (max(hi, n_parts // 5), max(K, n_parts // 2)) if self.follows else (hi, K)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        tags: dict[str, Any] = {"unit": self.unit, "neighbours": self.neighbours}
-        if self.tree.height == 0:
-            return Guarantee(0, **tags)
-        split = self.split
-        total = self.epsilon_count + split.epsilon1 + split.epsilon2
-        if split.delta == 0:
-            # Both draws are bounded-range laws; their zCDP parameters add up, also with that of the count.
-            return Guarantee(total, rho=self.epsilon_count**2 / 2 + (split.epsilon1**2 + split.epsilon2**2) / 8, **tags)
-        return Guarantee(total, split.delta, **tags)
-
-    def choice(self, tree: VC1Tree, n_parts: int = 0) -> NodeChoice:
-        """The two draws on a bound tree, for a public number of parts (which matters to ranks that follow it)."""
-        split, (hi, K) = self.split, self._ranks(n_parts)
-        r2 = Fraction(1)  # nothing is paid for votes, so they weigh nothing
-        if split.epsilon2 > 0:
-            r2 = dyadic_base(split.epsilon2 if self.one_way else split.epsilon2 / 2)
-        return NodeChoice(tree, hi, K, dyadic_base(split.epsilon1 / 2), r2, split.delta2, split.point)
-
     # Accuracy, from public numbers
 
     @cached_property
     def accuracy(self) -> TreeAccuracy:
         """The certificates of this learner."""
-        split, capped = self.split, self.max_records or self.records_per_user
+        split, capped = self.split, self.max_records or self.aim.records_per_user
         window = None if split.point is None else float(split.point.failure)
         epsilon1 = split.epsilon1 or self.epsilon
         budget = TreeBudget(self.tree.height, self.width, epsilon1, split.epsilon2, split.delta2, self.one_way, window)
-        grouped = (self.parts, self.users_per_part, self._independent, min(self.records_per_user, capped))
-        return TreeAccuracy(budget, split.hi, split.K, *grouped, self.alpha, self.beta, certified=not self.follows)
+        grouped = (self.groups.parts, self.users_per_part, self._independent, min(self.aim.records_per_user, capped))
+        return TreeAccuracy(
+            budget, split.hi, split.K, *grouped, self.aim.alpha, self.aim.beta, certified=not self.follows
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -319,7 +130,7 @@ class TreeLearner(TreePromises, Learner):
 
     def _shortfall(self, n: int | None) -> tuple[str, ...]:
         """For the number of users where it is public, else for the declared one; nothing is said without either."""
-        known = self.public_n_users if self.neighbours is Neighbours.ADD_REMOVE else n
+        known = self.aim.public_n_users if self.neighbours is Neighbours.ADD_REMOVE else n
         return () if known is None or self.tree.height == 0 else self.accuracy.shortfall(known)
 
     # Data
@@ -335,10 +146,10 @@ class TreeLearner(TreePromises, Learner):
         if self.max_records is not None:
             users = users.max_records(self.max_records)
         n = count_users(users) if self.neighbours is Neighbours.REPLACE else None
-        if n is not None and self.parts is not None and self.parts > n:
-            raise InfeasibleError(f"{self.parts} parts need at least as many users, got {n}; use fewer parts")
+        if n is not None and self.groups.parts is not None and self.groups.parts > n:
+            raise InfeasibleError(f"{self.groups.parts} parts need at least as many users, got {n}; use fewer parts")
         short = self._shortfall(n)
-        if short and self.strict:
+        if short and self.aim.strict:
             raise InfeasibleError(short[0])
         for line in short:
             python_warnings.warn(line, AccuracyWarning, stacklevel=4)
@@ -353,11 +164,12 @@ class TreeLearner(TreePromises, Learner):
 
     def _count_of(self, bound: BoundTree) -> int:
         """Parts of a random partition: fixed in advance, or a function of the public number of users."""
-        return self.parts if self.parts is not None else max(1, self.accuracy.part_count(count_users(bound.users)))
+        fixed = self.groups.parts
+        return max(1, self.accuracy.part_count(count_users(bound.users))) if fixed is None else fixed
 
     @property
     def _partitioned(self) -> bool:
-        return self.parts is not None or self.users_per_part > 1
+        return self.groups.parts is not None or self.users_per_part > 1
 
     def _partition(self, bound: BoundTree, rng: Rng) -> Partition | None:
         """A secret random partition; ``None`` where every user is a part."""
@@ -369,7 +181,7 @@ class TreeLearner(TreePromises, Learner):
         """The number of parts that ranks follow, without a draw."""
         if self._partitioned:
             return self._count_of(bound)
-        return self.public_n_users or 0 if self.one_way else count_users(bound.users)
+        return self.aim.public_n_users or 0 if self.one_way else count_users(bound.users)
 
     def law(self, data: Users, *, given: Any = None) -> Law:
         """The exact law over nodes and ``BOTTOM``.
@@ -424,10 +236,10 @@ class TreeLearner(TreePromises, Learner):
         }
         shown |= {"epsilon1": split.epsilon1, "epsilon2": split.epsilon2, "hi": hi, "K": K}
         named = {
-            "parts": self.parts,
+            "parts": self.groups.parts,
             "max_records": self.max_records,
-            "public_n_users": self.public_n_users,
-            "alpha": self.alpha,
+            "public_n_users": self.aim.public_n_users,
+            "alpha": self.aim.alpha,
         }
         grouped = {"users_per_part": self.users_per_part} if self.users_per_part > 1 else {}
         return shown | grouped | {name: value for name, value in named.items() if value is not None}

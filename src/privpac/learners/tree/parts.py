@@ -14,22 +14,44 @@ from math import factorial, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privpac.errors import TooLargeError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.learners.reduction.coins import below, random_order
+from privpac.parameters import named, whole, whole_or_none
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
     from privpac.concepts.trees.base import VC1Tree
     from privpac.data import Users
 
-__all__ = ["MAX_PARTITIONS", "BoundTree", "all_partitions", "draw_partition"]
+__all__ = ["MAX_PARTITIONS", "BoundTree", "Groups", "all_partitions", "draw_partition"]
 
 MAX_PARTITIONS = 1 << 12
 """How many partitions an exact law averages over at most."""
 
 Partition = NDArray[np.int64]
+
+
+@frozen(slots=False, field_transformer=named)
+class Groups:
+    """How users form parts, each of which says one node.  All public.
+
+    Parameters
+    ----------
+    parts : int, optional
+        A number of parts fixed in advance; by default every user is one.
+    users_per_part : int
+        Users of a part, under replace; default 1.
+    """
+
+    parts: int | None = field(default=None, converter=whole_or_none)
+    users_per_part: int = field(default=1, converter=whole)
+
+    def __attrs_post_init__(self) -> None:
+        if self.users_per_part > 1 and self.parts is not None:
+            raise ParameterError("give parts or users_per_part, not both")
 
 
 @dataclass(frozen=True, repr=False)

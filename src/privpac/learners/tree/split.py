@@ -19,17 +19,45 @@ import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 
+from attrs import field, frozen
+
 from privpac.bounds.trees.learner import TreeBudget
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.mechanisms.rank import positive_base
+from privpac.parameters import bounds, fraction_or_none, named, one_word_of, whole_or_none
 
-__all__ = ["SELECTORS", "Split"]
+__all__ = ["SELECTORS", "Ranks", "Split"]
 
 SELECTORS = ("auto", "exponential", "interior", "prefix")
 _GRID = 20
 _LONG = 100
 """Heights of at most this many bits are always searched by the rank law in ``auto``."""
+
+
+@frozen(slots=False, field_transformer=named)
+class Ranks:
+    """How a depth is chosen.  All public; what is left out follows from public numbers.
+
+    Parameters
+    ----------
+    selector : {"auto", "exponential", "interior", "prefix"}
+        The mechanism; ``"auto"`` takes the one with fewer ranks.
+    epsilon1 : number, optional
+        What the depth spends; the votes for a node get the rest.
+    hi, K : int, optional
+        The depth lies between those of the ``hi``-th and the ``K + 1``-st deepest node.
+    """
+
+    selector: str = field(default="auto", validator=one_word_of(SELECTORS))
+    epsilon1: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(above=0))
+    hi: int | None = field(default=None, converter=whole_or_none)
+    K: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+
+    @property
+    def given(self) -> bool:
+        """Whether a rank is set."""
+        return self.hi is not None or self.K is not None
 
 
 @dataclass(frozen=True)
@@ -147,6 +175,5 @@ class _Ask:
             point = InteriorPoint(
                 share, delta1, top=self.height, beta=self.beta / 3, size=size, levels=levels, engine=engine, hi=hi
             )
-        assert point.size is not None
         spent = (share, Fraction(0) if self.width == 1 else self.epsilon - share)
         return Split(selector, *spent, delta1, delta2, hi, hi + point.size - 2, point)

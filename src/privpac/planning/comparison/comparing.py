@@ -26,7 +26,7 @@ from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.planning.comparison.contender import Contender, Setting
 from privpac.planning.comparison.contenders import STANDARD, named_contenders
 from privpac.planning.comparison.population import Floats64, Population
-from privpac.planning.plans import MAX_EPSILON
+from privpac.planning.targets.target import MAX_EPSILON
 
 __all__ = ["Comparison", "Measured", "compare"]
 

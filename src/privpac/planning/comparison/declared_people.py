@@ -68,7 +68,7 @@ def read_users(users: object) -> str:
     """A declaration by its name."""
     if not isinstance(users, str) or users not in ABOUT_USERS:
         known = "; ".join(f"{name!r} ({about})" for name, about in ABOUT_USERS.items())
-        raise ParameterError(f"users must be one of {known}; got {users!r}")
+        raise ParameterError(f"people must be one of {known}; got {users!r}")
     return users
 
 
@@ -89,8 +89,8 @@ def declared_population(
     if known == "alike" or people is None:
         return people
     wrong = float(rational(noise, "noise", minimum=0, below="1/2"))
-    name = f"{STEADY} of the people keep one label, the others: {people.name}"
-    return DifferingPeople(name, people.users, people.concept, people.records_per_user, people, wrong)
+    name, law = (f"{STEADY} of the people keep one label, the others: {text}" for text in (people.name, people.law))
+    return DifferingPeople(name, people.users, people.concept, people.records_per_user, people, wrong, law=law)
 
 
 # Who a person is matters more than x

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.least import narrow
 
 __all__ = ["NoisyGradients", "accountant_installed", "epsilon_spent", "noise_multiplier", "train"]
 
@@ -76,17 +77,16 @@ def noise_multiplier(epsilon: float, delta: float, *, steps: int, sampling: floa
     if sampling == 1 and steps > 1:
         return math.sqrt(steps) * noise_multiplier(epsilon, delta, steps=1)
     high = math.sqrt(2 * math.log(1.25 / delta)) / epsilon  # the classical bound, as a first guess
-    while epsilon_spent(high, delta, steps=steps, sampling=sampling) > epsilon:
+
+    def enough(noise: float) -> bool:
+        return epsilon_spent(noise, delta, steps=steps, sampling=sampling) <= epsilon
+
+    while not enough(high):
         high *= 2
     low = high / 2
-    while low > _LEAST and epsilon_spent(low, delta, steps=steps, sampling=sampling) <= epsilon:
+    while low > _LEAST and enough(low):
         low, high = low / 2, low
-    while high / low > 1.02:
-        middle = math.sqrt(low * high)
-        low, high = (
-            (low, middle) if epsilon_spent(middle, delta, steps=steps, sampling=sampling) <= epsilon else (middle, high)
-        )
-    return high
+    return narrow(enough, low, high, middle=lambda a, b: math.sqrt(a * b), wide=lambda low, high: high / low > 1.02)[1]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ Nothing here is private: errors and best rules are functions of the records.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -76,6 +76,13 @@ class Population:
     concept: ConceptClass
     records_per_user: int | None = None
     """None: data sets are drawn users; a number: data sets are made of this many independent records per user."""
+    law: str = field(default="", kw_only=True)
+    """The name without the number of records, where that is part of it."""
+
+    @property
+    def for_any_records(self) -> str:
+        """The name of these people in a table whose columns say how many records they hold."""
+        return f"{self.law}, as many records per user as the column says" if self.law else self.name
 
     # Truth
 
@@ -367,7 +374,8 @@ def generated_population(noise: Rational = "0.2", *, records_per_user: int = 16,
     truth = UserData.from_arrays(x[:, None], ((x >= codes // 2) ^ flipped).astype(np.uint8), x, features={"x": domain})
     bound, held = Thresholds(domain, "x").bind(truth)
     assert isinstance(held, UserData)
-    return Population(f"x uniform on {codes} values, label noise {wrong}, {m} records per user", held, bound, m)
+    law = f"x uniform on {codes} values, label noise {wrong}"
+    return Population(f"{law}, {m} records per user", held, bound, m, law=law)
 
 
 def features_of_users(population: Population, codes: Any) -> Floats64:

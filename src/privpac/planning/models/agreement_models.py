@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -24,48 +24,48 @@ from privpac.concepts.cells import Frozen
 from privpac.concepts.named import RULES, rule_class
 from privpac.data import Integers
 from privpac.errors import ParameterError, TooLargeError
-from privpac.guarantee import Model
 from privpac.law import BOTTOM
 from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.learners.agreement.learner import AgreementLearner, task_of
 from privpac.learners.agreement.rule import AgreedRule
 from privpac.planning.comparison.expected_error import error_by_rule
 from privpac.planning.comparison.population import Population
-from privpac.planning.models.simulation import MeanSimulation
+from privpac.planning.models.simulation import Simulation
 from privpac.planning.models.standard_models import DEFAULT_NOISE, standard_population
-from privpac.planning.targets.agreement_targets import AgreementTarget
 
-__all__ = ["AgreementSimulation", "agreement_simulations", "default_excess", "modelled_concept"]
+if TYPE_CHECKING:
+    from privpac.planning.targets.agreement_targets import AgreementTarget
+
+__all__ = ["AgreementSimulation", "agreement_simulations", "default_excess", "modelled_concept", "modelled_law"]
 
 MOST_USERS, MOST_RECORDS = 1 << 10, 1 << 18
 _NAMED, SEEDS = 16, 8
 
 
-def agreement_simulations(target: AgreementTarget) -> list[Any]:
-    """The trust model asked for, of a class that has a standard model and rules that can be listed; else nothing.
+def agreement_simulations(target: AgreementTarget) -> list[AgreementSimulation]:
+    """With a curator, of a class that has a standard model and rules that can be listed; else nothing.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.planning.targets.agreement_targets import agreement_target
-    >>> cuts = Thresholds(Integers(0, 99))
-    >>> [len(agreement_simulations(agreement_target(cuts, model=model, epsilon=1))) for model in ("central", "local")]
-    [1, 1]
+    >>> [made.method for made in agreement_simulations(agreement_target(Thresholds(Integers(0, 99)), epsilon=1))]
+    ['central agreement']
     """
-    if target.model is not Model.CENTRAL:
-        from privpac.planning.models.protocol_models import protocol_simulations
+    law = modelled_law(target)
+    return [] if law is None else [AgreementSimulation(target, law)]
 
-        return [*protocol_simulations(target)]
+
+def modelled_law(target: AgreementTarget) -> str | None:
+    """The standard model of a class whose rules can be listed, in words; None where there is none."""
     concept = modelled_concept(target)
     people = None if concept is None else standard_population(concept, records_per_user=_NAMED, noise=DEFAULT_NOISE)
-    if (
-        people is None
-        or error_by_rule(AgreementLearner(people.concept, target.epsilon, delta=target.delta), people) is None
-    ):
-        return []
-    return [AgreementSimulation(target, people.name.replace(f"{_NAMED} records", "as many records"))]
+    if people is None:
+        return None
+    learner = AgreementLearner(people.concept, target.epsilon, delta=target.delta)
+    return None if error_by_rule(learner, people) is None else people.for_any_records
 
 
 @dataclass(frozen=True)
-class AgreementSimulation(MeanSimulation):
+class AgreementSimulation(Simulation):
     """Agreement on the standard model."""
 
     target: AgreementTarget
@@ -82,7 +82,7 @@ class AgreementSimulation(MeanSimulation):
 
     @property
     def model(self) -> str:
-        return f"{self.law} as the column says, under {SEEDS} fixed public seeds"
+        return f"{self.law}, under {SEEDS} fixed public seeds"
 
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
         """The mean excess error over the law of the released rule; every run has drawn people of its own."""

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain, combinations
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,16 +33,30 @@ from scipy.special import ndtr
 from privpac.data import Domain, Integers, UserData
 from privpac.distributions.covers.base import Cover, DiscreteCover, ProductCover
 from privpac.distributions.covers.gaussian import GridCover, LocationCover
+from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.covers.scale import ScaleCover
 from privpac.distributions.families import Family
 from privpac.distributions.selection.accuracy import read_top
 from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
-from privpac.planning.models.simulation import MeanSimulation
-from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget, SelectionTarget, family_cover
+from privpac.planning.models.simulation import Simulation
 
-__all__ = ["LawSimulation", "Ready", "counted_ready", "cover_simulations", "normal_ready", "selected_ready"]
+if TYPE_CHECKING:
+    from privpac.planning.targets.family_base import FamilyTarget
+    from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget, SelectionTarget
+
+__all__ = [
+    "LawSimulation",
+    "Ready",
+    "counted_ready",
+    "family_cover",
+    "mass_simulations",
+    "normal_ready",
+    "normal_simulations",
+    "selected_ready",
+    "selection_simulations",
+]
 
 Floats64 = NDArray[np.float64]
 MOST_RECORDS, MOST_CANDIDATES, MOST_MEMBERS, MOST_VALUES = 1 << 18, 64, 1 << 18, 1 << 10
@@ -76,12 +90,12 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class LawSimulation(MeanSimulation):
+class LawSimulation(Simulation):
     """One way of selecting a distribution, on one law."""
 
     method: str
     law: str
-    target: Any
+    target: FamilyTarget
     prepare: Callable[[Any, int, Fraction], Ready]
     quick: bool = True
     """Whether it takes a moment only."""
@@ -97,7 +111,7 @@ class LawSimulation(MeanSimulation):
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
         """None where the people are too many to simulate, or the learner refuses these numbers."""
         m, asked = records_per_user, (records_per_user, epsilon)
-        if n_users * m * getattr(self.target, "d", 1) > MOST_RECORDS:
+        if n_users * m * self.target.numbers_per_record > MOST_RECORDS:
             return None
         try:
             if asked not in self._made:
@@ -113,54 +127,63 @@ class LawSimulation(MeanSimulation):
         return self.most_runs if self.quick else 8
 
     def between(self, records_per_user: int) -> tuple[int, int]:
-        known = next((certify for name, certify, _, _ in self.target.methods() if name == self.method), None)
-        try:
-            certified = None if known is None else known(records_per_user).n_users
-        except (ParameterError, TooLargeError):
-            certified = None
-        return max(4, (certified or 64) // 32), MOST_RECORDS // (records_per_user * getattr(self.target, "d", 1))
-
-
-def cover_simulations(target: Any) -> list[LawSimulation]:
-    """What selects in a plan for a family, as far as that takes a moment.
-
-    >>> from privpac.planning.targets.family_targets import family_target
-    >>> [made.law for made in cover_simulations(family_target("discrete", epsilon=1, k=3))]
-    ['masses that grow like 1, 2, ..., 3']
-    """
-    if isinstance(target, SelectionTarget):
-        return _selections(target)
-    try:
-        cover = None if getattr(target, "described", True) is None else _cover_of(target)
-    except (ParameterError, TooLargeError):
-        return []
-    if cover is None or cover.size > MOST_MEMBERS:
-        return []
-    if isinstance(target, CountedTarget):
-        many = "" if len(target.sizes) == 1 else " in every column"
-        law = f"masses that grow like 1, 2, ..., {max(target.sizes)}{many}"
-        # Products are compared pair by pair.
-        quick = not isinstance(cover, ProductCover) or cover.size**2 <= QUICK_PAIRS
-        return [LawSimulation("selection from a cover", law, target, counted_ready, quick)]
-    if isinstance(cover, (GridCover, LocationCover, ScaleCover)):
-        law = f"normal with variance {_deviation(target) ** 2:g}, the mean half-way to the radius"
-        quick = isinstance(cover, LocationCover) or cover.size**2 <= QUICK_NORMALS
-        return [LawSimulation("selection from a cover", law, target, normal_ready, quick)]
-    return []
-
-
-def _aim(target: Any) -> Fraction:
-    """The accuracy that a learner is told; from one half on, where it says nothing, a usual one."""
-    alpha: Fraction = target.alpha
-    return alpha if alpha < Fraction(1, 2) else _USUAL[0] if isinstance(target, SelectionTarget) else _reachable(target)
+        certified = self.target.certified_users(self.method, records_per_user)
+        return max(4, (certified or 64) // 32), MOST_RECORDS // (records_per_user * self.target.numbers_per_record)
 
 
 @lru_cache(maxsize=64)
-def _reachable(target: CountedTarget | GaussianTarget) -> Fraction:
-    family = _family(target)
+def family_cover(family: Family, domains: tuple[tuple[str, Domain], ...], alpha: Fraction) -> Cover:
+    """The learner's own cover: it depends on neither epsilon nor the records."""
+    return CoverLearner(family, 1, alpha=alpha, records_per_user=1).cover(dict(domains))
+
+
+def mass_simulations(target: CountedTarget) -> list[LawSimulation]:
+    """Selection from a cover of mass functions, as far as that takes a moment.
+
+    >>> from privpac.planning.targets.family_targets import family_target
+    >>> [made.law for made in mass_simulations(family_target("discrete", epsilon=1, k=3))]
+    ['masses that grow like 1, 2, ..., 3']
+    """
+    cover = _small_cover(target)
+    if cover is None:
+        return []
+    many = "" if len(target.sizes) == 1 else " in every column"
+    law = f"masses that grow like 1, 2, ..., {max(target.sizes)}{many}"
+    # Products are compared pair by pair.
+    quick = not isinstance(cover, ProductCover) or cover.size**2 <= QUICK_PAIRS
+    return [LawSimulation("selection from a cover", law, target, counted_ready, quick)]
+
+
+def normal_simulations(target: GaussianTarget) -> list[LawSimulation]:
+    """Selection from a cover of normal laws, as far as that takes a moment."""
+    cover = _small_cover(target)
+    if not isinstance(cover, (GridCover, LocationCover, ScaleCover)):
+        return []
+    law = f"normal with variance {_deviation(target) ** 2:g}, the mean half-way to the radius"
+    quick = isinstance(cover, LocationCover) or cover.size**2 <= QUICK_NORMALS
+    return [LawSimulation("selection from a cover", law, target, normal_ready, quick)]
+
+
+def _small_cover(target: FamilyTarget) -> Cover | None:
+    try:
+        cover = _cover_of(target)
+    except (ParameterError, TooLargeError):
+        return None
+    return cover if cover.size <= MOST_MEMBERS else None
+
+
+def _aim(target: FamilyTarget) -> Fraction:
+    """The accuracy that a learner is told; from one half on, where it says nothing, a usual one."""
+    if target.alpha < Fraction(1, 2):
+        return target.alpha
+    return _USUAL[0] if target.covered is None else _reachable(target)
+
+
+@lru_cache(maxsize=64)
+def _reachable(target: FamilyTarget) -> Fraction:
     for alpha in _USUAL[:-1]:
         try:
-            family_cover(family, target.domains, alpha)
+            family_cover(_family(target), target.domains, alpha)
         except TooLargeError:
             continue
         return alpha
@@ -170,7 +193,8 @@ def _reachable(target: CountedTarget | GaussianTarget) -> Fraction:
 # Candidates
 
 
-def _selections(target: SelectionTarget) -> list[LawSimulation]:
+def selection_simulations(target: SelectionTarget) -> list[LawSimulation]:
+    """Selection among candidates, as far as that takes a moment."""
     if target.candidates is None:
         if not 1 < target.k <= MOST_CANDIDATES:
             return []
@@ -220,18 +244,17 @@ def selected_ready(target: SelectionTarget, m: int, epsilon: Fraction) -> Ready:
 # Covers
 
 
-def _cover_of(target: CountedTarget | GaussianTarget) -> Cover:
+def _cover_of(target: FamilyTarget) -> Cover:
     return family_cover(_family(target), target.domains, _aim(target))
 
 
-def _family(target: CountedTarget | GaussianTarget) -> Family:
-    family = target.described if isinstance(target, CountedTarget) else target.law
-    assert family is not None
-    return family
+def _family(target: FamilyTarget) -> Family:
+    assert target.covered is not None
+    return target.covered
 
 
 def _from_cover(
-    target: CountedTarget | GaussianTarget,
+    target: FamilyTarget,
     m: int,
     epsilon: Fraction,
     distances: Floats64,

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,13 @@ from privpac.distributions.coarse import TAU, Quantities, cell_scores, fine_budg
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
-from privpac.planning.models.cover_models import cover_simulations
-from privpac.planning.models.simulation import MeanSimulation
-from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget
+from privpac.planning.models.simulation import Simulation
 
-__all__ = ["FamilySimulation", "family_simulations", "noise_of_sums", "normal_run"]
+if TYPE_CHECKING:
+    from privpac.planning.targets.family_base import FamilyTarget
+    from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget
+
+__all__ = ["FamilySimulation", "coarse_simulations", "histogram_simulations", "noise_of_sums", "normal_run"]
 
 Floats64 = NDArray[np.float64]
 Runner = Callable[[Any, int, int, Fraction], Callable[[int], float]]
@@ -37,44 +39,45 @@ MOST_CELLS = 1 << 16
 _MOST_DRAWN, _MOST_BRANCHES = 1 << 18, 1 << 10
 
 
-def family_simulations(target: Any) -> list[Any]:
-    """What can be simulated of a family in a moment.
+def histogram_simulations(target: CountedTarget) -> list[FamilySimulation]:
+    """Noisy averages and noisy counts.
 
     >>> from privpac.planning.targets.family_targets import family_target
-    >>> [made.method for made in family_simulations(family_target("histogram", epsilon=1, k=10))]
+    >>> [made.method for made in histogram_simulations(family_target("histogram", epsilon=1, k=10))]
     ['averaged histogram', 'clipped histogram, one stage']
     """
-    return [*cover_simulations(target), *_runs(target)]
+    if max(target.sizes) == 1 or sum(target.sizes) > MOST_VALUES:
+        return []
+    many = "" if len(target.sizes) == 1 else " of every column"
+    summed = (
+        ""
+        if math.prod(target.sizes) <= MOST_CELLS
+        else " (the sum over the columns, which is at least that of the whole)"
+    )
+    law = f"all {' x '.join(map(str, dict.fromkeys(target.sizes)))} values{many} equally likely{summed}"
+    return [
+        FamilySimulation("averaged histogram", law, target, _averaged, MOST_USERS),
+        FamilySimulation("clipped histogram, one stage", law, target, _counted, MOST_USERS),
+    ]
 
 
-def _runs(target: Any) -> list[FamilySimulation]:
-    """Learners that must run."""
-    if isinstance(target, CountedTarget) and max(target.sizes) > 1 and sum(target.sizes) <= MOST_VALUES:
-        many = "" if len(target.sizes) == 1 else " of every column"
-        summed = (
-            ""
-            if math.prod(target.sizes) <= MOST_CELLS
-            else " (the sum over the columns, which is at least that of the whole)"
-        )
-        law = f"all {' x '.join(map(str, dict.fromkeys(target.sizes)))} values{many} equally likely{summed}"
-        return [
-            FamilySimulation("averaged histogram", law, target, _averaged),
-            FamilySimulation("clipped histogram, one stage", law, target, _counted),
-        ]
-    if isinstance(target, GaussianTarget) and target.law.max_variance is None and target.d <= MOST_COLUMNS:
-        law = f"normal with variance {float(rational(target.law.variance)):g}, the mean half-way to the radius"
-        return [FamilySimulation("coarse-to-fine mean", law, target, _normal)]
-    return []
+def coarse_simulations(target: GaussianTarget) -> list[FamilySimulation]:
+    """Coarse-to-fine means of known variance; people are drawn one by one."""
+    if target.law.max_variance is not None or target.d > MOST_COLUMNS:
+        return []
+    law = f"normal with variance {float(rational(target.law.variance)):g}, the mean half-way to the radius"
+    return [FamilySimulation("coarse-to-fine mean", law, target, _normal, _MOST_DRAWN // target.d)]
 
 
 @dataclass(frozen=True)
-class FamilySimulation(MeanSimulation):
+class FamilySimulation(Simulation):
     """One learner on one law."""
 
     method: str
     law: str
-    target: Any
+    target: FamilyTarget
     steps: Runner
+    most_users: int
 
     first: ClassVar[int] = 16
     most_runs: ClassVar[int] = 2048
@@ -85,25 +88,16 @@ class FamilySimulation(MeanSimulation):
 
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
         """None where the people are too many to simulate, or the learner refuses these numbers."""
-        if n_users > self._most:
+        if n_users > self.most_users:
             return None
         try:
             return self.steps(self.target, records_per_user, n_users, epsilon)
         except (ParameterError, TooLargeError):
             return None
 
-    @property
-    def _most(self) -> int:
-        """Counts are drawn at once, normal people one by one."""
-        return MOST_USERS if isinstance(self.target, CountedTarget) else _MOST_DRAWN // int(self.target.d)
-
     def between(self, records_per_user: int) -> tuple[int, int]:
-        certify = next(certify for name, certify, _, _ in self.target.methods() if name == self.method)
-        try:
-            certified = certify(records_per_user).n_users
-        except (ParameterError, TooLargeError):
-            certified = None
-        return max(2, (certified or 64) // 8), self._most
+        certified = self.target.certified_users(self.method, records_per_user)
+        return max(2, (certified or 64) // 8), self.most_users
 
 
 def noise_of_sums(rng: np.random.Generator, rate: float, size: Any) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,10 @@ from privpac.law.base import Bottom
 from privpac.law.blocks import BlockLaw
 from privpac.mechanisms.interior_point import InteriorPoint
 from privpac.planning.comparison.population import law_blocks
-from privpac.planning.models.simulation import MeanSimulation, ModelRng
-from privpac.planning.targets.median_targets import MedianTarget
+from privpac.planning.models.simulation import ModelRng, Simulation, big_integers
+
+if TYPE_CHECKING:
+    from privpac.planning.targets.median_targets import MedianTarget
 
 __all__ = ["MedianSimulation", "median_point", "median_simulations"]
 
@@ -52,7 +54,7 @@ def median_simulations(target: MedianTarget) -> list[MedianSimulation]:
 
 
 @dataclass(frozen=True)
-class MedianSimulation(MeanSimulation):
+class MedianSimulation(Simulation):
     """One mechanism on uniform numbers."""
 
     target: MedianTarget
@@ -117,7 +119,7 @@ def _missed(point: InteriorPoint, numbers: list[int], i: int) -> float:
     firsts, _, scores = law_blocks(law, point.top + 1)
     # The law's blocks outside its window of ranks hold further numbers: on the common refinement both are constant.
     begins = sorted({*(int(v) for v in firsts.tolist()), *held, *(v + 1 for v in held if v < point.top)})
-    place = np.searchsorted(_ints([int(v) for v in firsts.tolist()]), _ints(begins), side="right") - 1
+    place = np.searchsorted(big_integers([int(v) for v in firsts.tolist()]), big_integers(begins), side="right") - 1
     lengths = np.array([float(b - a) for a, b in zip(begins, [*begins[1:], point.top + 1])])
     rate = float(law.eta) if law.eta is not None else math.log(law.base or 1)
     logs = np.log(lengths) - rate * (scores - scores.min())[place]
@@ -127,14 +129,7 @@ def _missed(point: InteriorPoint, numbers: list[int], i: int) -> float:
 
 def _shares(held: list[int], answers: list[int]) -> NDArray[np.float64]:
     """By which share of the ranks each answer misses the middle of the sorted numbers."""
-    n, y, z = len(held), _ints(held), _ints(answers)
+    n, y, z = len(held), big_integers(held), big_integers(answers)
     fewer = np.minimum(np.searchsorted(y, z, side="right"), n - np.searchsorted(y, z))
     missed: NDArray[np.float64] = np.maximum(0.5 - fewer / n, 0.0)
     return missed
-
-
-def _ints(values: list[int]) -> NDArray[Any]:
-    """Integers of any size."""
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out

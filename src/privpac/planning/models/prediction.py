@@ -25,6 +25,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.law import Law
 from privpac.law.blocks import BlockLaw
+from privpac.least import halved, narrow
 from privpac.planning.comparison.population import Population
 from privpac.planning.models.simulation import Prediction
 from privpac.planning.models.standard_models import standard_population
@@ -95,11 +96,7 @@ def predicted_users(
         if high == top:
             return None
         high = min(2 * high, top)
-    low = high // 2
-    while high - low > max(1, low // _FINE):
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return narrow(enough, high // 2, high, middle=halved, wide=lambda low, high: high - low > max(1, low // _FINE))[1]
 
 
 def predict_excess(

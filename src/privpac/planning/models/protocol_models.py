@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +34,17 @@ from privpac.guarantee import Model
 from privpac.learners.agreement.learner import AgreementLearner
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.planning.comparison.expected_error import error_by_rule
-from privpac.planning.models.agreement_models import default_excess, modelled_concept
-from privpac.planning.models.simulation import MeanSimulation
+from privpac.planning.models.agreement_models import default_excess, modelled_concept, modelled_law
+from privpac.planning.models.simulation import Simulation
 from privpac.planning.models.standard_models import DEFAULT_NOISE, standard_population
-from privpac.planning.targets.agreement_targets import AgreementTarget, shuffled_selection, width_of_reports
+from privpac.planning.targets.agreement_users import shuffled_selection, width_of_reports
 from privpac.protocols.analyzer import decode_counts, likeliest
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.protocol import LocalProtocol
 from privpac.protocols.shuffle import ShuffleSelection
+
+if TYPE_CHECKING:
+    from privpac.planning.targets.agreement_targets import AgreementTarget
 
 __all__ = ["ProtocolSimulation", "local_winner", "protocol_simulations", "shuffle_winner"]
 
@@ -49,20 +52,16 @@ Ints = NDArray[np.int64]
 Winner = Callable[[Ints, np.random.Generator], int | None]
 PEOPLE, SEEDS = 64, 8
 MOST_USERS, MOST_RECORDS = 1 << 16, 1 << 18
-_NAMED = 16
 
 
 def protocol_simulations(target: AgreementTarget) -> list[ProtocolSimulation]:
     """The local or shuffle model of a class that has a standard model and rules that can be listed; else nothing."""
-    concept = modelled_concept(target)
-    people = None if concept is None else standard_population(concept, records_per_user=_NAMED, noise=DEFAULT_NOISE)
-    if people is None or error_by_rule(AgreementLearner(people.concept, target.epsilon), people) is None:
-        return []
-    return [ProtocolSimulation(target, people.name.replace(f"{_NAMED} records", "as many records"))]
+    law = modelled_law(target)
+    return [] if law is None else [ProtocolSimulation(target, law)]
 
 
 @dataclass(frozen=True)
-class ProtocolSimulation(MeanSimulation):
+class ProtocolSimulation(Simulation):
     """Agreement in the local or shuffle model."""
 
     target: AgreementTarget
@@ -79,7 +78,7 @@ class ProtocolSimulation(MeanSimulation):
 
     @property
     def model(self) -> str:
-        return f"{self.law} as the column says, {PEOPLE} of them standing for all, under {SEEDS} fixed public seeds"
+        return f"{self.law}, {PEOPLE} of them standing for all, under {SEEDS} fixed public seeds"
 
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
         """The excess error of what is released; None where that is too much to simulate, or no run is possible."""

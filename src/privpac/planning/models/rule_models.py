@@ -6,7 +6,7 @@ same answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -18,11 +18,11 @@ from privpac.learners.registry import METHODS, build_learner, simulated_methods
 from privpac.planning.comparison.declared_people import declared_population
 from privpac.planning.comparison.population import Population
 from privpac.planning.models.prediction import excess_on
-from privpac.planning.models.simulation import MeanSimulation
+from privpac.planning.models.simulation import Simulation
 from privpac.planning.models.standard_models import DEFAULT_NOISE
-from privpac.planning.targets.rule_targets import Target
+from privpac.planning.targets.rule_goal import RuleGoal
 
-__all__ = ["MOST_RECORDS", "RuleSimulation", "rule_simulations"]
+__all__ = ["EPSILON_STEPS", "MOST_RECORDS", "RuleSimulation", "quick_rules", "rule_simulations", "simulable"]
 
 MOST_RECORDS = 1 << 14
 """Simulated records per data set where a moment is all there is."""
@@ -31,21 +31,45 @@ NAMED = 16
 _SEED = 0
 
 
-def rule_simulations(target: Target, setting: str | None) -> list[RuleSimulation]:
+_SMALL = 1 << 12
+"""Classes up to this size are simulated without being asked."""
+EPSILON_STEPS = 7
+"""Of the search for the epsilon at which a mean is small enough."""
+
+
+def simulable(n: int, m: int) -> tuple[int, int]:
+    """Users and records to simulate for so many: fewer records each where they would be too many."""
+    users = min(n, MOST_RECORDS)
+    return users, min(m, max(2, MOST_RECORDS // users))
+
+
+def quick_rules(concept: ConceptClass, n_users: int | None, sizes: Iterable[int], quantity: str) -> bool:
+    """Whether predictions for so many users, or for the search for their number, take a moment only."""
+    records = 0 if n_users is None else sum(min(n_users * m, 64 * MOST_RECORDS) for m in sizes)
+    if quantity == "epsilon":
+        records *= EPSILON_STEPS
+    return records <= 32 * MOST_RECORDS and (not concept.rule_by_rule or concept.size <= _SMALL)
+
+
+def rule_simulations(target: RuleGoal, setting: str | None) -> list[RuleSimulation]:
     """The methods of a setting; none where the class has no affordable model."""
     made = [RuleSimulation(method, target) for method in simulated_methods(setting)]
     return [simulation for simulation in made if simulation.people(NAMED) is not None]
 
 
 @dataclass(frozen=True)
-class RuleSimulation(MeanSimulation):
+class RuleSimulation(Simulation):
     """One method for rules, on the population that was supplied or else on the standard model."""
 
     kind: str
-    target: Target
+    target: RuleGoal
     _held: dict[int, dict[int, Any]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     fine: ClassVar[int] = 32
+
+    @property
+    def key(self) -> str:
+        return self.kind
 
     @property
     def method(self) -> str:
@@ -62,8 +86,7 @@ class RuleSimulation(MeanSimulation):
     def model(self) -> str:
         people = self.people(NAMED)
         assert people is not None
-        # The columns of the table say how many records there are.
-        return people.name.replace(f"{NAMED} records per user", "as many records per user as the column says")
+        return people.for_any_records
 
     def people(self, m: int) -> Population | None:
         """People with ``m`` records each; of a table or a function of one's own, its people, of whom ``m`` records are

@@ -22,10 +22,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from privpac.least import least_about
 from privpac.rng import Rng
 
-__all__ = ["SETTLED", "MeanSimulation", "ModelRng", "Prediction", "least_users", "settle"]
+__all__ = ["SETTLED", "ModelRng", "Prediction", "Simulation", "big_integers", "settle"]
 
 SETTLED = 0.05
 _CLEAR = 3.0
@@ -91,14 +93,14 @@ def settle(
         size = min(2 * size, most)
 
 
-class MeanSimulation(ABC):
+class Simulation(ABC):
     """One method on one stated model: a concrete one has a ``target``, a ``method`` (the row) and a ``model``, and says
     what a run is."""
 
     if TYPE_CHECKING:  # fields or properties of the concrete ones
 
         @property
-        def target(self) -> Any: ...
+        def target(self) -> Any: ...  # the target, or what of it the simulation reads
         @property
         def method(self) -> str: ...
         @property
@@ -109,6 +111,13 @@ class MeanSimulation(ABC):
     worst: ClassVar[float] = 0.0
     strata: ClassVar[int] = 1
     fine: ClassVar[int] = 16
+    quick: bool = True
+    """Whether it takes a moment only."""
+
+    @property
+    def key(self) -> str:
+        """The key of its line in a plan, where a recommendation goes by it."""
+        return ""
 
     @abstractmethod
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
@@ -152,7 +161,7 @@ class MeanSimulation(ABC):
             return made is not None and made.excess <= alpha
 
         start, most = self.between(records_per_user)
-        users = None if most < 1 else least_users(enough, start=start, most=most, fine=self.fine)
+        users = None if most < 1 else least_about(enough, start=start, most=most, fine=self.fine)
         if users is None:
             return None, 0.0
         below = max((n for n in seen if n < users), default=users)
@@ -162,31 +171,8 @@ class MeanSimulation(ABC):
         )
 
 
-def least_users(enough: Callable[[int], bool], *, start: int, most: int, fine: int = 16) -> int | None:
-    """About the least number of users that are enough, up to one part in ``fine``; None if more than ``most`` are
-    needed.
-
-    Doubling or halving from ``start``, then bisection; being enough is taken to be monotone.
-
-    >>> least_users(lambda n: n >= 1000, start=64, most=4096, fine=64), least_users(lambda n: n >= 1000, start=8,
-    ...     most=512)
-    (1000, None)
-    """
-    high = min(max(start, 1), most)
-    if enough(high):
-        low = high // 2
-        while low and enough(low):
-            low, high = low // 2, low
-    else:
-        low = high
-        while True:
-            if low == most:
-                return None
-            high = min(2 * low, most)
-            if enough(high):
-                break
-            low = high
-    while high - low > max(1, high // fine):
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+def big_integers(values: list[int]) -> NDArray[Any]:
+    """Integers of any size as an array."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out

@@ -83,16 +83,21 @@ def standard_population(
     bound = with_domains(concept)
     if bound is None:
         return None
-    rest = f"label noise {wrong}, {m} records per user"
+    rest = f"label noise {wrong}"
     if bound.layout == "cuts":
-        return _cuts(bound, m, float(wrong), rest)
+        return _holding(m, _cuts(bound, m, float(wrong), rest))
     if bound.layout == "values":
-        return _point(bound, m, float(wrong), rest)
+        return _holding(m, _point(bound, m, float(wrong), rest))
     model = listed_model(bound, wrong, start)
     if model is None:
         return None
-    name = f"x uniform on {model.what}, one rule right, label noise {model.noise}, {m} records per user"
-    return Population(name, model.users([(model.right, 1)]), model.concept, m)
+    law = f"x uniform on {model.what}, one rule right, label noise {model.noise}"
+    return _holding(m, Population(law, model.users([(model.right, 1)]), model.concept, m))
+
+
+def _holding(m: int, people: Population) -> Population:
+    """People of a law with ``m`` records each."""
+    return replace(people, name=f"{people.name}, {m} records per user", law=people.name)
 
 
 def with_domains(concept: ConceptClass) -> ConceptClass | None:

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,9 +39,11 @@ from privpac.exact import rational
 from privpac.law.base import Bottom
 from privpac.learners.tree.learner import TreeLearner
 from privpac.planning.models.rule_models import RuleSimulation
-from privpac.planning.models.simulation import MeanSimulation, ModelRng
-from privpac.planning.targets.rule_targets import Target
-from privpac.planning.targets.tree_targets import TreeTarget
+from privpac.planning.models.simulation import ModelRng, Simulation, big_integers
+from privpac.planning.targets.rule_goal import RuleGoal
+
+if TYPE_CHECKING:
+    from privpac.planning.targets.tree_targets import TreeTarget
 
 __all__ = ["PathSelection", "TreeSimulation", "tree_simulations"]
 
@@ -53,7 +55,7 @@ _SHORT = 100
 """Bits of the height up to which depths are never found by hidden walks."""
 
 
-def tree_simulations(target: TreeTarget) -> list[Any]:
+def tree_simulations(target: TreeTarget) -> list[Simulation]:
     """The tree learner on its model; for cut-offs, whose model is that of their class, also selection from all rules.
 
     >>> from privpac.concepts import PrefixTree
@@ -72,7 +74,7 @@ def tree_simulations(target: TreeTarget) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class PathSelection(MeanSimulation):
+class PathSelection(Simulation):
     """Selection from all cut-offs, as it is predicted for their class."""
 
     target: TreeTarget
@@ -90,9 +92,7 @@ class PathSelection(MeanSimulation):
         asked, tree = self.target, self.target.tree
         assert isinstance(tree, PathTree)
         concept = Thresholds(Integers(0, tree.size - 1), direction=tree.direction)
-        return RuleSimulation(
-            "realizable", Target(concept, asked.epsilon, asked.alpha, asked.beta, asked.neighbours, None)
-        )
+        return RuleSimulation("realizable", RuleGoal(concept, asked.epsilon, asked.alpha, asked.beta, asked.neighbours))
 
     def run(self, records_per_user: int, n_users: int, epsilon: Fraction) -> Callable[[int], float] | None:
         return self._rules.run(records_per_user, n_users, epsilon)
@@ -105,7 +105,7 @@ class PathSelection(MeanSimulation):
 
 
 @dataclass(frozen=True)
-class TreeSimulation(MeanSimulation):
+class TreeSimulation(Simulation):
     """The tree learner, with its usual ranks or, with ``ranks``, those of the certificate for so many records."""
 
     target: TreeTarget
@@ -210,7 +210,7 @@ class TreeSimulation(MeanSimulation):
         reached = np.clip(1 - (1 - u ** (1 / m)) / float(self.share), 0, 1)
         if self.depth < _EXACT:
             return np.ceil(reached * self.depth).astype(np.int64)
-        return _ints([(self.depth * int(share)) >> _DIGITS for share in (reached * (1 << _DIGITS)).tolist()])
+        return big_integers([(self.depth * int(share)) >> _DIGITS for share in (reached * (1 << _DIGITS)).tolist()])
 
     def _one(self, learner: TreeLearner, depths: NDArray[Any], followed: Floats64, i: int = 0) -> float:
         """The mean error over the law of what is released from parts of these depths."""
@@ -221,7 +221,7 @@ class TreeSimulation(MeanSimulation):
                 drawn = split.point.sample(depths.tolist(), ModelRng(23, i))
             if isinstance(drawn, Bottom):
                 return float(self.share)
-            z = _ints([drawn]) if self.target.tree.height >= _EXACT else np.array([drawn])
+            z = big_integers([drawn]) if self.target.tree.height >= _EXACT else np.array([drawn])
             return float(self._errors(z, z, len(y) - np.searchsorted(y, z), budget, followed)[0])
         first, last = self._blocks(y)
         at_least, above = len(y) - np.searchsorted(y, first), len(y) - np.searchsorted(y, first, side="right")
@@ -236,7 +236,7 @@ class TreeSimulation(MeanSimulation):
         if height <= MAX_LEVELS:
             levels = np.arange(height + 1)
             return levels, levels
-        ends = _ints([0, self.depth + 1]) if height >= _EXACT else np.array([0, self.depth + 1])
+        ends = big_integers([0, self.depth + 1]) if height >= _EXACT else np.array([0, self.depth + 1])
         first = np.unique(np.concatenate([ends, y, y + 1]))
         first = first[first <= height]
         return first, np.append(first[1:] - 1, height)
@@ -274,10 +274,3 @@ def _widths(tree: VC1Tree, widest: int | None) -> tuple[NDArray[np.bool_], Float
     return np.array([width == 1 for width in found]), np.array(
         [math.inf if width is None else float(width - 1) for width in found]
     )
-
-
-def _ints(values: list[int]) -> NDArray[Any]:
-    """Integers of any size."""
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out

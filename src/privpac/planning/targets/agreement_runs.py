@@ -8,8 +8,9 @@ records on as the plan is for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from privpac.agreement.tasks import Task
 from privpac.bounds.agreement.plurality import CLEAR
 from privpac.bounds.certificate import Certificate
 from privpac.data import Domain, Integers
@@ -18,19 +19,21 @@ from privpac.guarantee import Model
 from privpac.learners.agreement.classes import AgreedRules
 from privpac.learners.agreement.learner import AgreementLearner
 from privpac.learners.settings import written
-from privpac.planning.targets.agreement_targets import AgreementTarget, width_of_reports
+from privpac.planning.targets.agreement_users import width_of_reports
 from privpac.planning.targets.certified_runs import CertifiedRun, feature_words, learn_words, option_words
 from privpac.protocols.protocol import LocalProtocol, Protocol, ShuffleProtocol
 
-__all__ = ["agreed_run"]
+if TYPE_CHECKING:
+    from privpac.planning.targets.agreement_targets import AgreementTarget
+
+__all__ = ["agreement_run"]
 
 
-def agreed_run(
-    target: AgreementTarget, row: str, m: int, certificate: Certificate, n_users: int | None
+def agreement_run(
+    target: AgreementTarget, task: Task, m: int, certificate: Certificate, n_users: int | None
 ) -> CertifiedRun:
-    """The run of a certified row, for ``n_users`` where they are known: a shuffled run admits them all, and all of them
-    make the noise."""
-    task = target.task if row.endswith("agree") else target.stability.task
+    """The run of a certified row by one task, for ``n_users`` where they are known: a shuffled run admits them all, and
+    all of them make the noise."""
     given, columns = dict(task.parameters), _columns(target)
     source = ["--rule", task.kind, *feature_words(columns)]
     if target.model is Model.CENTRAL:

@@ -23,10 +23,9 @@ in every model and for any number of records.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from privpac.agreement.logarithms import ln_up
@@ -35,40 +34,39 @@ from privpac.agreement.races.flat import MAX_DENOMINATOR
 from privpac.agreement.races.words import rate
 from privpac.agreement.representation import RaceLearner, plan_race
 from privpac.agreement.tasks import Task
-from privpac.bounds.agreement.chunks import users_local_chunks, users_shuffle_chunks
+from privpac.bounds.agreement.chunks import users_local_chunks
 from privpac.bounds.agreement.plurality import (
     CLEAR,
     lower_agreement_packing,
     lower_agreement_representation,
     users_histogram,
     users_local,
-    users_plurality,
-    users_shuffle,
 )
 from privpac.bounds.certificate import Certificate
 from privpac.bounds.lower.general import gilbert_varshamov
 from privpac.concepts.base import ConceptClass
-from privpac.errors import InfeasibleError, ManifestError, ParameterError, TooLargeError
+from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Model, Neighbours, one_of
 from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.mechanisms.votes import StableHistogram, vote_decay
-from privpac.planning.plans import MAX_EPSILON
-from privpac.protocols.calibrate import ShuffleNoise, calibrate
-from privpac.protocols.shuffle import ShuffleSelection
-from privpac.protocols.verify import MAX_CAP, cap_price, least_cap
+from privpac.planning.choice import Choice
+from privpac.planning.models.agreement_models import agreement_simulations
+from privpac.planning.models.protocol_models import protocol_simulations
+from privpac.planning.models.simulation import Simulation
+from privpac.planning.targets.agreement_runs import agreement_run
+from privpac.planning.targets.agreement_users import central_users, shuffled_users, width_of_reports
+from privpac.planning.targets.certified_runs import CertifiedRun
+from privpac.planning.targets.target import Asked, PlannedMethod, Target, read_goal
 
 if TYPE_CHECKING:
-    from privpac.planning.choose import Choice
-    from privpac.planning.targets.certified_runs import CertifiedRun
+    from privpac.planning.plans import Plan
 
-__all__ = ["AgreementTarget", "agreement_target", "shuffled_selection", "width_of_reports"]
+__all__ = ["AgreementTarget", "agreement_target"]
 
-Method = tuple[str, Callable[[int], Certificate], str, str]
 _RACES = ("threshold", "threshold-below", "stump", "point", "parity")
 _QUERIES = ("conjunction", "disjunction")
-_POWER, _LAST_POWER = 10, 20
 _MAX_CODE = 1 << 12
 
 
@@ -82,7 +80,7 @@ class Stability(NamedTuple):
 
 
 @dataclass(frozen=True)
-class AgreementTarget:
+class AgreementTarget(Target):
     """What is wanted of a rule named by agreement: excess error at most ``alpha`` with probability ``1 - beta``.
 
     ``dimension``: the class's probabilistic representation dimension in bits, if known; it enters the lower bound.
@@ -99,31 +97,31 @@ class AgreementTarget:
     concept: ConceptClass | None = field(default=None, compare=False)
     """The class with its columns, where one was given."""
 
-    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
-        """The learner, or the protocol, that a certified row speaks of."""
-        from privpac.planning.targets.agreement_runs import agreed_run
-
-        return agreed_run(self, row, m, certificate, asked.n_users)
-
-    def methods(self, setting: str | None = None) -> list[Method]:
-        """Name, users certified for a number of records per user, what else is assumed, and the kind of number."""
-        rows: list[Method] = []
+    def methods(self, setting: str | None = None) -> list[PlannedMethod]:
+        lines = []
         name = f"{self.model} agreement"
         promised = self.task.kind in _RACES or (self.task.kind in _QUERIES and setting != "agnostic")
         if promised:
             labels = "" if self.task.kind in _RACES else ", labels right"
-            rows.append(
-                (
-                    name,
-                    self.certified,
-                    f", which is certified for independent records from one law{labels}",
-                    "certified",
-                )
-            )
-        rows.append((f"{name}, if 9 in 10 users agree", self.users, ", and it is as accurate as wanted", "certified"))
+            law = f", which is certified for independent records from one law{labels}"
+            lines.append(PlannedMethod(name, self.certified, law, run=partial(self._run, True), key="agreement proved"))
+        enough = ", and it is as accurate as wanted"
+        agreed = f"{name}, if 9 in 10 users agree"
+        lines.append(PlannedMethod(agreed, self.users, enough, run=partial(self._run, False), key="agreement measured"))
         if self.dimension is not None or self.tasks > 1:
-            rows.append(("any private learner naming such rules", self.lower, "", "lower bound"))
-        return rows
+            lines.append(PlannedMethod("any private learner naming such rules", self.lower, kind="lower bound"))
+        return lines
+
+    def _run(self, proved: bool, m: int, certificate: Certificate, asked: Asked) -> CertifiedRun:
+        """The learner, or the protocol: the stable one where agreement itself is proved, else the task as given."""
+        return agreement_run(self, self.stability.task if proved else self.task, m, certificate, asked.n_users)
+
+    def simulations(self, setting: str | None = None) -> list[Simulation]:
+        return [*(agreement_simulations if self.model is Model.CENTRAL else protocol_simulations)(self)]
+
+    def quick(self, plan: Plan) -> bool:
+        few = len(plan.records_per_user) == 1 or self.model is not Model.CENTRAL
+        return few and plan.quantity != "epsilon"
 
     @property
     def shown(self) -> dict[str, str]:
@@ -133,7 +131,6 @@ class AgreementTarget:
 
     @property
     def note(self) -> str:
-        """What is left out of the plan, and why."""
         words = []
         if self.task.kind not in (*_RACES, *_QUERIES):
             words.append(f"no accuracy is proved for {self.task.kind} by agreement: measure it on public people")
@@ -144,11 +141,12 @@ class AgreementTarget:
         )
         return "; ".join(words)
 
-    def recommend(self, n_users: int | None, records_per_user: int) -> Choice:
+    def recommend(self, plan: Plan) -> Choice:
+        return self.advice(plan.asked.n_users if plan.asked else None, plan.records_per_user[plan.place])
+
+    def advice(self, n_users: int | None, records_per_user: int) -> Choice:
         """Agreement in this model, and what must be measured before: the certified records are out of reach for most
         people."""
-        from privpac.planning.choose import Choice
-
         try:
             needed = self.users(records_per_user).n_users
         except (ParameterError, TooLargeError) as error:
@@ -193,7 +191,9 @@ class AgreementTarget:
 
     def _central(self) -> Certificate:
         if self.delta == 0:
-            return _plurality(1 / vote_decay(self.epsilon, self.neighbours), self.task.learner.universe.size, self.beta)
+            return central_users(
+                1 / vote_decay(self.epsilon, self.neighbours), self.task.learner.universe.size, self.beta
+            )
         return users_histogram(
             StableHistogram(self.epsilon, delta=self.delta, neighbours=self.neighbours).K, beta=self.beta, named=2
         )
@@ -221,7 +221,7 @@ class AgreementTarget:
         refused = InfeasibleError("no shuffled run is possible")
         for part in (1, 2, 4, 8):
             try:
-                return _shuffled(self.epsilon / part, self.delta, beta, universe.size, universe.bits, clients)
+                return shuffled_users(self.epsilon / part, self.delta, beta, universe.size, universe.bits, clients)
             except InfeasibleError as error:
                 refused = error if part == 1 else refused
         raise refused
@@ -259,7 +259,7 @@ def agreement_target(
     ``neighbours`` is add-remove in the central model unless given, and replace in the others.
 
     >>> target = agreement_target(Task("threshold", (1023,)), epsilon=1, delta="1e-6", beta="0.1")
-    >>> {name: certify(1000).n_users for name, certify, _, _ in target.methods()[1:]}
+    >>> {method.name: method.certify(1000).n_users for method in target.methods()[1:]}
     {'central agreement, if 9 in 10 users agree': 47, 'any private learner naming such rules': 7}
     """
     trust = one_of(Model, model, "model")
@@ -271,19 +271,15 @@ def agreement_target(
         raise ParameterError(
             f"the {trust} model protects the report of a person who takes part: neighbours must be 'replace'"
         )
-    leak = rational(delta, "delta", minimum=0, below=1)
-    if trust is Model.SHUFFLE and leak == 0:
+    goal = read_goal(epsilon, alpha, beta, relation, delta)
+    if trust is Model.SHUFFLE and goal["delta"] == 0:
         raise ParameterError("the shuffle model needs delta > 0; give a delta such as 1e-6")
     return AgreementTarget(
         _task_of(what),
         trust,
-        rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON),
-        leak,
-        rational(alpha, "alpha", above=0, below=1),
-        rational(beta, "beta", above=0, below=1),
-        relation,
-        None if dimension is None else rational(dimension, "dimension", minimum=0),
-        what if isinstance(what, ConceptClass) else None,
+        **goal,
+        dimension=None if dimension is None else rational(dimension, "dimension", minimum=0),
+        concept=what if isinstance(what, ConceptClass) else None,
     )
 
 
@@ -340,67 +336,6 @@ def _race(task: Task, alpha: Fraction, beta: Fraction) -> Stability:
     gamma = Fraction(own + 1, rate(1))
     records = gamma**2 * ln_up(Fraction(2 * size)) / 2 * (30 / beta) ** 2
     return Stability(task, math.ceil(records), True)
-
-
-# Users of a plurality
-
-
-@lru_cache(maxsize=256)
-def _plurality(base: Fraction, universe: int, beta: Fraction) -> Certificate:
-    return users_plurality(base, universe, beta=beta, clear=CLEAR)
-
-
-@lru_cache(maxsize=256)
-def _noise(epsilon: Fraction, delta: Fraction, n_max: int) -> ShuffleNoise:
-    left = delta - cap_price(epsilon, n_max)
-    if left <= delta / 1000:
-        raise InfeasibleError(f"with {n_max} clients the cap on messages costs all of delta; choose a larger delta")
-    return calibrate(epsilon, left)
-
-
-@lru_cache(maxsize=256)
-def _shuffled(epsilon: Fraction, delta: Fraction, beta: Fraction, size: int, bits: int, clients: int) -> Certificate:
-    """Users when ``n_min`` is their number and ``n_max`` a power of two that holds them: clients beyond ``n_min`` would
-    add noise."""
-    width = 0 if size <= 1024 else _chunk(bits, 9)  # the default of ``ShuffleProtocol``
-    power = _POWER
-    # The cap on messages is paid for every client allowed: few clients where delta is small against e**epsilon.
-    while power > 1 and cap_price(epsilon, 1 << power) > delta / 2:
-        power -= 1
-    power = max(power, (clients - 1).bit_length())
-    while power <= _LAST_POWER:
-        noise = _noise(epsilon, delta, 1 << power)
-        if width == 0:
-            found = users_shuffle(noise.r, noise.p, size + 1, beta=beta, clear=CLEAR)
-        else:
-            found = users_shuffle_chunks(noise.r, noise.p, bits, width, beta=beta, clear=CLEAR)
-        if found.n_users is None:
-            break
-        if found.n_users <= 1 << power:
-            try:
-                least_cap(ShuffleSelection(size, noise.r, noise.p, found.n_users, MAX_CAP, width))
-            except ManifestError as error:  # what the protocol itself would refuse
-                raise InfeasibleError(str(error)) from None
-            details = {"epsilon": epsilon, "n_max": 1 << power, "r": noise.r, "p": noise.p, "width": width}
-            return Certificate.upper(found.n_users, found.method, found.assumption, **details)
-        power = (found.n_users - 1).bit_length()
-    return Certificate.upper(None, "shuffled plurality", "a share of 0.9 names one item")
-
-
-def width_of_reports(bits: int) -> int:
-    """Bits of a chunk that a local report is about: the default of ``LocalProtocol``."""
-    return bits if bits <= 20 else _chunk(bits, 20) if bits <= 128 else 8
-
-
-def shuffled_selection(epsilon: Fraction, delta: Fraction, size: int, bits: int, n: int) -> ShuffleSelection:
-    """The noise of a run with ``n`` clients, none more or fewer than is promised but for ``n_max``, a power of two."""
-    noise = _noise(epsilon, delta, 1 << (n - 1).bit_length())
-    return ShuffleSelection(size, noise.r, noise.p, n, MAX_CAP, 0 if size <= 1024 else _chunk(bits, 9))
-
-
-def _chunk(bits: int, most: int) -> int:
-    """Chunks of at most ``most`` bits, as equal as they come."""
-    return -(-bits // -(-bits // most))
 
 
 # Targets that exclude each other

@@ -16,7 +16,7 @@ from privpac.data import Domain
 from privpac.data.declare import domain_text
 from privpac.errors import ParameterError, PrivpacError
 from privpac.guarantee import Neighbours
-from privpac.learners.settings import written
+from privpac.learners.settings import flag, written
 
 __all__ = ["TABLE", "CertifiedRun", "feature_words", "in_python", "learn_words", "option_words", "privacy_words"]
 
@@ -78,7 +78,7 @@ def privacy_words(epsilon: Fraction, neighbours: Neighbours) -> list[str]:
 
 def option_words(parameters: Mapping[str, Any]) -> list[str]:
     """``--name value`` for every parameter."""
-    return [word for name, value in parameters.items() for word in (f"--{name.replace('_', '-')}", written(value))]
+    return [word for name, value in parameters.items() for word in (flag(name), written(value))]
 
 
 def learn_words(

@@ -22,14 +22,16 @@ the budget). Not certified, so not in a plan: histograms in two stages, and coar
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from scipy.special import ndtri
 
 from privpac.bounds.certificate import Certificate
+from privpac.bounds.counts import certify_averages, certify_counts
 from privpac.bounds.lower.candidates import lower_selection
 from privpac.bounds.lower.general import lower_discrete, lower_gauss_mean
 from privpac.data import Domain, Floats, Integers
@@ -42,15 +44,17 @@ from privpac.distributions.means import CoarseToFineMean
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, one_of
-from privpac.planning.plans import MAX_EPSILON
-from privpac.planning.targets.family_base import FamilyTarget, Method, family_cover
+from privpac.guarantee import Neighbours
+from privpac.planning.models.cover_models import mass_simulations, normal_simulations, selection_simulations
+from privpac.planning.models.family_models import coarse_simulations, histogram_simulations
+from privpac.planning.models.simulation import Simulation
+from privpac.planning.targets.certified_runs import TABLE
+from privpac.planning.targets.family_base import FamilyTarget
 from privpac.planning.targets.family_shape import read_shape
+from privpac.planning.targets.median_targets import MedianTarget, median_target
+from privpac.planning.targets.target import PlannedMethod, read_goal
 
-if TYPE_CHECKING:
-    from privpac.planning.targets.median_targets import MedianTarget
-
-__all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_cover", "family_target"]
+__all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_target", "shape_of_family"]
 
 _ANY_TWO = ([1, 0], [0, 1])
 
@@ -70,19 +74,29 @@ class SelectionTarget(FamilyTarget):
     family = "selection"
     takes = ("k", "candidates", "domains", "opt")
 
-    def methods(self, setting: str | None = None) -> list[Method]:
-        rows: list[Method] = [("hypothesis selection", self.selection, "", "certified")]
-        return rows if self.candidates is not None else self._with_lower(rows, "any private selection", self.lower)
+    def methods(self, setting: str | None = None) -> list[PlannedMethod]:
+        lines = [self._line("hypothesis selection", "selection", self.selection)]
+        return lines if self.candidates is not None else self._with_lower(lines, "any private selection", self.lower)
+
+    def simulations(self, setting: str | None = None) -> list[Simulation]:
+        return [*selection_simulations(self)]
 
     @property
     def shown(self) -> dict[str, str]:
         return {"selection": f"among {self.k} {'given ' if self.candidates is not None else ''}candidates"}
 
-    @property
-    def note(self) -> str:
+    def _remarks(self) -> list[str]:
         if self.candidates is not None:
-            return "no lower bound for given candidates: the one for the worst candidates says nothing about them"
-        return super().note
+            return ["no lower bound for given candidates: the one for the worst candidates says nothing about them"]
+        return super()._remarks()
+
+    def _command(self, method: str) -> list[str]:
+        """A law for every name: one of ``scipy.stats``, or a file."""
+        given = self.candidates
+        names = list(given) if isinstance(given, Mapping) else [f"NAME{i}" for i in range(1, min(self.k, 3) + 1)]
+        laws = [word for name in names for word in ("--candidate", f"{name}=LAW")]
+        columns = self._columns() or ["--feature", "COLUMN=LO:HI"]
+        return ["select", *TABLE, *columns, *laws, "--candidates-are", "public"]
 
     def selection(self, m: int) -> Certificate:
         # Any two candidates stand for k: what is promised whatever the candidates depends on their number only.
@@ -99,7 +113,7 @@ class SelectionTarget(FamilyTarget):
     def selector(self, candidates: Any, told: dict[str, Any]) -> HypothesisSelector:
         return HypothesisSelector(candidates, self.epsilon, candidates_are="public", neighbours=self.neighbours, **told)
 
-    def learner(self, row: str, certificate: Certificate) -> HypothesisSelector:
+    def learner(self, method: str, certificate: Certificate) -> HypothesisSelector:
         if self.candidates is None:
             raise ParameterError(
                 "the learner selects among candidates that the plan does not know: plan with candidates=[...]"
@@ -121,25 +135,44 @@ class CountedTarget(FamilyTarget):
 
     takes: ClassVar[tuple[str, ...]] = ("k", "d", "sizes")
     described: ClassVar[Family | None] = None
+    cells: ClassVar[str] = "values"
+    """What has a mass."""
+    cover_key = "cover of masses"
 
-    def methods(self, setting: str | None = None) -> list[Method]:
-        rows: list[Method] = [] if self.described is None else [("selection from a cover", self.cover, "", "certified")]
-        return self._with_lower([*rows, *self._counts(self.sizes)], "any private learner", self.lower)
+    @property
+    def covered(self) -> Family | None:
+        return self.described
+
+    def methods(self, setting: str | None = None) -> list[PlannedMethod]:
+        lines = [
+            *([] if self.covered is None else [self._cover_line()]),
+            self._line("averaged histogram", "average", lambda m: certify_averages(self.sizes, **self._goal)),
+            self._line("clipped histogram, one stage", "counts", self.counts),
+        ]
+        return self._with_lower(lines, "any private learner", self.lower)
+
+    def counts(self, m: int) -> Certificate:
+        return certify_counts(self.sizes, records_per_user=m, **self._goal)
+
+    def simulations(self, setting: str | None = None) -> list[Simulation]:
+        return [*([] if self.covered is None else mass_simulations(self)), *histogram_simulations(self)]
+
+    def _command(self, method: str) -> list[str]:
+        family = self.family if method == "cover" else "histogram"
+        return ["distribution", *TABLE, *self._columns(), "--family", family, "--method", method]
 
     @property
     def shown(self) -> dict[str, str]:
-        what = "bins" if self.family == "histogram" else "values"
         if len(self.sizes) == 1:
-            return {self.family: f"{self.sizes[0]} {what}"}
+            return {self.family: f"{self.sizes[0]} {self.cells}"}
         same = len(set(self.sizes)) == 1
         return {
             self.family: f"{len(self.sizes)} columns of "
-            f"{self.sizes[0] if same else ', '.join(map(str, self.sizes))} {what}"
+            f"{self.sizes[0] if same else ', '.join(map(str, self.sizes))} {self.cells}"
         }
 
-    @property
-    def note(self) -> str:
-        words = [super().note] if super().note else []
+    def _remarks(self) -> list[str]:
+        words = super()._remarks()
         words.append("histograms in two stages have no certificate; the number is for stages=1")
         words.append(
             "averaging needs no cap and lets people differ; where all hold equally many records it errs as counting "
@@ -147,21 +180,17 @@ class CountedTarget(FamilyTarget):
         )
         if len(self.sizes) > 1 and self.delta == 0:
             words.append("the lower bound is that of one column alone: more is known only up to constants")
-        return "; ".join(words)
-
-    def cover(self, m: int) -> Certificate:
-        assert self.described is not None
-        return self._cover(self.described, m)
+        return words
 
     @property
     def domains(self) -> tuple[tuple[str, Domain], ...]:
         return tuple((f"x{i}", Integers(0, size - 1)) for i, size in enumerate(self.sizes))
 
-    def learner(self, row: str, certificate: Certificate) -> DistributionLearner:
-        if row == "selection from a cover":
-            assert self.described is not None
-            return self.cover_learner(self.described, certificate.parameters)
-        kind = AveragedHistogram if row == "averaged histogram" else ClippedHistogram
+    def learner(self, method: str, certificate: Certificate) -> DistributionLearner:
+        if method == "cover":
+            assert self.covered is not None
+            return self.cover_learner(self.covered, certificate.parameters)
+        kind = AveragedHistogram if method == "average" else ClippedHistogram
         return kind(self.epsilon, neighbours=self.neighbours, **certificate.parameters)
 
     def lower(self, m: int) -> Certificate:
@@ -186,6 +215,7 @@ class ProductTarget(CountedTarget):
     """All products of mass functions."""
 
     family = "product"
+    cover_key = "cover of products"
     described = Independent()
 
 
@@ -194,6 +224,12 @@ class HistogramTarget(CountedTarget):
     """Masses of declared bins."""
 
     family = "histogram"
+    cells = "bins"
+
+    def _columns(self) -> list[str]:
+        names = ["COLUMN"] if len(self.sizes) == 1 else [f"COLUMN{i}" for i in range(1, len(self.sizes) + 1)]
+        features = [word for name in names for word in ("--feature", f"{name}=LO:HI")]
+        return [*features, *(word for name, size in zip(names, self.sizes) for word in ("--bins", f"{name}={size}"))]
 
 
 # Normal laws
@@ -208,21 +244,32 @@ class GaussianTarget(FamilyTarget):
     d: int
 
     family = "gaussian"
+    cover_key = "cover of normal laws"
     takes = ("radius", "d", "variance", "max_variance")
 
-    def methods(self, setting: str | None = None) -> list[Method]:
-        rows: list[Method] = (
-            [("coarse-to-fine mean", self.coarse, "", "certified")] if self.law.max_variance is None else []
-        )
+    @property
+    def covered(self) -> Family | None:
+        return self.law
+
+    @property
+    def numbers_per_record(self) -> int:
+        return self.d
+
+    def methods(self, setting: str | None = None) -> list[PlannedMethod]:
+        known = self.law.max_variance is None
+        lines = [self._line("coarse-to-fine mean", "coarse-to-fine", self.coarse)] if known else []
         if self.d <= 4:
             # Sets of laws with different spreads are found on a grid, their probabilities from many samples.
-            sets = (
-                ""
-                if self.law.max_variance is None
-                else ", and sets and their probabilities right up to the learner's rounding"
-            )
-            rows.append(("selection from a cover", self.cover, sets, "certified"))
-        return self._with_lower(rows, "any private learner", self.lower)
+            sets = "" if known else ", and sets and their probabilities right up to the learner's rounding"
+            lines.append(self._cover_line(sets))
+        return self._with_lower(lines, "any private learner", self.lower)
+
+    def simulations(self, setting: str | None = None) -> list[Simulation]:
+        return [*normal_simulations(self), *coarse_simulations(self)]
+
+    def _ranges(self) -> dict[str, Any]:
+        wide = {} if self.law.max_variance is None else {"max_variance": rational(self.law.max_variance)}
+        return {"radius": rational(self.law.radius), "variance": rational(self.law.variance), **wide}
 
     @property
     def shown(self) -> dict[str, str]:
@@ -235,15 +282,14 @@ class GaussianTarget(FamilyTarget):
             )
         }
 
-    @property
-    def note(self) -> str:
-        words = [super().note] if super().note else []
+    def _remarks(self) -> list[str]:
+        words = super()._remarks()
         if self.law.max_variance is not None:
             words.append("coarse-to-fine variances and covariances have no certificate")
             words.append("the lower bound is that of the mean alone")
         if self.d > 4:
             words.append("covers of more than 4 columns are too large to search")
-        return "; ".join(words)
+        return words
 
     def coarse(self, m: int) -> Certificate:
         """The best of all declarations that people with ``m`` records fulfil: finer units have more cells to choose
@@ -254,9 +300,6 @@ class GaussianTarget(FamilyTarget):
         found = [_coarse(self, told) for told in _declared(m)]
         return min(found, key=lambda c: math.inf if c.n_users is None else c.n_users)
 
-    def cover(self, m: int) -> Certificate:
-        return self._cover(self.law, m)
-
     @property
     def domains(self) -> tuple[tuple[str, Domain], ...]:
         return tuple((f"x{i}", Floats()) for i in range(self.d))
@@ -266,8 +309,8 @@ class GaussianTarget(FamilyTarget):
         ranges: dict[str, Any] = {"radius": self.law.radius, "variance": self.law.variance}
         return CoarseToFineMean(self.epsilon, records_per_user=told, neighbours=self.neighbours, **ranges)
 
-    def learner(self, row: str, certificate: Certificate) -> DistributionLearner:
-        if row == "selection from a cover":
+    def learner(self, method: str, certificate: Certificate) -> DistributionLearner:
+        if method == "cover":
             return self.cover_learner(self.law, certificate.parameters)
         return self.coarse_learner(certificate["records_per_user"])
 
@@ -304,6 +347,11 @@ FAMILY_TARGETS: dict[str, type[FamilyTarget]] = {
 }
 
 
+def shape_of_family(family: str) -> tuple[str, ...]:
+    """By which numbers a family, or the median, is described."""
+    return MedianTarget.takes if family == "median" else FAMILY_TARGETS[family].takes
+
+
 def family_target(
     family: str,
     *,
@@ -320,27 +368,18 @@ def family_target(
     the ranks.
 
     >>> target = family_target("discrete", epsilon=1, alpha="0.1", k=4)
-    >>> {name: certify(16).n_users for name, certify, _, _ in target.methods()}  # doctest: +NORMALIZE_WHITESPACE
+    >>> {method.name: method.certify(16).n_users for method in target.methods()}  # doctest: +NORMALIZE_WHITESPACE
     {'selection from a cover': 695, 'averaged histogram': 471, 'clipped histogram, one stage': 137,
      'any private learner': 3}
     """
     if not isinstance(family, str) or family not in (*FAMILY_TARGETS, "median"):
         raise ParameterError(f"family must be one of {', '.join(FAMILY_TARGETS)}, median, got {str(family)[:40]!r}")
-    takes = FAMILY_TARGETS[family].takes if family in FAMILY_TARGETS else ("domain", "bits")
+    takes = shape_of_family(family)
     given = {name: value for name, value in shape.items() if value is not None}
     strange = sorted(set(given) - set(takes))
     if strange:
         raise ParameterError(f"family {family!r} is not described by {', '.join(strange)}; give {', '.join(takes)}")
     if family == "median":
-        from privpac.planning.targets.median_targets import median_target
-
         return median_target(epsilon=epsilon, alpha=alpha, beta=beta, neighbours=neighbours, delta=delta, **given)
-    kind = FAMILY_TARGETS[family]
-    return kind(
-        rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON),
-        rational(alpha, "alpha", above=0, below=1),
-        rational(beta, "beta", above=0, below=1),
-        one_of(Neighbours, neighbours, "neighbours"),
-        rational(delta, "delta", minimum=0, below=1),
-        **read_shape(family, given),
-    )
+    goal = read_goal(epsilon, alpha, beta, neighbours, delta)
+    return FAMILY_TARGETS[family](**goal, **read_shape(family, given))

@@ -1,28 +1,33 @@
-"""From a certified row to the learner it speaks of: the same parameters, ready to run, and the command that runs it.
+"""From a certified line for rules or trees to the learner it speaks of: the same parameters, ready to run, and the
+command that runs it.
 
 A certificate is a promise about one learner with its clip, cap, split of the budget and so on; with any other nothing
 is promised. What the certificate does not name is what was asked for: the accuracy, the records per user, and the
-certified number of users where the learner takes a declared one.  Every target makes the runs of its own rows
-(:mod:`privpac.planning.targets.certified_runs`); those of rules and trees, methods of ``learn``, are made here.
+certified number of users where the learner takes a declared one.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privpac.bounds.certificate import Certificate
+from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import name_of
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
-from privpac.errors import ParameterError, PrivpacError
+from privpac.errors import ParameterError
 from privpac.learners.base import Learner
-from privpac.learners.registry import METHODS, build_learner, learner_options, method_certified_by
+from privpac.learners.registry import METHODS, build_learner, learner_options
 from privpac.learners.settings import COMMON
 from privpac.planning.targets.certified_runs import CertifiedRun, feature_words, learn_words
 
-__all__ = ["certified_run", "rule_run", "runs"]
+if TYPE_CHECKING:
+    from privpac.planning.targets.rule_goal import RuleGoal
+    from privpac.planning.targets.small_tree_targets import SmallTreeTarget
+    from privpac.planning.targets.target import Asked
+    from privpac.planning.targets.tree_targets import TreeTarget
+
+__all__ = ["rule_run"]
 
 _RANKS = ("epsilon1", "hi", "K", "users_per_part")
 
@@ -36,66 +41,18 @@ def _class_words(concept: Any) -> list[str]:
     return ["--rule", name, *feature_words(concept.declared())]
 
 
-def certified_run(plan: Any, row: Any, records_per_user: int | None = None) -> CertifiedRun:
-    """The learner of a certified row, for one of the plan's numbers of records per user (the middle one if none is
-    named)."""
-    name = row if isinstance(row, str) else row.method
-    shown = plan.row(name)
-    if plan.asked is None or shown.kind != "certified":
-        raise ParameterError(f"the row {name!r} is no certificate of a learner; take a certified row of privpac.plan")
-    place = _place(plan, records_per_user)
-    m = plan.records_per_user[place]
-    target = _target_at(plan, shown, place, name, m)
-    known = getattr(shown, "certificates", ())  # of a plan; those of an inverse plan are made again at the value found
-    certify = next(certify for method, certify, _, _ in target.methods(plan.asked.setting) if method == name)
-    certificate: Certificate | None = known[place] if known else certify(m)
-    if certificate is None or certificate.n_users is None:
-        raise ParameterError(
-            f"{name!r} certifies nothing for {m} records per user, so there is no learner to run; take another row"
-        )
-    run: CertifiedRun = target.run(name, m, certificate, plan.asked)
-    return run
-
-
-def _place(plan: Any, records_per_user: int | None) -> int:
-    sizes: tuple[int, ...] = plan.records_per_user
-    if records_per_user is None:
-        return len(sizes) // 2
-    if records_per_user not in sizes:
-        listed = ", ".join(map(str, sizes))
-        raise ParameterError(
-            f"the plan is for {listed} records per user, got {records_per_user}; plan for that number first"
-        )
-    return sizes.index(records_per_user)
-
-
-def _target_at(plan: Any, row: Any, place: int, name: str, m: int) -> Any:
-    """The target with the value that an inverse plan found for this row, asked about exactly the number of users there
-    is."""
-    target, quantity = plan.asked.target, getattr(plan, "quantity", None)
-    if quantity is None:
-        return target
-    if row.values[place] is None:
-        raise ParameterError(
-            f"{name!r} certifies nothing for {m} records per user, so there is no learner to run; take another row"
-        )
-    within = {"within": plan.asked.n_users} if hasattr(target, "within") else {}
-    return replace(target, **{quantity: row.values[place]}, **within)
-
-
-def rule_run(target: Any, name: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
-    """The run of a row for rules or trees: a method of ``learn``."""
-    method = method_certified_by(name)
-    if method is None:
-        raise ParameterError(f"the row {name!r} is not run by a method of learn; its methods are {', '.join(METHODS)}")
+def rule_run(
+    target: RuleGoal | TreeTarget | SmallTreeTarget, method: str, m: int, certificate: Certificate, asked: Asked
+) -> CertifiedRun:
+    """The run of a method of ``learn``."""
     own = learner_options(method, dict.fromkeys(COMMON))
-    told = {
+    told: dict[str, Any] = {
         "alpha": target.alpha,
         "beta": target.beta,
         "records_per_user": m,
         "public_n_users": asked.n_users or certificate.n_users,
     }
-    if getattr(target, "delta", 0) > 0:
+    if target.delta > 0:
         told["delta"] = target.delta
     preset = METHODS[method].preset
     if "statistic" in preset:
@@ -107,7 +64,7 @@ def rule_run(target: Any, name: str, m: int, certificate: Certificate, asked: An
     if "sizes" in fixed:
         del told["records_per_user"]  # the sizes say more
     given = {key: value for key, value in (told | fixed).items() if key in own or key in fixed}
-    concept = getattr(target, "tree", None) or target.concept
+    concept: ConceptClass | VC1Tree = target.concept
     if isinstance(concept, VC1Tree) and method != "tree":
         concept = TreeNodes(concept)
     common = {
@@ -124,13 +81,3 @@ def rule_run(target: Any, name: str, m: int, certificate: Certificate, asked: An
         return learn_words(asked.source or _class_words(concept), epsilon, target.neighbours, method, given)
 
     return CertifiedRun(method, certificate.n_users, given, build, words)
-
-
-def runs(plan: Any, records_per_user: int | None = None) -> dict[str, dict[str, Any]]:
-    """Method, parameters and command of every certified row, for one number of records per user."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in plan.rows if plan.asked is not None else ():
-        if row.kind == "certified":
-            with suppress(PrivpacError):  # nothing is certified there
-                found[row.method] = certified_run(plan, row, records_per_user).to_dict()
-    return found

@@ -1,272 +1,131 @@
-"""What is wanted of a rule, as public numbers, and the certificates of every method for it.
-
-A *target* of the planner is a frozen dataclass with fields ``alpha`` and ``epsilon`` and a list of ``methods``.  This
-one is for classes of rules; families of distributions and agreement have their own.
-"""
+"""Classes of rules as something to plan for: the lines of their plan, their simulations, and what is asked of them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Self
 
-from privpac.bounds import (
-    Certificate,
-    certify_regret_agnostic,
-    certify_regret_bounded_noise,
-    certify_voices_any,
-    certify_voices_noise,
-    plan_own_clip,
-    plan_pairwise,
-    plan_realizable,
-    plan_user_agnostic,
-    regret_split,
-)
-from privpac.bounds.certificate import fewest
+from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
+from privpac.errors import ParameterError
+from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours
-from privpac.learners.registry import method_certified_by
-from privpac.planning.targets.certified_runs import CertifiedRun
-from privpac.planning.targets.hardness import lower_agnostic, lower_realizable, mistake_depth
+from privpac.planning.choice import Choice
+from privpac.planning.comparison.declared_people import read_users
+from privpac.planning.comparison.population import Population
+from privpac.planning.models.rule_models import quick_rules, rule_simulations
+from privpac.planning.models.simulation import Simulation
+from privpac.planning.targets.further_rules import further_methods
+from privpac.planning.targets.hardness import mistake_depth
+from privpac.planning.targets.rule_goal import RuleGoal
+from privpac.planning.targets.rule_recommendation import better_certificate, recommend_rules
+from privpac.planning.targets.rule_runs import rule_run
+from privpac.planning.targets.target import PlannedMethod, Target, read_goal
 
 if TYPE_CHECKING:
-    from privpac.planning.comparison.population import Population
+    from privpac.planning.plans import Plan
 
-__all__ = ["MAX_EPSILON", "Method", "Target"]
-
-MAX_EPSILON = 100
-"""Beyond this nothing is protected, and there is nothing to plan."""
-
-_ROUND = tuple(
-    Fraction(n, 40)
-    for n in (1, 2, 4, 10, 20, 30, 40, 50, 60, 70, 80, 100, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560)
-)
-"""Values of epsilon that are tried below the one that may be spent."""
-
-Method = tuple[str, Callable[[int], Certificate], str, str]
-"""Name, users for a number of records per user, what else is assumed, and the kind of number: "certified" or "lower
-bound"."""
-
-
-FixedClip = Callable[[int, int, float, "int | None"], Certificate]
-"""Records, clip, rate, and how many users are enough: the certificate of a fixed clip."""
+__all__ = ["RuleTarget", "rule_target"]
 
 
 @dataclass(frozen=True)
-class _OwnClip:
-    """The clip of the regret learner, for :func:`~privpac.bounds.selection.own_clip.plan_own_clip`."""
+class RuleTarget(RuleGoal, Target):
+    """Excess error ``alpha`` with probability ``1 - beta`` for a rule of the class, at ``epsilon``."""
 
-    bits: int
-    exponent: float
-    fixed: FixedClip
-
-    def clip(self, rate: Fraction, records: int, n: int) -> int:
-        return ClipRule(rate, n, self.bits)(records)
-
-    def rate_below(self, tau: int, records: int, n: int) -> float:
-        return ClipRule.rate_below(tau, records, n, self.bits)
-
-    def certify(self, rate: float, records: int, tau: int, enough: int | None) -> Certificate:
-        return self.fixed(records, tau, rate, enough)
-
-
-@dataclass(frozen=True)
-class Target:
-    """Excess error ``alpha`` with probability ``1 - beta`` for a rule of the class, at ``epsilon``.
-
-    ``users`` (what is declared about the people), ``model_noise`` and ``population`` set the model of predictions and
-    are no part of a certificate.
-    """
-
-    concept: ConceptClass
-    epsilon: Fraction
-    alpha: Fraction
-    beta: Fraction
-    neighbours: Neighbours
-    noise: Fraction | None
-    users: str | None = None
-    population: Population | None = None
-    model_noise: Fraction | None = None
-    every_method: bool = False
-    """Whether methods that have never needed fewer users than selection are planned too."""
-    within: int | None = None
-    """Ask whether exactly so many users are enough: an inverse plan."""
-
-    def methods(self, setting: str | None) -> list[Method]:
-        """Name, users certified for a number of records per user, what else is assumed, and the kind of number."""
-        rows: list[Method] = []
-        if setting != "agnostic":
-            rows.append(("realizable selection", self.realizable, "", "certified"))
+    def methods(self, setting: str | None = None) -> list[PlannedMethod]:
+        lines = [] if setting == "agnostic" else [self._line("realizable selection", "realizable", self.realizable)]
         if setting != "realizable":
-            rows.append(("two voices", self.voices, "", "certified"))
-            if self.noise is not None and self.on_a_line:
-                less = ", at this epsilon or less (its command says which)"
-                rows.append(("two voices, bounded noise", self.voices_noise, less, "certified"))
-            rows.append(("regret selection", self.regret, self.declared, "certified"))
-            if self.noise is not None and self.on_a_line:
-                rows.append(("regret selection, bounded noise", self.regret_noise, self.declared, "certified"))
-            rows.append(("per-user mean", self.mean, "", "certified"))
-            rows.append(("user agnostic selection", self.user_agnostic, "", "certified"))
-            rows.append(("pairwise selection", self.pairwise, "", "certified"))
-            if self.every_method:
-                from privpac.planning.targets.median_targets import OtherRulesTarget
-
-                rows += OtherRulesTarget(self.concept, self.epsilon, self.alpha, self.beta, self.neighbours).methods(
-                    setting
-                )
+            lines += self._agnostic_lines()
+            lines += further_methods(self) if self.every_method else []
         # Nothing is known of a class whose dimensions are not.
         if mistake_depth(self.concept) > 0:
+            kind = "lower bound"
             if setting != "agnostic":
-                rows.append(("any private realizable learner", self.lower_realizable, "", "lower bound"))
+                lines.append(PlannedMethod("any private realizable learner", self.lower_realizable, kind=kind))
             if setting != "realizable":
-                rows.append(
-                    (
-                        "any private agnostic learner",
-                        self.lower,
-                        ", labels wrong as often as they may be",
-                        "lower bound",
-                    )
-                )
-        return rows
+                often = ", labels wrong as often as they may be"
+                lines.append(PlannedMethod("any private agnostic learner", self.lower, often, kind))
+        return lines
 
-    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
-        """The learner that a certified row speaks of."""
-        from privpac.planning.targets.median_targets import OtherRulesTarget
-        from privpac.planning.targets.rule_runs import rule_run
+    def _agnostic_lines(self) -> list[PlannedMethod]:
+        bounded = self.noise is not None and self.on_a_line
+        less = ", at this epsilon or less (its command says which)"
+        lines = [self._line("two voices", "voices", self.voices)]
+        if bounded:
+            lines.append(self._line("two voices, bounded noise", "voices", self.voices_noise, less, bounded))
+        lines.append(self._line("regret selection", "regret", self.regret, self.declared))
+        if bounded:
+            name = "regret selection, bounded noise"
+            lines.append(self._line(name, "regret", self.regret_noise, self.declared, bounded))
+        return [
+            *lines,
+            self._line("per-user mean", "mean", self.mean),
+            self._line("user agnostic selection", "agnostic", self.user_agnostic),
+            self._line("pairwise selection", "pairwise", self.pairwise),
+        ]
 
-        if method_certified_by(row) is None:
-            others = OtherRulesTarget(self.concept, self.epsilon, self.alpha, self.beta, self.neighbours)
-            return others.run(row, m, certificate, asked)
-        return rule_run(self, row, m, certificate, asked)
+    def _line(
+        self, name: str, key: str, certify: Callable[[int], Certificate], assumes: str = "", bounded: bool = False
+    ) -> PlannedMethod:
+        return PlannedMethod(name, certify, assumes, run=partial(rule_run, self, key), key=key, bounded_noise=bounded)
 
-    @property
-    def on_a_line(self) -> bool:
-        return self.concept.cut_direction not in (None, "both")
+    def simulations(self, setting: str | None = None) -> list[Simulation]:
+        return [*rule_simulations(self, setting)]
 
-    @property
-    def _common(self) -> dict[str, Any]:
-        return {"alpha": self.alpha, "beta": self.beta}
+    def exactly(self, n_users: int) -> Self:
+        return replace(self, within=n_users)
 
-    @property
-    def declared(self) -> str:
-        """The learner's clip follows a number of users: public under replace, to be declared under add-remove."""
-        return ", their number declared (public_n_users)" if self.neighbours is Neighbours.ADD_REMOVE else ""
+    def remark(self, plan: Plan) -> str:
+        return better_certificate(plan)
 
-    # Upper bounds
+    def recommend(self, plan: Plan) -> Choice:
+        return recommend_rules(self, plan)
 
-    def realizable(self, m: int) -> Certificate:
-        return plan_realizable(
-            log_size=self.concept.log_size,
-            epsilon=self.epsilon,
-            records_per_user=m,
-            neighbours=self.neighbours,
-            **self._common,
+    def quick(self, plan: Plan) -> bool:
+        assert plan.asked is not None
+        return quick_rules(self.concept, plan.asked.n_users, plan.records_per_user, plan.quantity)
+
+
+def rule_target(
+    concept: ConceptClass,
+    epsilon: Rational,
+    alpha: Rational,
+    beta: Rational,
+    neighbours: Neighbours | str,
+    noise: Rational | None,
+    users: str | None = None,
+    population: Population | None = None,
+    model_noise: Rational | None = None,
+    every_method: bool = False,
+) -> RuleTarget:
+    """The numbers, read and checked."""
+    if not isinstance(concept, ConceptClass):
+        raise TypeError(
+            f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}"
         )
-
-    def _own_clip(self, m: int, certify: FixedClip) -> Certificate:
-        """The learner's own clip grows with the number of users: the n from which on its own rule is certified."""
-        share = regret_split(1, self.neighbours, 1).theta
-        exponent = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha)
-        rules = _OwnClip(self.concept.bits, exponent, certify)
-        return plan_own_clip(
-            m, self.epsilon * share, rules, largest_rate=float(MAX_EPSILON * share), within=self.within
+    if population is not None and not isinstance(population, Population):
+        raise TypeError(
+            f"population must come from public_population or sampled_population, got {type(population).__name__}"
         )
-
-    def _agnostic(self, m: int, tau: int, theta: float, enough: int | None = None) -> Certificate:
-        return certify_regret_agnostic(
-            records_per_user=m,
-            tau=tau,
-            theta=theta,
-            log_size=self.concept.log_size,
-            levels=DEFAULT_LEVELS,
-            log_class_size=None if self.on_a_line else self.concept.log_size,
-            enough=enough,
-            **self._common,
+    if population is not None and (users is not None or model_noise is not None):
+        raise ParameterError("a population is a model of the people: leave out users and model_noise")
+    if population is not None and type(population.concept) is not type(concept):
+        raise ParameterError(
+            f"the population has rules of {type(population.concept).__name__}, asked for are {type(concept).__name__}"
         )
-
-    def regret(self, m: int) -> Certificate:
-        return self._own_clip(m, self._agnostic)
-
-    def regret_noise(self, m: int) -> Certificate:
-        def certify(records: int, tau: int, theta: float, enough: int | None) -> Certificate:
-            return certify_regret_bounded_noise(
-                records_per_user=records,
-                tau=tau,
-                theta=theta,
-                log_size=self.concept.log_size,
-                noise=self.noise or 0,
-                levels=DEFAULT_LEVELS,
-                enough=enough,
-                **self._common,
-            )
-
-        return self._own_clip(m, certify)
-
-    def _voices(self, certify: Callable[..., Certificate], m: int, **more: Any) -> Certificate:
-        theta = self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
-        given = {"size": self.concept.size, "theta": theta, "levels": DEFAULT_LEVELS, **self._common, **more}
-        # The clip voice's vote is worth at most alpha m/tau: see ``plan_own_clip``.
-        worth = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha * theta)
-        return fewest(
-            m,
-            lambda size: certify(records_per_user=size, **given),
-            lambda size: worth * own_clip(size) / size,
-            self.within,
-        )
-
-    def voices(self, m: int) -> Certificate:
-        return self._voices(certify_voices_any, m, thresholds=self.on_a_line)
-
-    def voices_noise(self, m: int) -> Certificate:
-        """The fewest users at this epsilon or at a round smaller one.
-
-        With a larger epsilon the mean voice takes over sooner, sometimes before it has enough users (83 certified at
-        1.3, 128 at 1.7): who may spend more may also spend less, so more budget never certifies more users.
-        """
-        best = self._voices(certify_voices_noise, m, noise=self.noise or 0)
-        for epsilon in (value for value in _ROUND if self.epsilon / 8 <= value < self.epsilon):
-            found = replace(self, epsilon=epsilon)._voices(certify_voices_noise, m, noise=self.noise or 0)
-            if found.n_users is not None and (best.n_users is None or found.n_users < best.n_users):
-                best = found.run_with(epsilon=epsilon)
-        return best
-
-    def mean(self, m: int) -> Certificate:
-        return self._agnostic(m, m, float(regret_split(self.epsilon, self.neighbours, 1).theta)).run_with(
-            statistic="mean"
-        )
-
-    def user_agnostic(self, m: int) -> Certificate:
-        return plan_user_agnostic(
-            log_size=self.concept.log_size,
-            dimension=self.concept.vc_dimension,
-            records_per_user=m,
-            epsilon=self.epsilon,
-            neighbours=self.neighbours,
-            truncate=True,
-            **self._common,
-        )
-
-    def pairwise(self, m: int) -> Certificate:
-        return plan_pairwise(
-            log_size=self.concept.log_size,
-            epsilon=self.epsilon,
-            alpha1=self.alpha,
-            beta=self.beta,
-            records_per_user=m,
-            neighbours=self.neighbours,
-        )
-
-    # Lower bounds
-
-    def lower_realizable(self, m: int) -> Certificate:
-        return lower_realizable(
-            self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
-        )
-
-    def lower(self, m: int) -> Certificate:
-        return lower_agnostic(
-            self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
-        )
+    goal = read_goal(epsilon, alpha, beta, neighbours)
+    flips = None if noise is None else rational(noise, "noise", minimum=0, below="1/2")
+    concept.size  # noqa: B018  # a class without its domains is refused here, once, and not in every row
+    known = None if users is None else read_users(users)
+    modelled = None if model_noise is None else rational(model_noise, "model_noise", minimum=0, below="1/2")
+    return RuleTarget(
+        concept,
+        **goal,
+        noise=flips,
+        users=known,
+        population=population,
+        model_noise=modelled,
+        every_method=bool(every_method),
+    )

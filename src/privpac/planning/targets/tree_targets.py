@@ -9,11 +9,11 @@ says which, for these numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Self
 
 from privpac.bounds.certificate import Certificate
 from privpac.bounds.selection.realizable import plan_realizable
@@ -25,24 +25,29 @@ from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, one_of
-from privpac.planning.inversion import InversePlan, invert
-from privpac.planning.plans import MAX_EPSILON, Plan, PlanRow, plan_target, read_records
-from privpac.planning.targets.certified_runs import CertifiedRun
+from privpac.exact import Rational
+from privpac.guarantee import Neighbours, positive_int
+from privpac.planning.choice import Choice
+from privpac.planning.models.simulation import Simulation
+from privpac.planning.models.tree_models import tree_simulations
+from privpac.planning.rows import PlanRow
 from privpac.planning.targets.hardness import lower_realizable
-from privpac.planning.targets.rule_targets import Method
+from privpac.planning.targets.rule_runs import rule_run
+from privpac.planning.targets.target import STANDARD_RECORDS, PlannedMethod, Target, read_goal
+
+if TYPE_CHECKING:
+    from privpac.planning.plans import Plan
 
 __all__ = [
     "TreeTarget",
     "as_tree",
-    "inverse_of_tree",
-    "plan_of_tree",
     "rules_of",
     "selection_instead",
     "tree_reason",
     "tree_target",
 ]
+
+_EVERY = "selection from all rules"
 
 
 def as_tree(concept: Any, features: Mapping[str, Domain | None]) -> VC1Tree:
@@ -96,7 +101,7 @@ def _certified(**asked: Any) -> Certificate:
 
 
 @dataclass(frozen=True)
-class TreeTarget:
+class TreeTarget(Target):
     """Error ``alpha`` with probability ``1 - beta`` for one node of a tree, some node being right."""
 
     tree: VC1Tree
@@ -110,52 +115,36 @@ class TreeTarget:
     within: int | None = None
     """Only whether so many users are enough is asked."""
 
+    slow = True
+    drawn_records = STANDARD_RECORDS[2:3]
+
     @property
-    def _goal(self) -> dict[str, Any]:
-        return {"epsilon": self.epsilon, "alpha": self.alpha, "beta": self.beta, "neighbours": self.neighbours}
+    def concept(self) -> VC1Tree:
+        """What is learned."""
+        return self.tree
 
-    def methods(self, setting: str | None = None) -> list[Method]:
-        """Name, users for a number of records per user, what else is assumed, and the kind of number."""
-        rows: list[Method] = [("tree learner", self.certificate, "", "certified")]
+    def methods(self, setting: str | None = None) -> list[PlannedMethod]:
+        learned = partial(rule_run, self, "tree")
+        lines = [PlannedMethod("tree learner", self.certificate, run=learned, key="tree")]
         if self.simple:
-            rows.append(("tree learner, simple bound", lambda m: self.certificate(m, "simple"), "", "certified"))
+            simple = partial(self.certificate, form="simple")
+            lines.append(PlannedMethod("tree learner, simple bound", simple, run=learned, key="tree"))
         if (rules := rules_of(self.tree)) is not None:
-            log_size = math.log(rules)
-            every: Method = (
-                "selection from all rules",
-                lambda m: plan_realizable(log_size=log_size, records_per_user=m, **self._goal),
-                "",
-                "certified",
-            )
-            rows.append(every)
+            every = partial(self._selection, math.log(rules))
+            lines.append(PlannedMethod(_EVERY, every, run=partial(rule_run, self, "realizable"), key="all rules"))
+        lower = self._lower()
+        return lines if lower is None else [*lines, PlannedMethod("any private learner", lower, kind="lower bound")]
+
+    def _selection(self, log_size: float, m: int) -> Certificate:
+        return plan_realizable(log_size=log_size, records_per_user=m, **self._goal)
+
+    def _lower(self) -> Callable[[int], Certificate] | None:
         if self.tree.agrees_somewhere:
-            rows.append(
-                (
-                    "any private learner",
-                    lambda m: lower_tree(delta=self.delta, records_per_user=m, **self._goal),
-                    "",
-                    "lower bound",
-                )
-            )
-        elif (
-            self.tree.height > 0 and self.delta == 0
-        ):  # two rules that may differ everywhere: one record tells them apart
-            nodes = TreeNodes(self.tree)
-            rows.append(
-                (
-                    "any private learner",
-                    lambda m: lower_realizable(nodes, records_per_user=m, **self._goal),
-                    "",
-                    "lower bound",
-                )
-            )
-        return rows
-
-    def run(self, row: str, m: int, certificate: Certificate, asked: Any) -> CertifiedRun:
-        """The learner that a certified row speaks of."""
-        from privpac.planning.targets.rule_runs import rule_run
-
-        return rule_run(self, row, m, certificate, asked)
+            return lambda m: lower_tree(delta=self.delta, records_per_user=m, **self._goal)
+        if self.tree.height == 0 or self.delta > 0:
+            return None
+        nodes = TreeNodes(self.tree)  # two rules that may differ everywhere: one record tells them apart
+        return lambda m: lower_realizable(nodes, records_per_user=m, **self._goal)
 
     def certificate(self, m: int, form: str = "best") -> Certificate:
         """Users of the tree learner, with its ranks and its split of epsilon."""
@@ -163,24 +152,32 @@ class TreeTarget:
         told = {"height": self.tree.height, "width": width, "delta": Fraction(0) if width == 1 else self.delta}
         return _certified(records_per_user=m, form=form, within=self.within, **told, **self._goal)
 
-    def simulations(self, setting: str | None = None) -> list[Any]:
-        """What is predicted on a stated model."""
-        from privpac.planning.models.tree_models import tree_simulations
+    def simulations(self, setting: str | None = None) -> list[Simulation]:
+        return tree_simulations(self)
 
-        return [*tree_simulations(self)]
+    def exactly(self, n_users: int) -> Self:
+        return replace(self, within=n_users)
 
-    def recommend(self, n_users: int | None, records_per_user: int) -> Any:
-        """As ``choose_method`` says."""
-        from privpac.planning.choose import choose_method
+    @property
+    def drawn(self) -> Self:
+        return replace(self, simple=False)
 
-        return choose_method(
-            self.tree,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            neighbours=self.neighbours,
-            setting="realizable",
-            records_per_user=records_per_user,
+    def recommend(self, plan: Plan) -> Choice:
+        """Votes, whatever else needs fewer users: the reason says what does."""
+        m = plan.records_per_user[plan.place]
+        return Choice("tree", tree_reason(self.tree, self.epsilon, self.delta, self.neighbours, m))
+
+    def annotated(self, rows: Sequence[PlanRow], sizes: Sequence[int]) -> tuple[PlanRow, ...]:
+        return tuple(
+            replace(row, note=_compared(self.tree, rows[0], row, sizes)) if row.method == _EVERY else row
+            for row in rows
         )
+
+    def stated(self, typed: Mapping[str, str]) -> dict[str, str]:
+        """With delta, be it 0, next to the first of epsilon and alpha."""
+        numbers = [pair for pair in super().stated(typed).items() if pair[0] != "delta"]
+        place = 1 + next(i for i, (name, _) in enumerate(numbers) if name in ("epsilon", "alpha"))
+        return dict([*numbers[:place], ("delta", f"{float(self.delta):g}"), *numbers[place:]])
 
     @property
     def shown(self) -> dict[str, str]:
@@ -208,96 +205,17 @@ def tree_target(
     """The numbers, read and checked."""
     if not isinstance(tree, VC1Tree):
         raise TypeError(f"tree must be a VC1Tree such as PrefixTree(8), got {type(tree).__name__}")
-    relation = one_of(Neighbours, neighbours, "neighbours")
-    eps = rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON)
-    given, a, b = (
-        rational(delta, "delta", minimum=0, below=1),
-        rational(alpha, "alpha", above=0, below=1),
-        rational(beta, "beta", above=0, below=1),
-    )
-    if tree.widest is None and given == 0:
+    goal = read_goal(epsilon, alpha, beta, neighbours, delta)
+    if tree.widest is None and goal["delta"] == 0:
         raise ParameterError("open vocabulary needs delta > 0; give a delta such as 1e-6")
-    return TreeTarget(tree, eps, a, b, relation, given, simple)
-
-
-def plan_of_tree(
-    tree: VC1Tree,
-    *,
-    epsilon: Rational,
-    delta: Rational = 0,
-    alpha: Rational = "0.05",
-    beta: Rational = "0.05",
-    records_per_user: int | Iterable[int] | None = None,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-    simple: bool = True,
-) -> Plan:
-    """How many users are certified to suffice for error at most ``alpha`` with probability ``1 - beta``, if some node
-    is right?
-
-    ``simple=False`` leaves out the row of the closed-form certificate.
-
-    >>> from privpac.concepts import PrefixTree
-    >>> plan = plan_of_tree(PrefixTree(32), epsilon=1, delta="1e-6", alpha="0.1", records_per_user=10,
-    ...     neighbours="replace")
-    >>> plan.row("tree learner").n_users[0] <= 171
-    True
-    """
-    target = tree_target(
-        tree, epsilon=epsilon, delta=delta, alpha=alpha, beta=beta, neighbours=neighbours, simple=simple
-    )
-    shown = {
-        **target.shown,
-        "epsilon": str(epsilon),
-        "delta": f"{float(target.delta):g}",
-        "alpha": str(alpha),
-        "beta": str(beta),
-    }
-    plan = plan_target(target, read_records(records_per_user), shown | {"neighbours": str(target.neighbours)})
-    rows = [
-        replace(row, note=_compared(tree, plan.rows[0], row, plan.records_per_user))
-        if row.method == "selection from all rules"
-        else row
-        for row in plan.rows
-    ]
-    return replace(plan, rows=tuple(rows))
-
-
-def inverse_of_tree(
-    tree: VC1Tree,
-    *,
-    n_users: int,
-    epsilon: Rational | None = None,
-    alpha: Rational | None = None,
-    delta: Rational = 0,
-    beta: Rational = "0.05",
-    records_per_user: int | Iterable[int] | None = None,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-) -> InversePlan:
-    """The least ``alpha`` (given ``epsilon``) or ``epsilon`` (given ``alpha``) that ``n_users`` users can be promised
-    on the tree.
-
-    >>> from privpac.concepts import PathTree
-    >>> inverse_of_tree(PathTree(16), n_users=304, epsilon=1, records_per_user=1).row("tree learner").values
-    (Fraction(997, 10000),)
-    """
-    quantity = "alpha" if alpha is None else "epsilon"
-    spent: dict[str, Any] = {
-        "epsilon": 1 if epsilon is None else epsilon,
-        "alpha": "1/2" if alpha is None else alpha,
-        "beta": beta,
-    }
-    target = tree_target(tree, delta=delta, neighbours=neighbours, simple=False, **spent)
-    fixed = {"epsilon": str(epsilon)} if alpha is None else {"alpha": str(alpha)}
-    shown = {**target.shown, "users": str(n_users), **fixed, "delta": f"{float(target.delta):g}", "beta": str(beta)}
-    shown |= {"neighbours": str(target.neighbours)}
-    return invert(target, quantity=quantity, n_users=n_users, sizes=read_records(records_per_user), shown=shown)
+    return TreeTarget(tree, **goal, simple=simple)
 
 
 def _count(number: int) -> str:
     return f"{number:,}" if number.bit_length() <= 32 else f"about 2^{(number - 1).bit_length()}"
 
 
-def _compared(tree: VC1Tree, learner: PlanRow, every: PlanRow, sizes: tuple[int, ...]) -> str:
+def _compared(tree: VC1Tree, learner: PlanRow, every: PlanRow, sizes: Sequence[int]) -> str:
     """Where selection from the whole class needs fewer users, said plainly."""
     pairs = [(m, t, g) for m, t, g in zip(sizes, learner.n_users, every.n_users) if t is not None and g is not None]
     fewer = [str(m) for m, t, g in pairs if g < t]
@@ -333,17 +251,12 @@ def tree_reason(
     hint = f"the class is a tree; with {_count(rules)} rules selection from all of them ({how}) may need fewer users"
     if records_per_user is None:
         return hint
-    asked: dict[str, Any] = {
-        "delta": delta,
-        "alpha": "0.1",
-        "records_per_user": records_per_user,
-        "neighbours": neighbours,
-    }
     try:
-        plan = plan_of_tree(tree, epsilon=epsilon, simple=False, **asked)
+        target = TreeTarget(tree, **read_goal(epsilon, "0.1", "0.05", neighbours, delta))
+        m, _ = positive_int(records_per_user, "records_per_user"), target.methods()
     except (ParameterError, TooLargeError):  # nothing to plan; what is wrong for the learner, the learner says
         return hint
-    users, other = plan.row("tree learner").n_users[0], plan.row("selection from all rules").n_users[0]
+    users, other = (target.certified_users(name, m) for name in ("tree learner", _EVERY))
     return (
         f"the class is a tree; certified users for error 0.1: {users}, by selection from all {_count(rules)} rules "
         f"({how}): {other}"

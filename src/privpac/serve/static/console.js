@@ -57,6 +57,7 @@ async function showPromise() {
   const person = promise.unit === "user";
   find("whom").textContent = person ? "every person in the data, with all records of that person" : "every single record in the data";
   const [, ...words] = promise.explanation.split("\n");
+  find("promise").classList.toggle("weak", ["weak", "empty"].includes(promise.strength));
   const technical = words.filter((line) => /^(The same run|How:)/.test(line));
   find("what").textContent = words.filter((line) => !technical.includes(line)).join(" ");
   const facts = { "kind of rule": promise.rule, "an answer 1 means": promise.label };

@@ -1,0 +1,267 @@
+"""``privpac evaluate``, ``choose`` and ``least-error``: how good is it, which is best, how good can it be?"""
+
+from __future__ import annotations
+
+import json as json_format
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privpac.api import load
+from privpac.api_engines import choose_engine, read_users
+from privpac.api_evaluation import choose as choose_model
+from privpac.api_evaluation import evaluate as evaluate_model
+from privpac.api_evaluation import least_error as release_least_error
+from privpac.cli.app import app, working
+from privpac.cli.deliver import check_recovery, deliver
+from privpac.cli.options import (
+    METHOD,
+    TABLE,
+    Epsilon,
+    Features,
+    Json,
+    Label,
+    LabelMap,
+    MaxRecords,
+    NeighboursOption,
+    OnInvalid,
+    TreeText,
+    User,
+    check_targets,
+    features_of,
+    label_map_of,
+    open_ledger,
+    tree_of,
+    wants_tree,
+)
+from privpac.concepts.base import ConceptClass, Rule
+from privpac.concepts.named import RULES
+from privpac.concepts.trees import VC1Tree
+from privpac.data import Domain, Users
+from privpac.errors import ModelFileError, NoReleaseError, ParameterError
+from privpac.evaluation import Evaluation
+from privpac.learners.registry import named_class
+from privpac.ledger import BudgetLedger
+from privpac.released import Released
+
+__all__ = ["choose", "evaluate", "least_error"]
+
+COLUMN = "column:"
+
+Table = Annotated[str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")]
+Confidence = Annotated[str, typer.Option(help="Of each interval on its own.", rich_help_panel=METHOD)]
+Engine = Annotated[
+    str, typer.Option(help="auto, memory, stream (Parquet larger than memory) or spark.", rich_help_panel=TABLE)
+]
+LedgerPath = Annotated[Path | None, typer.Option(help="Budget ledger to spend from (made with: privpac ledger new).")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the result as JSON.")]
+Report = Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")]
+
+
+def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
+    """What ``rule.json`` or ``column:NAME`` names, and the columns it reads."""
+    if text.startswith(COLUMN):
+        name = text.removeprefix(COLUMN)
+        if not name:
+            raise ParameterError("name the column of predictions: column:said")
+        return name, {name: None}
+    released = load(text)
+    if not released:
+        raise NoReleaseError(f"{text!r} holds no rule: nothing was released, so there is nothing to evaluate")
+    rule = released.hypothesis
+    if not isinstance(rule, Rule):
+        raise ModelFileError(f"{text!r} holds a {type(rule).__name__}, not a rule: it does not predict")
+    return rule, {name: rule.features[name] for name in rule.reads or rule.features}
+
+
+@contextmanager
+def _book(ledger: Path | None) -> Iterator[BudgetLedger | None]:
+    yield None if ledger is None else open_ledger(ledger)
+
+
+def _read(table: str, engine: str, **declaration: Any) -> tuple[Users, Callable[[str], Any]]:
+    """The people, and what to show while they are folded."""
+    engine = choose_engine(table, engine)
+    bar: Callable[[str], Any] = nullcontext if engine == "stream" else working  # streams show the rows they read
+    with bar("reading the table"):
+        return read_users(table, engine=engine, **declaration), bar
+
+
+def _shown(released: Released) -> str:
+    """JSON with everything that follows from the released sums beside them."""
+    body = json_format.loads(released.to_json())
+    found = released.hypothesis if isinstance(released.hypothesis, Evaluation) else released.evaluation
+    if found is not None:
+        rates = found.rates.items()
+        body["rates"] = {
+            name: {"value": r.value, "these": _ends(r.these), "like": None if r.like is None else _ends(r.like)}
+            for name, r in rates
+        }
+    return json_format.dumps(body, indent=1)
+
+
+def _ends(interval: Any) -> list[float]:
+    return [interval.lo, interval.hi]
+
+
+@app.command()
+def evaluate(
+    predictor: Annotated[str, typer.Argument(help="A saved rule (rule.json), or column:NAME of 0/1 predictions.")],
+    table: Table,
+    label: Label,
+    epsilon: Epsilon,
+    user: User = None,
+    cells: Annotated[str, typer.Option(help="table (2x2), or error: only right and wrong, with less noise.")] = "table",
+    weight: Annotated[
+        str,
+        typer.Option(help="user: every person counts the same; record: needs --max-records.", rich_help_panel=METHOD),
+    ] = "user",
+    max_records: MaxRecords = None,
+    neighbours: NeighboursOption = "add-remove",
+    confidence: Confidence = "0.95",
+    same_people: Annotated[
+        bool,
+        typer.Option("--same-people", help="The rule was learned from these people: nothing is said about others."),
+    ] = False,
+    on_invalid: OnInvalid = "raise",
+    label_map: LabelMap = None,
+    engine: Engine = "auto",
+    ledger: LedgerPath = None,
+    out: Out = None,
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """How often is a rule right on these people, and on people like these?  With differential privacy per person.
+
+    privpac evaluate rule.json visits.parquet --user patient --label event --epsilon 0.5 --report good.html
+    """
+    model, columns = _predictor(predictor)
+    check_targets(
+        {"--out": out, "--report": report}, {"the predictor": predictor, "the table": table, "--ledger": ledger}
+    )
+    labels = label_map_of(label_map)
+    asked: dict[str, Any] = {"epsilon": epsilon, "cells": cells, "weight": weight, "max_records": max_records}
+    asked |= {"neighbours": neighbours, "confidence": confidence, "same_people": same_people}
+    check_recovery(ledger)
+    with _book(ledger) as book:
+        declared = {"features": columns, "label": label, "on_invalid": on_invalid, "label_map": labels}
+        data, bar = _read(table, engine, user=user, **declared)
+        with bar("evaluating"):
+            released = evaluate_model(model, data, ledger=book, **asked)
+    subject = f"the rule “{model}”" if isinstance(model, Rule) else f"the predictions in {model}"
+    writes = {
+        "evaluation": (out, released.save),
+        "report": (report, lambda path: _report(released, path, subject)),
+    }
+    text = _shown(released) if json else f"{subject}\n{released}"
+    deliver(released, "evaluation", text, writes, ledger, note=not json)
+
+
+def _report(released: Released, path: Path, subject: str) -> None:
+    from privpac.report import write_evaluation_report
+
+    write_evaluation_report(released, path, subject=subject)
+
+
+@app.command()
+def choose(
+    table: Table,
+    model: Annotated[
+        list[str], typer.Option("--model", help="name=rule.json, or name=column:NAME of 0/1 predictions. Repeat.")
+    ],
+    label: Label,
+    epsilon: Epsilon,
+    user: User = None,
+    evaluate: Annotated[
+        str | None, typer.Option(help="Share of the people set aside to measure the chosen one, such as 1/5.")
+    ] = None,
+    ids: Annotated[str, typer.Option(help="Under replace: private, or public (known to all, and fixed).")] = "private",
+    max_records: MaxRecords = None,
+    neighbours: NeighboursOption = "add-remove",
+    confidence: Confidence = "0.95",
+    on_invalid: OnInvalid = "raise",
+    label_map: LabelMap = None,
+    engine: Engine = "auto",
+    ledger: LedgerPath = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Choose the best of some fixed models with differential privacy per person; the price grows with log k.
+
+    privpac choose visits.parquet --model a=first.json --model b=second.json --user patient --label event --epsilon 1
+    """
+    named = [text.partition("=") for text in model]
+    if any(not name or not place for name, _, place in named):
+        raise ParameterError("a model is written name=rule.json or name=column:NAME")
+    if len({name for name, _, _ in named}) != len(named):
+        raise ParameterError("a model is named twice")
+    found = {name: _predictor(place) for name, _, place in named}
+    columns: dict[str, Domain | None] = {}
+    for _, reads in found.values():
+        for name, domain in reads.items():
+            if columns.get(name, domain) not in (None, domain):
+                raise ParameterError(f"the models declare different domains for the column {name!r}")
+            columns[name] = columns.get(name) or domain
+    check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
+    labels = label_map_of(label_map)
+    asked: dict[str, Any] = {"epsilon": epsilon, "evaluate": evaluate, "ids": ids, "max_records": max_records}
+    asked |= {"neighbours": neighbours, "confidence": confidence}
+    check_recovery(ledger)
+    with _book(ledger) as book:
+        declared = {"features": columns, "label": label, "on_invalid": on_invalid, "label_map": labels}
+        data, bar = _read(table, engine, user=user, **declared)
+        with bar("choosing"):
+            released = choose_model({name: kept for name, (kept, _) in found.items()}, data, ledger=book, **asked)
+    text = _shown(released) if json else str(released)
+    deliver(released, "choice", text, {"choice": (out, released.save)}, ledger, note=not json)
+
+
+@app.command("least-error")
+def least_error(
+    table: Table,
+    label: Label,
+    feature: Features,
+    epsilon: Epsilon,
+    user: User = None,
+    rule: Annotated[
+        str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}; branch for --tree.", show_default=False)
+    ] = None,
+    tree: TreeText = None,
+    max_records: MaxRecords = None,
+    neighbours: NeighboursOption = "add-remove",
+    confidence: Confidence = "0.95",
+    method: Annotated[str, typer.Option(help="sum (with a bound), oneshot or bisect (within --radius).")] = "sum",
+    radius: Annotated[str, typer.Option(help="Accuracy aimed at by oneshot and bisect.")] = "1/8",
+    on_invalid: OnInvalid = "raise",
+    label_map: LabelMap = None,
+    engine: Engine = "auto",
+    ledger: LedgerPath = None,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """How well can any rule of a kind do?  A private lower bound on the least error, for people like these.
+
+    privpac least-error visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 0.5
+    """
+    concept: ConceptClass | VC1Tree
+    if wants_tree(rule, tree):
+        concept = tree_of(tree or "", feature)
+        features: dict[str, Domain] = dict(concept.columns)
+    else:
+        features = features_of(feature)
+        concept = named_class(rule or "threshold", features, "auto")
+    check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
+    labels = label_map_of(label_map)
+    asked: dict[str, Any] = {"epsilon": epsilon, "max_records": max_records, "neighbours": neighbours}
+    asked |= {"method": method, "radius": radius}
+    check_recovery(ledger)
+    with _book(ledger) as book:
+        declared = {"features": features, "label": label, "on_invalid": on_invalid, "label_map": labels}
+        data, bar = _read(table, engine, user=user, **declared)
+        with bar("measuring"):
+            released = release_least_error(data, concept, confidence=confidence, ledger=book, **asked)
+    text = released.to_json() if json else str(released)
+    deliver(released, "bound", text, {"bound": (out, released.save)}, ledger, note=not json)

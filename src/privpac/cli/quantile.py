@@ -1,0 +1,95 @@
+"""``privpac quantile``: a table in, a private median or other quantiles out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privpac.api import release_rule
+from privpac.api_quantiles import METHODS, quantile_learner
+from privpac.cli.app import app, working
+from privpac.cli.deliver import check_recovery, deliver
+from privpac.cli.options import (
+    METHOD,
+    Epsilon,
+    Features,
+    Json,
+    MaxRecords,
+    NeighboursOption,
+    OnInvalid,
+    People,
+    User,
+    check_targets,
+    features_of,
+    open_ledger,
+)
+from privpac.data import UserData
+from privpac.distributions.quantiles.learner import WEIGHTS
+from privpac.guarantee import Unit
+
+__all__ = ["quantile"]
+
+
+@app.command()
+def quantile(
+    table: Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")],
+    feature: Features,
+    epsilon: Epsilon,
+    user: User = None,
+    q: Annotated[
+        list[str] | None, typer.Option("--q", "-q", help="A quantile such as 1/2 (the default) or 0.9. Repeat.")
+    ] = None,
+    weight: Annotated[
+        str,
+        typer.Option(
+            "--weight",
+            help=f"{', '.join(WEIGHTS)}: everybody alike, everybody's own quantile, one record each, or every record.",
+        ),
+    ] = "user",
+    interval: Annotated[
+        bool, typer.Option("--interval", help="Also release an interval around every quantile (three numbers each).")
+    ] = False,
+    confidence: Annotated[str, typer.Option("--confidence", help="How sure all statements are at once.")] = "0.95",
+    max_records: MaxRecords = None,
+    method: Annotated[str, typer.Option("--method", help=f"{', '.join(METHODS)}.", rich_help_panel=METHOD)] = "auto",
+    delta: Annotated[
+        str, typer.Option("--delta", "-d", help="Only for --method walks, e.g. 1e-6.", rich_help_panel=METHOD)
+    ] = "0",
+    people: People = None,
+    neighbours: NeighboursOption = "add-remove",
+    on_invalid: OnInvalid = "raise",
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released quantiles as JSON.")] = None,
+    json: Json = False,
+) -> None:
+    """Release the median of a column, or other quantiles, with what is certain about their ranks.
+
+    privpac quantile people.parquet --user id --feature income=0:1000000 --epsilon 1 -q 1/4 -q 1/2 -q 3/4
+    """
+    features = features_of(feature)
+    options: dict[str, Any] = {"weight": weight, "interval": interval, "confidence": confidence}
+    learner = quantile_learner(
+        q=q or ["1/2"],
+        epsilon=epsilon,
+        unit=Unit.USER if user else Unit.ITEM,
+        max_records=max_records,
+        neighbours=neighbours,
+        method=method,
+        delta=delta,
+        public_n_users=people,
+        **options,
+    )
+    learner.check_domains(features)
+    check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
+    book = None if ledger is None else open_ledger(ledger)
+    check_recovery(ledger)
+    with working("reading the table"):
+        data = UserData.read(table, user=user, features=features, on_invalid=on_invalid)
+    with working("learning"):
+        released = release_rule(learner, data, ledger=book)
+    text = released.to_json() if json else str(released)
+    deliver(released, "quantiles", text, {"quantiles": (out, released.save)}, ledger, note=not json)

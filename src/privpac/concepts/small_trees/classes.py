@@ -1,0 +1,261 @@
+"""The class of small trees over the columns of a wide table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import cached_property
+from math import log
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+import numpy as np
+from attrs import Attribute, evolve, field, frozen
+from numpy.typing import NDArray
+
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.cells import Frozen, declared_of, domains_of, named_domains
+from privpac.concepts.profile import Profile
+from privpac.concepts.small_trees.cells import Cells, CellsKernel, cells_of, pair_count
+from privpac.concepts.small_trees.columns import (
+    DEFAULT_CUTS,
+    BinnedColumn,
+    Cuts,
+    Test,
+    binned,
+    read_cuts,
+    read_missing,
+)
+from privpac.concepts.small_trees.shape import Side, TreeShape
+from privpac.concepts.small_trees.tree import Branch, Question, SmallTree
+from privpac.concepts.statistics import Statistic
+from privpac.data import Domain, Missing, UserData
+from privpac.data.missing import values_of
+from privpac.errors import ParameterError, TooLargeError
+from privpac.exact import Rational, rational
+from privpac.guarantee import positive_int
+
+if TYPE_CHECKING:
+    from privpac.data import Users
+
+__all__ = ["LEVELS", "SmallTrees"]
+
+LEVELS = 720_720
+"""``lcm(1..16)``: up to 16 records a user's vote is split exactly."""
+
+_MOST_LABELS = 64
+
+
+def _columns(columns: Any) -> Frozen[Domain | None] | None:
+    return None if columns is None else named_domains(columns, "columns")
+
+
+def _split(split: Rational) -> Fraction:
+    return rational(split, "split", above=0, below=1)
+
+
+def _depth(depth: Any) -> int:
+    if depth not in (1, 2) or isinstance(depth, bool):
+        raise ParameterError(f"depth must be 1 or 2, got {depth!r}; deeper trees have more cells than can be counted")
+    return int(depth)
+
+
+def _levels(levels: Any) -> int:
+    return positive_int(levels, "levels", maximum=1 << 31)
+
+
+def _max_cells(cells: Any) -> int:
+    return positive_int(cells, "max_cells", maximum=1 << 30)
+
+
+def _classes(classes: Any) -> tuple[str, ...] | None:
+    if classes is None:
+        return None
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise TypeError(f"classes must list the labels, got {type(classes).__name__}")
+    names = tuple(str(name) for name in classes)
+    if not 2 <= len(names) <= _MOST_LABELS or len(set(names)) < len(names):
+        raise ParameterError(f"classes must be 2 to {_MOST_LABELS} different labels, got {len(names)}")
+    return names
+
+
+@frozen(slots=False)
+class SmallTrees(ConceptClass):
+    """Trees that ask at most three questions about public bins of the columns.
+
+    Parameters
+    ----------
+    columns : mapping of names to domains, or names; None takes every feature of the data.
+    depth : 2, or 1 for one question with a free label on each side.
+    cuts : at most so many cuts of every number, spread evenly over its declared values; or a number or list of values
+        for each column.  ``Floats()`` needs a list.
+    missing : ``"own"`` (all columns) or a list of columns whose missing values are an answer of their own; None leaves
+        it to the domains.
+    split : prior chance that a side asks again.
+    levels : steps of a user's vote.
+    max_cells : most pairs of bins, and of tests.
+    classes : the labels, where there are more than two.
+
+    >>> from privpac.data import Integers
+    >>> trees = SmallTrees({"age": Integers(0, 120), "dose": Integers(0, 9)})
+    >>> trees.size, str(trees.decode(0, label="cured"))
+    (230496, 'cured never')
+    """
+
+    columns: Frozen[Domain | None] | None = field(default=None, converter=_columns)
+    depth: int = field(default=2, converter=_depth)
+    cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
+    missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
+    split: Fraction = field(default=Fraction(7, 10), converter=_split)
+    levels: int = field(default=LEVELS, converter=_levels)
+    max_cells: int = field(default=1 << 24, converter=_max_cells)
+    classes: tuple[str, ...] | None = field(default=None, converter=_classes)
+
+    takes_missing: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
+
+    @columns.validator
+    def _known(self, attribute: Attribute[Any], columns: Frozen[Domain | None] | None) -> None:
+        if columns is None and isinstance(self.missing, tuple):
+            return
+        if columns is not None and all(domain is not None for domain in columns.values()):
+            self._check_size(binned(domains_of(columns), self.cuts, self.missing))
+
+    def _check_size(self, columns: tuple[BinnedColumn, ...]) -> None:
+        """From public numbers, before anything is spent."""
+        pairs, tests = pair_count(columns), sum(len(column.tests) for column in columns)
+        most = max(pairs, tests**2)
+        if most > self.max_cells:
+            raise TooLargeError(
+                f"these columns make {most} cells, at most {self.max_cells} are counted; use fewer cuts or columns, or "
+                "raise max_cells"
+            )
+
+    # Columns
+
+    @cached_property
+    def binned(self) -> tuple[BinnedColumn, ...]:
+        """The columns with their bins."""
+        if self.columns is None:
+            raise ParameterError(
+                "this class has no columns yet: SmallTrees({'age': Integers(0, 120)}), or bind it to data"
+            )
+        return binned(domains_of(self.columns), self.cuts, self.missing)
+
+    def _own(self, name: str) -> bool:
+        return self.missing == "own" or (isinstance(self.missing, tuple) and name in self.missing)
+
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        return declared_of(
+            {
+                name: Missing(values_of(domain), "own") if domain is not None and self._own(name) else domain
+                for name, domain in (self.columns or {}).items()
+            }
+        )
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> SmallTrees:
+        return evolve(self, columns=dict(columns))
+
+    def bind(self, users: Users) -> tuple[SmallTrees, Users]:
+        if self.columns is None:
+            return evolve(self, columns=dict.fromkeys(users.features)).bind(users)
+        # Data that were bound without missing values have the same codes, only none of the last.
+        told = {
+            name: None if domain is not None and values_of(domain) == users.features.get(name) else domain
+            for name, domain in self.columns.items()
+        }
+        asked = evolve(self, columns=told) if told != dict(self.columns) else self
+        concept, bound = ConceptClass.bind(asked._labelled(users), users)
+        return concept, bound
+
+    def _labelled(self, users: Users) -> SmallTrees:
+        """The class with the labels that the data declare."""
+        declared = tuple(getattr(users, "classes", ()))
+        if len(declared) <= 2 and self.labels == 2:
+            return self
+        if self.classes not in (None, declared):
+            raise ParameterError(
+                "classes are declared twice, in the data and in the rules, and differ; declare them in the data alone"
+                if declared
+                else "declare the classes in the data too: UserData.from_frame(..., classes=[...])"
+            )
+        return evolve(self, classes=declared)
+
+    # Trees
+
+    @cached_property
+    def tests(self) -> tuple[Test, ...]:
+        """All questions, in the order of ids."""
+        return tuple(Test(j, kind, value) for j, column in enumerate(self.binned) for kind, value in column.tests)
+
+    @property
+    def labels(self) -> int:
+        return 2 if self.classes is None else len(self.classes)
+
+    @cached_property
+    def shape(self) -> TreeShape:
+        """Ids and prior: column uniform, test uniform within the column."""
+        d = len(self.binned)
+        prior = tuple(Fraction(1, d * len(column.tests)) for column in self.binned for _ in column.tests)
+        return TreeShape(prior, self.split, self.labels, self.depth)
+
+    @property
+    def size(self) -> int:
+        return self.shape.size
+
+    @property
+    def vc_dimension(self) -> int:
+        """An upper bound: a shattered set needs a tree for every labelling."""
+        return max(1, self.size.bit_length() - 1)
+
+    @property
+    def scored(self) -> bool:
+        """Its trees have one law, which is never laid out tree by tree."""
+        return False
+
+    own_method: ClassVar[str | None] = "small-tree"
+
+    def price(self, hypothesis: int) -> float:
+        """``ln(1/prior)`` of a tree, in nats."""
+        prior = self.shape.of_tree(hypothesis)
+        return log(prior.denominator) - log(prior.numerator)
+
+    def _question(self, test: int) -> Question:
+        found = self.tests[test]
+        return Question(self.binned[found.column].name, found.kind, found.value)
+
+    def _branch(self, side: Side) -> Branch:
+        return Branch(None if side.test is None else self._question(side.test), side.labels)
+
+    def decode(self, hypothesis: int, label: str = "1") -> SmallTree:
+        root, yes, no = self.shape.parts(hypothesis)
+        return SmallTree(
+            self.binned,
+            self._question(root),
+            self._branch(yes),
+            self._branch(no),
+            self.depth,
+            hypothesis,
+            label,
+            self.classes or (),
+        )
+
+    def predictions(self, codes: Mapping[str, NDArray[np.uint64]], hypothesis: int) -> NDArray[np.int8]:
+        return self.decode(hypothesis).predict_codes(codes)
+
+    # Folding
+
+    def cells_kernel(self) -> CellsKernel:
+        return CellsKernel(self.binned, self.levels, self.labels)
+
+    def cells(self, users: Users) -> Cells:
+        """Where tests hold, summed over bound users: private."""
+        return cells_of(self.binned, users.fold(self.cells_kernel()))
+
+    def _refuse(self) -> NoReturn:
+        raise TooLargeError("small trees are not scored one by one; use method='small-tree'")
+
+    def empty_profile(self) -> Profile:
+        self._refuse()
+
+    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
+        self._refuse()

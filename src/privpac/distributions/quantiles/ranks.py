@@ -1,0 +1,157 @@
+"""The score of a quantile: by how much the weight on either side of a value is too large.
+
+Everybody owns a weight of at most ``L``, spread over the values of their records by themselves.  For ``q = a/b`` and a
+value ``z`` with weight ``W_<`` below, ``W_>`` above and ``W`` in all,
+
+    cost(z) = max(b W_< - a W,  b W_> - (b - a) W),
+
+at most 0 exactly for the ``q``-quantiles, and ``b`` for every unit of weight by which a rank is missed.
+
+**Guarantee.**  A user with weight ``w <= L`` adds ``b w_< - a w``, in ``[-aL, (b-a)L]``, to the first term and ``b w_>
+- (b-a) w``, in ``[-(b-a)L, aL]``, to the second.  A maximum moves by no more and no less than its terms do.  So the
+change of the cost lies in an interval of length ``R = 2 max(a, b-a) L`` for a user who comes or leaves; for one who is
+replaced each term moves by at most ``bL`` either way, ``R = 2bL``.  By the range rule weights ``e**(-(epsilon/R)
+cost)`` are epsilon-DP.
+
+**Accuracy.** Some value of the data costs at most 0, so ``Pr[cost > s] <= (D - 1) e**(-(epsilon/R)(s + 1))`` over ``D``
+values, whatever the data. For the *ends* of an interval the costs are shifted by ``s``: the lower one is ``max(b W_< -
+a W + s [z > least], b W_> - (b-a) W - s)``, and still some value costs at most 0: the quantile of rank ``(aW - s)/b``,
+or the least value of the domain if that is negative. So but for the same probability the value drawn is the least one,
+or has ``b W_< <= a W``: it is not above the quantile. Shifts are public constants and do not touch the guarantee.
+
+Costs change only at a value and right behind it: a law over 2**64 values is as short as the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.bounds.median import quantile_range, quantile_reach
+from privpac.data import UserData
+from privpac.guarantee import Neighbours
+from privpac.law import Law
+
+__all__ = ["End", "RankLaw", "Weighted", "WeightedValues", "weights_of"]
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+End = str
+"""Which number is drawn: ``"point"``, or the ``"lower"`` or ``"upper"`` end of an interval."""
+
+
+class Weighted(NamedTuple):
+    """Distinct codes, ascending, each with the weight of everybody on it."""
+
+    codes: Words
+    weights: Ints
+
+
+def weights_of(users: UserData, codes: Words, weight: str, levels: int, q: Fraction) -> Ints:
+    """The weight of every record, in the order of users and ascending codes; one user's add up to at most ``levels``.
+
+    ``"user"``: shares of ``levels``, rounded so that they telescope; ``"own"``: 1 for the user's own quantile;
+    otherwise 1 for every record.
+    """
+    sizes = np.diff(users.offsets).astype(np.int64)
+    held = np.repeat(sizes, sizes)
+    place = np.arange(codes.size, dtype=np.int64) - np.repeat(np.asarray(users.offsets[:-1], np.int64), sizes)
+    if weight == "user":
+        # Telescopes to ``levels`` for everybody with records: this line is the bound on a person's influence.
+        shares: Ints = levels * (place + 1) // np.maximum(held, 1) - levels * place // np.maximum(held, 1)
+        return shares
+    if weight == "own":
+        own = np.maximum(-(-q.numerator * held // q.denominator), 1) - 1
+        votes: Ints = (place == own).astype(np.int64)
+        return votes
+    return np.ones(codes.size, np.int64)
+
+
+@dataclass(frozen=True)
+class WeightedValues:
+    """A kernel: how much weight of all users lies on each value of a column."""
+
+    column: str
+    weight: str
+    levels: int
+    q: Fraction
+
+    def zero(self) -> Weighted:
+        return Weighted(np.empty(0, np.uint64), np.empty(0, np.int64))
+
+    def chunk(self, users: UserData) -> Weighted:
+        codes = np.asarray(users.codes[self.column], np.uint64)
+        sizes = np.diff(users.offsets).astype(np.int64)
+        owner = np.repeat(np.arange(sizes.size), sizes)
+        codes = codes[np.lexsort((codes, owner))]
+        return _gathered(codes, weights_of(users, codes, self.weight, self.levels, self.q))
+
+    def merge(self, a: Weighted, b: Weighted) -> Weighted:
+        return _gathered(np.concatenate([a.codes, b.codes]), np.concatenate([a.weights, b.weights]))
+
+
+def _gathered(codes: Words, weights: Ints) -> Weighted:
+    distinct, places = np.unique(codes, return_inverse=True)
+    sums = np.zeros(distinct.size, np.int64)
+    np.add.at(sums, places, weights)
+    return Weighted(distinct[sums > 0], sums[sums > 0])
+
+
+@dataclass(frozen=True)
+class RankLaw:
+    """The law of one quantile over the codes ``least..most``; all fields are public."""
+
+    q: Fraction
+    epsilon: Fraction
+    levels: int
+    least: int
+    most: int
+    neighbours: Neighbours
+    beta: Fraction
+    """How often this number may miss."""
+
+    @property
+    def eta(self) -> Fraction:
+        """Epsilon over the range by which one person moves the costs."""
+        return self.epsilon / quantile_range(self.q, self.levels, self.neighbours)
+
+    @property
+    def reach(self) -> int:
+        """A cost that is exceeded with probability at most ``beta``, whatever the data."""
+        return quantile_reach(self.eta, self.most - self.least + 1, self.beta)
+
+    def costs(self, values: Weighted, end: End = "point") -> tuple[Any, Any, Any]:
+        """First and last codes of the blocks of equal cost, and these costs."""
+        codes = np.clip(values.codes, np.uint64(self.least), np.uint64(self.most))
+        edges = [np.array([self.least], np.uint64), codes, codes[codes < self.most] + np.uint64(1)]
+        if end == "lower" and self.most > self.least:
+            edges.append(np.array([self.least + 1], np.uint64))
+        if end == "upper":
+            edges.append(np.array([self.most], np.uint64))
+        starts = np.unique(np.concatenate(edges))
+        upto = np.concatenate([[0], np.cumsum(values.weights)]).astype(np.int64)
+        below = upto[np.searchsorted(codes, starts, side="left")]
+        above = upto[-1] - upto[np.searchsorted(codes, starts, side="right")]
+        a, b = self.q.as_integer_ratio()
+        left, right = b * below - a * upto[-1], b * above - (b - a) * upto[-1]
+        shift = 0 if end == "point" else self.reach
+        if end == "lower":
+            left, right = left + shift * (starts > self.least), right - shift
+        elif end == "upper":
+            left, right = left - shift, right + shift * (starts < self.most)
+        ends = np.concatenate([starts[1:] - np.uint64(1), np.array([self.most], np.uint64)])
+        return starts, ends, np.maximum(left, right)
+
+    def law(self, values: Weighted, end: End = "point") -> Law:
+        """Weights ``e**(-eta cost)``."""
+        starts, ends, costs = self.costs(values, end)
+        return Law.from_blocks(starts, ends, costs, self.eta, domain=(self.least, self.most))
+
+    @property
+    def missed(self) -> Fraction:
+        """By how many people's weight the rank may be missed."""
+        return Fraction(self.reach, self.q.denominator * self.levels)

@@ -1,0 +1,183 @@
+"""Which of these models is best?  The best of ``k`` fixed predictors, chosen privately.
+
+Models that were fitted elsewhere (on other people, or in public) form a finite class of ``k`` rules; the default
+learner for any labels chooses one of them, and its price grows with ``log k`` only.  How good the winner is, is another
+question: it must be asked of other people, or paid for again.
+
+**Guarantee.**  That of :class:`~privpac.learners.TwoVoices`, epsilon per user: what a person says about every model is
+a bounded integer that depends on that person's records alone (:mod:`privpac.evaluation.predictors`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privpac.concepts.base import Rule
+from privpac.concepts.dense import EnumeratedClass, dense_fold, limited
+from privpac.concepts.profile import Profile
+from privpac.concepts.rules import binary
+from privpac.concepts.statistics import Statistic
+from privpac.errors import ParameterError
+from privpac.evaluation.predictors import Predictor, bind_predictor
+from privpac.guarantee import Guarantee, Neighbours, Unit
+from privpac.learners.base import Bound, Learner
+from privpac.learners.selection.voices import TwoVoices
+from privpac.released import Released, register
+
+if TYPE_CHECKING:
+    from privpac.data import Domain, UserData, Users
+    from privpac.exact import Rational
+    from privpac.rng import Rng
+
+__all__ = ["Candidates", "Chosen", "ModelChoice"]
+
+
+@register("chosen")
+@dataclass(frozen=True)
+class Chosen:
+    """The name of a model, and of those it was chosen from."""
+
+    name: str
+    among: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} (chosen from {', '.join(self.among)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "among": list(self.among)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Chosen:
+        among = tuple(values["among"])
+        if not all(isinstance(name, str) for name in among) or values["name"] not in among:
+            raise ParameterError("the name of a chosen model must be among those it was chosen from")
+        return cls(values["name"], among)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates(EnumeratedClass):
+    """Models by name, as a class of rules: model ``h`` makes a mistake where it says anything but the label."""
+
+    models: Mapping[str, Any]
+    labels: tuple[Any, Any] | None = None
+    rowwise: bool = False
+    predictors: tuple[Predictor, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.models, Mapping) or not self.models:
+            raise ParameterError("models must name the predictors: {'tree': tree, 'linear': linear}")
+        if not all(isinstance(name, str) and name for name in self.models):
+            raise TypeError("models must be named by texts")
+        limited(len(self.models), "the list of models", "choose among fewer")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.models)
+
+    @property
+    def size(self) -> int:
+        return len(self.models)
+
+    @property
+    def vc_dimension(self) -> int:
+        """At most: ``k`` rules shatter no more than ``log2 k`` points."""
+        return self.size.bit_length() - 1
+
+    def declared(self) -> Mapping[str | None, Domain | None]:
+        return {}
+
+    def with_columns(self, columns: Mapping[str, Domain]) -> Candidates:
+        return self
+
+    def bind(self, users: Users) -> tuple[Candidates, Users]:
+        """The models with the columns they read; errors here come before any spend."""
+        binary(users, "an evaluation")
+        if getattr(users, "labels", ()) is None:
+            raise ParameterError("the data have no labels: name the label column when they are built")
+        bound: list[Predictor] = []
+        for model in self.models.values():
+            predictor, users = bind_predictor(model, users, labels=self.labels, rowwise=self.rowwise)
+            bound.append(predictor)
+        return Candidates(self.models, self.labels, self.rowwise, tuple(bound)), users
+
+    def decode(self, hypothesis: int, label: str = "1") -> Rule:
+        raise ParameterError("a model is known by its name; see names")
+
+    def table(self, codes: Mapping[str, NDArray[np.uint64]], first: int, last: int) -> NoReturn:
+        raise ParameterError("models are asked about whole users, not about codes")
+
+    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
+        assert users.labels is not None
+        labels: Any = users.labels
+        # A record is known by who is right about it: then the label is 1, and model h says 1 iff it is right.
+        packed = np.packbits(np.stack([p.predictions(users) == labels for p in self.predictors], axis=1), axis=1)
+        rows, place = np.unique(packed, axis=0, return_inverse=True)
+        table = np.unpackbits(rows, axis=1, count=self.size)
+        return dense_fold(
+            place.reshape(-1).astype(np.uint64),
+            np.ones(len(labels), np.uint8),
+            users.offsets,
+            statistic,
+            size=self.size,
+            n_points=len(rows),
+            table=lambda first, last: table[:, first:last],
+        )
+
+
+@dataclass(frozen=True)
+class ModelChoice(Learner):
+    """Choose one of some fixed models.
+
+    >>> import privpac as pp
+    >>> people = pp.UserData.from_users([[(30, 0), (80, 1)], [(20, 0)]] * 200, features={"age": pp.Integers(0, 99)})
+    >>> models = {"old": lambda table: table["age"] > 50, "young": lambda table: table["age"] < 50}
+    >>> ModelChoice(models, 1).learn(people).hypothesis.name
+    'old'
+    """
+
+    models: Mapping[str, Any]
+    epsilon: Rational
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE
+    unit: Unit | str = Unit.USER
+    max_records: int | None = None
+    labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
+    rowwise: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        assert self.voices is not None  # parameters are checked before any data
+
+    @property
+    def concept(self) -> Candidates:
+        return Candidates(self.models, self.labels, self.rowwise)
+
+    @property
+    def voices(self) -> TwoVoices:
+        """The learner that chooses."""
+        return TwoVoices(
+            self.concept,
+            self.epsilon,
+            self.neighbours,
+            self.unit,
+            self.max_records,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        return self.voices.guarantee
+
+    def bind(self, data: Users) -> Bound:
+        return self.voices.bind(data)
+
+    def draw(self, bound: Bound, rng: Rng) -> Released:
+        voices = self.voices
+        drawn = voices.scores(bound).law(voices.rate(voices.epsilon, voices.levels)).sample(rng)
+        names = tuple(self.models)
+        chosen = Chosen(names[int(drawn) % len(names)], names)
+        return Released(
+            chosen, self.guarantee, parameters={"size": len(names)}, warnings=voices.warnings, learner="two voices"
+        )

@@ -1,0 +1,186 @@
+"""A rule, how good it is, and how far from the best: one release, one guarantee.
+
+People are dealt into two parts by a keyed hash of who they are (:mod:`privpac.data.split`).  One part learns the rule
+and, if asked, measures the least error of the class; the other part evaluates the rule.
+
+**Guarantee.**  *Add-remove*: a person's data lie in one part, so the whole costs the larger of the two parts' prices
+(the rule drawn from the first part is a parameter of the second release; parallel composition holds for adaptive ones).
+*Replace*: a person may be replaced by somebody with another id, who belongs to the other part.  Then one part loses and
+the other gains a person, which no promise for replaced people covers: how many people a part holds would be published
+by one that calls their number public.  So both parts run under add-remove with half of epsilon each, and the two steps
+of a replacement, in one part or in two, cost the sum: epsilon.  With ``ids="public"`` (known to all, and fixed) the
+split does not depend on the data, parts keep their size, and the maximum is right under replace, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from privpac.composition import compose_basic, compose_parallel, parallel_replace
+from privpac.data.split import private_ids
+from privpac.errors import IncompatibleGuarantees, ParameterError
+from privpac.evaluation.certificate import Certificate
+from privpac.evaluation.evaluator import Evaluator
+from privpac.evaluation.least import LeastError
+from privpac.evaluation.notes import few_people
+from privpac.evaluation.result import Evaluation
+from privpac.exact import Rational, rational
+from privpac.guarantee import Guarantee, Neighbours, Unit, one_of
+from privpac.learners.base import Learner
+from privpac.released import Released
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privpac.data import Users
+    from privpac.rng import Rng
+
+__all__ = ["EvaluatedLearner", "PartBudget", "part_budget"]
+
+
+@dataclass(frozen=True)
+class PartBudget:
+    """What either part may spend, and under which relation, so that the whole costs epsilon."""
+
+    epsilon: Fraction
+    neighbours: Neighbours
+    whole: Neighbours
+    ids: str
+
+    def compose(self, learned: Guarantee, evaluated: Guarantee) -> Guarantee:
+        """The promise of both parts together."""
+        if self.neighbours is Neighbours.REPLACE:
+            return compose_parallel([learned, evaluated], split="public")
+        if self.whole is Neighbours.REPLACE:
+            return parallel_replace([learned, evaluated])
+        return compose_parallel([learned, evaluated], split="data")
+
+
+def part_budget(epsilon: Rational, neighbours: Neighbours | str, ids: str = "private") -> PartBudget:
+    """The budget of each of two disjoint parts.
+
+    >>> part_budget(1, "add-remove").epsilon, part_budget(1, "replace").epsilon
+    (Fraction(1, 1), Fraction(1, 2))
+    """
+    whole, moving = one_of(Neighbours, neighbours, "neighbours"), private_ids(ids)
+    spent = rational(epsilon, "epsilon", above=0)
+    if whole is Neighbours.REPLACE and moving:
+        return PartBudget(spent / 2, Neighbours.ADD_REMOVE, whole, ids)
+    return PartBudget(spent, whole, whole, ids)
+
+
+@dataclass(frozen=True)
+class _Bound:
+    rule: Any
+    least: Any
+    people: Users
+
+
+@dataclass(frozen=True)
+class EvaluatedLearner(Learner):
+    """Learn on some people, evaluate on the others.
+
+    ``learner`` and ``least`` are built for the learning part's :class:`PartBudget`; ``share`` of the people evaluate.
+    ``models``: what the learner's rules stand for where they do not predict by themselves.
+    """
+
+    learner: Learner
+    budget: PartBudget
+    share: Rational
+    least: LeastError | None = None
+    confidence: Rational = field(default="0.95", kw_only=True)
+    records_per_user: int = field(default=1, kw_only=True)
+    models: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
+    rowwise: bool = field(default=False, kw_only=True)
+    max_records: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "share", rational(self.share, "evaluate", above=0, below=1))
+        put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
+        if getattr(self.concept, "classes", None) is not None:
+            raise ParameterError("evaluate= is for two labels; leave out classes=, or evaluate")
+        if self.learner.guarantee.neighbours is not self.budget.neighbours:
+            raise IncompatibleGuarantees(
+                f"this method promises {self.learner.guarantee.neighbours} only, and the parts of a split need "
+                f"{self.budget.neighbours}; choose another method, or ids='public' if ids are known to all and fixed"
+            )
+
+    @property
+    def concept(self) -> Any:
+        """The class of rules."""
+        return getattr(self.learner, "concept", getattr(self.learner, "tree", None))
+
+    @property
+    def mode(self) -> Any:
+        """That of a tree's learner."""
+        return getattr(self.learner, "mode", None)
+
+    def _evaluator(self, predictor: Any) -> Evaluator:
+        unit = self.learner.guarantee.unit
+        return Evaluator(
+            predictor,
+            self.budget.epsilon,
+            self.budget.neighbours,
+            unit,
+            confidence=self.confidence,
+            max_records=self.max_records,
+            labels=self.labels,
+            rowwise=self.rowwise,
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        first = [self.learner.guarantee, *([] if self.least is None else [self.least.guarantee])]
+        learned = first[0] if len(first) == 1 else compose_basic(first)
+        return self.budget.compose(learned, self._evaluator(_no_rule).guarantee)
+
+    def bind(self, data: Users) -> _Bound:
+        if not hasattr(data, "split"):
+            raise TypeError(f"data must be UserData, got {type(data).__name__}")
+        if getattr(data, "part_of_split", False) and self.budget.neighbours is Neighbours.REPLACE:
+            raise ParameterError("these people are a part of a split already; split once, with ids='public'")
+        one_of(Unit, data.unit, "unit")
+        # Columns are checked once, for all people, before they are dealt.
+        if getattr(data, "labels", ()) is None:
+            raise ParameterError("evaluate= needs labels 0 and 1: name the label column when the data are built")
+        users: Any = self.concept.bind(data)[1]
+        parts = users.split({"learn": 1 - rational(self.share), "evaluate": self.share}, ids=self.budget.ids)
+        return _Bound(
+            self.learner.bind(parts["learn"]),
+            None if self.least is None else self.least.bind(parts["learn"]),
+            parts["evaluate"],
+        )
+
+    def draw(self, bound: _Bound, rng: Rng) -> Released:
+        released = replace(self.learner.draw(bound.rule, rng), guarantee=self.guarantee)
+        shown = {"evaluated on": f"{self.share} of the people"}
+        if self.budget.whole is Neighbours.REPLACE:
+            shown["ids"] = self.budget.ids
+        released = replace(released, parameters={**released.parameters, **shown})
+        least = None if self.least is None else self.least.draw(bound.least, rng).hypothesis
+        if not released:  # there is nothing to evaluate, and that is an answer
+            return released if least is None else replace(released, findings={"least_error": least})
+        rule = released.hypothesis
+        evaluator = self._evaluator(rule if self.models is None else self.models[rule.name])
+        found = evaluator.draw(evaluator.bind(bound.people), rng).hypothesis
+        findings: dict[str, Any] = {"evaluation": found}
+        if least is not None:
+            findings["certificate"] = Certificate(found, least, self.records_per_user)
+        notes = (*released.warnings, *found.notes(), *self._few(found, released.parameters.get("size")))
+        return replace(released, findings=findings, warnings=notes)
+
+    def _few(self, found: Evaluation, size: Any) -> tuple[str, ...]:
+        """Whether the people who learned were too few, by the number of those who evaluated."""
+        share = float(rational(self.share))
+        people = found.n_people.these.hi * (1 - share) / share
+        spent = float(self.learner.guarantee.epsilon)
+        return few_people(people, size, spent if self.budget.neighbours is Neighbours.ADD_REMOVE else spent / 2)
+
+
+def _no_rule(table: Any) -> Any:
+    """Stands in while no rule is known; never asked."""
+    return table

@@ -1,0 +1,39 @@
+"""Packages that load their names on first use, with types that a checker can read.
+
+A package's stub (``__init__.pyi``) holds nothing but ``from .module import Name as Name``: type checkers and editors
+read it as it is, and :func:`attach_stub` reads it once to know where each name lives.  Standard library only, because
+devices load ``privpac.agreement`` and ``privpac.protocols.client`` where nothing else is installed.
+"""
+
+import ast
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+__all__ = ["attach_stub"]
+
+
+def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package from the stub beside its ``__init__``.
+
+    >>> load, names, public = attach_stub("privpac.bounds", import_module("privpac.bounds").__file__)
+    >>> names() == public == sorted(public) and all(callable(load(name)) for name in public if name.startswith("plan_"))
+    True
+    """
+    homes: dict[str, tuple[str, str]] = {}  # the name: its module, and its name there ("" where it is the module)
+    for node in ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            for alias in node.names:
+                home = f"{package}.{node.module}" if node.module else f"{package}.{alias.name}"
+                homes[alias.asname or alias.name] = (home, alias.name if node.module else "")
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home, there = homes[name]
+        module = import_module(home)
+        return getattr(module, there) if there else module
+
+    public = sorted(homes)
+    return load, lambda: list(public), public

@@ -1,0 +1,217 @@
+"""What is wanted of a rule, as public numbers, and the certificates of every method for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from privpac.bounds import (
+    Certificate,
+    certify_regret_agnostic,
+    certify_regret_bounded_noise,
+    certify_voices_any,
+    certify_voices_noise,
+    plan_own_clip,
+    plan_pairwise,
+    plan_realizable,
+    plan_user_agnostic,
+    regret_split,
+)
+from privpac.bounds.certificate import fewest
+from privpac.concepts.base import ConceptClass
+from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, own_clip
+from privpac.guarantee import Neighbours
+from privpac.planning.targets.hardness import lower_agnostic, lower_realizable
+from privpac.planning.targets.target import MAX_EPSILON
+
+if TYPE_CHECKING:
+    from privpac.planning.comparison.population import Population
+
+__all__ = ["RuleGoal"]
+
+_ROUND = tuple(
+    Fraction(n, 40)
+    for n in (1, 2, 4, 10, 20, 30, 40, 50, 60, 70, 80, 100, 120, 160, 240, 320, 480, 640, 960, 1280, 1920, 2560)
+)
+"""Values of epsilon that are tried below the one that may be spent."""
+
+FixedClip = Callable[[int, int, float, "int | None"], Certificate]
+"""Records, clip, rate, and how many users are enough: the certificate of a fixed clip."""
+
+
+@dataclass(frozen=True)
+class _OwnClip:
+    """The clip of the regret learner, for :func:`~privpac.bounds.selection.own_clip.plan_own_clip`."""
+
+    bits: int
+    exponent: float
+    fixed: FixedClip
+
+    def clip(self, rate: Fraction, records: int, n: int) -> int:
+        return ClipRule(rate, n, self.bits)(records)
+
+    def rate_below(self, tau: int, records: int, n: int) -> float:
+        return ClipRule.rate_below(tau, records, n, self.bits)
+
+    def certify(self, rate: float, records: int, tau: int, enough: int | None) -> Certificate:
+        return self.fixed(records, tau, rate, enough)
+
+
+@dataclass(frozen=True)
+class RuleGoal:
+    """Excess error ``alpha`` with probability ``1 - beta`` for a rule of the class, at ``epsilon``.
+
+    ``users`` (what is declared about the people), ``model_noise`` and ``population`` set the model of predictions and
+    are no part of a certificate.
+    """
+
+    concept: ConceptClass
+    epsilon: Fraction
+    alpha: Fraction
+    beta: Fraction
+    neighbours: Neighbours
+    noise: Fraction | None = None
+    users: str | None = None
+    population: Population | None = None
+    model_noise: Fraction | None = None
+    every_method: bool = False
+    """Whether methods that have never needed fewer users than selection are planned too."""
+    within: int | None = None
+    """Ask whether exactly so many users are enough: an inverse plan."""
+
+    @property
+    def delta(self) -> Fraction:
+        """All methods for rules are pure."""
+        return Fraction(0)
+
+    @property
+    def on_a_line(self) -> bool:
+        return self.concept.cut_direction not in (None, "both")
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        return {"alpha": self.alpha, "beta": self.beta}
+
+    @property
+    def declared(self) -> str:
+        """The learner's clip follows a number of users: public under replace, to be declared under add-remove."""
+        return ", their number declared (public_n_users)" if self.neighbours is Neighbours.ADD_REMOVE else ""
+
+    # Upper bounds
+
+    def realizable(self, m: int) -> Certificate:
+        return plan_realizable(
+            log_size=self.concept.log_size,
+            epsilon=self.epsilon,
+            records_per_user=m,
+            neighbours=self.neighbours,
+            **self._common,
+        )
+
+    def _own_clip(self, m: int, certify: FixedClip) -> Certificate:
+        """The learner's own clip grows with the number of users: the n from which on its own rule is certified."""
+        share = regret_split(1, self.neighbours, 1).theta
+        exponent = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha)
+        rules = _OwnClip(self.concept.bits, exponent, certify)
+        return plan_own_clip(
+            m, self.epsilon * share, rules, largest_rate=float(MAX_EPSILON * share), within=self.within
+        )
+
+    def _agnostic(self, m: int, tau: int, theta: float, enough: int | None = None) -> Certificate:
+        return certify_regret_agnostic(
+            records_per_user=m,
+            tau=tau,
+            theta=theta,
+            log_size=self.concept.log_size,
+            levels=DEFAULT_LEVELS,
+            log_class_size=None if self.on_a_line else self.concept.log_size,
+            enough=enough,
+            **self._common,
+        )
+
+    def regret(self, m: int) -> Certificate:
+        return self._own_clip(m, self._agnostic)
+
+    def regret_noise(self, m: int) -> Certificate:
+        def certify(records: int, tau: int, theta: float, enough: int | None) -> Certificate:
+            return certify_regret_bounded_noise(
+                records_per_user=records,
+                tau=tau,
+                theta=theta,
+                log_size=self.concept.log_size,
+                noise=self.noise or 0,
+                levels=DEFAULT_LEVELS,
+                enough=enough,
+                **self._common,
+            )
+
+        return self._own_clip(m, certify)
+
+    def _voices(self, certify: Callable[..., Certificate], m: int, **more: Any) -> Certificate:
+        theta = self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
+        given = {"size": self.concept.size, "theta": theta, "levels": DEFAULT_LEVELS, **self._common, **more}
+        # The clip voice's vote is worth at most alpha m/tau: see ``plan_own_clip``.
+        worth = (float(self.concept.log_size) - math.log(self.beta)) / float(self.alpha * theta)
+        return fewest(
+            m,
+            lambda size: certify(records_per_user=size, **given),
+            lambda size: worth * own_clip(size) / size,
+            self.within,
+        )
+
+    def voices(self, m: int) -> Certificate:
+        return self._voices(certify_voices_any, m, thresholds=self.on_a_line)
+
+    def voices_noise(self, m: int) -> Certificate:
+        """The fewest users at this epsilon or at a round smaller one.
+
+        With a larger epsilon the mean voice takes over sooner, sometimes before it has enough users (83 certified at
+        1.3, 128 at 1.7): who may spend more may also spend less, so more budget never certifies more users.
+        """
+        best = self._voices(certify_voices_noise, m, noise=self.noise or 0)
+        for epsilon in (value for value in _ROUND if self.epsilon / 8 <= value < self.epsilon):
+            found = replace(self, epsilon=epsilon)._voices(certify_voices_noise, m, noise=self.noise or 0)
+            if found.n_users is not None and (best.n_users is None or found.n_users < best.n_users):
+                best = found.run_with(epsilon=epsilon)
+        return best
+
+    def mean(self, m: int) -> Certificate:
+        return self._agnostic(m, m, float(regret_split(self.epsilon, self.neighbours, 1).theta)).run_with(
+            statistic="mean"
+        )
+
+    def user_agnostic(self, m: int) -> Certificate:
+        return plan_user_agnostic(
+            log_size=self.concept.log_size,
+            dimension=self.concept.vc_dimension,
+            records_per_user=m,
+            epsilon=self.epsilon,
+            neighbours=self.neighbours,
+            truncate=True,
+            **self._common,
+        )
+
+    def pairwise(self, m: int) -> Certificate:
+        return plan_pairwise(
+            log_size=self.concept.log_size,
+            epsilon=self.epsilon,
+            alpha1=self.alpha,
+            beta=self.beta,
+            records_per_user=m,
+            neighbours=self.neighbours,
+        )
+
+    # Lower bounds
+
+    def lower_realizable(self, m: int) -> Certificate:
+        return lower_realizable(
+            self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
+        )
+
+    def lower(self, m: int) -> Certificate:
+        return lower_agnostic(
+            self.concept, epsilon=self.epsilon, records_per_user=m, neighbours=self.neighbours, **self._common
+        )

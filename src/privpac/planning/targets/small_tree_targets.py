@@ -1,0 +1,96 @@
+"""Small trees as something to plan for: certified users, whatever the best tree's error, or with a bound on it.
+
+Certificates (``bounds.small_trees``) hold for any joint law of records, labels and numbers of records up to the one
+that is planned for; the number of records enters only through the rounding of votes.  They are loose where the best
+error is not small: real tables work with a few hundred people.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from privpac.bounds.certificate import LIMIT, Certificate
+from privpac.bounds.small_trees import certified_users, rounding
+from privpac.concepts.small_trees import SmallTrees
+from privpac.errors import ParameterError
+from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours
+from privpac.planning.choice import Choice
+from privpac.planning.targets.rule_runs import rule_run
+from privpac.planning.targets.target import PlannedMethod, Target, read_goal
+
+if TYPE_CHECKING:
+    from privpac.planning.plans import Plan
+
+__all__ = ["SmallTreeTarget", "small_tree_target"]
+
+_KEY = "small-tree"
+
+
+@dataclass(frozen=True)
+class SmallTreeTarget(Target):
+    """Excess error ``alpha`` with probability ``1 - beta`` for a small tree, at ``epsilon``."""
+
+    concept: SmallTrees
+    epsilon: Fraction
+    alpha: Fraction
+    beta: Fraction
+    neighbours: Neighbours
+    noise: Fraction | None = None
+    """At most this error is made by the best tree, where it is declared."""
+    delta: Fraction = Fraction(0)
+
+    def methods(self, setting: str | None = None) -> list[PlannedMethod]:
+        learned = partial(rule_run, self, _KEY)
+        lines = []
+        if setting != "agnostic":
+            right = partial(self.certificate, best_error=Fraction(0), said="some tree is right for every record")
+            lines.append(PlannedMethod("small tree, some tree is right", right, run=learned, key=_KEY))
+        if setting != "realizable":
+            said = "any labels" if self.noise is None else f"the best tree errs on at most {self.noise} of the records"
+            any_ = partial(self.certificate, best_error=self.noise, said=said)
+            lines.append(PlannedMethod("small tree", any_, run=learned, key=_KEY))
+        return lines
+
+    def certificate(self, m: int, *, best_error: Fraction | None, said: str) -> Certificate:
+        """Users with up to ``m`` records each."""
+        shape = self.concept.shape
+        theta = self.epsilon if self.neighbours is Neighbours.ADD_REMOVE else self.epsilon / 2
+        alpha = self.alpha - rounding(self.concept.levels, m)
+        n = None
+        if alpha > 0:
+            goal: dict[str, Any] = {"theta": theta, "alpha": alpha, "beta": self.beta, "best_error": best_error}
+            n = certified_users(shape.power, shape.least, shape.least, **goal)
+        name = "small tree" if best_error != 0 else "small tree, some tree is right"
+        return Certificate.upper(None if n is None or n > LIMIT else n, name, f"{said}, at most {m} records each")
+
+    def recommend(self, plan: Plan) -> Choice:
+        return Choice(_KEY, "the one method that learns these rules")
+
+    @property
+    def shown(self) -> dict[str, str]:
+        columns, tests = len(self.concept.binned), len(self.concept.tests)
+        return {"class": f"small trees of depth {self.concept.depth}, {tests} questions about {columns} columns"}
+
+
+def small_tree_target(
+    concept: SmallTrees,
+    epsilon: Rational,
+    alpha: Rational,
+    beta: Rational,
+    neighbours: Neighbours | str,
+    noise: Rational | None = None,
+    **model: Any,
+) -> SmallTreeTarget:
+    """The numbers, read and checked; there is no model of the people to predict on."""
+    strange = [name for name, value in model.items() if value]
+    if strange:
+        raise ParameterError(f"{strange[0]} is not known for small trees; leave it out")
+    concept.size  # noqa: B018  # a class without its domains is refused here
+    goal = read_goal(epsilon, alpha, beta, neighbours)
+    return SmallTreeTarget(
+        concept, **goal, noise=None if noise is None else rational(noise, "noise", minimum=0, below=1)
+    )

@@ -1,0 +1,280 @@
+"""How good is it: learn with a part set aside, evaluate, choose and least-error, in Python, command and estimator."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from commands import Command
+
+import privpac as pp
+from privpac.errors import IncompatibleGuarantees, ParameterError
+from privpac.evaluation import Certificate, Evaluation
+from privpac.report import evaluation_html, report_html
+
+CUT = 40
+BASE = ["--user", "who", "--label", "ill", "--epsilon", "1"]
+
+
+@pytest.fixture(scope="module")
+def frame() -> pl.DataFrame:
+    """900 people with four visits each; one label in ten is wrong."""
+    rng = np.random.default_rng(1)
+    age = rng.integers(0, 100, 3600)
+    ill = (age > CUT) ^ (rng.random(3600) < 0.1)
+    said = (age > CUT + 5).astype(int)
+    return pl.DataFrame({"who": [f"u{k % 900}" for k in range(3600)], "age": age, "ill": ill.astype(int), "said": said})
+
+
+@pytest.fixture
+def table(tmp_path: Path, frame: pl.DataFrame) -> Path:
+    frame.write_parquet(tmp_path / "t.parquet")
+    return tmp_path / "t.parquet"
+
+
+@pytest.fixture(scope="module")
+def people(frame: pl.DataFrame) -> pp.UserData:
+    features = {"age": pp.Integers(0, 99), "said": pp.Integers(0, 1)}
+    return pp.UserData.from_frame(frame, user="who", features=features, label="ill")
+
+
+CUTS = pp.Thresholds(feature="age")
+
+
+def test_one_guarantee_covers_rule_evaluation_and_certificate(people: pp.UserData, tmp_path: Path) -> None:
+    budget = pp.Guarantee(1, unit="user", neighbours="add-remove")
+    with pp.BudgetLedger.create(tmp_path / "b.db", budget, dataset="t") as ledger:
+        rule = pp.learn(people, CUTS, epsilon=1, evaluate="1/5", certify="1/4", records_per_user=4, ledger=ledger)
+        assert ledger.remaining().epsilon == 0
+    assert rule.guarantee is not None
+    assert rule.guarantee.summary == "(1, 0)-DP per user, add-remove"
+    assert isinstance(rule.evaluation, Evaluation)
+    assert isinstance(rule.certificate, Certificate)
+    assert 100 < rule.evaluation.n_people.value < 260
+    assert rule.certificate.excess_one_law < rule.certificate.excess < 0.5
+    lines = str(rule).splitlines()
+    assert lines[1].startswith("wrong for ")
+    assert "at most" in lines[3]
+    rule.save(tmp_path / "rule.json")
+    assert pp.load(tmp_path / "rule.json") == rule
+    assert rule.predict([[10], [90]]).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("ids", "spent"), [("private", "1/2"), ("public", "1")])
+def test_replace_halves_the_budget_of_the_parts_unless_ids_are_public(
+    people: pp.UserData, ids: str, spent: str
+) -> None:
+    rule = pp.learn(people, CUTS, epsilon=1, neighbours="replace", evaluate="1/5", ids=ids)
+    assert rule.guarantee is not None
+    assert rule.guarantee.summary == "(1, 0)-DP per user, replace"
+    rate = rule.evaluation.noise * rule.evaluation.levels
+    assert rate == (pp.Guarantee(spent, unit="user", neighbours="replace").epsilon / (1 if ids == "private" else 2))
+
+
+def test_what_cannot_be_evaluated_is_said_before_any_data() -> None:
+    nothing: Any = object()
+    for asked in ({"certify": "1/4"}, {"evaluate": 1}, {"evaluate": "1/5", "certify": 1}, {"evaluate": 0}):
+        with pytest.raises(ParameterError):
+            pp.learn(nothing, CUTS, epsilon=1, **asked)
+    with pytest.raises(ParameterError, match="ids"):
+        pp.learn(nothing, CUTS, epsilon=1, evaluate="1/5", ids="secret")
+    with pytest.raises((IncompatibleGuarantees, ParameterError)):
+        pp.learn(nothing, CUTS, epsilon=1, evaluate="1/5", neighbours="replace", method="empirical")
+
+
+@pytest.mark.parametrize("users", [[], [[]], [[(3, 1)]], [[]] * 50])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_nobody_one_person_and_people_without_records(users: list[Any], neighbours: str) -> None:
+    data = pp.UserData.from_users(users, features={"age": pp.Integers(0, 9)})
+    rule = pp.learn(data, pp.Thresholds(), epsilon="0.01", evaluate="1/5", certify="1/4", neighbours=neighbours)
+    assert rule.evaluation.error.like == rule.evaluation.error.these == type(rule.evaluation.error.these)(0.0, 1.0)
+    assert "cannot be said" in str(rule)
+    assert pp.choose({"a": lambda t: t["age"], "b": lambda t: 1}, data, epsilon=1, neighbours=neighbours)
+    pp.evaluate(rule, data, epsilon=10_000, neighbours=neighbours, cells="error")
+
+
+def test_epsilons_at_both_ends(people: pp.UserData) -> None:
+    rule = pp.Thresholds(pp.Integers(0, 99), feature="age").decode(CUT + 1)
+    exact = pp.evaluate(rule, people, epsilon=10_000).hypothesis
+    assert exact.n_people.value == pytest.approx(900)
+    assert abs(exact.error.value - 0.1) < 0.02
+    assert exact.error.these.hi - exact.error.these.lo < 0.004
+    for tiny in ("1e-12", "1e-25"):
+        vague = pp.evaluate(rule, people, epsilon=tiny).hypothesis
+        assert (vague.error.these.lo, vague.error.these.hi) == (0.0, 1.0)
+        str(vague)
+    with pytest.raises(ParameterError, match="epsilon must be at least"):
+        pp.evaluate(rule, people, epsilon="1e-40")
+    with pytest.raises(ParameterError, match="epsilon must be at least"):
+        pp.least_error(people, CUTS, epsilon="1e-40")
+
+
+def test_few_people_and_no_gain_are_said(people: pp.UserData) -> None:
+    wide = pp.Intervals(pp.Integers(0, 4999), feature="age")
+    data = pp.UserData.from_users([[(k, 1)] for k in range(10)], features={"age": pp.Integers(0, 4999)})
+    found = pp.learn(data, wide, epsilon="1/2", evaluate="1/2")
+    assert any("very few people" in line for line in found.warnings)
+    assert any("no better" in line for line in found.warnings)
+    declared = pp.learn(data, wide, epsilon=1, public_n_users=20, method="regret")
+    assert any("very few people" in line for line in declared.warnings)
+    fine = pp.learn(people, CUTS, epsilon=1, evaluate="1/5")
+    assert not any("very few" in line for line in fine.warnings)
+
+
+def test_choose_finds_the_best_and_evaluates_it_on_others(people: pp.UserData, tmp_path: Path) -> None:
+    models = {
+        "always": lambda table: np.ones(len(table)),
+        "good": pp.Thresholds(pp.Integers(0, 99), feature="age").decode(CUT + 1),
+        "broken": lambda table: 1 / 0,
+        "column": "said",
+    }
+    found = pp.choose(models, people, epsilon=1, evaluate="1/4")
+    assert found.hypothesis.name in ("good", "column")
+    assert found.evaluation.error.value < 0.35
+    assert found.guarantee is not None
+    assert found.guarantee.epsilon == 1
+    found.save(tmp_path / "c.json")
+    assert pp.load(tmp_path / "c.json") == found
+    with pytest.raises(ParameterError):
+        pp.choose({}, people, epsilon=1)
+
+
+def test_choose_scores_models_as_plain_counting_does(people: pp.UserData) -> None:
+    from privpac.evaluation import Candidates
+    from privpac.evaluation.least_sum import MeanError
+
+    models = {f"m{c}": pp.Thresholds(pp.Integers(0, 99), feature="age").decode(c) for c in range(0, 101, 7)}
+    mine = Candidates(models).profile(people, MeanError(840))
+    theirs = CUTS.profile(people, MeanError(840))
+    assert [mine.score(i) for i in range(len(models))] == [theirs.score(c) for c in range(0, 101, 7)]
+
+
+# The command
+
+
+def test_learn_evaluate_and_certify_on_the_command_line(command: Command, table: Path) -> None:
+    learned = command("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--evaluate", "1/5", "--certify", "1/4",
+                      "--out", "rule.json", "--report", "rule.html")  # fmt: skip
+    assert learned.code == 0, learned
+    assert "wrong for" in learned.out
+    assert "best rule of its kind" in learned.out
+    assert "How good it is" in Path("rule.html").read_text()
+    run = command("evaluate", "rule.json", "t.parquet", "--user", "who", "--label", "ill", "--epsilon", ".5",
+                  "--report", "good.html", "--out", "good.json")  # fmt: skip
+    assert run.code == 0, run
+    assert re.search(r"wrong for [\d.]+ % of a person's records \([\d.]+ % to [\d.]+ %\); always saying yes", run.out)
+    page = Path("good.html").read_text()
+    assert page.count("<svg") == 2
+    assert "a constant: wrong" in page
+    assert pp.load("good.json").hypothesis.cells == "table"
+    shown = json.loads(command("evaluate", "column:said", "t.parquet", *BASE, "--json").out)
+    assert 0 < shown["rates"]["error"]["value"] < 0.4
+    streamed = command("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--evaluate", "1/5", "--engine", "stream")
+    assert "wrong for" in streamed.out, streamed
+    for engine in ("stream", "memory"):
+        assert command("evaluate", "rule.json", "t.parquet", *BASE, "--engine", engine, "--cells", "error").code == 0
+
+
+def test_choose_and_least_error_on_the_command_line(command: Command, table: Path) -> None:
+    command("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--out", "rule.json")
+    run = command("choose", "t.parquet", "--model", "mine=rule.json", "--model", "theirs=column:said", *BASE,
+                  "--evaluate", "1/4")  # fmt: skip
+    assert run.code == 0, run
+    assert "chosen from mine, theirs" in run.out
+    low = command("least-error", "t.parquet", *BASE, "--feature", "age=0:99", "--out", "low.json")
+    assert low.code == 0, low
+    assert "no rule of this kind is wrong less often than" in low.out
+    assert 0 <= pp.load("low.json").hypothesis.lower() < 0.2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("evaluate", "nothing.json", "t.parquet", *BASE),
+        ("evaluate", "column:", "t.parquet", *BASE),
+        ("evaluate", "column:nowhere", "t.parquet", *BASE),
+        ("evaluate", "column:age", "t.parquet", *BASE),
+        ("evaluate", "column:said", "t.parquet", *BASE, "--cells", "both"),
+        ("evaluate", "column:said", "t.parquet", *BASE, "--weight", "record"),
+        ("evaluate", "column:said", "t.parquet", *BASE, "--confidence", "2"),
+        ("choose", "t.parquet", "--model", "a", *BASE),
+        ("choose", "t.parquet", "--model", "a=column:said", "--model", "a=column:said", *BASE),
+        ("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--certify", "1/4"),
+        ("learn", "t.parquet", *BASE, "--feature", "age=0:99", "--evaluate", "5"),
+        ("least-error", "t.parquet", *BASE, "--feature", "age=0:99", "--rule", "nonsense"),
+    ],
+)
+def test_bad_questions_are_refused_in_one_line(command: Command, table: Path, words: tuple[str, ...]) -> None:
+    run = command(*words)
+    assert run.code == 2, run
+    assert run.err.count("\n") == 1
+    assert "Traceback" not in run.err
+
+
+def test_plans_of_an_evaluation(command: Command) -> None:
+    run = command("plan", "evaluation", "--epsilon", "1", "--people", "2000")
+    assert run.code == 0, run
+    assert run.out.startswith("2,000 people, epsilon 1, add-remove: an error of 10 % is known to")
+    found = json.loads(command("plan", "evaluation", "--epsilon", "1", "--alpha", "0.02", "--json").out)
+    assert found["like"] <= 0.02
+    assert found["n_users"] == pp.plan_evaluation(epsilon=1, half_width="0.02").n_users
+    for bad in (["--epsilon", "1"], ["--people", "20"], ["--epsilon", "1", "--people", "20", "--alpha", "0.1"]):
+        assert command("plan", "evaluation", *bad).code == 2
+
+
+def test_files_with_damaged_findings_are_refused(people: pp.UserData) -> None:
+    from privpac.errors import ModelFileError
+
+    whole = json.loads(pp.learn(people, CUTS, epsilon=1, evaluate="1/5", certify="1/4").to_json())
+    assert pp.Released.from_json(json.dumps(whole)).evaluation is not None
+    for change in (
+        {"findings": []},
+        {"findings": {"evaluation": {"kind": "nowhere"}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"sums": [1, 2]}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"noise": "1/0"}}},
+        {"findings": {"evaluation": whole["findings"]["evaluation"] | {"noise": 10**-300}}},
+        {"findings": {"certificate": whole["findings"]["certificate"] | {"least": 3}}},
+        {"findings": {"evaluation": 5}},
+    ):
+        with pytest.raises(ModelFileError):
+            pp.Released.from_json(json.dumps(whole | change))
+
+
+# The estimator
+
+
+def test_the_estimator_evaluates_and_certifies(frame: pl.DataFrame) -> None:
+    from privpac.sklearn import PrivateRuleClassifier
+
+    X, y = frame.select("age").to_numpy(), frame["ill"].to_numpy()
+    model = PrivateRuleClassifier(
+        rule="threshold", epsilon=1, domains=[pp.Integers(0, 99)], evaluate="1/5", certify="1/4"
+    ).fit(X, y, groups=frame["who"].to_numpy())
+    assert model.evaluation_.error.value < 0.4
+    assert model.certificate_.excess <= 1
+    assert model.guarantee_.epsilon == 1
+    plain = PrivateRuleClassifier(rule="threshold", epsilon=1).fit(X, y, groups=frame["who"].to_numpy())
+    with pytest.raises(AttributeError, match="evaluate="):
+        _ = plain.evaluation_
+    assert not hasattr(plain, "certificate_")
+
+
+def test_pages_show_what_was_measured_and_nothing_else(people: pp.UserData) -> None:
+    rule = pp.learn(people, CUTS, epsilon=1, evaluate="1/5", certify="1/4")
+    page = report_html(rule, CUTS)
+    assert "best rule of its kind" in page
+    assert "Before the data the default learner" in page
+    assert "people like these" in page
+    assert "How good it is" not in report_html(pp.learn(people, CUTS, epsilon=1))
+    found = pp.evaluate(lambda table: table["age"] > CUT, people, epsilon=1, cells="error", neighbours="replace")
+    assert evaluation_html(found).count("<svg") == 1
+    same = pp.evaluate(rule, people, epsilon=1, same_people=True)
+    assert "learned from" in evaluation_html(same, subject="<b>")
+    assert "<b>?" not in evaluation_html(same, subject="<b>")
+    with pytest.raises(ParameterError):
+        evaluation_html(rule)

@@ -1,0 +1,214 @@
+"""Declared parameters: fields say how they are read, parts are held whole, and nothing patches a frozen value."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from attrs import evolve, field, frozen
+
+import privpac
+from privpac import distributions, learners
+from privpac.errors import ParameterError
+from privpac.learners.base import Learner
+from privpac.learners.registry import METHODS, learner_options
+from privpac.parameters import (
+    Composed,
+    Parameter,
+    bounds,
+    declared,
+    either,
+    fraction,
+    fraction_or_none,
+    named,
+    one_word_of,
+    part,
+    privacy,
+    privacy_or_none,
+    privacy_or_zero,
+    probability,
+    probability_or_none,
+    probability_or_zero,
+    protected_unit,
+    relation,
+    truth,
+    whole,
+    whole_or_none,
+)
+
+ROOT = Path(privpac.__file__).parent
+ROOMS = ("mechanisms", "learners", "distributions")
+MOST_FIELDS = 10
+
+# The house
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_nothing_patches_a_frozen_value(room: str) -> None:
+    for path in sorted((ROOT / room).rglob("*.py")):
+        names = {ast.unparse(node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+        assert "object.__setattr__" not in names, path.relative_to(ROOT)
+
+
+def concrete(kind: type[Any]) -> set[type[Any]]:
+    below = {each for other in kind.__subclasses__() for each in concrete(other)}
+    return below if inspect.isabstract(kind) else {kind} | below
+
+
+def all_learners() -> list[type[Any]]:
+    loaded = {getattr(learners, name) for name in learners.__all__}
+    loaded |= {getattr(distributions, name) for name in distributions.__all__}
+    ours = {kind for kind in concrete(Learner) if kind.__module__.split(".")[1] in ("learners", "distributions")}
+    assert len(loaded & ours) > 10
+    return sorted(ours, key=lambda kind: kind.__qualname__)
+
+
+@pytest.mark.parametrize("kind", all_learners(), ids=lambda kind: kind.__name__)
+def test_a_learner_has_few_fields_and_documents_each(kind: type[Any]) -> None:
+    listed = attrs.fields(kind)
+    assert len(listed) <= MOST_FIELDS, [each.alias for each in listed]
+    words: set[str] = set()
+    for base in kind.__mro__:
+        said = re.split(r"Parameters\n\s*-{4,}\n", inspect.cleandoc(base.__doc__ or ""))
+        if len(said) == 2:
+            for line in said[1].splitlines():
+                if " : " in line and not line.startswith(" "):
+                    words |= {name.strip() for name in line.split(" : ")[0].split(",")}
+    assert {each.alias for each in listed} <= words
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_the_parameters_of_a_part_are_those_of_the_method(method: str) -> None:
+    words = learner_options(method, {})
+    assert words
+    assert not [name for name in words if name.startswith("_")]
+    kind = METHODS[method].load()
+    parts = {each.alias for each in attrs.fields(kind) if "part" in each.metadata}
+    assert not parts & set(words)
+
+
+# Converters
+
+
+@frozen(slots=False, field_transformer=named)
+class Everything:
+    epsilon: Fraction = field(default=1, converter=privacy)
+    least: Fraction = field(default=0, converter=privacy_or_zero)
+    maybe: Fraction | None = field(default=None, converter=privacy_or_none)
+    theta: Fraction = field(default="2/3", converter=fraction, metadata=bounds(above="1/2", below=1))
+    radius: Fraction | None = field(default=None, converter=fraction_or_none, metadata=bounds(minimum=0))
+    beta: Fraction = field(default=0.05, converter=probability)
+    delta: Fraction = field(default=0, converter=probability_or_zero)
+    alpha: Fraction | None = field(default=None, converter=probability_or_none)
+    levels: int = field(default=1, converter=whole, metadata=bounds(maximum=8))
+    _planned: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0))
+    unit: Any = field(default="user", converter=protected_unit)
+    neighbours: Any = field(default="replace", converter=relation)
+    word: str = field(default="a", validator=one_word_of(("a", "b", "c")))
+    way: str = field(default="up", validator=either("up", "down"))
+    sure: bool = field(default=False, validator=truth)
+
+    @property
+    def planned(self) -> int:
+        return 7 if self._planned is None else self._planned
+
+
+def test_values_are_read_exactly_and_once() -> None:
+    seen = Everything(0.1, beta="1/20", radius=0, levels=8, planned=0)
+    assert (seen.epsilon, seen.beta, seen.radius, seen.levels) == (Fraction(1, 10), Fraction(1, 20), 0, 8)
+    assert type(seen.radius) is Fraction
+    assert seen.planned == 0
+    assert Everything().planned == 7
+    assert evolve(seen, epsilon=2, planned=None).planned == 7
+    assert Everything(epsilon="1/10") == Everything(epsilon=0.1)
+    with pytest.raises(AttributeError):
+        seen.epsilon = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("epsilon", 0, "epsilon must be > 0, got 0"),
+        ("epsilon", 10_001, "epsilon must be <= 10000"),
+        ("epsilon", "nan", "epsilon must be a finite number"),
+        ("least", -1, "least must be >= 0"),
+        ("maybe", 0, "maybe must be > 0"),
+        ("theta", "1/2", "theta must be > 1/2, got 1/2"),
+        ("theta", 1, "theta must be < 1"),
+        ("radius", -1, "radius must be >= 0"),
+        ("beta", 0, "beta must be > 0"),
+        ("delta", 1, "delta must be < 1"),
+        ("alpha", 2, "alpha must be < 1"),
+        ("levels", 0, "levels must be at least 1 and at most 8, got 0"),
+        ("levels", 9, "levels must be at least 1 and at most 8, got 9"),
+        ("planned", -1, "planned must be at least 0, got -1"),
+        ("unit", "person", "unit must be one of 'user', 'item'"),
+        ("neighbours", "swap", "neighbours must be one of 'add-remove', 'replace'"),
+        ("word", "d", "word must be one of a, b, c, got 'd'"),
+        ("way", "left", "way must be 'up' or 'down', got 'left'"),
+    ],
+)
+def test_a_bad_value_is_refused_by_the_name_of_its_field(name: str, value: Any, error: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Everything(**{name: value})
+    assert str(caught.value).startswith(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("epsilon", None), ("epsilon", True), ("levels", 1.0), ("levels", True), ("levels", None), ("sure", 1)],
+)
+def test_a_value_of_another_kind_is_a_type_error(name: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=f"^{name} must be"):
+        Everything(**{name: value})
+
+
+# Parts
+
+
+@frozen(slots=False, field_transformer=named)
+class Engine:
+    power: int = field(converter=whole)
+    _gears: int | None = field(default=None, converter=whole_or_none)
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class Car(Composed):
+    name: str
+    engine: Engine = part(Engine)
+    doors: int = field(default=4, kw_only=True, converter=whole)
+
+
+def test_a_whole_is_given_the_parameters_of_its_parts() -> None:
+    car = Car("one", power=3, gears=5)
+    assert car.engine == Engine(3, 5)
+    assert car.power == 3  # type: ignore[attr-defined]
+    assert car == Car("one", engine=Engine(3, 5))
+    assert Car("one", engine=Engine(3, 5), power=4).engine == Engine(4, 5)
+    assert declared(Car) == {
+        "name": Parameter("str", True),
+        "power": Parameter("int", True),
+        "gears": Parameter("int | None", False),
+        "doors": Parameter("int", False),
+    }
+
+
+def test_a_copy_keeps_its_parts_and_changes_what_is_named() -> None:
+    car = Car("one", power=3)
+    assert evolve(car, doors=2).engine is not None
+    assert evolve(car, doors=2).engine == car.engine
+    assert evolve(car, power=5).engine == Engine(5)
+    with pytest.raises(ParameterError, match="power must be at least 1"):
+        evolve(car, power=0)
+
+
+@pytest.mark.parametrize("given", [{}, {"power": 1, "wings": 2}])
+def test_missing_and_unknown_parameters_are_type_errors(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError):
+        Car("one", **given)

@@ -28,6 +28,7 @@ from privpac.protocols.client import Client
 from privpac.protocols.protocol import CentralProtocol, LocalProtocol, Protocol, ShuffleProtocol
 from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.shuffler import Shuffler
+from privpac.rng import PublicCoins
 
 __all__ = ["Demo", "DemoRow", "demo"]
 
@@ -81,9 +82,9 @@ def demo(people: int = 500, records: int = 200, epsilon: Rational = 1, seed: int
     """
     n, m = positive_int(people, "people", maximum=20_000), positive_int(records, "records", maximum=10_000)
     price = rational(epsilon, "epsilon", above=0)
-    rng = np.random.default_rng(seed)
-    age = rng.integers(0, 100, (n, m))
-    ill = (age >= CUT) ^ (rng.integers(0, WRONG, (n, m)) == 0)
+    words = PublicCoins(positive_int(seed, "seed", minimum=0).to_bytes(32, "little"), "demo").words(2 * n * m)
+    age = (words[: n * m] % np.uint64(100)).astype(np.int64).reshape(n, m)
+    ill = (age >= CUT) ^ (words[n * m :] % np.uint64(WRONG) == 0).reshape(n, m)
     key = AnalyzerKey.new()
     given: dict[str, Any] = {"task": {"Gamma": rate(GAMMA)}, "label": "ill", "analyzer": key.public}
     local = LocalProtocol("threshold", _AGES, price, **given)

@@ -3,16 +3,16 @@
 ========================  ==============================================================================================
 Data                      UserData, scan, from_spark; Integers, Grid, Floats, Dates, Categories, Texts, Missing
 Learn                     learn, methods, load, Released
-How good is it            evaluate, choose, least_error
+How good is it            evaluate, choose, least_error, plan_evaluation
 Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Conjunctions, Disjunctions, DecisionLists,
-                          Parities, Halfspaces, SmallTrees, FiniteClass
+                          Parities, Questions, Halfspaces, SmallTrees, PointsCard, FiniteClass
 Hierarchies               PrefixTree, PathTree, AddressTree, Taxonomy, StarTree, BranchThresholds, VC1Tree, parse_tree
 Distributions             learn_distribution, select_distribution, quantile
 Before and after          plan, audit, bounds
 Promise and budget        Guarantee, BudgetLedger, release, Law, BOTTOM
 Learners                  TwoVoices, RegretSelection, RealizableSelection, TrimmedSelection, SmallTreeLearner,
                           TreeLearner, AgreementLearner, AgnosticReduction, VotePredictor, DeletionStability,
-                          TrimmedMean, FriendlyMean
+                          TrimmedMean, FriendlyMean, CardLearner, NamedReduction, at_user_level
 Without a curator         LocalProtocol, ShuffleProtocol
 ========================  ==============================================================================================
 

@@ -26,6 +26,7 @@ from .concepts import PathTree as PathTree
 from .concepts import Points as Points
 from .concepts import PointsCard as PointsCard
 from .concepts import PrefixTree as PrefixTree
+from .concepts import Questions as Questions
 from .concepts import Rectangles as Rectangles
 from .concepts import SmallTrees as SmallTrees
 from .concepts import StarTree as StarTree

@@ -9,7 +9,8 @@ or ``pdf`` cost nothing more.
 family         learner                                        must be declared (public)
 =============  =============================================  ==================================================
 ``histogram``  noisy averages, every person alike; with       ``bins`` where values are many
-               ``max_records`` noisy counts of records
+               ``max_records`` noisy counts of records;
+               ``gaussian`` for many columns and a ``delta``
 ``discrete``   selection from a cover of all mass functions   ``records_per_user`` (or ``tau``)
 ``product``    the same, for independent columns              ``records_per_user`` (or ``tau``)
 ``gaussian``   coarse to fine; ``method="cover"`` selects     ``radius``, ``records_per_user``, maybe ``max_variance``
@@ -28,16 +29,17 @@ from typing import Any
 
 from privpac.api import release_rule
 from privpac.data import Domain, Grid, Integers, Users
-from privpac.distributions.averaged import AveragedHistogram
+from privpac.distributions.averaged import AveragedHistogram, ColumnByColumn
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.covariance import CoarseToFineGaussian
 from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.families import Gaussian
+from privpac.distributions.gaussian_noise import GaussianHistogram
 from privpac.distributions.histogram import ClippedHistogram
 from privpac.distributions.mean import AveragedMean
 from privpac.distributions.means import CoarseToFineMean
 from privpac.distributions.selection.selector import HypothesisSelector
-from privpac.errors import ItemLevelWarning, ParameterError
+from privpac.errors import ItemLevelWarning, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.learners.base import ITEM_LEVEL
@@ -254,10 +256,10 @@ def distribution_learner(
     if family not in FAMILIES:
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
     methods = {
-        "histogram": ("average", "counts"),
+        "histogram": ("average", "counts", "gaussian"),
         "gaussian": ("coarse-to-fine", "cover"),
         "mean": ("average", "trimmed", "friendly"),
-    }.get(family, ("cover",))
+    }.get(family, ("cover", "columns"))
     if method not in ("auto", *methods):
         raise ParameterError(
             f"method of family {family!r} must be auto, {' or '.join(methods)}, got {str(method)[:40]!r}"
@@ -272,7 +274,10 @@ def distribution_learner(
             shared["unit"] is Unit.ITEM or any(options.get(name) is not None for name in _COUNTED)
         ):
             chosen = "counts"
-        kind: Any = ClippedHistogram if chosen == "counts" else AveragedHistogram
+        if chosen == "gaussian" and options.get("delta") is None:
+            raise ParameterError("method 'gaussian' needs delta above 0, such as 1e-6; method 'average' needs none")
+        kinds: dict[str, Any] = {"counts": ClippedHistogram, "gaussian": GaussianHistogram}
+        kind = kinds.get(chosen, AveragedHistogram)
         given = _given(kind, options, f"family {family!r} with method {chosen!r}")
         if "bins" in given:
             given["bins"] = _edges(given["bins"], domains or {}, given.get("features"))
@@ -282,9 +287,28 @@ def distribution_learner(
         means: DistributionLearner = _mean(epsilon, chosen, options, shared)
         return means
     if family != "gaussian":
+        if chosen == "columns":
+            return ColumnByColumn(epsilon, **_given(ColumnByColumn, options, "method 'columns'"), **shared)
         given = {"alpha": _COVER_ALPHA} | _given(CoverLearner, options, f"family {family!r}")
-        return CoverLearner(family, epsilon, **given, **shared)
+        cover = CoverLearner(family, epsilon, **given, **shared)
+        return cover if method == "cover" else _searchable(cover, domains or {}, given)
     return _normal(epsilon, chosen, {name: value for name, value in options.items() if value is not None}, shared)
+
+
+def _searchable(cover: CoverLearner, domains: Mapping[str, Domain | None], given: dict[str, Any]) -> Any:
+    """The cover, or where it is too large to search what works at any size: columns one by one, which is said."""
+    named = {name: domains.get(name) for name in (cover.features or domains)}
+    known = {name: domain for name, domain in named.items() if domain is not None}
+    if not known or len(known) < len(named):
+        return cover
+    try:
+        cover.check_domains(known)
+    except TooLargeError:
+        kept = {name: given[name] for name in ("features", "max_records") if name in given}
+        why = "the cover of all such laws is too large to search; method='columns' asks for this by name"
+        shared: dict[str, Any] = {"neighbours": cover.neighbours, "unit": cover.unit}
+        return ColumnByColumn(cover.epsilon, because=why, **kept, **shared)
+    return cover
 
 
 def _mean(epsilon: Rational, method: str, options: Mapping[str, Any], shared: dict[str, Any]) -> Any:

@@ -63,6 +63,8 @@ def scan(
         What happens to a record with a value outside its domain; missing values are dropped by both of the last.
     label_map : mapping, optional
         What each label value means: ``{"dead": 1, "alive": 0}``.
+    classes : sequence, optional
+        The labels where there are more than two.
     chunk_rows : int
         About so many rows are in memory at a time.
     spill : path, optional
@@ -122,6 +124,8 @@ def from_spark(
         What happens to a record with a value outside its domain; missing values are dropped by both of the last.
     label_map : mapping, optional
         What each label value means: ``{"dead": 1, "alive": 0}``.
+    classes : sequence, optional
+        The labels where there are more than two.
     partitions : int, optional
         The number of tasks of a fold (default: Spark's own number of shuffle partitions, or more for large tables).
     chunk_rows : int

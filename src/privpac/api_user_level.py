@@ -57,6 +57,8 @@ def at_user_level(
         For ``"group"``: no more records of a person than this.
     ledger : BudgetLedger, optional
         Where the spend is written first.
+    **options
+        Public parameters of the way that is taken.
 
     Returns
     -------

@@ -152,7 +152,6 @@ def test_too_many_columns_are_refused_from_public_numbers(kind: type[Conjunction
     [
         ([], True, ParameterError),
         ("ab", True, TypeError),
-        (None, True, TypeError),
         ({"a": Integers(0, 2)}, True, ParameterError),
         ({"a": Integers(0, 0)}, True, ParameterError),
         ({"a": Categories(["x", "y", "z"])}, True, ParameterError),

@@ -12,7 +12,7 @@ import pytest
 import privpac as pp
 from privpac.data import Categories, Integers, UserData
 from privpac.distributions import AveragedMean
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, TooLargeError
 
 
 def users(people: list[list[int]], top: int = 99) -> UserData:
@@ -83,3 +83,34 @@ def test_columns_without_numbers_are_refused() -> None:
     words = UserData.from_users([["a"]], features={"x": Categories(["a", "b"])}, labelled=False)
     with pytest.raises(ParameterError, match="needs numbers"):
         pp.learn_distribution(words, epsilon=1, family="mean")
+
+
+# Products of any size
+
+
+def many(columns: int, size: int) -> UserData:
+    rng = np.random.default_rng(6)
+    rows = [[tuple(map(int, rng.integers(0, size, columns))) for _ in range(3)] for _ in range(400)]
+    return UserData.from_users(rows, features={f"c{j}": Integers(0, size - 1) for j in range(columns)}, labelled=False)
+
+
+def test_products_that_no_cover_holds_are_learned_column_by_column_and_it_is_said() -> None:
+    released = pp.learn_distribution(many(5, 4), epsilon=2, family="product", records_per_user=3)
+    assert released.parameters["columns"] == "one by one, as if independent"
+    assert "too large" in released.parameters["chosen because"]
+    assert released.hypothesis.sample(3).shape[0] == 3
+    with pytest.raises(TooLargeError):
+        pp.learn_distribution(many(5, 4), epsilon=2, family="product", records_per_user=3, method="cover")
+    asked = pp.learn_distribution(many(2, 2), epsilon=2, family="product", method="columns")
+    assert asked.parameters["chosen because"] == "asked for"
+
+
+def test_small_products_are_still_selected_from_a_cover() -> None:
+    released = pp.learn_distribution(many(2, 2), epsilon=2, family="product", records_per_user=3)
+    assert released.learner == "selection from a cover"
+
+
+def test_a_column_of_many_values_too() -> None:
+    assert "too large" in pp.learn_distribution(
+        many(1, 30), epsilon=2, family="discrete", records_per_user=3
+    ).parameters["chosen because"]  # fmt: skip

@@ -295,3 +295,31 @@ def test_the_floor_holds_where_people_differ_and_on_hard_laws() -> None:
             with insecure_randomness():
                 failed += learner.draw(learner.bind(data), coins).hypothesis.lower() > least
         assert failed <= 24, share
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=7), min_size=1, max_size=12),
+    st.sampled_from([7, 840]),
+    st.sampled_from([Fraction(1, 10), Fraction(1), Fraction(3)]),
+    st.lists(st.floats(-1, 1), min_size=4, max_size=4),
+)
+@settings(max_examples=150, deadline=None)
+def test_whatever_the_noise_does_within_its_reach_the_truth_is_inside(
+    users: list[list[int]], levels: int, epsilon: Fraction, push: list[float]
+) -> None:
+    """A refuter: every interval for these people holds for any table, any rounding, and any noise that stays within a
+    quarter of the reach of one noise, so that no form of up to four cells leaves its own."""
+    from privpac.evaluation.table import user_tables
+
+    offsets = np.concatenate([[0], np.cumsum([len(u) for u in users])]).astype(np.int64)
+    cells = np.array([c for u in users for c in u], np.uint8)
+    sums = user_tables(offsets, cells, 4, levels, True, -1)
+    reach = noise_reach(epsilon / levels, 1, Fraction(1, 20) / 2)
+    noisy = tuple(int(s) + int(reach / 4 * p) for s, p in zip(sums, push))
+    found = measured(noisy, levels=levels, noise=epsilon / levels)
+    shares = sum(np.bincount(u, minlength=4) / len(u) for u in users)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        truth = truth_of(np.asarray(shares, float))
+    for name, value in truth.items():
+        if np.isfinite(value):
+            assert value in getattr(found, name).these.widened(1e-9), name

@@ -58,7 +58,7 @@ def test_the_range_of_the_other_relation_is_caught(monkeypatch: pytest.MonkeyPat
     right = ranks.quantile_range
     other = QuantileLearner(1, neighbours="add-remove").neighbours
     monkeypatch.setattr(ranks, "quantile_range", lambda q, levels, relation: right(q, levels, other))
-    assert not decided(QuantileLearner(EPSILON, "1/2", "replace", weight="own"))
+    assert not decided(QuantileLearner(EPSILON, "1/2", neighbours="replace", weight="own"))
 
 
 def test_records_that_do_not_share_a_weight_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +71,6 @@ def test_records_that_do_not_share_a_weight_are_caught(monkeypatch: pytest.Monke
 
 def test_the_bound_is_reached() -> None:
     """Nothing is given away: with half of the range the law would need all of epsilon and more."""
-    law = law_of(QuantileLearner(EPSILON, "1/2", "add-remove", weight="own"))
+    law = law_of(QuantileLearner(EPSILON, "1/2", neighbours="add-remove", weight="own"))
     found = audit_exact(law, PEOPLE, neighbours="add-remove", epsilon=EPSILON).epsilon_found
     assert float(EPSILON) / 2 < found <= float(EPSILON) * (1 + 1e-12)

@@ -77,6 +77,14 @@ def test_refusals_name_what_to_do() -> None:
         pp.learn(data(5), pp.Stumps(), epsilon=1, delta="1e-6", method="card")
 
 
+def test_nothing_is_certified_and_nothing_is_made_up() -> None:
+    """No plan of other methods stands in for a card, neither on its own nor in a report."""
+    with pytest.raises(ParameterError, match="measured, not certified"):
+        pp.plan(pp.PointsCard(DOMAINS), epsilon=1)
+    rule = pp.learn(data(20), pp.PointsCard(), epsilon=1, delta="1e-6")
+    assert "How many users" not in report_html(rule, pp.PointsCard())
+
+
 def test_the_command(tmp_path: Path, command: Command) -> None:
     frame().write_parquet(tmp_path / "t.parquet")
     words = ["t.parquet", "--user", "who", "--label", "late", "--epsilon", "2", "--delta", "1e-6"]

@@ -253,3 +253,15 @@ def test_an_unwritable_place_is_a_parameter_error(tmp_path: Path) -> None:
             write(found, tmp_path / "none" / name)
     with pytest.raises(ParameterError, match="png"):
         write_comparison_plot(found, tmp_path / "c.gif")
+
+
+def test_lines_run_from_left_to_right_in_whatever_order_epsilons_were_asked_for() -> None:
+    from matplotlib.figure import Figure
+
+    from privpac.report.compare import _lines
+
+    axes = Figure().subplots()
+    _lines(axes, comparison((10,), ("2", "1/2", "1")), None)
+    assert axes.lines
+    for line in axes.lines:
+        assert list(line.get_xdata()) == [0.5, 1.0, 2.0]

@@ -208,7 +208,7 @@ def test_nothing_is_spent_when_the_data_do_not_fit(tmp_path: Path) -> None:
         with pytest.raises(SchemaError, match="not among the features"):
             pp.learn_distribution(users("wait"), epsilon=1, max_records=5, features="age", ledger=book)
         with pytest.raises(TooLargeError, match="ClippedHistogram"):
-            pp.learn_distribution(users("wait"), "discrete", epsilon=1, records_per_user=5, ledger=book)
+            pp.learn_distribution(users("wait"), "discrete", epsilon=1, records_per_user=5, method="cover", ledger=book)
         assert not list(book.history())
 
 
@@ -414,7 +414,7 @@ def test_every_family_from_the_command_line(privpac: Command, words: list[str]) 
         ([*LEARN, "-f", "wait=0:599", "--max-records", "9", "--family", "flat"], "family must be one of"),
         ([*LEARN, "-f", "wait=0:599", "--max-records", "9", "-o", "no/where.json"], "--out cannot be written"),
         ([*LEARN, "-f", "wait=0:599", "--max-records", "9", "--ledger", "no.db"], "there is no ledger"),
-        ([*LEARN, "-f", "wait=0:599", "--family", "discrete", "-m", "4"], "too large"),
+        ([*LEARN, "-f", "wait=0:599", "--family", "discrete", "--method", "cover", "-m", "4"], "too large"),
         (["distribution", "bad.csv", *LEARN[2:], "-f", "wait=0:599", "--max-records", "9"], "outside whole numbers"),
         (["distribution", "none.csv", *LEARN[2:], "-f", "wait=0:599", "--max-records", "9"], "none.csv"),
         (["distribution", "t.csv", "-u", "nobody", "-e", "1", "-f", "wait=0:599", "--max-records", "9"], "nobody"),

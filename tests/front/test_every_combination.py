@@ -180,7 +180,8 @@ def _words(rule: str, method: str, setting: str, relation: str, engine: str) -> 
     words += ["--engine", engine, *(["--tree", TREES[rule]] if rule in TREES else ["--rule", rule])]
     words += [word for feature in _features(rule) for word in ("--feature", feature)]
     needs = _needs(rule, method)
-    words += [word for name, value in needs.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    flags = {name: f"--{name.replace('_', '-')}" for name in needs} | {"public_n_users": "--people"}
+    words += [word for name, value in needs.items() for word in (flags[name], str(value))]
     return words
 
 

@@ -99,8 +99,8 @@ def test_users_is_never_a_count() -> None:
 def test_python_and_scikit_learn_share_their_words() -> None:
     """What ``learn`` or ``from_frame`` have too is called the same; the rest is the estimator's own."""
     shared = set(inspect.signature(pp.learn).parameters) | set(inspect.signature(pp.UserData.from_frame).parameters)
-    shared |= {"public_n_users", "records_per_user", "people", "delta"}  # options of learn
-    own = {"domains", "classes", "tree", "unit"}
+    shared |= {"public_n_users", "records_per_user", "people", "delta", "calibrate"}  # options of learn
+    own = {"domains", "tree", "unit"}
     assert estimators()["PrivateRuleClassifier"] - shared == own
 
 

@@ -137,7 +137,8 @@ def test_every_class_by_name_has_a_realizable_plan() -> None:
         if name == "halfspace":
             columns = {"a": pp.Integers(0, 9), "b": pp.Grid(0, 1, "0.1")}
         planned = plan(rule_class(name, columns), epsilon=1, records_per_user=8, setting="realizable")
-        assert 1 <= numbers(planned, "realizable selection")[0] < 1000
+        row = "small tree, some tree is right" if name == "small-tree" else "realizable selection"
+        assert 1 <= numbers(planned, row)[0] < 1000, name
 
 
 @pytest.mark.parametrize(

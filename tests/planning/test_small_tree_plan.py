@@ -44,7 +44,7 @@ def test_a_row_says_what_to_run() -> None:
 
 
 def test_what_is_not_known_is_refused() -> None:
-    with pytest.raises(ParameterError, match="users is not known"):
-        pp.plan(TREES, epsilon=1, users="differ")
+    with pytest.raises(ParameterError, match="is not known for small trees"):
+        pp.plan(TREES, epsilon=1, people="differ")
     with pytest.raises(ParameterError, match="no columns yet"):
         pp.plan(pp.SmallTrees(), epsilon=1)

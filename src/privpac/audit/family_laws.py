@@ -121,8 +121,16 @@ def _selected(ready: Callable[[Point], Ready], target: Any, m: int) -> Callable[
 
 
 def _claim(
-    target: Any, name: str, n: int, m: int, ready: Callable[[Point], Ready], starts: tuple[Point, ...], about: Any
+    target: Any,
+    method: PlannedMethod,
+    found: Certificate,
+    m: int,
+    ready: Callable[[Point], Ready],
+    starts: tuple[Point, ...],
+    about: Callable[[Point], str],
 ) -> Claim | str:
+    n = found.n_users
+    assert n is not None
     if 4 * n * m * target.numbers_per_record > MOST_RECORDS:
         return f"{4 * n * m:,} records (4 times the certified users) are too many to draw {SETS} times"
     try:
@@ -130,24 +138,21 @@ def _claim(
             return f"a cover of more than {MOST_MEMBERS:,} members is too large to score {SETS} times"
     except (ParameterError, TooLargeError) as error:
         return str(error)
-    return Claim(name, n, float(target.beta), starts, _selected(ready, target, m), about)
+    return Claim(method.name, n, float(target.beta), starts, _selected(ready, target, m), about)
 
 
 def masses_claim(
     target: CountedTarget, method: PlannedMethod, found: Certificate, records_per_user: int
 ) -> Claim | str:
     """The learner's own cover of mass functions, laws between its members."""
-    assert found.n_users is not None
-    m = records_per_user
-    return _claim(
-        target,
-        method.name,
-        found.n_users,
-        m,
-        lambda point: counted_ready(target, m, target.epsilon, [_masses(size, point[0]) for size in target.sizes]),
-        ((0.0,), (1.0,), (0.37,)),
-        lambda point: f"{point[0]:.3g} of the mass on two values, the rest evenly",
-    )
+
+    def ready(point: Point) -> Ready:
+        masses = [_masses(size, point[0]) for size in target.sizes]
+        return counted_ready(target, records_per_user, target.epsilon, masses)
+
+    starts: tuple[Point, ...] = ((0.0,), (1.0,), (0.37,))
+    about = "{:.3g} of the mass on two values, the rest evenly"
+    return _claim(target, method, found, records_per_user, ready, starts, lambda point: about.format(point[0]))
 
 
 def products_claim(target: CountedTarget, method: PlannedMethod, found: Certificate, records_per_user: int) -> str:
@@ -159,14 +164,12 @@ def normal_claim(
     target: GaussianTarget, method: PlannedMethod, found: Certificate, records_per_user: int
 ) -> Claim | str:
     """The learner's own cover of normal laws, laws between its members."""
-    assert found.n_users is not None
-    m = records_per_user
     return _claim(
         target,
-        method.name,
-        found.n_users,
-        m,
-        lambda point: normal_ready(target, m, target.epsilon, point[0]),
+        method,
+        found,
+        records_per_user,
+        lambda point: normal_ready(target, records_per_user, target.epsilon, point[0]),
         ((0.5,), (1.0,), (0.013,)),
         lambda point: f"the mean at {point[0]:.3g} of the radius",
     )
@@ -181,8 +184,8 @@ def candidates_claim(
     if target.candidates is not None:
         return _claim(
             target,
-            method.name,
-            found.n_users,
+            method,
+            found,
             m,
             lambda point: selected_ready(target, m, target.epsilon),
             ((0.0,),),
@@ -203,8 +206,8 @@ def candidates_claim(
 
     return _claim(
         target,
-        method.name,
-        found.n_users,
+        method,
+        found,
         m,
         ready,
         ((0.0,), (0.5,)),

@@ -215,13 +215,9 @@ def interior_point_closed_form(
     return Certificate.upper(None, "hidden walks, closed form", _ANY, reductions=k)
 
 
-class WalkNumbers(Protocol):
-    """What the utility theorem reads of one reduction by a hidden walk."""
+class ReductionNumbers(Protocol):
+    """What the utility theorem reads of one reduction, whichever it is."""
 
-    @property
-    def kappa(self) -> int: ...
-    @property
-    def T(self) -> int: ...
     @property
     def B(self) -> int: ...
     @property
@@ -230,6 +226,15 @@ class WalkNumbers(Protocol):
     def delta_L(self) -> Fraction: ...
     @property
     def rc(self) -> Fraction: ...
+
+
+class WalkNumbers(ReductionNumbers, Protocol):
+    """What it reads of a hidden walk."""
+
+    @property
+    def kappa(self) -> int: ...
+    @property
+    def T(self) -> int: ...
 
 
 def walk_failure(levels: Sequence[WalkNumbers], rz: Fraction, size: int, *, bits: int, top: int | None = None) -> float:
@@ -247,19 +252,11 @@ def walk_failure(levels: Sequence[WalkNumbers], rz: Fraction, size: int, *, bits
     return min(1.0, (total + _last(levels, rz, m, domain, bits, top)) * (1 + SLACK)) if m >= 1 else 1.0
 
 
-class PairNumbers(Protocol):
-    """What the utility theorem reads of one reduction by random pairs."""
+class PairNumbers(ReductionNumbers, Protocol):
+    """What it reads of random pairs."""
 
     @property
     def A(self) -> int: ...
-    @property
-    def B(self) -> int: ...
-    @property
-    def rL(self) -> Fraction: ...
-    @property
-    def delta_L(self) -> Fraction: ...
-    @property
-    def rc(self) -> Fraction: ...
 
 
 def pairs_failure(levels: Sequence[PairNumbers], rz: Fraction, size: int, *, bits: int) -> float:

@@ -177,16 +177,26 @@ def distribution(
         str,
         typer.Option(
             help=(
-                "auto; histogram: average or counts; gaussian: coarse-to-fine or cover; mean: average, trimmed or "
-                "friendly."
+                "auto; histogram: average, counts or gaussian; gaussian: coarse-to-fine or cover; mean: average, "
+                "trimmed or friendly."
             )
         ),
     ] = "auto",
     delta: Annotated[
-        str | None, typer.Option("--delta", "-d", help="The promise may fail so often (mean: trimmed, friendly).")
+        str | None,
+        typer.Option(
+            "--delta",
+            "-d",
+            help="The promise may fail so often (gaussian noise; mean: trimmed, friendly).",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
     width: Annotated[
-        str | None, typer.Option(help="How far apart two people's means are expected to be (mean: trimmed, friendly).")
+        str | None,
+        typer.Option(
+            help="How far apart two people's means are expected to be (mean: trimmed, friendly).",
+            rich_help_panel=METHOD,
+        ),
     ] = None,
     max_records: MaxRecords = None,
     records_per_user: RecordsPerUser = None,

@@ -207,12 +207,11 @@ def learn(
     with bar(f"learning{records}"):  # on a terminal, for the curator
         released = release_prepared(prepared, data, ledger=book)
     # From here on the rule is paid for.
-    rules: Any = concept or getattr(prepared.learner, "concept", None)
-    writes = {"rule": (out, released.save), "report": (report, lambda path: _report(released, rules, path, planned))}
+    writes = {"rule": (out, released.save), "report": (report, lambda path: _report(released, path, planned))}
     deliver(released, "rule", released.to_json() if json else str(released), writes, ledger, note=not json)
 
 
-def _report(released: Released, concept: ConceptClass | VC1Tree | None, path: Path, planned: Plan | None) -> None:
+def _report(released: Released, path: Path, planned: Plan | None) -> None:
     from privpac.report import write_report
 
-    write_report(released, concept, path, planned=planned)
+    write_report(released, None, path, planned=planned)

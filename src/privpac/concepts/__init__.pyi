@@ -14,6 +14,7 @@ from .named import register_class as register_class
 from .parities import Parities as Parities
 from .points import Points as Points
 from .profile import Profile as Profile
+from .questions import Questions as Questions
 from .rectangles import Rectangles as Rectangles
 from .small_trees import SmallTree as SmallTree
 from .small_trees import SmallTrees as SmallTrees

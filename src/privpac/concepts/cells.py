@@ -156,7 +156,7 @@ def checked_cuts(cuts: Any, columns: Mapping[str, Any]) -> int | Frozen[int | tu
         return None
     if not isinstance(cuts, Mapping):
         return positive_int(cuts, "cuts")
-    unknown = [name for name in cuts if name not in columns]
+    unknown = [name for name in cuts if columns and name not in columns]  # unnamed ones come with the data
     if unknown:
         raise ParameterError(f"cuts name the columns {unknown}, which are not among {list(columns)}")
     pairs: list[tuple[str, int | tuple[Any, ...]]] = []

@@ -8,13 +8,11 @@ from contextlib import suppress
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.boolean import Conjunctions, Disjunctions
 from privpac.concepts.cards.family import PointsCard
 from privpac.concepts.halfspaces import Halfspaces
 from privpac.concepts.intervals import Intervals
-from privpac.concepts.lists import DecisionLists
-from privpac.concepts.parities import Parities
 from privpac.concepts.points import Points
+from privpac.concepts.questions import asked_or_plain
 from privpac.concepts.rectangles import Rectangles
 from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.stumps import Stumps
@@ -50,10 +48,10 @@ RULES: dict[str, Callable[[Features], Any]] = {
     "point": _single(Points),
     "interval": _single(Intervals),
     "rectangle": lambda features: Rectangles(dict(features)),
-    "conjunction": lambda features: Conjunctions(dict(features)),
-    "disjunction": lambda features: Disjunctions(dict(features)),
-    "parity": lambda features: Parities(dict(features)),
-    "decision-list": lambda features: DecisionLists(dict(features)),
+    "conjunction": lambda features: asked_or_plain("conjunction", features),
+    "disjunction": lambda features: asked_or_plain("disjunction", features),
+    "parity": lambda features: asked_or_plain("parity", features),
+    "decision-list": lambda features: asked_or_plain("decision-list", features),
     "halfspace": lambda features: Halfspaces(dict(features)),
 }
 

@@ -60,19 +60,6 @@ _SIGMA = np.array(
     ],
     np.int64,
 )
-_LANES = np.array(
-    [
-        [0, 4, 8, 12],
-        [1, 5, 9, 13],
-        [2, 6, 10, 14],
-        [3, 7, 11, 15],
-        [0, 5, 10, 15],
-        [1, 6, 11, 12],
-        [2, 7, 8, 13],
-        [3, 4, 9, 14],
-    ],
-    np.int64,
-)
 
 
 def new_key() -> bytes:
@@ -126,7 +113,7 @@ def keyed_words(ids: pl.Series, key: bytes) -> Words:
     payload = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
     padded = np.zeros(128, np.uint8)
     padded[: len(key)] = np.frombuffer(key, np.uint8)
-    return _hash(ends, payload, padded, len(key), _IV, _SIGMA, _LANES)
+    return _hash(ends, payload, padded, len(key), _IV, _SIGMA)
 
 
 def fresh_words(n: int) -> Words:
@@ -135,7 +122,25 @@ def fresh_words(n: int) -> Words:
 
 
 @jit
-def _compress(h: Any, block: Any, length: Any, last: bool, iv: Any, sigma: Any, lanes: Any, m: Any, v: Any) -> None:
+def _mix(v: Any, a: int, b: int, c: int, d: int, first: Any, second: Any) -> None:
+    """The function G: four words of the state, two of the message."""
+    va, vb, vc, vd = v[a] + v[b] + first, v[b], v[c], v[d]
+    vd ^= va
+    vd = (vd >> np.uint64(32)) | (vd << np.uint64(32))
+    vc += vd
+    vb ^= vc
+    vb = (vb >> np.uint64(24)) | (vb << np.uint64(40))
+    va += vb + second
+    vd ^= va
+    vd = (vd >> np.uint64(16)) | (vd << np.uint64(48))
+    vc += vd
+    vb ^= vc
+    vb = (vb >> np.uint64(63)) | (vb << np.uint64(1))
+    v[a], v[b], v[c], v[d] = va, vb, vc, vd
+
+
+@jit
+def _compress(h: Any, block: Any, length: Any, last: bool, iv: Any, sigma: Any, m: Any, v: Any) -> None:
     for i in range(16):
         word = np.uint64(0)
         for j in range(8):
@@ -147,39 +152,34 @@ def _compress(h: Any, block: Any, length: Any, last: bool, iv: Any, sigma: Any, 
     if last:
         v[14] = ~v[14]
     for r in range(12):
-        for g in range(8):
-            a, b, c, d = lanes[g, 0], lanes[g, 1], lanes[g, 2], lanes[g, 3]
-            v[a] = v[a] + v[b] + m[sigma[r % 10, 2 * g]]
-            x = v[d] ^ v[a]
-            v[d] = (x >> np.uint64(32)) | (x << np.uint64(32))
-            v[c] = v[c] + v[d]
-            x = v[b] ^ v[c]
-            v[b] = (x >> np.uint64(24)) | (x << np.uint64(40))
-            v[a] = v[a] + v[b] + m[sigma[r % 10, 2 * g + 1]]
-            x = v[d] ^ v[a]
-            v[d] = (x >> np.uint64(16)) | (x << np.uint64(48))
-            v[c] = v[c] + v[d]
-            x = v[b] ^ v[c]
-            v[b] = (x >> np.uint64(63)) | (x << np.uint64(1))
+        s = r % 10
+        _mix(v, 0, 4, 8, 12, m[sigma[s, 0]], m[sigma[s, 1]])
+        _mix(v, 1, 5, 9, 13, m[sigma[s, 2]], m[sigma[s, 3]])
+        _mix(v, 2, 6, 10, 14, m[sigma[s, 4]], m[sigma[s, 5]])
+        _mix(v, 3, 7, 11, 15, m[sigma[s, 6]], m[sigma[s, 7]])
+        _mix(v, 0, 5, 10, 15, m[sigma[s, 8]], m[sigma[s, 9]])
+        _mix(v, 1, 6, 11, 12, m[sigma[s, 10]], m[sigma[s, 11]])
+        _mix(v, 2, 7, 8, 13, m[sigma[s, 12]], m[sigma[s, 13]])
+        _mix(v, 3, 4, 9, 14, m[sigma[s, 14]], m[sigma[s, 15]])
     for i in range(8):
         h[i] ^= v[i] ^ v[i + 8]
 
 
 @jit
-def _hash(ends: Any, data: Bytes, key: Bytes, key_length: int, iv: Any, sigma: Any, lanes: Any) -> Words:
+def _hash(ends: Any, data: Bytes, key: Bytes, key_length: int, iv: Any, sigma: Any) -> Words:
     m, v, block = np.zeros(16, np.uint64), np.zeros(16, np.uint64), np.zeros(128, np.uint8)
     start, h = iv.copy(), iv.copy()
     # parameters: one leaf, the key's length, 8 bytes of digest
     start[0] ^= np.uint64(0x01010000 | (key_length << 8) | 8)
     keyed = start.copy()
-    _compress(keyed, key, 128, False, iv, sigma, lanes, m, v)
+    _compress(keyed, key, 128, False, iv, sigma, m, v)
     out = np.empty(ends.size - 1, np.uint64)
     for i in range(out.size):
         first, last = ends[i], ends[i + 1]
         size = last - first
         if size == 0:  # the key's block is the last one
             h[:] = start
-            _compress(h, key, 128, True, iv, sigma, lanes, m, v)
+            _compress(h, key, 128, True, iv, sigma, m, v)
         else:
             h[:] = keyed
             at = first
@@ -188,7 +188,7 @@ def _hash(ends: Any, data: Bytes, key: Bytes, key_length: int, iv: Any, sigma: A
                 block[:] = 0
                 for j in range(at, stop):
                     block[j - at] = data[j]
-                _compress(h, block, 128 + stop - first, stop == last, iv, sigma, lanes, m, v)
+                _compress(h, block, 128 + stop - first, stop == last, iv, sigma, m, v)
                 at = stop
         out[i] = h[0]
     return out

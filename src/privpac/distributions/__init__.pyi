@@ -1,4 +1,5 @@
 from .averaged import AveragedHistogram as AveragedHistogram
+from .averaged import ColumnByColumn as ColumnByColumn
 from .covariance import CoarseToFineCovariance as CoarseToFineCovariance
 from .covariance import CoarseToFineGaussian as CoarseToFineGaussian
 from .covers.base import DiscreteCover as DiscreteCover
@@ -6,6 +7,7 @@ from .covers.learner import CoverLearner as CoverLearner
 from .families import Discrete as Discrete
 from .families import Gaussian as Gaussian
 from .families import Independent as Independent
+from .gaussian_noise import GaussianHistogram as GaussianHistogram
 from .histogram import ClippedHistogram as ClippedHistogram
 from .mean import AveragedMean as AveragedMean
 from .means import CoarseToFineMean as CoarseToFineMean

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.rng import Rng
 
-__all__ = ["AveragedHistogram", "averaged_sums"]
+__all__ = ["AveragedHistogram", "ColumnByColumn", "averaged_sums"]
 
 Ints = NDArray[np.int64]
 MAX_LEVELS = 1 << 30
@@ -101,7 +101,32 @@ class AveragedHistogram(ColumnMasses):
             {} if self.cap is None else {"max_records": self.cap}
         )
 
+    def variance(self, columns: int) -> float:
+        """Of the noise of one cell of one of so many columns, in steps: at most ``2/eta**2``."""
+        return 2 * float(self.factor * self.levels * columns / self.epsilon) ** 2
+
     def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         sums = users.fold(Sum((cells.size,), lambda part: averaged_sums(part, cells, self.levels)))
         eta = epsilon / (self.factor * self.levels)
         return published([max(0, value + discrete_laplace(eta, rng)) for value in sums.tolist()])
+
+
+@frozen(slots=False, field_transformer=named)
+class ColumnByColumn(AveragedHistogram):
+    """Independent columns of any number and size: one averaged histogram each, and what that means is said.
+
+    Columns are released one by one with equal parts of epsilon, so it is their product that is learned: what hangs
+    together between columns is not.
+
+    Parameters
+    ----------
+    because : str
+        Why this way was taken, for the result.
+    """
+
+    because: str = field(default="asked for", kw_only=True)
+
+    named: ClassVar[str] = "averaged histograms, column by column"
+
+    def _public(self, sizes: Mapping[str, int]) -> dict[str, Any]:
+        return super()._public(sizes) | {"columns": "one by one, as if independent", "chosen because": self.because}

@@ -11,20 +11,32 @@ somebody without records counts as wrong, since leaving them out would make the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from privpac.concepts.rules import binary
 from privpac.errors import ParameterError
 from privpac.evaluation.predictors import Predictor, bind_predictor
 from privpac.evaluation.result import LEAST_NOISE, Evaluation
 from privpac.evaluation.table import CELLS, Cells, TableKernel, Weight
-from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.learners.base import Learner, check_users, count_users
 from privpac.mechanisms.laplace import discrete_laplace
-from privpac.parameters import read_epsilon
+from privpac.parameters import (
+    bounds,
+    either,
+    named,
+    privacy,
+    probability,
+    protected_unit,
+    relation,
+    truth,
+    whole,
+    whole_or_none,
+)
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -44,7 +56,7 @@ class _Bound:
     users: Users
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class Evaluator(Learner):
     """Evaluate one predictor.
 
@@ -60,36 +72,30 @@ class Evaluator(Learner):
     """
 
     predictor: Any
-    epsilon: Rational
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE
-    unit: Unit | str = Unit.USER
-    cells: Cells = field(default="table", kw_only=True)
-    weight: Weight = field(default="user", kw_only=True)
-    max_records: int | None = field(default=None, kw_only=True)
-    levels: int = field(default=LEVELS, kw_only=True)
-    confidence: Rational = field(default="0.95", kw_only=True)
+    epsilon: Fraction = field(converter=privacy)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
+    cells: Cells = field(default="table", kw_only=True, validator=either("table", "error"))
+    weight: Weight = field(default="user", kw_only=True, validator=either("user", "record"))
+    max_records: int | None = field(
+        default=None, kw_only=True, converter=whole_or_none, metadata=bounds(maximum=MAX_LEVELS)
+    )
+    levels: int = field(default=LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
     labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
-    rowwise: bool = field(default=False, kw_only=True)
-    same_people: bool = field(default=False, kw_only=True)
+    rowwise: bool = field(default=False, kw_only=True, validator=truth)
+    same_people: bool = field(default=False, kw_only=True, validator=truth)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
-        if self.cells not in CELLS:
-            raise ParameterError(f"cells must be 'table' or 'error', got {self.cells!r}")
-        if self.weight not in ("user", "record"):
-            raise ParameterError(f"weight must be 'user' or 'record', got {self.weight!r}")
-        if self.max_records is not None:
-            put(self, "max_records", positive_int(self.max_records, "max_records", maximum=MAX_LEVELS))
-        elif self.weight == "record" and self.unit is Unit.USER:
+    def __attrs_post_init__(self) -> None:
+        if self.weight == "record" and self.unit is Unit.USER and self.max_records is None:
             raise ParameterError("weight='record' needs max_records=: how many records of one person may count")
-        steps = (self.max_records or 1) if self.weight == "record" else self.levels
-        put(self, "levels", positive_int(steps, "levels", maximum=MAX_LEVELS))
         if self.noise < LEAST_NOISE:
-            raise ParameterError(f"epsilon must be at least {float(2 * self.levels * LEAST_NOISE):.1g} to say anything")
+            raise ParameterError(f"epsilon must be at least {float(2 * self.steps * LEAST_NOISE):.1g} to say anything")
+
+    @property
+    def steps(self) -> int:
+        """What one person adds at most: ``levels``, or with weight ``"record"`` the records that count."""
+        return (self.max_records or 1) if self.weight == "record" else self.levels
 
     @property
     def knows_people(self) -> bool:
@@ -99,16 +105,16 @@ class Evaluator(Learner):
     def noise(self) -> Fraction:
         """The rate of the noise on every sum."""
         twice = self.neighbours is Neighbours.REPLACE and not self.knows_people
-        return rational(self.epsilon) / (2 * self.levels if twice else self.levels)
+        return self.epsilon / (2 * self.steps if twice else self.steps)
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
+        epsilon = self.epsilon
         how = ("noisy sums of the people's own tables, which have the same size for everybody",)
         return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon**2 / 2, derivation=how)
 
     def bind(self, data: Users) -> _Bound:
-        check_users(data, one_of(Unit, self.unit, "unit"))
+        check_users(data, self.unit)
         binary(data, "an evaluation")
         if getattr(data, "labels", ()) is None:
             raise ParameterError("the data have no labels: name the label column when they are built")
@@ -119,18 +125,19 @@ class Evaluator(Learner):
 
     def draw(self, bound: _Bound, rng: Rng) -> Released:
         empty = CELLS["error"].index("wrong") if self.knows_people else -1
-        sums = bound.users.fold(TableKernel(bound.predictor, self.cells, self.weight, self.levels, empty)).tolist()
+        sums = bound.users.fold(TableKernel(bound.predictor, self.cells, self.weight, self.steps, empty)).tolist()
         people = count_users(bound.users) if self.knows_people else None
         exact = sums[1:] if self.knows_people else sums
         found = Evaluation(
             tuple(value + discrete_laplace(self.noise, rng) for value in exact),
             self.cells,
             self.weight,
-            self.levels,
+            self.steps,
             self.noise,
-            one_of(Neighbours, self.neighbours, "neighbours"),
-            rational(self.confidence),
+            self.neighbours,
+            self.confidence,
             people,
             self.same_people,
+            self.unit,
         )
         return Released(found, self.guarantee, warnings=found.notes(), learner="evaluation")

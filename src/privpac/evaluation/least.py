@@ -18,11 +18,12 @@ not enter.  Under replace users without records count with error 0, which only l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from attrs import field, frozen
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
@@ -34,10 +35,19 @@ from privpac.evaluation.least_sum import least_sum, steps_of
 from privpac.evaluation.rate import percent, sure
 from privpac.evaluation.result import LEAST_NOISE
 from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.learners.base import Bound, Learner, check_users, count_users
 from privpac.mechanisms.laplace import discrete_laplace
-from privpac.parameters import read_epsilon
+from privpac.parameters import (
+    bounds,
+    named,
+    privacy,
+    probability,
+    protected_unit,
+    relation,
+    whole,
+    whole_or_none,
+)
 from privpac.released import Released, register
 
 if TYPE_CHECKING:
@@ -129,7 +139,15 @@ class LeastErrorBound:
         )
 
 
-@dataclass(frozen=True)
+def _as_class(concept: Any) -> ConceptClass:
+    if isinstance(concept, VC1Tree):
+        return TreeNodes(concept)
+    if not isinstance(concept, ConceptClass):
+        raise TypeError(f"concept must be a class of rules, got {type(concept).__name__}")
+    return concept
+
+
+@frozen(slots=False, field_transformer=named)
 class LeastError(Learner):
     """Estimate the least error of a class from below.
 
@@ -140,29 +158,23 @@ class LeastError(Learner):
     True
     """
 
-    concept: ConceptClass | VC1Tree
-    epsilon: Rational
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE
-    unit: Unit | str = Unit.USER
-    max_records: int | None = field(default=None, kw_only=True)
-    levels: int = field(default=LEVELS, kw_only=True)
-    confidence: Rational = field(default="0.95", kw_only=True)
+    concept: ConceptClass = field(converter=_as_class)
+    epsilon: Fraction = field(converter=privacy)
+    neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
+    max_records: int | None = field(default=None, kw_only=True, converter=whole_or_none)
+    levels: int = field(default=LEVELS, kw_only=True, converter=whole, metadata=bounds(maximum=MAX_LEVELS))
+    confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        if isinstance(self.concept, VC1Tree):
-            put(self, "concept", TreeNodes(self.concept))
-        if not isinstance(self.concept, ConceptClass):
-            raise TypeError(f"concept must be a class of rules, got {type(self.concept).__name__}")
-        put(self, "epsilon", read_epsilon(self.epsilon))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
-        put(self, "levels", steps_of(self.concept, positive_int(self.levels, "levels", maximum=MAX_LEVELS)))
-        if rational(self.epsilon) < 5 * self.levels * LEAST_NOISE:
-            raise ParameterError(f"epsilon must be at least {float(5 * self.levels * LEAST_NOISE):.1g} to say anything")
-        if self.max_records is not None:
-            put(self, "max_records", positive_int(self.max_records, "max_records"))
+    def __attrs_post_init__(self) -> None:
+        least = 5 * self.steps * LEAST_NOISE
+        if self.epsilon < least:
+            raise ParameterError(f"epsilon must be at least {float(least):.1g} to say anything")
+
+    @property
+    def steps(self) -> int:
+        """In how many steps a person's error rate is counted."""
+        return steps_of(self.concept, self.levels)
 
     @property
     def _counts(self) -> bool:
@@ -170,30 +182,30 @@ class LeastError(Learner):
 
     @property
     def guarantee(self) -> Guarantee:
-        epsilon = rational(self.epsilon)
+        epsilon = self.epsilon
         how = ("the least sum of errors with noise" + (", and the number of users" if self._counts else ""),)
         parts = (COUNT_SHARE * epsilon, (1 - COUNT_SHARE) * epsilon) if self._counts else (epsilon,)
         rho = sum((part**2 / 2 for part in parts), Fraction(0))
         return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=rho, derivation=how)
 
     def bind(self, data: Users) -> Bound:
-        check_users(data, one_of(Unit, self.unit, "unit"))
+        check_users(data, self.unit)
         concept, users = self.concept.bind(data)
         if self.max_records is not None:
             users = users.max_records(self.max_records)
-        return Bound(concept, users, data.label_name or "1")  # type: ignore[arg-type]
+        return Bound(concept, users, data.label_name or "1")
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        epsilon = rational(self.epsilon)
-        exact = least_sum(bound.concept, bound.users, self.levels)
+        epsilon, levels = self.epsilon, self.steps
+        exact = least_sum(bound.concept, bound.users, levels)
         spent = (1 - COUNT_SHARE) * epsilon if self._counts else epsilon
-        noise, counting = spent / self.levels, COUNT_SHARE * epsilon if self._counts else None
+        noise, counting = spent / levels, COUNT_SHARE * epsilon if self._counts else None
         noisy = exact + discrete_laplace(noise, rng)
         if counting is None:
             people = count_users(bound.users)
         else:
             people = bound.users.fold(_WithRecords()) + discrete_laplace(counting, rng)
-        found = LeastErrorBound(noisy, people, self.levels, noise, counting, rational(self.confidence))
+        found = LeastErrorBound(noisy, people, levels, noise, counting, self.confidence)
         return Released(
             found, self.guarantee, parameters={"class": type(bound.concept).__name__}, learner="least error"
         )

@@ -67,6 +67,8 @@ def plan_evaluation(
         Half-width wanted of the interval for people like these (``these=True``: for these people).
     error : rational
         The error that is expected; a guess, used for the width only.
+    these : bool
+        Whether ``half_width`` is that of the interval for these people.
     confidence, cells, neighbours
         As in :func:`privpac.evaluate`.
 
@@ -114,8 +116,8 @@ def _expected(learner: Evaluator, n: int, error: Fraction) -> Evaluation:
         "user",
         LEVELS,
         learner.noise,
-        one_of(Neighbours, learner.neighbours, "neighbours"),
-        rational(learner.confidence),
+        learner.neighbours,
+        learner.confidence,
     )
     if learner.cells == "table":
         right = whole - wrong

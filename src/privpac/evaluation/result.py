@@ -25,7 +25,7 @@ from privpac.evaluation.intervals import Range, kl_range, noise_reach, ratio, su
 from privpac.evaluation.rate import Rate, sure
 from privpac.evaluation.table import CELLS, Cells, Weight
 from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.released import register
 
 __all__ = ["LEAST_NOISE", "Evaluation"]
@@ -55,6 +55,7 @@ class Evaluation:
     confidence: Fraction
     people: int | None = None
     same_people: bool = False
+    unit: Unit = Unit.USER
 
     def __post_init__(self) -> None:
         if self.cells not in CELLS or self.weight not in ("user", "record"):
@@ -66,6 +67,7 @@ class Evaluation:
         put(self, "levels", positive_int(self.levels, "levels"))
         put(self, "noise", rational(self.noise, "noise", minimum=LEAST_NOISE))
         put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
+        put(self, "unit", one_of(Unit, self.unit, "unit"))
         put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
 
     @property
@@ -270,7 +272,7 @@ class Evaluation:
 
     def sentence(self) -> str:
         """The first thing to say: how often it is wrong, and a constant beside it."""
-        of = "a person's records" if self.weight == "user" else "records"
+        of = "a person's records" if self.weight == "user" and self.unit is Unit.USER else "records"
         said = f"wrong for {self.error.measured} of {of} ({self.error.interval})"
         if self.cells == "table":
             said += f"; always saying {self.constant_says} would be wrong for {self.constant.measured}"
@@ -290,7 +292,8 @@ class Evaluation:
         )
 
     def __str__(self) -> str:
-        who = "these people" if self.same_people else "people like these"
+        people = "people" if self.unit is Unit.USER else "records"
+        who = f"these {people}" if self.same_people else f"{people} like these"
         lines = [f"{self.sentence()} ({sure(self.confidence)}, {who})"]
         if self.cells == "table":
             shown = ("lift", "sensitivity", "specificity", "precision")
@@ -310,6 +313,7 @@ class Evaluation:
             "confidence": self.confidence,
             "people": self.people,
             "same_people": self.same_people,
+            "unit": str(self.unit),
         }
 
     @classmethod

@@ -14,9 +14,11 @@ split does not depend on the data, parts keep their size, and the maximum is rig
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from privpac.composition import compose_basic, compose_parallel, parallel_replace
 from privpac.data.split import private_ids
@@ -29,6 +31,7 @@ from privpac.evaluation.result import Evaluation
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of
 from privpac.learners.base import Learner
+from privpac.parameters import named, probability, whole
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -71,6 +74,10 @@ def part_budget(epsilon: Rational, neighbours: Neighbours | str, ids: str = "pri
     return PartBudget(spent, whole, whole, ids)
 
 
+def _share(value: Rational) -> Fraction:
+    return rational(value, "evaluate", above=0, below=1)
+
+
 @dataclass(frozen=True)
 class _Bound:
     rule: Any
@@ -78,7 +85,7 @@ class _Bound:
     people: Users
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class EvaluatedLearner(Learner):
     """Learn on some people, evaluate on the others.
 
@@ -88,19 +95,16 @@ class EvaluatedLearner(Learner):
 
     learner: Learner
     budget: PartBudget
-    share: Rational
+    share: Fraction = field(converter=_share)
     least: LeastError | None = None
-    confidence: Rational = field(default="0.95", kw_only=True)
-    records_per_user: int = field(default=1, kw_only=True)
+    confidence: Fraction = field(default=Fraction(19, 20), kw_only=True, converter=probability)
+    records_per_user: int = field(default=1, kw_only=True, converter=whole)
     models: Mapping[str, Any] | None = field(default=None, kw_only=True)
     labels: tuple[Any, Any] | None = field(default=None, kw_only=True)
     rowwise: bool = field(default=False, kw_only=True)
     max_records: int | None = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "share", rational(self.share, "evaluate", above=0, below=1))
-        put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
+    def __attrs_post_init__(self) -> None:
         if getattr(self.concept, "classes", None) is not None:
             raise ParameterError("evaluate= is for two labels; leave out classes=, or evaluate")
         if self.learner.guarantee.neighbours is not self.budget.neighbours:
@@ -148,7 +152,7 @@ class EvaluatedLearner(Learner):
         if getattr(data, "labels", ()) is None:
             raise ParameterError("evaluate= needs labels 0 and 1: name the label column when the data are built")
         users: Any = self.concept.bind(data)[1]
-        parts = users.split({"learn": 1 - rational(self.share), "evaluate": self.share}, ids=self.budget.ids)
+        parts = users.split({"learn": 1 - self.share, "evaluate": self.share}, ids=self.budget.ids)
         return _Bound(
             self.learner.bind(parts["learn"]),
             None if self.least is None else self.least.bind(parts["learn"]),
@@ -175,7 +179,7 @@ class EvaluatedLearner(Learner):
 
     def _few(self, found: Evaluation, size: Any) -> tuple[str, ...]:
         """Whether the people who learned were too few, by the number of those who evaluated."""
-        share = float(rational(self.share))
+        share = float(self.share)
         people = found.n_people.these.hi * (1 - share) / share
         spent = float(self.learner.guarantee.epsilon)
         return few_people(people, size, spent if self.budget.neighbours is Neighbours.ADD_REMOVE else spent / 2)

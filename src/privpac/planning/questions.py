@@ -269,27 +269,14 @@ def _rule_plan(
     *,
     beta: Rational = "0.05",
     records_per_user: int | Iterable[int] | None = None,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
     setting: str | None = None,
-    users: str | None = None,
-    population: Population | None = None,
-    model_noise: Rational | None = None,
-    every_method: bool = False,
+    **more: Any,
 ) -> Plan:
+    """``more``: the other parameters of :func:`rule_target`."""
     asked = {"beta": beta, **numbers, **({} if noise is None else {"noise": noise})}
-    goal = _spent(asked)
     make: Callable[..., Target] = small_tree_target if isinstance(concept, SmallTrees) else rule_target
-    target = make(
-        concept,
-        **goal,
-        neighbours=neighbours,
-        noise=noise,
-        users=users,
-        population=population,
-        model_noise=model_noise,
-        every_method=every_method,
-    )
+    target = make(concept, **_spent(asked), noise=noise, **more)
     return _answer(target, quantity, asked, records_per_user, setting)
 
 

@@ -6,9 +6,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from privpac.bounds.selection.voices import certify_voices_any
 from privpac.evaluation import Certificate, Evaluation
 from privpac.evaluation.rate import Rate, percent, points, sure
-from privpac.planning import Plan
+from privpac.guarantee import Neighbours, Unit
+from privpac.released import Released
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, svg
 
 __all__ = ["bars_picture", "evaluated_section", "table_picture"]
@@ -49,19 +51,32 @@ def evaluated_section(
     }
 
 
-def before_the_data(certificate: Certificate, planned: Plan) -> str | None:
-    """What a plan for the certificate's own figure promised without any data, and which of the two is better.
+def before_the_data(released: Released) -> str | None:
+    """What two voices promised before the data, for independent people of any kind, beside the certificate after them.
 
-    ``planned`` holds for people with one record each, hence for any people.
+    The least number of people for the certificate's own figure, against the number that was released with it.
     """
-    rows = [row for row in planned.rows if row.kind == "certified" and row.method == "two voices" and row.n_users[0]]
-    if not rows:
+    certificate, guarantee, size = released.certificate, released.guarantee, released.parameters.get("size")
+    if certificate is None or guarantee is None or released.learner != "two voices" or not isinstance(size, int):
         return None
-    needed, here = int(rows[0].n_users[0] or 0), max(0, certificate.least.people)
-    better = "the promise before the data is the better one" if here >= needed else "this certificate is the better one"
+    excess = certificate.excess
+    if not 0.0001 <= excess < 0.5:
+        return None
+    needed = certify_voices_any(
+        records_per_user=None,
+        size=size,
+        theta=guarantee.epsilon / (1 if guarantee.neighbours is Neighbours.ADD_REMOVE else 2),
+        alpha=f"{excess:.4f}",
+        beta=1 - certificate.evaluation.confidence,
+        levels=released.parameters["levels"],
+    ).n_users
+    here = max(0, certificate.least.people)
+    if needed is None:
+        return None
+    better = "the promise before the data was better" if here >= needed else "this certificate says more"
     return (
-        f"Before the data the default learner, with all of epsilon, promised {points(certificate.excess)} from "
-        f"{needed:,} people on; the rule was learned from about {here:,}, so {better}"
+        f"Before the data, with all of epsilon and any people, {points(excess)} were promised from {needed:,} people "
+        f"on; the rule was learned from about {here:,}: {better}"
     )
 
 
@@ -70,7 +85,7 @@ def _words(interval: Any) -> str:
 
 
 def _people(found: Evaluation) -> str:
-    what = "people" if found.weight == "user" else "records"
+    what = "people" if found.weight == "user" and found.unit is Unit.USER else "records"
     if found.people is not None:
         return f"{found.people:,} {what}, publicly known"
     counted = found.n_people

@@ -82,7 +82,7 @@ def report_html(
         promise=promise_lines(guarantee),
         public=_public(released),
         planned=None if planned is None else _planned(planned),
-        evaluated=evaluated_section(released.evaluation, released.certificate, _before(released, concept)),
+        evaluated=evaluated_section(released.evaluation, released.certificate, before_the_data(released)),
     )
 
 
@@ -91,27 +91,14 @@ def _said(rule: Any) -> str:
     return str(rule).splitlines()[0]
 
 
-def _before(released: Released, concept: ConceptClass | VC1Tree | None) -> str | None:
-    """What was certified before the data, beside the certificate after them."""
-    certificate, guarantee = released.certificate, released.guarantee
-    if certificate is None or guarantee is None or not 0 < certificate.excess < 1 / 2:
-        return None
-    if concept is None or isinstance(concept, VC1Tree):
-        return None
-    bound = _bound(concept, released.hypothesis)
-    target = {"alpha": f"{certificate.excess:.4f}", "beta": 1 - certificate.evaluation.confidence}
-    planned = plan_for_report(bound, guarantee, records_per_user=(1,), **target)
-    return None if planned is None else before_the_data(certificate, planned)
-
-
-def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee, **target: Any) -> Plan | None:
+def plan_for_report(concept: ConceptClass | VC1Tree, guarantee: Guarantee) -> Plan | None:
     """The plan that a report shows, None where there is nothing to plan (epsilon beyond all use, a class without
-    domains); ``target`` where it is another than the usual one."""
+    domains)."""
     try:
         if isinstance(concept, VC1Tree):
             spent = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "neighbours": guarantee.neighbours}
             return plan_of_tree(concept, simple=False, **spent)  # type: ignore[arg-type]
-        return plan_users(concept, epsilon=guarantee.epsilon, neighbours=guarantee.neighbours, **target)
+        return plan_users(concept, epsilon=guarantee.epsilon, neighbours=guarantee.neighbours)
     except (ParameterError, TooLargeError):
         return None
 

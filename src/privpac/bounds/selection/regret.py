@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
-from privpac.bounds.certificate import SLACK, Certificate, best, log_size_of, open_unit, positive, users_for
+from privpac.bounds.certificate import SLACK, Certificate, best, log_size_of, open_unit, users_for
+from privpac.bounds.selection.reading import read_clip, read_theta
 from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, best_tilt, needed
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
@@ -131,11 +131,10 @@ def certify_regret_agnostic(
     ``None`` when ``w <= 0``, as for ``tau = ceil(sqrt m)``, whose coin bias is real.  ``enough``: the search for
     ``theta'`` ends once so many users are certified.
     """
-    m, clip = positive_int(records_per_user, "records_per_user", maximum=1 << 50), positive_int(tau, "tau")
-    if clip > m:
-        raise ParameterError(f"tau must be at most records_per_user = {m}, got {clip}; larger clips cut nothing off")
+    m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
+    clip = read_clip(tau, m)
     rate, excess, steps = (
-        _theta(theta),
+        read_theta(theta),
         open_unit(rational(alpha, "alpha", minimum=ALPHA_BOTTOM), "alpha"),
         positive_int(levels, "levels"),
     )
@@ -200,7 +199,7 @@ def regret_agnostic_corollary(
     """
     m, rate, excess = (
         positive_int(records_per_user, "records_per_user", maximum=1 << 50),
-        _theta(theta),
+        read_theta(theta),
         open_unit(alpha, "alpha"),
     )
     log_ratio = log_size_of(log_size) - math.log(open_unit(beta, "beta"))
@@ -251,10 +250,3 @@ def plan_clip(
 def _ceil_root(a: int) -> int:
     """The least k with k*k >= a, for a >= 1."""
     return math.isqrt(a - 1) + 1
-
-
-def _theta(value: Any) -> float:
-    rate = positive(value, "theta")
-    if rate > 100:
-        raise ParameterError(f"theta must be at most 100, got {value}; beyond that nothing is protected")
-    return rate

@@ -49,9 +49,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from privpac.bounds.certificate import SLACK, Certificate, log_size_of, open_unit, positive, users_for
+from privpac.bounds.certificate import SLACK, Certificate, log_size_of, open_unit, users_for
 from privpac.bounds.laws import binom
-from privpac.errors import ParameterError, TooLargeError
+from privpac.bounds.selection.reading import read_clip, read_records, read_theta
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 
@@ -145,7 +145,7 @@ def certify_regret_charged(
     notes: dict[str, object] = {"bias": bias, "excess": promise}
     name = "regret selection, bias charged"
     if promise >= 1:
-        open_unit(beta, "beta"), log_size_of(log_size), _theta(theta), positive_int(levels, "levels")
+        open_unit(beta, "beta"), log_size_of(log_size), read_theta(theta), positive_int(levels, "levels")
         return Certificate.upper(None, name, _ASSUMES, tau=clip, records_per_user=m, **notes)
     return _certify(m, clip, theta, float(promise), beta, log_size, levels, name, notes)
 
@@ -164,7 +164,7 @@ def _certify(
     name: str,
     notes: dict[str, object],
 ) -> Certificate:
-    rate, steps = _theta(theta), positive_int(levels, "levels")
+    rate, steps = read_theta(theta), positive_int(levels, "levels")
     log_ratio = log_size_of(log_size) - math.log(open_unit(beta, "beta"))
     cells = _cells(m)
     kept = cells.high > excess
@@ -280,19 +280,5 @@ def _masses(survival: Array) -> Array:
 
 
 def _read(records_per_user: int, tau: int) -> tuple[int, int]:
-    m, clip = positive_int(records_per_user, "records_per_user"), positive_int(tau, "tau")
-    if m > MAX_COIN_RECORDS:
-        raise TooLargeError(
-            f"this certificate is computed for at most {MAX_COIN_RECORDS} records per user, got {m}; declare "
-            "max_records"
-        )
-    if clip > m:
-        raise ParameterError(f"tau must be at most records_per_user = {m}, got {clip}; larger clips cut nothing off")
-    return m, clip
-
-
-def _theta(value: Rational) -> float:
-    rate = positive(value, "theta")
-    if rate > 100:
-        raise ParameterError(f"theta must be at most 100, got {value}; beyond that nothing is protected")
-    return rate
+    m = read_records(records_per_user, MAX_COIN_RECORDS)
+    return m, read_clip(tau, m)

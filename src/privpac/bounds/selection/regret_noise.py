@@ -26,10 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc
 
-from privpac.bounds.certificate import SLACK, Certificate, log_size_of, open_unit, positive, users_for
+from privpac.bounds.certificate import SLACK, Certificate, log_size_of, open_unit, users_for
 from privpac.bounds.laws import binom
+from privpac.bounds.selection.reading import read_clip, read_records, read_theta
 from privpac.bounds.walk import Walks, walks
-from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.least import least
@@ -248,11 +248,7 @@ def certify_regret_regular(
     some ``f_k >= 1`` for each ``rho``.
     """
     m, t, noise_, alpha_, beta_, theta_, levels_ = _read(records_per_user, tau, noise, alpha, beta, theta, levels)
-    if m > MAX_RECORDS // 4:
-        raise TooLargeError(
-            f"this certificate is computed for at most {MAX_RECORDS // 4} records per user, got {m}; declare "
-            "max_records"
-        )
+    read_records(m, MAX_RECORDS // 4)
     spread, rules = (
         float(rational(kappa, "kappa", minimum=1, maximum=10**9)),
         positive_int(size, "size", maximum=1 << 1000),
@@ -361,19 +357,8 @@ _ASSUMES = (
 def _read(
     m: Any, tau: Any, noise: Any, alpha: Any, beta: Any, theta: Any, levels: Any
 ) -> tuple[int, int, float, float, float, float, int]:
-    records, clip = positive_int(m, "records_per_user"), positive_int(tau, "tau")
-    if records > MAX_RECORDS:
-        raise TooLargeError(
-            f"this certificate is computed for at most {MAX_RECORDS} records per user, got {records}; declare "
-            "max_records"
-        )
-    if clip > records:
-        raise ParameterError(
-            f"tau must be at most records_per_user = {records}, got {clip}; larger clips cut nothing off"
-        )
+    records = read_records(m, MAX_RECORDS)
+    clip, rate = read_clip(tau, records), read_theta(theta)
     wrong = float(rational(noise, "noise", minimum=0, maximum=NOISE_TOP))
-    rate = positive(theta, "theta")
-    if rate > 100:
-        raise ParameterError(f"theta must be at most 100, got {theta}; beyond that nothing is protected")
     excess = open_unit(rational(alpha, "alpha", minimum=ALPHA_BOTTOM), "alpha")
     return records, clip, wrong, excess, open_unit(beta, "beta"), rate, positive_int(levels, "levels")

@@ -41,10 +41,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit, positive
+from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit
 from privpac.bounds.laws import binom
+from privpac.bounds.selection.reading import read_records, read_theta
 from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, MAX_RECORDS, NOISE_TOP, TILTS, regret_factors
-from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.least import least_between
@@ -119,9 +119,7 @@ def own_clip(m: int) -> int:
 
 def _read(theta: Any, alpha: Any, beta: Any, size: int, levels: Any) -> tuple[float, float, float, float, int]:
     """theta, alpha, beta, ln |H|, levels."""
-    rate = positive(theta, "theta")
-    if rate > 100:
-        raise ParameterError(f"theta must be at most 100, got {theta}; beyond that nothing is protected")
+    rate = read_theta(theta)
     excess = open_unit(rational(alpha, "alpha", minimum=ALPHA_BOTTOM), "alpha")
     return rate, excess, open_unit(beta, "beta"), math.log(positive_int(size, "size")), positive_int(levels, "levels")
 
@@ -163,14 +161,8 @@ def certify_voices_noise(
     [726, 293, 131, 62]
     """
     rate, excess, failure, log_size, steps = _read(theta, alpha, beta, size, levels)
-    m, wrong = (
-        positive_int(records_per_user, "records_per_user"),
-        float(rational(noise, "noise", minimum=0, maximum=NOISE_TOP)),
-    )
-    if m > MAX_RECORDS:
-        raise TooLargeError(
-            f"this certificate is computed for at most {MAX_RECORDS} records per user, got {m}; declare max_records"
-        )
+    m = read_records(records_per_user, MAX_RECORDS)
+    wrong = float(rational(noise, "noise", minimum=0, maximum=NOISE_TOP))
     tau, (both, always) = own_clip(m), _handicap(theta, size, steps)
 
     def mean(t: Array) -> Array:

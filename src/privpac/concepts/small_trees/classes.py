@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import cached_property
 from math import log
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from attrs import Attribute, evolve, field, frozen
 from numpy.typing import NDArray
 
-from privpac.concepts.base import ConceptClass
-from privpac.concepts.cells import Frozen, declared_of, domains_of, named_domains
-from privpac.concepts.profile import Profile
+from privpac.concepts.cells import Frozen, domains_of
 from privpac.concepts.small_trees.cells import Cells, CellsKernel, cells_of, pair_count
 from privpac.concepts.small_trees.columns import (
     DEFAULT_CUTS,
@@ -27,9 +25,8 @@ from privpac.concepts.small_trees.columns import (
 )
 from privpac.concepts.small_trees.shape import Side, TreeShape
 from privpac.concepts.small_trees.tree import Branch, Question, SmallTree
-from privpac.concepts.statistics import Statistic
-from privpac.data import Domain, Missing, UserData
-from privpac.data.missing import values_of
+from privpac.concepts.small_trees.wide_class import WideClass, read_columns
+from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
@@ -43,10 +40,6 @@ LEVELS = 720_720
 """``lcm(1..16)``: up to 16 records a user's vote is split exactly."""
 
 _MOST_LABELS = 64
-
-
-def _columns(columns: Any) -> Frozen[Domain | None] | None:
-    return None if columns is None else named_domains(columns, "columns")
 
 
 def _split(split: Rational) -> Fraction:
@@ -79,7 +72,7 @@ def _classes(classes: Any) -> tuple[str, ...] | None:
 
 
 @frozen(slots=False)
-class SmallTrees(ConceptClass):
+class SmallTrees(WideClass):
     """Trees that ask at most three questions about public bins of the columns.
 
     Parameters
@@ -101,7 +94,7 @@ class SmallTrees(ConceptClass):
     (230496, 'cured never')
     """
 
-    columns: Frozen[Domain | None] | None = field(default=None, converter=_columns)
+    columns: Frozen[Domain | None] | None = field(default=None, converter=read_columns)
     depth: int = field(default=2, converter=_depth)
     cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
@@ -110,7 +103,6 @@ class SmallTrees(ConceptClass):
     max_cells: int = field(default=1 << 24, converter=_max_cells)
     classes: tuple[str, ...] | None = field(default=None, converter=_classes)
 
-    takes_missing: ClassVar[bool] = True
     takes_classes: ClassVar[bool] = True
 
     @columns.validator
@@ -129,43 +121,6 @@ class SmallTrees(ConceptClass):
                 f"these columns make {most} cells, at most {self.max_cells} are counted; use fewer cuts or columns, or "
                 "raise max_cells"
             )
-
-    # Columns
-
-    @cached_property
-    def binned(self) -> tuple[BinnedColumn, ...]:
-        """The columns with their bins."""
-        if self.columns is None:
-            raise ParameterError(
-                "this class has no columns yet: SmallTrees({'age': Integers(0, 120)}), or bind it to data"
-            )
-        return binned(domains_of(self.columns), self.cuts, self.missing)
-
-    def _own(self, name: str) -> bool:
-        return self.missing == "own" or (isinstance(self.missing, tuple) and name in self.missing)
-
-    def declared(self) -> Mapping[str | None, Domain | None]:
-        return declared_of(
-            {
-                name: Missing(values_of(domain), "own") if domain is not None and self._own(name) else domain
-                for name, domain in (self.columns or {}).items()
-            }
-        )
-
-    def with_columns(self, columns: Mapping[str, Domain]) -> SmallTrees:
-        return evolve(self, columns=dict(columns))
-
-    def bind(self, users: Users) -> tuple[SmallTrees, Users]:
-        if self.columns is None:
-            return evolve(self, columns=dict.fromkeys(users.features)).bind(users)
-        # Data that were bound without missing values have the same codes, only none of the last.
-        told = {
-            name: None if domain is not None and values_of(domain) == users.features.get(name) else domain
-            for name, domain in self.columns.items()
-        }
-        asked = evolve(self, columns=told) if told != dict(self.columns) else self
-        concept, bound = ConceptClass.bind(asked._labelled(users), users)
-        return concept, bound
 
     def _labelled(self, users: Users) -> SmallTrees:
         """The class with the labels that the data declare."""
@@ -207,11 +162,6 @@ class SmallTrees(ConceptClass):
         """An upper bound: a shattered set needs a tree for every labelling."""
         return max(1, self.size.bit_length() - 1)
 
-    @property
-    def scored(self) -> bool:
-        """Its trees have one law, which is never laid out tree by tree."""
-        return False
-
     own_method: ClassVar[str | None] = "small-tree"
 
     def price(self, hypothesis: int) -> float:
@@ -250,12 +200,3 @@ class SmallTrees(ConceptClass):
     def cells(self, users: Users) -> Cells:
         """Where tests hold, summed over bound users: private."""
         return cells_of(self.binned, users.fold(self.cells_kernel()))
-
-    def _refuse(self) -> NoReturn:
-        raise TooLargeError("small trees are not scored one by one; use method='small-tree'")
-
-    def empty_profile(self) -> Profile:
-        self._refuse()
-
-    def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
-        self._refuse()

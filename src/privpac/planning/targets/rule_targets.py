@@ -93,8 +93,8 @@ def rule_target(
     epsilon: Rational,
     alpha: Rational,
     beta: Rational,
-    neighbours: Neighbours | str,
-    noise: Rational | None,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    noise: Rational | None = None,
     users: str | None = None,
     population: Population | None = None,
     model_noise: Rational | None = None,
@@ -104,6 +104,11 @@ def rule_target(
     if not isinstance(concept, ConceptClass):
         raise TypeError(
             f"concept must be a class of rules such as Thresholds(Integers(0, 100)), got {type(concept).__name__}"
+        )
+    if concept.own_method is not None:
+        raise ParameterError(
+            f"no number of people is certified for {type(concept).__name__}: what its method {concept.own_method!r} "
+            "learns is measured, not certified; learn it with evaluate='1/5', or plan SmallTrees over the same columns"
         )
     if population is not None and not isinstance(population, Population):
         raise TypeError(

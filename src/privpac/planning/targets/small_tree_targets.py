@@ -81,7 +81,7 @@ def small_tree_target(
     epsilon: Rational,
     alpha: Rational,
     beta: Rational,
-    neighbours: Neighbours | str,
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     noise: Rational | None = None,
     **model: Any,
 ) -> SmallTreeTarget:

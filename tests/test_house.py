@@ -322,8 +322,6 @@ STILL_BY_HAND = {
     "agreement.littlestone.reduction",
     "agreement.littlestone.reduction_list",
     "agreement.littlestone.reduction_plan",
-    "agreement.queries.ellipsoid",
-    "agreement.queries.ellipsoid_moves",
     "agreement.queries.perceptron",
     "learners.cap",
     "learners.fallback",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from contextlib import suppress
@@ -9,7 +10,10 @@ from pathlib import Path
 
 from privpac.errors import ModelFileError
 
-__all__ = ["sync_directory", "write_durably", "write_whole"]
+__all__ = ["keep_once", "sync_directory", "write_durably", "write_whole"]
+
+_NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+"""What a file system without links says."""
 
 
 def write_whole(target: Path, data: bytes, mode: int = 0o666, *, over: bool = True) -> None:
@@ -38,6 +42,25 @@ def write_durably(target: Path, data: bytes, mode: int = 0o666) -> None:
         write_whole(target, data, mode)
     except OSError as error:
         raise ModelFileError(f"cannot write {str(target)!r}: {error.strerror}; choose a writable place") from None
+
+
+def keep_once(place: Path, data: bytes) -> bytes:
+    """What is kept under ``place``: ``data`` the first time, the same bytes ever after, readable by the owner only.
+
+    On disk before this returns; of two that write at once the first wins, and both get its bytes.
+    """
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        write_whole(place, data, 0o600, over=False)
+    except FileExistsError:
+        return place.read_bytes()
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if place.exists():
+            return place.read_bytes()
+        write_whole(place, data, 0o600)
+    return data
 
 
 def sync_directory(folder: Path) -> None:

@@ -91,6 +91,8 @@ def test_the_command_of_a_selection_runs_with_the_reader_s_laws(command: Command
 def test_commands_of_agreement_run(command: Command, model: str, delta: list[str]) -> None:
     found = _planned(command, "threshold", "--feature", "x0=0:9", "--model", model, "--epsilon", "1", *delta)
     (told,) = found.values()
+    if model == "shuffle":
+        assert command("protocol", "keys", "ANALYZER").code == 0
     run = command(*_filled(told["command"]), "--json")
     assert (run.code, run.err) == (0, "")
     written = json.loads(run.out)

@@ -69,14 +69,18 @@ def test_a_local_run_from_manifest_to_rule(privpac: Command, tmp_path: Path) -> 
     assert made.code == 0
     assert "(4, 0)-DP per user, replace, local model" in made.out
     fill(tmp_path / "in", tmp_path / "run.json", 150)
+    assert privpac("protocol", "device", "mine", "--person", "ann", "--epsilon", "4").code == 0
     sent = privpac(
         "protocol", "client", "run.json", csv(tmp_path / "mine.csv", 1), "--out", "in/ann", "--store", "mine"
     )
+    assert "private by itself" in sent.out
+    assert "epsilon 4 of 4" in sent.out
     assert sent.code == 0
     assert str(SECRET) not in sent.out
     first = (tmp_path / "in/ann").read_bytes()
     csv(tmp_path / "mine.csv", 2)
-    assert privpac("protocol", "client", "run.json", "mine.csv", "--out", "in/ann", "--store", "mine").code == 0
+    again = privpac("protocol", "client", "run.json", "mine.csv", "--out", "in/ann", "--store", "mine")
+    assert "again, the same bytes" in again.out
     assert (tmp_path / "in/ann").read_bytes() == first
     (tmp_path / "in/eve").write_bytes(b"garbage")
     (tmp_path / "in/large").write_bytes(bytes(100_000))
@@ -84,19 +88,28 @@ def test_a_local_run_from_manifest_to_rule(privpac: Command, tmp_path: Path) -> 
     (tmp_path / "in/link").symlink_to("/dev/zero")
     (tmp_path / "in/bad name").write_bytes(first)
     (tmp_path / "in/.hidden").write_bytes(first)
-    found = privpac("protocol", "analyze", "run.json", "in", "--out", "rule.json")
+    said = one_line(privpac("protocol", "analyze", "run.json", "in", "--out", "rule.json"))
+    assert "5 of 156 submissions in the folder 'in' are not whole ones of this run (5 not messages)" in said
+    found = privpac("protocol", "analyze", "run.json", "in", "--out", "rule.json", "--skip-damaged")
     assert (found.code, found.err) == (0, "")
-    assert "151 messages, 5 dropped" in found.out
+    assert "151 messages, 5 dropped (5 malformed)" in found.out
+    assert "named by about" in found.out
     rule = Released.load(tmp_path / "rule.json")
     assert rule.outcome == "released"
     assert rule.predict([[99]]).tolist() == [1]
-    shown = json.loads(privpac("protocol", "analyze", "run.json", "in", "--json").out)
+    shown = json.loads(privpac("protocol", "analyze", "run.json", "in", "--json", "--skip-damaged").out)
     assert (shown["received"], shown["dropped"], shown["released"]["outcome"]) == (151, 5, "released")
+    assert shown["reasons"] == {"malformed": 5}
+    assert shown["support"]["people"] == 151
 
 
 def test_a_shuffled_run_needs_its_clients_and_is_mixed_once(privpac: Command, tmp_path: Path) -> None:
     options = ["--model", "shuffle", "--epsilon", "2", "--delta", "1e-6", "--n-min", "40", "--n-max", "60"]
-    assert privpac("protocol", "new", "run.json", *NEW, *options).code == 0
+    assert "privpac protocol keys" in one_line(privpac("protocol", "new", "run.json", *NEW, *options))
+    made = privpac("protocol", "keys", "analyzer")
+    assert (made.code, (tmp_path / "analyzer.key").stat().st_mode & 0o077) == (0, 0)
+    assert "never overwritten" in one_line(privpac("protocol", "keys", "analyzer"))
+    assert privpac("protocol", "new", "run.json", *NEW, *options, "--key", "analyzer.pub").code == 0
     fill(tmp_path / "in", tmp_path / "run.json", 39)
     assert "39 clients are fewer than n_min = 40" in one_line(
         privpac("protocol", "shuffle", "run.json", "in", "--out", "mixed.bin"), 3
@@ -104,29 +117,42 @@ def test_a_shuffled_run_needs_its_clients_and_is_mixed_once(privpac: Command, tm
     assert not (tmp_path / "mixed.bin").exists()
     fill(tmp_path / "in", tmp_path / "run.json", 45)
     (tmp_path / "in/eve").write_bytes(b"garbage")
-    assert "of 45 clients" in privpac("protocol", "shuffle", "run.json", "in", "--out", "mixed.bin").out
+    assert "1 of 46" in one_line(privpac("protocol", "shuffle", "run.json", "in", "--out", "mixed.bin"))
+    mixed = privpac("protocol", "shuffle", "run.json", "in", "--out", "mixed.bin", "--skip-damaged").out
+    assert "of 45 clients; dropped: 1 malformed" in mixed
     first = (tmp_path / "mixed.bin").read_bytes()
     fill(tmp_path / "in", tmp_path / "run.json", 50)
     assert privpac("protocol", "shuffle", "run.json", "in", "--out", "again.bin").code == 0
     assert (tmp_path / "again.bin").read_bytes() == first
-    found = privpac("protocol", "analyze", "run.json", "mixed.bin")
+    assert "private key" in one_line(privpac("protocol", "analyze", "run.json", "mixed.bin"))
+    assert "private file" in one_line(privpac("protocol", "analyze", "run.json", "mixed.bin", "--key", "analyzer.pub"))
+    privpac("protocol", "keys", "other")
+    assert "not the private key" in one_line(
+        privpac("protocol", "analyze", "run.json", "mixed.bin", "--key", "other.key")
+    )
+    found = privpac("protocol", "analyze", "run.json", "mixed.bin", "--key", "analyzer.key")
     assert found.code == 0
     assert "(2, 1e-06)-DP per user, replace, shuffle model" in found.out
-    (tmp_path / "other.bin").write_bytes(b"PPS1" + first[4:6])
-    nothing = privpac("protocol", "analyze", "run.json", "other.bin")
-    assert nothing.code == 3
-    assert "nothing was released" in nothing.out
+    (tmp_path / "cut.bin").write_bytes(first[: len(first) // 2])
+    said = one_line(privpac("protocol", "analyze", "run.json", "cut.bin", "--key", "analyzer.key"))
+    assert "cut or damaged" in said
+    assert "messages are there" in said
 
 
 def test_a_central_run_is_selected_from_once(privpac: Command, tmp_path: Path) -> None:
     assert (
-        privpac("protocol", "new", "run.json", *NEW, "--model", "central", "--epsilon", "1", "--delta", "1e-6").code
+        privpac(
+            *("protocol", "new", "run.json", *NEW, "--model", "central", "--epsilon", "1", "--delta", "1e-6"),
+            "--unsealed",
+        ).code
         == 0
     )
     fill(tmp_path / "in", tmp_path / "run.json", 60)
     first = privpac("protocol", "analyze", "run.json", "in")
     assert first.code == 0
-    assert "60 messages" in first.out
+    assert "60" not in first.out.split("named by")[0].split("beta")[0]
+    assert "the number of messages is private" in first.out
+    assert "certain" in first.out
     fill(tmp_path / "in", tmp_path / "run.json", 80)
     assert privpac("protocol", "analyze", "run.json", "in") == first
     pure = privpac(
@@ -140,6 +166,7 @@ def test_a_central_run_is_selected_from_once(privpac: Command, tmp_path: Path) -
         "1",
         "--neighbours",
         "replace",
+        "--unsealed",
         "--json",
     )
     assert json.loads(pure.out)["mechanism"] == {"selector": "pure"}
@@ -147,15 +174,16 @@ def test_a_central_run_is_selected_from_once(privpac: Command, tmp_path: Path) -
 
 def test_separate_processes_without_the_heavy_libraries(tmp_path: Path, privpac: Command) -> None:
     privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
-    names = ["run.json", str(csv(tmp_path / "r.csv", 3)), "ann"]
-    done = subprocess.run(
-        [sys.executable, "-m", "privpac.protocols.client", *names],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    names = ["send", "run.json", str(csv(tmp_path / "r.csv", 3)), "ann", "--store", "mine"]
+    for words in (["device", "mine", "--person", "ann", "--epsilon", "1"], names):
+        done = subprocess.run(
+            [sys.executable, "-m", "privpac.protocols.client", *words],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (0, "")
     assert len(unbundle((tmp_path / "ann").read_bytes())) == 1
 
 
@@ -167,11 +195,13 @@ BAD: dict[str, tuple[list[str], str]] = {
     "epsilon": ([*NEW, "--epsilon", "-1"], "epsilon"),
     "rule": ([*NEW, *MORE, "--rule", "oracle"], "one of"),
     "delta for local": ([*NEW, *MORE, "--delta", "1e-6"], "does not use --delta"),
-    "shuffle without n": ([*NEW, *MORE, "--model", "shuffle", "--delta", "1e-6"], "--n-min"),
+    "shuffle without n": ([*NEW, *MORE, "--model", "shuffle", "--delta", "1e-6", "--unsealed"], "--n-min"),
     "parameter": ([*NEW, *MORE, "--set", "grid"], "name=value"),
     "unknown parameter": ([*NEW, *MORE, "--set", "speed=3"], "speed"),
     "gamma": (["--feature", "age=0:99", *MORE, "--gamma", "-1"], "gamma"),
     "width": ([*NEW, *MORE, "--width", "0"], "width"),
+    "sealed and not": ([*NEW, *MORE, "--unsealed", "--key", "x"], "one of the two"),
+    "no such key": ([*NEW, *MORE, "--key", "none.pub"], "cannot read"),
     "two columns": (["--feature", "a=0:9", "--feature", "b=0:9", *MORE], "one column"),
     "label is a feature": (["--feature", "ill=0:9", "--label", "ill", *MORE], "different names"),
 }
@@ -187,26 +217,30 @@ def test_bad_parameters_make_no_manifest(privpac: Command, tmp_path: Path, name:
 def test_bad_files_and_places(privpac: Command, tmp_path: Path) -> None:
     privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
     mine = csv(tmp_path / "mine.csv", 1)
+    privpac("protocol", "device", "s", "--person", "ann", "--epsilon", "1")
+
+    def client(*words: object) -> str:
+        return one_line(privpac("protocol", "client", *words, "--store", "s"))
+
     assert "exists" in one_line(privpac("protocol", "new", "run.json", *NEW, "--epsilon", "2"))
-    assert "cannot read the manifest" in one_line(privpac("protocol", "client", "none.json", mine, "--out", "x"))
-    assert "cannot read the records" in one_line(privpac("protocol", "client", "run.json", "none.csv", "--out", "x"))
-    assert "--out FILE or --url" in one_line(privpac("protocol", "client", "run.json", mine))
-    assert "--name" in one_line(
-        privpac("protocol", "client", "run.json", mine, "--url", "http://127.0.0.1:1", "--store", "s")
+    assert "cannot read the manifest" in client("none.json", mine, "--out", "x")
+    assert "cannot read the records" in client("run.json", "none.csv", "--out", "x")
+    assert "--out FILE or --url" in client("run.json", mine)
+    assert "belongs to 'ann'" in client("run.json", mine, "--out", "x", "--name", "bob")
+    assert "there is no store" in one_line(
+        privpac("protocol", "client", "run.json", mine, "--out", "x", "--store", "none")
     )
-    assert "--store" in one_line(
-        privpac("protocol", "client", "run.json", mine, "--url", "http://127.0.0.1:1", "--name", "ann")
-    )
-    assert "above your limit" in one_line(
-        privpac("protocol", "client", "run.json", mine, "--out", "x", "--max-epsilon", "1/2")
-    )
-    assert "same file" in one_line(privpac("protocol", "client", "run.json", mine, "--out", "mine.csv"))
+    assert "a store already" in one_line(privpac("protocol", "device", "s", "--person", "bob", "--epsilon", "1"))
+    assert "above your limit" in client("run.json", mine, "--out", "x", "--max-epsilon", "1/2")
+    assert "same file" in client("run.json", mine, "--out", "mine.csv")
     assert "cannot read the folder" in one_line(privpac("protocol", "analyze", "run.json", "nowhere"))
     assert "nothing to shuffle" in one_line(privpac("protocol", "shuffle", "run.json", ".", "--out", "x"))
     (tmp_path / "weak.json").write_text((tmp_path / "run.json").read_text().replace('"epsilon":"1"', '"epsilon":"1/2"'))
-    assert "lose more" in one_line(privpac("protocol", "client", "weak.json", mine, "--out", "x"))
+    assert "lose more" in client("weak.json", mine, "--out", "x")
     (tmp_path / "latin.csv").write_bytes(b"age,ill\n\xff\xff,1\n")
-    assert "UTF-8" in one_line(privpac("protocol", "client", "run.json", "latin.csv", "--out", "x"))
+    assert "UTF-8" in client("run.json", "latin.csv", "--out", "x")
+    (tmp_path / "typo.csv").write_text("Age,ill\n3,1\n")
+    assert "no column 'age'; there is 'Age'" in client("run.json", "typo.csv", "--out", "x")
     assert not (tmp_path / "x").exists()
 
 
@@ -242,29 +276,17 @@ def test_clients_submit_over_http_and_the_analysis_finds_them(privpac: Command, 
     with collecting(manifest, tmp_path / "in") as server:
         url = f"http://127.0.0.1:{server.server_port}"
         assert ask(server, "GET", "/manifest") == (200, manifest.write())
-        words = [
-            "protocol",
-            "client",
-            "run.json",
-            csv(tmp_path / "mine.csv", 5),
-            "--url",
-            url,
-            "--store",
-            "mine",
-            "--name",
-        ]
-        assert privpac(*words, "ann").code == 0
-        assert privpac(*words, "ann").code == 0  # the same bytes again
-        submit(url, "bob", bundle(Client(manifest).send(None)))
-        other = bundle(Client(manifest).send(None)) + b"?"
-        with pytest.raises(ParameterError, match="413"):
-            submit(url, "bob", other)
+        privpac("protocol", "device", "mine", "--person", "ann", "--epsilon", "4")
+        words = ["protocol", "client", "run.json", csv(tmp_path / "mine.csv", 5), "--url", url, "--store", "mine"]
+        assert privpac(*words).code == 0
+        assert privpac(*words, "--name", "ann").code == 0  # the same bytes again
+        submit(url, "bob", bundle(Client(manifest).send(None)), run=manifest.run)
         with pytest.raises(ParameterError, match="409"):
-            submit(url, "bob", b"something else")
+            submit(url, "bob", b"something else", run=manifest.run)
         assert server.clients == 102
     assert "102 messages, 0 dropped" in privpac("protocol", "analyze", "run.json", "in").out
     with pytest.raises(ParameterError, match="could not be reached"):
-        submit(url, "carl", b"x")
+        submit(url, "carl", b"x", run=manifest.run)
 
 
 def test_the_collector_refuses_and_never_echoes(privpac: Command, tmp_path: Path) -> None:
@@ -332,7 +354,7 @@ def test_collect_command_serves_until_enough_came(tmp_path: Path, privpac: Comma
         assert server.stderr is not None
         url = server.stdout.readline().split()[2]
         for name in ("ann", "bob"):
-            submit(url, name, bundle(Client(manifest).send(None)))
+            submit(url, name, bundle(Client(manifest).send(None)), run=manifest.run)
         assert server.wait(30) == 0
         assert "without --tokens" in server.stderr.read()
     assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["ann", "bob"]
@@ -350,8 +372,9 @@ def test_tokens_are_read_and_checked(privpac: Command, tmp_path: Path) -> None:
     )
 
 
-def test_a_shuffled_file_of_another_run_is_nothing(privpac: Command, tmp_path: Path) -> None:
+def test_a_shuffled_file_of_another_run_is_an_error(privpac: Command, tmp_path: Path) -> None:
     privpac("protocol", "new", "run.json", *NEW, "--epsilon", "1")
     manifest = Manifest.read((tmp_path / "run.json").read_bytes())
-    for data in (b"", b"PPS1", b"PPS1" + bytes(50), bytes(100)):
-        assert read_shuffled(manifest, data) == ([], 0)
+    for data in (b"", b"PPS1", b"PPS2", b"PPS2" + bytes(50), bytes(100), b"PPS2" + manifest.run + bytes(90)):
+        with pytest.raises(ParameterError, match=r"nothing was analysed|one release"):
+            read_shuffled(manifest, data)

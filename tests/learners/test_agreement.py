@@ -206,7 +206,7 @@ def test_names_are_filled_in_by_the_data() -> None:
 def test_every_default_is_a_rule_and_speaks() -> None:
     wide = {"age": Integers(0, 99)}
     for kind in KINDS:
-        features = wide if kind in ("threshold", "threshold-below", "point") else BITS
+        features = wide if kind in ("threshold", "threshold-below", "point", "hashed-point") else BITS
         task = Task(kind, tuple(domain.size for domain in features.values()))
         rule = AgreedRule(kind, _frozen(features), task.default)
         assert rule.condition()

@@ -197,7 +197,16 @@ def test_central_items_are_selected_once_per_client() -> None:
     found = analyze_central(
         CENTRAL, [*sent(CENTRAL, 60), *sent(CENTRAL, 60), (99, [b"", None, pack_item(CENTRAL.run, b"\xff\xff")])]
     )
-    assert (found.received, found.dropped) == (60, 63)
+    assert (found.received, found.dropped, found.drop_rate) == (None, None, None)  # private under add-remove
+    assert "private" in str(found)
+    assert found.support is not None
+    assert found.support.low <= 60 <= found.support.high
+    counted = run("central", neighbours="replace").manifest
+    shown = analyze_central(
+        counted, [*sent(counted, 60), *sent(counted, 60), (99, [b"", None, pack_item(counted.run, b"\xff\xff")])]
+    )
+    assert (shown.received, shown.dropped) == (60, 63)
+    assert shown.reasons == {"repeated": 60, "malformed": 2, "impossible": 1}
     assert cut_of(found.released) == 41
     assert str(found.released.guarantee) == "(1, 1e-06)-DP per user, add-remove"
     assert analyze_central(CENTRAL, []).released.outcome == "default"
@@ -214,8 +223,9 @@ def test_central_pure_selection_and_test_randomness() -> None:
 
 @given(st.binary(max_size=6))
 def test_only_canonical_items_are_votes(item: bytes) -> None:
-    found = analyze_central(CENTRAL, [("a", [pack_item(CENTRAL.run, item)])])
-    good = len(item) == 1 and item[0] <= 100
+    counted = run("central", neighbours="replace").manifest
+    found = analyze_central(counted, [("a", [pack_item(counted.run, item)])])
+    good = not item or (len(item) == 1 and item[0] <= 100)  # empty: nothing to say
     assert (found.received, found.dropped) == ((1, 0) if good else (0, 1))
 
 

@@ -14,38 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import CUT, run
 
-from privpac.errors import ManifestError, ParameterError
-from privpac.protocols.client import Client, bundle, keep_once, main, unbundle
-from privpac.protocols.wire import LOCAL, SHUFFLE, pack_report, parse
+from privpac.errors import ManifestError
+from privpac.protocols import Device
+from privpac.protocols.client import Client, bundle, main, unbundle
+from privpac.protocols.wire import LOCAL, SHUFFLE, pack_item, pack_report, parse
 from privpac.testing import WordRng, insecure_randomness
 
 RECORDS = [{"age": age, "ill": int(age >= CUT)} for age in range(100)]
 MODELS = ["local", "shuffle", "central"]
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_a_second_call_sends_the_same_bytes_whatever_the_records(model: str, tmp_path: Path) -> None:
-    client = run(model).client()
-    first = client.messages(RECORDS, store=tmp_path / "mine")
-    assert all(client.messages(other, store=tmp_path / "mine") == first for other in (RECORDS, [], RECORDS[:50]))
-    (kept,) = (tmp_path / "mine").iterdir()
-    assert kept.read_bytes() == bundle(first)
-    assert kept.stat().st_mode & 0o077 == 0
-    other = run(model, seed=bytes(32)).client()
-    other.messages(RECORDS, store=tmp_path / "mine")
-    assert len(list((tmp_path / "mine").iterdir())) == 2  # a run of its own
-
-
 def test_without_a_store_every_call_is_a_draw_of_its_own() -> None:
     client = run("local").client()
     assert len({client.messages(RECORDS)[0] for _ in range(40)}) > 1
-
-
-def test_of_two_that_draw_at_once_the_first_wins(tmp_path: Path) -> None:
-    place = tmp_path / "x.ppm"
-    assert keep_once(place, b"first") == b"first"
-    assert keep_once(place, b"second") == b"first"
-    assert [path.name for path in tmp_path.iterdir()] == ["x.ppm"]
 
 
 def test_the_item_is_a_function_of_ones_own_valid_records() -> None:
@@ -70,15 +51,16 @@ def test_the_item_is_a_function_of_ones_own_valid_records() -> None:
 
 
 def test_nobody_is_silent() -> None:
-    """Local and shuffle: nothing to say is sent like everything else; central: no vote."""
+    """Local and shuffle: nothing to say is sent like everything else; central: an empty item, no vote."""
     for records in ([], RECORDS):
         (report,) = run("local").client().messages(records)
         assert parse(run("local").manifest.run, report, LOCAL) is not None
         sent = run("shuffle").client().messages(records)
         assert all(parse(run("shuffle").manifest.run, message, SHUFFLE) for message in sent)
         assert 1 <= len(sent) <= run("shuffle").manifest.shuffle.cap
-    assert run("central").client().messages([]) == []
-    assert len(run("central").client().messages(RECORDS)) == 1
+    central = run("central")
+    assert central.client().messages([]) == [pack_item(central.manifest.run, b"")]
+    assert len(central.client().messages(RECORDS)) == 1
 
 
 def _law(said: int | None) -> dict[bytes, Fraction]:
@@ -139,7 +121,9 @@ def _loaded(code: str) -> set[str]:
 def test_a_device_loads_only_the_standard_library_numpy_and_light_modules(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_bytes(run("shuffle").manifest.write())
     (tmp_path / "r.csv").write_text("age,ill\n" + "".join(f"{r['age']},{r['ill']}\n" for r in RECORDS))
-    names = [str(tmp_path / name) for name in ("m.json", "r.csv", "out.bin")]
+    Device.new(tmp_path / "mine", "ann", 1, "1e-6", unsealed=True)
+    files = [str(tmp_path / name) for name in ("m.json", "r.csv", "out.bin", "mine")]
+    names = ["send", *files[:3], "--store", files[3]]
     code = (
         "import sys; before = set(sys.modules)\n"
         "from privpac.protocols.client import main\n"
@@ -162,31 +146,43 @@ def test_a_device_loads_only_the_standard_library_numpy_and_light_modules(tmp_pa
 def test_command_says_nothing_about_records_and_fails_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    manifest, records = tmp_path / "m.json", tmp_path / "r.csv"
+    manifest, records, store = tmp_path / "m.json", tmp_path / "r.csv", str(tmp_path / "store")
     manifest.write_bytes(run("local").manifest.write())
     records.write_text("age,ill\n987654,1\n")
-    good = [str(manifest), str(records), str(tmp_path / "o.bin")]
-    assert main([*good, str(tmp_path / "store")]) == 0
+    assert main(["device", store, "--person", "ann", "--epsilon", "1"]) == 0
+    good = ["send", str(manifest), str(records), str(tmp_path / "o.bin"), "--store", store]
+    assert main(good) == 0
     first = (tmp_path / "o.bin").read_bytes()
-    assert main([*good, str(tmp_path / "store")]) == 0
+    assert main(good) == 0
     assert (tmp_path / "o.bin").read_bytes() == first
-    assert capsys.readouterr() == ("", "")
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "987654" not in said.err
+    assert "private by itself" in said.err
     weak: dict[str, Any] = json.loads(manifest.read_bytes())
     weak["mechanism"]["keep"] = "9/10"
     (tmp_path / "weak.json").write_text(json.dumps(weak))
     records.with_name("latin.csv").write_bytes(b"age,ill\n\xff\xfe,1\n")
+    records.with_name("typo.csv").write_text("Age,ill\n3,1\n")
+    other = tmp_path / "other.json"
+    other.write_bytes(run("local", seed=bytes(32)).manifest.write())
     for bad in (
-        [],
-        good[:2],
-        ["none", *good[1:]],
-        [str(tmp_path / "weak.json"), *good[1:]],
-        [good[0], str(tmp_path / "latin.csv"), good[2]],
+        ["send", "none", *good[2:]],
+        ["send", str(tmp_path / "weak.json"), *good[2:]],
+        ["send", good[1], str(tmp_path / "latin.csv"), *good[3:]],
+        ["send", good[1], str(tmp_path / "typo.csv"), *good[3:]],
+        ["send", str(other), *good[2:]],  # the budget of 1 is spent
+        [*good[:4], "--store", str(tmp_path / "none")],
+        ["device", store, "--person", "ann", "--epsilon", "9"],
+        ["device", str(tmp_path / "new"), "--person", "ann", "--epsilon", "x"],
     ):
         assert main(bad) == 2
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err.count("\n") == 1
         assert "987654" not in said.err
+    for usage in ([], ["send"], good[:4]):
+        assert main(usage) == 2
 
 
 def test_a_refused_manifest_leaves_the_records_alone() -> None:
@@ -196,15 +192,3 @@ def test_a_refused_manifest_leaves_the_records_alone() -> None:
 
     with pytest.raises(ManifestError):
         Client(run("local").manifest, Fraction(1, 2)).messages(never())
-
-
-def test_a_store_that_is_cut_sends_nothing(tmp_path: Path) -> None:
-    """A part of the messages would carry a part of the noise."""
-    client = Client(run("local").manifest)
-    rows = [{"age": a, "ill": int(a >= 41)} for a in range(100)]
-    sent = client.messages(rows, store=tmp_path)
-    (place,) = tmp_path.iterdir()
-    assert client.messages([], store=tmp_path) == sent
-    place.write_bytes(place.read_bytes()[:-1])
-    with pytest.raises(ParameterError, match="damaged"):
-        client.messages(rows, store=tmp_path)

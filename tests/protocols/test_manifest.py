@@ -120,8 +120,13 @@ def test_unknown_and_missing_entries_are_refused(model: str) -> None:
 
 
 WRONG = [
-    ("v", 2),
-    ("v", "1"),
+    ("v", 1),
+    ("v", 3),
+    ("v", "2"),
+    ("analyzer", "00" * 31),
+    ("analyzer", "zz" * 32),
+    ("analyzer", "AA" * 32),
+    ("analyzer", 7),
     ("protocol", "open"),
     ("rule", "oracle"),
     ("rule", ["threshold"]),

@@ -171,11 +171,11 @@ def test_long_items_travel_in_chunks() -> None:
     item = client.item(rows)
     found = local.analyze((i, client.send(item if i % 10 else None)) for i in range(3000))
     assert (found.released.outcome, found.released.hypothesis.item) == ("released", item)
-    grid, given = {"x": Grid("0", "1", "0.001")}, {"delta": "1e-6", "n_min": 400, "n_max": 400, "width": 4}
+    grid, given = {"x": Grid("0", "1", "0.001")}, {"delta": "1e-6", "n_min": 1500, "n_max": 1500, "width": 4}
     mixed = ShuffleProtocol("threshold", grid, 1, task={"Gamma": rate(30)}, **given)
     client, mixer = mixed.client(), mixed.shuffler()
     item = client.item(rows)
-    for i in range(400):
+    for i in range(1500):  # more than seven standard deviations beyond the edge in every chunk
         mixer.submit(i, client.send(item))
     found = mixed.analyze(mixer.release(), mixer.clients)
     assert (found.released.outcome, found.released.hypothesis.item) == ("released", item)

@@ -70,8 +70,9 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
     import runs
     from service_site import SECRET, learned
 
-    from privpac.protocols.client import Client
+    from privpac.protocols.client import Client, bundle
     from privpac.protocols.collect import Collector
+    from privpac.protocols.device import Device
     from privpac.protocols.files import once
     from privpac.released import Released
     from privpac.report.pages import write_page
@@ -80,15 +81,21 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
 
     session, ledger = learned(folder, 5)
     ledger.close()
-    manifest = runs.run("local").manifest
+    manifest = runs.run("shuffle").manifest
+    submission = bundle(Client(manifest).send(None))
+    manifest_of_one = runs.run("local").manifest
     rows = [{"age": a, "ill": int(a >= 41)} for a in range(100)]
     rule = Released(1, ONE, {"filler": "x" * 3000}, learner="storm")
 
     def take(place: Path) -> None:
         taker = Collector(manifest, place)
         taker.server_close()
-        if taker.take("out", b"x" * 3000) != 204:
+        if taker.take("out", submission) != 204:
             sys.exit(REFUSED)
+
+    def messages(place: Path) -> None:
+        Device.new(place, "ann", 1)
+        Client(manifest_of_one).messages(rows, store=place)
 
     actions: dict[str, Callable[[Path], object]] = {
         "rule": lambda place: rule.save(place / "out"),
@@ -96,7 +103,7 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
         "session": lambda place: save_session(session, place / "out", SECRET),
         "secret": lambda place: new_secret(place / "out"),
         "keys": lambda place: [KeyStore(place / "out").new(f"key {n}") for n in range(9)],
-        "messages": lambda place: Client(manifest).messages(rows, store=place),
+        "messages": messages,
         "release": lambda place: once(place, manifest, lambda: b"x" * 3000),
         "submission": take,
     }
@@ -114,6 +121,9 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
         if name == "keys" and (place / "out").exists():
             with counts.no_crash(note):
                 KeyStore(place / "out").all()
+        elif name == "messages" and (place / "device.db").exists():
+            with counts.no_crash(note):  # charged and kept, or neither
+                counts.check(Device.open(place).spent[0] == int(code == 0), "unpaid", note)
         elif code == REFUSED:
             hidden = [path.name for path in left if not path.name.endswith(".part") or name != "submission"]
             counts.check(not hidden, "torn", f"{note}: {hidden}")

@@ -419,7 +419,8 @@ def messages(folder: Path, seed: int, tries: int) -> Counts:
 
     def act(place: Path) -> None:
         os.chdir(place)
-        assert main([str(folder / "run.json"), str(folder / "mine.csv"), "sent", "store"]) == 0
+        main(["device", "store", "--person", "ann", "--epsilon", "1"])  # refused where there is one
+        assert main(["send", str(folder / "run.json"), str(folder / "mine.csv"), "sent", "--store", "store"]) == 0
         Collector.__init__(taker, manifest, place / "in")
         taker.server_close()
         status = taker.take("ann", (place / "sent").read_bytes())
@@ -427,7 +428,8 @@ def messages(folder: Path, seed: int, tries: int) -> Counts:
         released = once(place / "in", manifest, lambda: os.urandom(64))
         (place / "released").write_bytes(released)
 
-    inside = ("protocols/client.py", "protocols/collect.py", "protocols/files.py", "released_write.py")
+    inside = tuple(f"protocols/{name}.py" for name in ("client", "collect", "device", "files"))
+    inside += ("released_write.py",)
     (folder / "dry").mkdir()
     steps = length(lambda: act(folder / "dry"), inside)
     whole = (folder / "dry" / "sent").stat().st_size

@@ -176,6 +176,7 @@ def stores(folder: Path, seed: int, tries: int) -> Counts:
     import runs
 
     from privpac.protocols.client import Client, bundle
+    from privpac.protocols.device import Device
     from privpac.protocols.files import once
 
     counts = Counts()
@@ -183,7 +184,7 @@ def stores(folder: Path, seed: int, tries: int) -> Counts:
     rows = [{"age": a, "ill": int(a >= 41)} for a in range(100)]
     for i in range(tries):
         place = folder / str(i)
-        (place / "store").mkdir(parents=True)
+        Device.new(place / "store", "ann", 1)
         os.symlink("store", place / "link")
 
         def send(n: int, place: Path = place) -> None:

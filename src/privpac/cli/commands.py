@@ -20,7 +20,7 @@ _HOMES = {
     "methods": "methods",
     "plan": "plan",
     "predict": "predict",
-    "protocol": "protocol",
+    "protocol": "protocol_demo",
     "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",

@@ -1,13 +1,11 @@
 """``privpac protocol``: a run over data that stay with the people, each role its own command.
 
-coordinator: ``new``; every person: ``client``; whoever collects: ``collect``; shuffler: ``shuffle``; analyzer:
-``analyze``.
+analyzer: ``keys``, ``analyze``; coordinator: ``new``; every person: ``device``, ``client``; whoever collects:
+``collect``; shuffler: ``shuffle`` (:mod:`privpac.cli.protocol_roles`).
 """
 
 from __future__ import annotations
 
-import csv
-import json as json_format
 import re
 from fractions import Fraction
 from pathlib import Path
@@ -17,23 +15,23 @@ import typer
 
 from privpac.agreement.races.words import rate
 from privpac.agreement.tasks import KINDS
-from privpac.cli.app import NOTHING, app, errors, fail, working
-from privpac.cli.deliver import deliver
+from privpac.cli.app import app, working
 from privpac.cli.help import Commands
 from privpac.cli.options import METHOD, Epsilon, Features, Json, NeighboursOption, check_targets, features_of
 from privpac.errors import ParameterError
 from privpac.exact import rational
-from privpac.protocols.analyzer import Analysis, analyze_central, analyze_local, analyze_shuffled, promise
-from privpac.protocols.client import Client, bundle
-from privpac.protocols.collect import Collector, submit
-from privpac.protocols.files import NAME, once, read_folder, read_manifest, read_shuffled, write_shuffled
-from privpac.protocols.manifest import Manifest
+from privpac.protocols.analyzer import promise
+from privpac.protocols.bundle import bundle
+from privpac.protocols.client import Client, read_records
+from privpac.protocols.device import ACCEPTED, Device
+from privpac.protocols.files import NAME, read_manifest
+from privpac.protocols.promises import told
 from privpac.protocols.protocol import CentralProtocol, LocalProtocol, Protocol, ShuffleProtocol
-from privpac.protocols.shuffler import Shuffler
-from privpac.released import Released
+from privpac.protocols.seal import AnalyzerKey
+from privpac.protocols.submit import submit
 from privpac.released_write import write_durably
 
-__all__ = ["protocol"]
+__all__ = ["ManifestFile", "bytes_of", "protocol"]
 
 protocol = Commands(
     help="Learn from data that stay with the people: local, shuffled or central messages.", no_args_is_help=True
@@ -41,8 +39,6 @@ protocol = Commands(
 app.add_typer(protocol, name="protocol")
 
 ManifestFile = Annotated[Path, typer.Argument(help="The manifest's file, made with: privpac protocol new")]
-Folder = Annotated[Path, typer.Argument(help="Folder with one file per client; the file's name is the client's.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")]
 
 
 @protocol.command()
@@ -89,16 +85,30 @@ def new(
         ),
     ] = "1/20",
     neighbours: NeighboursOption = "add-remove",
+    key: Annotated[
+        Path | None, typer.Option(help="The analyzer's public key (NAME.pub), to which messages are sealed.")
+    ] = None,
+    unsealed: Annotated[
+        bool, typer.Option("--unsealed", help="A shuffled or central run whose messages everyone on the way can read.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Fix and write everything that is public, with a fresh seed.
 
-    privpac protocol new run.json --model local --feature age=0:99 --label ill --epsilon 1
+    privpac protocol new run.json --model local --feature age=0:99 --label ill --epsilon 1 --key analyzer.pub
     """
     given: dict[str, Any] = {"label": label, "min_records": min_records, "max_records": max_records}
     given["beta"] = rational(beta, "beta", above=0, below=1)
     given["task"] = _parameters(gamma, parameter or [])
     domains = features_of(feature)
+    if key is None and model in ("shuffle", "central") and not unsealed:
+        raise ParameterError(
+            f"--model {model} needs --key, the analyzer's public key, made with: privpac protocol keys analyzer (or "
+            "--unsealed: whoever carries the messages can read them)"
+        )
+    if key is not None and unsealed:
+        raise ParameterError("--key seals the messages and --unsealed leaves them open; give one of the two")
+    given["analyzer"] = None if key is None else AnalyzerKey.read_public(bytes_of(key))
     run: Protocol
     if model == "local":
         _unused(model, {"--delta": delta, "--n-min": n_min, "--n-max": n_max})
@@ -132,170 +142,86 @@ def new(
 
 
 @protocol.command()
+def keys(
+    out: Annotated[Path, typer.Argument(help="Name of the pair: NAME.key is secret, NAME.pub is public.")],
+) -> None:
+    """Make the analyzer's key pair; messages sealed to NAME.pub can be read with NAME.key alone.
+
+    privpac protocol keys analyzer
+    """
+    private, public = out.with_name(f"{out.name}.key"), out.with_name(f"{out.name}.pub")
+    if private.exists() or public.exists():
+        raise ParameterError(f"{str(private)!r} or {str(public)!r} exists; a key is never overwritten")
+    secret, shown = AnalyzerKey.new().write()
+    write_durably(private, secret, 0o600)
+    write_durably(public, shown)
+    typer.echo(f"{private}: keep it secret, the analysis needs it; {public}: give it to --key of: privpac protocol new")
+
+
+@protocol.command()
+def device(
+    store: Annotated[Path, typer.Argument(help="Folder of the device's own; made if it is not there.")],
+    person: Annotated[str, typer.Option(help="Whose records these are: the name at the collector.")],
+    epsilon: Annotated[str, typer.Option("--epsilon", "-e", help="What all runs together may cost.")],
+    delta: Annotated[str, typer.Option("--delta", "-d", help="What all runs together may cost.")] = "0",
+    accept: Annotated[
+        list[str] | None,
+        typer.Option(help="A trust model this person agrees to; local and shuffle if left out. Repeat."),
+    ] = None,
+    unsealed: Annotated[
+        bool, typer.Option("--unsealed", help="Also join shuffled and central runs that others on the way can read.")
+    ] = False,
+) -> None:
+    """Make a person's store: a total over all runs, charged before anything is sent.
+
+    privpac protocol device mine --person ann --epsilon 1 --delta 1e-6
+    """
+    total = rational(epsilon, "epsilon", above=0), rational(delta, "delta", minimum=0, below=1)
+    made = Device.new(store, person, *total, accept or ACCEPTED, unsealed=unsealed)
+    typer.echo(f"{store}: {person}, epsilon {made.epsilon} and delta {made.delta} in all, {', '.join(made.accepts)}")
+
+
+@protocol.command()
 def client(
     manifest: ManifestFile,
     records: Annotated[Path, typer.Argument(help="The person's own records, a CSV file with a header.")],
+    store: Annotated[Path, typer.Option(help="The person's store, made with: privpac protocol device")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the messages to this file.")] = None,
     url: Annotated[str | None, typer.Option(help="Send them to a collector, e.g. http://127.0.0.1:8765")] = None,
-    name: Annotated[str | None, typer.Option(help="The client's name at the collector.")] = None,
+    name: Annotated[str | None, typer.Option(help="The person's name; the store must be theirs.")] = None,
     token: Annotated[str | None, typer.Option(envvar="PRIVPAC_TOKEN", help="The name's token.")] = None,
-    store: Annotated[
-        Path | None, typer.Option(help="Folder of the device's own: a message is drawn once and kept there.")
-    ] = None,
+    authority: Annotated[Path | None, typer.Option(help="Certificates to trust, for a collector with its own.")] = None,
     max_epsilon: Annotated[str | None, typer.Option(help="Refuse a run that asks for more.")] = None,
     max_delta: Annotated[str | None, typer.Option(help="Refuse a run that asks for more.")] = None,
 ) -> None:
     """Turn one person's records into messages, on their own device.
 
-    privpac protocol client run.json mine.csv --store ~/.privpac --url http://127.0.0.1:8765 --name ann
+    privpac protocol client run.json mine.csv --store mine --url http://127.0.0.1:8765
     """
     if (out is None) == (url is None):
         raise ParameterError("say where the messages go: --out FILE or --url ADDRESS")
-    if url is not None and (name is None or not NAME.fullmatch(name)):
-        raise ParameterError("--url needs --name: 1 to 100 letters, digits and . _ - @, not starting with a dot")
-    if url is not None and store is None:
-        raise ParameterError(
-            "--url needs --store: if sending fails, the same messages must be sent again, never new ones"
-        )
+    own = Device.open(store)
+    if url is not None and not NAME.fullmatch(own.person):
+        raise ParameterError("--url needs a store whose person has 1 to 100 letters, digits and . _ - @, no dot first")
     limits: list[Fraction | None] = [
         None if text is None else rational(text, what, minimum=0)
         for text, what in ((max_epsilon, "max-epsilon"), (max_delta, "max-delta"))
     ]
-    device = Client(read_manifest(manifest), *limits)
+    made = Client(read_manifest(manifest), *limits)
+    own.agrees(made.manifest, name)
     check_targets({"--out": out}, {"the manifest": manifest, "the records": records})
-    try:
-        with open(records, newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except OSError as error:
-        raise ParameterError(f"cannot read the records {str(records)!r}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise ParameterError(f"{str(records)!r} is not a CSV file in UTF-8") from None
-    sent = bundle(device.messages(rows, store=store))
+    kept = made.kept(read_records(made.manifest, records), store=own, person=name)
     if out is not None:
-        _write(out, sent)
+        _write(out, bundle(kept.messages))
     else:
-        submit(str(url), str(name), sent, token)
-    typer.echo(f"sent, run {device.manifest.run.hex()[:16]}: {promise(device.manifest).summary}")
-
-
-@protocol.command()
-def collect(
-    manifest: ManifestFile,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the submissions, one file per client.")],
-    port: Annotated[
-        int, typer.Option(help="Port on this machine's own address; 0 takes a free one.", min=0, max=65535)
-    ] = 8765,
-    tokens: Annotated[Path | None, typer.Option(help="File with a line 'name token' for every client allowed.")] = None,
-    until: Annotated[int | None, typer.Option(help="Stop after so many clients.", min=1)] = None,
-) -> None:
-    """Take submissions over HTTP on 127.0.0.1, one per name; stop with Ctrl-C.
-
-    privpac protocol collect run.json --out submissions --port 8765
-    """
-    run, known = read_manifest(manifest), None if tokens is None else _tokens(tokens)
-    try:
-        server = Collector(run, out, port, tokens=known, until=until)
-    except OSError as error:
-        raise ParameterError(f"cannot listen on port {port} or write to {str(out)!r}: {error.strerror}") from None
-    typer.echo(f"collecting on http://127.0.0.1:{server.server_port} into {out}")
-    if known is None:
-        errors.print("privpac: warning: without --tokens anyone on this machine can submit under any name")
-    with server:
-        try:
-            server.serve_forever(poll_interval=0.1)
-        except KeyboardInterrupt:
-            typer.echo("stopped")
-
-
-@protocol.command()
-def shuffle(
-    manifest: ManifestFile,
-    folder: Folder,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the shuffled messages.")],
-) -> None:
-    """Mix all clients' messages; writes nothing while fewer than n-min took part (exit code 3).
-
-    A run is shuffled once: called again, the same bytes are written, whatever arrived since.
-    """
-    run = read_manifest(manifest)
-    mixer = Shuffler(run)
-    check_targets({"--out": out}, {"the manifest": manifest})
-
-    def make() -> bytes:
-        for name, messages in read_folder(run, folder):
-            mixer.submit(name, messages)
-        mixed = mixer.release()
-        if mixed is None:
-            raise _TooFew
-        return write_shuffled(run, mixed, mixer.clients)
-
-    try:
-        with working("shuffling"):
-            data = once(folder, run, make)
-    except _TooFew:
-        raise fail(
-            f"{mixer.clients} clients are fewer than n_min = {run.shuffle.n_min}; nothing was released", NOTHING
-        ) from None
-    _write(out, data)
-    messages, clients = read_shuffled(run, data)
-    typer.echo(f"{out}: {len(messages)} messages of {clients} clients; {mixer.dropped.total} dropped")
-
-
-class _TooFew(Exception):
-    """Nothing to release yet."""
-
-
-@protocol.command()
-def analyze(
-    manifest: ManifestFile,
-    source: Annotated[Path, typer.Argument(help="Folder of submissions (local, central), or the shuffler's file.")],
-    out: Out = None,
-    json: Json = False,
-) -> None:
-    """Turn what was sent into one rule.
-
-    A central run is selected from once: called again, the same rule is shown, whatever arrived since.
-    """
-    run = read_manifest(manifest)
-    check_targets({"--out": out}, {"the manifest": manifest, "the messages": source})
-    with working("analyzing"):
-        result = _analysis(run, source)
-    released = result.released
-    shown = f"{released}\n{result.received} messages, {result.dropped} dropped"
-    if json:
-        body = {
-            "received": result.received,
-            "dropped": result.dropped,
-            "released": json_format.loads(released.to_json()),
-        }
-        shown = json_format.dumps(body, indent=1)
-    deliver(released, "rule", shown, {"rule": (out, released.save)}, None, note=not json)
-
-
-def _analysis(run: Manifest, source: Path) -> Analysis:
-    if run.protocol == "local":
-        return analyze_local(run, read_folder(run, source))
-    if run.protocol == "shuffle":
-        try:
-            messages, clients = read_shuffled(run, source.read_bytes())
-        except OSError as error:
-            raise ParameterError(
-                f"cannot read {str(source)!r}: {error.strerror}; it is made with: privpac protocol shuffle"
-            ) from None
-        return analyze_shuffled(run, messages, clients)
-
-    def make() -> bytes:
-        found = analyze_central(run, read_folder(run, source))
-        return json_format.dumps([found.released.to_json(), found.received, found.dropped]).encode()
-
-    kept = once(source, run, make)
-    try:
-        text, received, dropped = json_format.loads(kept)
-        return Analysis(Released.from_json(text), int(received), int(dropped))
-    except (ValueError, TypeError, RecursionError):
-        raise ParameterError(
-            f"the release kept in {str(source)!r} is damaged; restore it: a second draw would be a second release"
-        ) from None
+        trusted = None if authority is None else str(authority)
+        submit(str(url), own.person, bundle(kept.messages), token, run=made.manifest.run, authority=trusted)
+    again = " again, the same bytes as before" if kept.again else ""
+    used = own.spent
+    typer.echo(
+        f"sent for {own.person}{again}, run {made.manifest.run.hex()[:16]}: {promise(made.manifest).summary}\n"
+        f"{told(made.manifest)} Spent so far: epsilon {used[0]} of {own.epsilon}, delta {used[1]} of {own.delta}."
+    )
 
 
 # Parts
@@ -322,16 +248,11 @@ def _unused(model: str, options: dict[str, Any]) -> None:
         raise ParameterError(f"--model {model} does not use {', '.join(strange)}")
 
 
-def _tokens(path: Path) -> dict[str, str]:
+def bytes_of(path: Path) -> bytes:
     try:
-        pairs = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError):
-        raise ParameterError(f"cannot read the tokens {str(path)!r}") from None
-    if any(len(pair) != 2 or not NAME.fullmatch(pair[0]) or len(pair[1]) < 16 for pair in pairs):
-        raise ParameterError("a line of the tokens is a client's name and a token of at least 16 characters")
-    if len({pair[0] for pair in pairs}) < len(pairs):
-        raise ParameterError("a name has two tokens")
-    return {pair[0]: pair[1] for pair in pairs}
+        return path.read_bytes()
+    except OSError as error:
+        raise ParameterError(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -3,11 +3,13 @@ from .analyzer import analyze_central as analyze_central
 from .analyzer import analyze_local as analyze_local
 from .analyzer import analyze_shuffled as analyze_shuffled
 from .client import Client as Client
+from .device import Device as Device
 from .hadamard import ChunkedHadamard as ChunkedHadamard
 from .hadamard import HadamardSelection as HadamardSelection
 from .manifest import Manifest as Manifest
 from .protocol import CentralProtocol as CentralProtocol
 from .protocol import LocalProtocol as LocalProtocol
 from .protocol import ShuffleProtocol as ShuffleProtocol
+from .seal import AnalyzerKey as AnalyzerKey
 from .shuffle import ShuffleSelection as ShuffleSelection
 from .shuffler import Shuffler as Shuffler

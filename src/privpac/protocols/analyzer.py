@@ -19,8 +19,8 @@ Fewer than ``n_min`` clients of a shuffled run: ``outcome="none"``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -28,16 +28,18 @@ from privpac.bounds.agreement.plurality import local_edge, shuffle_edge
 from privpac.bounds.laws import nbinom
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
-from privpac.guarantee import Guarantee, Unit
+from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.law import BOTTOM
 from privpac.learners.agreement.learner import pure_selection
 from privpac.learners.agreement.rule import AgreedRule
-from privpac.mechanisms.votes import PureSelection, StableHistogram
+from privpac.mechanisms.votes import StableHistogram
 from privpac.protocols.domains import domains_of
 from privpac.protocols.hadamard import ChunkedHadamard, Report
 from privpac.protocols.manifest import Manifest
+from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.shuffle import ShuffleSelection
-from privpac.protocols.wire import CENTRAL, LOCAL, SHUFFLE, parse
+from privpac.protocols.support import Support, support_central, support_local, support_shuffled
+from privpac.protocols.wire import HEAD, SEALED, frame, parse
 from privpac.released import NoRelease, Outcome, Released
 from privpac.rng import Rng, secret_rng
 
@@ -62,16 +64,32 @@ _METHOD = "agreement"
 
 @dataclass(frozen=True)
 class Analysis:
-    """A release, how many messages it was made from, and how many were dropped."""
+    """A release, how many messages it was made from, and how many were dropped, by reason.
+
+    Of a central run under add-remove the number of people is private, so ``received`` and ``dropped`` are ``None``.
+    ``support`` says how many people named the rule (:mod:`privpac.protocols.support`).
+    """
 
     released: Released
-    received: int
-    dropped: int
+    received: int | None
+    dropped: int | None
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    support: Support | None = None
 
     @property
-    def drop_rate(self) -> float:
+    def drop_rate(self) -> float | None:
         """The share of all messages that was dropped."""
+        if self.received is None or self.dropped is None:
+            return None
         return self.dropped / max(1, self.received + self.dropped)
+
+    def __str__(self) -> str:
+        if self.received is None:
+            said = "the number of messages is private in this model and is not shown"
+        else:
+            why = ", ".join(f"{count} {reason}" for reason, count in self.reasons.items() if count)
+            said = f"{self.received} messages, {self.dropped} dropped" + (f" ({why})" if why else "")
+        return said if self.support is None else f"{said}\n{self.support}"
 
 
 def promise(manifest: Manifest) -> Guarantee:
@@ -89,14 +107,43 @@ def without_promise(released: Released) -> Released:
 # The three models
 
 
-def analyze_local(manifest: Manifest, submissions: Submissions, *, beta: Rational | None = None) -> Analysis:
-    """One report per client; of several the first is kept.  ``beta`` instead of the manifest's."""
+def analyze_local(
+    manifest: Manifest,
+    submissions: Submissions,
+    *,
+    key: AnalyzerKey | None = None,
+    beta: Rational | None = None,
+) -> Analysis:
+    """From one report per client (of several the first is kept) to a rule.
+
+    Parameters
+    ----------
+    manifest
+        The run.
+    submissions
+        Every client's authenticated name with what it sent.
+    key
+        The analyzer's private key, for a sealed run.
+    beta
+        Instead of the manifest's.
+    """
     _for(manifest, "local")
     failure, select = _beta(manifest, beta), manifest.local
-    seen, dropped = _first_messages(manifest, submissions, LOCAL)
+    seen, reasons = _first_messages(manifest, submissions, key)
     reports = [report for report in seen.values() if select.accepts(report)]
-    dropped += len(seen) - len(reports)
-    return Analysis(_released(manifest, decode_reports(select, reports, failure)), len(reports), dropped)
+    reasons["impossible"] = len(seen) - len(reports)
+    sizes = Counter(chunk for chunk, _, _ in reports)
+    each, spectra = [sizes[chunk] for chunk in range(select.chunks)], select.spectra(reports)
+    number = likeliest(select, spectra, each, failure)
+    released = _released(manifest, number)
+    support = None
+    if number is not None and released.outcome == "released":
+        parts = [
+            int(sums[(number >> (chunk * select.width)) & ((1 << select.width_of(chunk)) - 1)])
+            for chunk, sums in enumerate(spectra)
+        ]
+        support = support_local(select, parts, each)
+    return Analysis(released, len(reports), sum(reasons.values()), dict(reasons), support)
 
 
 def decode_reports(select: ChunkedHadamard, reports: list[Report], beta: float) -> int | None:
@@ -118,23 +165,48 @@ def likeliest(select: ChunkedHadamard, spectra: Iterable[Any], sizes: Sequence[i
 
 
 def analyze_shuffled(
-    manifest: Manifest, buckets: Iterable[object], clients: int, *, beta: Rational | None = None
+    manifest: Manifest,
+    buckets: Iterable[object],
+    clients: int,
+    *,
+    key: AnalyzerKey | None = None,
+    beta: Rational | None = None,
 ) -> Analysis:
-    """Messages (bytes, or bucket numbers as the shuffler gives them) of so many distinct clients; ``beta`` instead of
-    the manifest's."""
+    """From mixed messages (bytes, or bucket numbers as the shuffler of an unsealed run gives them) to a rule.
+
+    Parameters
+    ----------
+    manifest
+        The run.
+    buckets
+        The messages.
+    clients
+        How many distinct clients they are from.
+    key
+        The analyzer's private key, for a sealed run.
+    beta
+        Instead of the manifest's.
+    """
     _for(manifest, "shuffle")
     failure, select = _beta(manifest, beta), manifest.shuffle
-    good, dropped = [], 0
+    good: list[int] = []
+    reasons: Counter[str] = Counter()
+    read = _reader(manifest, key, reasons)
     for message in buckets:
-        bucket = message if isinstance(message, int) else (parse(manifest.run, message, SHUFFLE) or (-1,))[0]
-        if 0 <= bucket < select.buckets:
-            good.append(bucket)
-        else:
-            dropped += 1
+        found = (message,) if isinstance(message, int) and manifest.analyzer is None else read(message)
+        if found is not None and 0 <= found[0] < select.buckets:
+            good.append(found[0])
+        elif found is not None:
+            reasons["impossible"] += 1
+    dropped = sum(reasons.values())
     if clients < select.n_min:
-        return Analysis(_nothing(manifest), len(good), dropped)
-    number = decode_counts(select, select.counts(good, clients), clients, failure)
-    return Analysis(_released(manifest, number), len(good), dropped)
+        return Analysis(_nothing(manifest), len(good), dropped, dict(reasons))
+    counts = select.counts(good, clients)
+    number = decode_counts(select, counts, clients, failure)
+    released, support = _released(manifest, number), None
+    if number is not None and released.outcome == "released":
+        support = support_shuffled(select, [counts[place] for place in select.places(number)], clients)
+    return Analysis(released, len(good), dropped, dict(reasons), support)
 
 
 def decode_counts(select: ShuffleSelection, counts: Sequence[int], clients: int, beta: float) -> int | None:
@@ -156,26 +228,48 @@ def decode_counts(select: ShuffleSelection, counts: Sequence[int], clients: int,
     return number if min(counts[place] for place in select.places(number)) > edge else None
 
 
-def analyze_central(manifest: Manifest, submissions: Submissions, rng: Rng | None = None) -> Analysis:
-    """One item per client, selected with the manifest's selector.  Spends the guarantee: once per run."""
+def analyze_central(
+    manifest: Manifest, submissions: Submissions, rng: Rng | None = None, *, key: AnalyzerKey | None = None
+) -> Analysis:
+    """One item per client, selected with the manifest's selector.  Spends the guarantee: once per run.
+
+    Parameters
+    ----------
+    manifest
+        The run.
+    submissions
+        Every client's authenticated name with what it sent.
+    rng
+        For tests.
+    key
+        The analyzer's private key, for a sealed run.
+    """
     _for(manifest, "central")
     source, learner = secret_rng(rng), manifest.task.learner
-    seen, dropped = _first_messages(manifest, submissions, CENTRAL)
+    seen, reasons = _first_messages(manifest, submissions, key)
     votes: Counter[int] = Counter()
     for (item,) in seen.values():
         number = _number(learner.universe, item)
-        if number is None or learner.decode(item) is None:
-            dropped += 1
-        else:
-            votes[number] += 1
-    selector: StableHistogram | PureSelection
+        if item and (number is None or learner.decode(item) is None):
+            reasons["impossible"] += 1
+        elif item:
+            votes[number or 0] += 1
+    # Under add-remove how many took part is private.
+    people = len(seen) - reasons["impossible"] if manifest.neighbours == Neighbours.REPLACE else None
+    support = None
+    drawn: Any
     if manifest.selector == "histogram":
-        selector = StableHistogram(manifest.epsilon, delta=manifest.delta, neighbours=manifest.neighbours, named=2)
+        stable = StableHistogram(manifest.epsilon, delta=manifest.delta, neighbours=manifest.neighbours, named=2)
+        drawn, noisy = stable.noisy(dict(votes), source)
+        support = None if drawn is BOTTOM else support_central(noisy, stable.K, people)
     else:
-        selector = pure_selection(manifest.epsilon, manifest.task, manifest.beta, manifest.neighbours)
-    drawn = selector.sample(dict(votes), source)
+        pure = pure_selection(manifest.epsilon, manifest.task, manifest.beta, manifest.neighbours)
+        drawn = pure.sample(dict(votes), source)
     released = _released(manifest, None if drawn is BOTTOM else int(drawn))
-    return Analysis(released if source.secure else without_promise(released), sum(votes.values()), dropped)
+    released = released if source.secure else without_promise(released)
+    if people is None:
+        return Analysis(released, None, None, support=support)
+    return Analysis(released, people, sum(reasons.values()), dict(reasons), support)
 
 
 # Parts
@@ -190,20 +284,57 @@ def _beta(manifest: Manifest, beta: Rational | None) -> float:
     return float(manifest.beta if beta is None else rational(beta, "beta", above=0, below=1))
 
 
+def _reader(
+    manifest: Manifest, key: AnalyzerKey | None, reasons: Counter[str]
+) -> Callable[[object], tuple[Any, ...] | None]:
+    """Reads one message, or says why not.  A sealed message is read once: a copy would count its sender twice."""
+    if manifest.analyzer is None:
+
+        def plain(message: object) -> tuple[Any, ...] | None:
+            found = parse(manifest.run, message, manifest.kind)
+            reasons["malformed"] += found is None
+            return found
+
+        return plain
+    if key is None:
+        raise ParameterError("this run is sealed; its analysis needs the analyzer's private key (--key analyzer.key)")
+    if key.public != manifest.analyzer:
+        raise ParameterError("this is not the private key of the manifest's analyzer; nothing was analysed")
+    opened, fill = set[bytes](), manifest.item_bytes if manifest.protocol == "central" else 0
+    right = frame(manifest.kind, manifest.run, SEALED)
+
+    def sealed(message: object) -> tuple[Any, ...] | None:
+        if not isinstance(message, bytes) or message[:HEAD] != right:
+            reasons["malformed"] += 1
+            return None
+        if message in opened:
+            reasons["copied"] += 1
+            return None
+        opened.add(message)
+        text = key.open(manifest.run, manifest.kind, message)
+        found = None if text is None else parse(manifest.run, text, manifest.kind, fill)
+        reasons["unreadable"] += found is None
+        return found
+
+    return sealed
+
+
 def _first_messages(
-    manifest: Manifest, submissions: Submissions, kind: int
-) -> tuple[dict[Hashable, tuple[Any, ...]], int]:
-    """The first well-formed message of every client, and how many others there were."""
+    manifest: Manifest, submissions: Submissions, key: AnalyzerKey | None
+) -> tuple[dict[Hashable, tuple[Any, ...]], Counter[str]]:
+    """The first well-formed message of every client, and how many others there were, by reason."""
     seen: dict[Hashable, tuple[Any, ...]] = {}
-    dropped = 0
+    reasons: Counter[str] = Counter()
+    read = _reader(manifest, key, reasons)
     for client, messages in submissions:
         for message in islice(messages, 1 << 16):
-            read = parse(manifest.run, message, kind)
-            if read is None or client in seen:
-                dropped += 1
-            else:
-                seen[client] = read
-    return seen, dropped
+            if client in seen:
+                reasons["repeated"] += 1
+                continue
+            found = read(message)
+            if found is not None:
+                seen[client] = found
+    return seen, reasons
 
 
 def _number(universe: Any, item: bytes) -> int | None:

@@ -1,39 +1,43 @@
-"""A client: needs the manifest and its own records, nothing else.
+"""A client: needs the manifest, its own records and the person's store, nothing else.
 
-    python -m privpac.protocols.client manifest.json records.csv message.bin
+    python -m privpac.protocols.client device STORE --person ann --epsilon 1
+    python -m privpac.protocols.client send manifest.json records.csv message.bin --store STORE
 
 **Guarantee.**  Local: the message is ``epsilon``-private by itself, whoever reads it.  Shuffle: the messages are
 private once those of ``n_min`` clients were shuffled.  The claim in the manifest is recomputed from the mechanism
 before anything is read, and refused if it is weaker than ``max_epsilon``, ``max_delta``.
 
 A user with fewer than ``m_min`` valid records sends what someone with nothing to say sends, never silence.  A message
-is drawn **once**: with ``store`` it is kept and sent again byte for byte, because a second draw would be a second
-release.  Standard library and numpy only.
+is drawn **once**: with ``store`` (:mod:`privpac.protocols.device`) it is charged to the person's total, kept, and sent
+again byte for byte, because a second draw would be a second release.  Where the manifest names the analyzer's key every
+message is sealed to it.  Standard library and numpy only; sealing needs the package ``cryptography``.
 """
 
 from __future__ import annotations
 
 import csv
-import errno
 import sys
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from privpac.errors import ManifestError, ModelFileError, ParameterError
-from privpac.protocols.columns import encode
+from privpac.errors import ManifestError, ParameterError, PrivpacError
+from privpac.protocols.bundle import bundle, unbundle
+from privpac.protocols.columns import check_columns, encode
+from privpac.protocols.device import ACCEPTED, Device, Kept
 from privpac.protocols.manifest import Manifest
+from privpac.protocols.promises import told
+from privpac.protocols.seal import seal
 from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
-from privpac.released_write import write_durably, write_whole
+from privpac.released_write import write_durably
 from privpac.rng import Rng, secret_rng
 
-__all__ = ["Client", "bundle", "keep_once", "main", "unbundle"]
+__all__ = ["Client", "bundle", "main", "read_records", "unbundle"]
 
 Records = Iterable[Mapping[str, Any]]
-_NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-"""What a file system without links says."""
 
 
 @dataclass(frozen=True)
@@ -61,94 +65,97 @@ class Client:
         """The same from codes of the columns (one row per record) and labels."""
         return self.manifest.task.learner.item(x, y, self.manifest.seed)
 
-    def messages(self, records: Records, *, rng: Rng | None = None, store: Path | None = None) -> list[bytes]:
-        """What to send.  ``store`` names a folder of the device's own in which the messages are kept for sending
-        again."""
+    def messages(
+        self, records: Records, *, rng: Rng | None = None, store: Device | Path | None = None, person: str | None = None
+    ) -> list[bytes]:
+        """What to send.
+
+        Parameters
+        ----------
+        records
+            The person's own, by column name.
+        rng
+            For tests.
+        store
+            The person's store: the run is charged to it and the messages are kept for sending again.  Without one every
+            call is a release of its own.
+        person
+            Whose records these are; refused if the store is somebody else's.
+        """
+        return self.kept(records, rng=rng, store=store, person=person).messages
+
+    def kept(
+        self, records: Records, *, rng: Rng | None = None, store: Device | Path | None = None, person: str | None = None
+    ) -> Kept:
+        """:meth:`messages`, and whether they were drawn before."""
         if store is None:
-            return self.send(self.item(records), rng)
-        place = store / f"{self.manifest.run.hex()}.ppm"
-        try:
-            return _kept(
-                place.read_bytes() if place.exists() else keep_once(place, bundle(self.send(self.item(records), rng)))
-            )
-        except OSError as error:
-            raise ParameterError(
-                f"cannot keep the messages in {str(store)!r}: {error.strerror}; choose a writable folder"
-            ) from None
+            return Kept(self.send(self.item(records), rng), False)
+        device = Device.open(store) if isinstance(store, Path) else store
+        return device.messages(self.manifest, lambda: self.send(self.item(records), rng), person=person)
 
     def send(self, said: bytes | None, rng: Rng | None = None) -> list[bytes]:
         """The messages for an item, or for nothing to say.  Every call is a release of its own."""
-        source, run = secret_rng(rng), self.manifest.run
-        if self.manifest.protocol == "central":
-            return [] if said is None else [pack_item(run, said)]
-        number = None if said is None else self.manifest.task.learner.universe.number(said)
-        if self.manifest.protocol == "local":
-            return [pack_report(run, *self.manifest.local.report(number, source))]
-        return [pack_shuffled(run, bucket) for bucket in self.manifest.shuffle.messages(number, source)]
+        made, run, analyzer = self.manifest, self.manifest.run, self.manifest.analyzer
+        plain = self._plain(said, secret_rng(rng))
+        return plain if analyzer is None else [seal(run, made.kind, analyzer, message) for message in plain]
 
-
-def bundle(messages: Sequence[bytes]) -> bytes:
-    """Messages one after another, each after its length (u32, little-endian)."""
-    return b"".join(len(message).to_bytes(4, "little") + message for message in messages)
-
-
-def unbundle(data: bytes, limit: int = 1 << 20) -> list[bytes]:
-    """The messages of a bundle; what cannot be read ends it."""
-    out: list[bytes] = []
-    at = 0
-    while at + 4 <= len(data) and len(out) < limit:
-        size = int.from_bytes(data[at : at + 4], "little")
-        if at + 4 + size > len(data):
-            break
-        out.append(data[at + 4 : at + 4 + size])
-        at += 4 + size
-    return out
-
-
-def _kept(data: bytes) -> list[bytes]:
-    found = unbundle(data)
-    if bundle(found) != data:  # a part of the messages would carry a part of the noise
-        raise ParameterError(
-            "the messages kept in the store are damaged; nothing was sent, and no others may be drawn for this run"
-        )
-    return found
-
-
-def keep_once(place: Path, data: bytes) -> bytes:
-    """On disk before anything is sent, readable by the owner only; of two that draw at once the first wins, and both
-    send its bytes."""
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        write_whole(place, data, 0o600, over=False)
-    except FileExistsError:
-        return place.read_bytes()
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        write_whole(place, data, 0o600)
-    return data
+    def _plain(self, said: bytes | None, source: Rng) -> list[bytes]:
+        made, run = self.manifest, self.manifest.run
+        if made.protocol == "central":
+            return [pack_item(run, said or b"", 0 if made.analyzer is None else made.item_bytes)]
+        number = None if said is None else made.task.learner.universe.number(said)
+        if made.protocol == "local":
+            return [pack_report(run, *made.local.report(number, source))]
+        return [pack_shuffled(run, bucket) for bucket in made.shuffle.messages(number, source)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command of the module's first lines; reads CSV, writes one bundle, says nothing about the records."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if len(given) not in (3, 4):
-        sys.stderr.write(
-            "usage: python -m privpac.protocols.client manifest.json records.csv message.bin [store folder]\n"
-        )
-        return 2
+    """The commands of the module's first lines; read CSV, write one bundle, say nothing about the records."""
+    parser = ArgumentParser(prog="python -m privpac.protocols.client", description="A light client.")
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    device = verbs.add_parser("device", help="make a person's store")
+    device.add_argument("store", type=Path)
+    device.add_argument("--person", required=True)
+    device.add_argument("--epsilon", required=True, help="the total of all runs")
+    device.add_argument("--delta", default="0")
+    device.add_argument("--accept", action="append", help="local, shuffle or central; repeat")
+    answer = verbs.add_parser("send", help="turn records into messages")
+    for name in ("manifest", "records", "out"):
+        answer.add_argument(name, type=Path)
+    answer.add_argument("--store", type=Path, required=True)
     try:
-        client = Client(Manifest.read(Path(given[0]).read_bytes()))
-        with open(given[1], newline="", encoding="utf-8-sig") as file:
-            sent = client.messages(list(csv.DictReader(file)), store=Path(given[3]) if len(given) == 4 else None)
-        write_durably(Path(given[2]), bundle(sent))
-    except (ManifestError, ModelFileError, ParameterError) as error:
+        given = parser.parse_args(arguments)
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    try:
+        if given.verb == "device":
+            Device.new(given.store, given.person, given.epsilon, given.delta, given.accept or ACCEPTED)
+        else:
+            client = Client(Manifest.read(given.manifest.read_bytes()))
+            kept = client.kept(read_records(client.manifest, given.records), store=given.store)
+            write_durably(given.out, bundle(kept.messages))
+            sys.stderr.write(f"{told(client.manifest)}\n")
+    except PrivpacError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        sys.stderr.write(f"a file could not be read or written ({type(error).__name__})\n")
+    except (OSError, ValueError, ArithmeticError) as error:
+        sys.stderr.write(f"a file or number could not be read or written ({type(error).__name__})\n")
         return 2
     return 0
+
+
+def read_records(manifest: Manifest, path: Path) -> list[dict[str, Any]]:
+    """A person's CSV file; a column that the run needs and the file lacks is an error, before anything is drawn."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            rows, header = list(reader), reader.fieldnames or []
+    except OSError as error:
+        raise ParameterError(f"cannot read the records {str(path)!r}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise ParameterError(f"{str(path)!r} is not a CSV file in UTF-8") from None
+    check_columns(manifest.columns, manifest.label, header)
+    return rows
 
 
 if __name__ == "__main__":

@@ -19,13 +19,14 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from difflib import get_close_matches
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from privpac.errors import ManifestError
+from privpac.errors import ManifestError, ParameterError
 
-__all__ = ["INVALID", "Column", "encode", "exact"]
+__all__ = ["INVALID", "Column", "check_columns", "encode", "exact"]
 
 INVALID = -1
 """The code of what has none: outside every range."""
@@ -191,12 +192,27 @@ def _label(value: Any) -> int:
         return INVALID
 
 
+def check_columns(columns: Sequence[Column], label: str, header: Iterable[str]) -> None:
+    """A column that is missing, or written differently, is an error on the device: its records would all be dropped."""
+    known = [str(name) for name in header]
+    for name in (*(column.name for column in columns), label):
+        if name not in known:
+            close = get_close_matches(name.lower(), [text.strip().lower() for text in known], 1, 0.7)
+            alike = [text for text in known if close and text.strip().lower() == close[0]]
+            hint = f"; there is {alike[0]!r}" if alike else ""
+            raise ParameterError(f"the records have no column {name!r}{hint}; nothing was drawn or sent")
+
+
 def encode(
     columns: Sequence[Column], label: str, records: Iterable[Mapping[str, Any]]
 ) -> tuple[list[list[int]], list[int]]:
-    """Codes and labels of records by column name; a missing column is an invalid value."""
+    """Codes and labels of records by column name; a column that no record has is an error, in one record an invalid
+    value."""
+    listed = list(records)
+    if listed:
+        check_columns(columns, label, dict.fromkeys(name for record in listed for name in record))
     x, y = [], []
-    for record in records:
+    for record in listed:
         x.append([column.code(record.get(column.name)) for column in columns])
         y.append(_label(record.get(label)))
     return x, y

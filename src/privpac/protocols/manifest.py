@@ -15,16 +15,18 @@ from functools import cached_property
 from typing import Any
 
 from privpac.agreement.tasks import Task
-from privpac.errors import ManifestError, ParameterError, PrivpacError
+from privpac.agreement.work import check_work
+from privpac.errors import ManifestError, ParameterError, PrivpacError, TooLargeError
 from privpac.protocols.columns import Column, exact
 from privpac.protocols.hadamard import ChunkedHadamard
+from privpac.protocols.seal import OVERHEAD
 from privpac.protocols.shuffle import ShuffleSelection
 from privpac.protocols.verify import MAX_CAP, keeps_local, shuffle_delta
-from privpac.protocols.wire import canonical, run_id
+from privpac.protocols.wire import KIND_OF, canonical, run_id, size_of
 
 __all__ = ["VERSION", "Manifest"]
 
-VERSION = 1
+VERSION = 2
 _KEYS = {
     "v",
     "protocol",
@@ -39,6 +41,7 @@ _KEYS = {
     "beta",
     "mechanism",
     "guarantee",
+    "analyzer",
 }
 _MECHANISM = {
     "central": {"selector"},
@@ -71,7 +74,11 @@ class Manifest:
         ) as error:
             if isinstance(error, ManifestError):
                 raise
-            said = error if isinstance(error, ParameterError) else "an entry has a wrong type or is too large"
+            said = (
+                error
+                if isinstance(error, (ParameterError, TooLargeError))
+                else "an entry has a wrong type or is too large"
+            )
             raise ManifestError(f"the manifest is refused: {said}") from None
 
     @classmethod
@@ -90,6 +97,7 @@ class Manifest:
         return canonical(self.values)
 
     def _check(self) -> None:
+        self._speaks()
         strange, missing = set(self.values) - _KEYS, _KEYS - set(self.values)
         if strange or missing:
             raise ManifestError(
@@ -97,8 +105,6 @@ class Manifest:
                 if strange
                 else f"key {sorted(missing)[0]!r} is missing"
             )
-        if self.values["v"] != VERSION:
-            raise ManifestError(f"this client speaks version {VERSION} of the protocol")
         if self.protocol not in _MECHANISM:
             raise ManifestError(f"protocol must be one of {', '.join(_MECHANISM)}")
         if set(self._mechanism) != _MECHANISM[self.protocol] or set(self._claim) != _CLAIM:
@@ -115,9 +121,23 @@ class Manifest:
             raise ManifestError("the seed is 64 hexadecimal digits in small letters")
         if self.default is not None and self.task.learner.decode(self.default) is None:
             raise ManifestError("the default is no rule of this class")
+        if self.analyzer is not None and self.analyzer.hex() != self.values["analyzer"]:
+            raise ManifestError("the analyzer's public key is 64 hexadecimal digits in small letters, or an empty text")
+        check_work(self.task)
         if not 0 < self.beta < 1:
             raise ManifestError("beta, the chance that noise is released as a rule, is above 0 and below 1")
         self._keeps()
+
+    def _speaks(self) -> None:
+        """Another version has other entries and other arithmetic: nothing of it can be judged here."""
+        if "v" not in self.values:
+            raise ManifestError("key 'v' is missing")
+        if self.values["v"] != VERSION:
+            seen = self.values["v"] if isinstance(self.values["v"], int) else "unknown"
+            raise ManifestError(
+                f"the manifest has version {seen} of the protocol and this program speaks version {VERSION}; use the "
+                "client and the manifest of one release"
+            )
 
     def _keeps(self) -> None:
         """The mechanism keeps what is claimed."""
@@ -207,6 +227,37 @@ class Manifest:
     def beta(self) -> Fraction:
         """Where no two people agree, a rule is released with at most this probability."""
         return exact(self.values["beta"])
+
+    @property
+    def analyzer(self) -> bytes | None:
+        """The public key to which messages are sealed; ``None``: they are not."""
+        text = self.values["analyzer"]
+        if not text:
+            return None
+        if len(text) != 64:
+            raise ManifestError("the analyzer's public key has 64 hexadecimal digits")
+        return bytes.fromhex(text)
+
+    @property
+    def kind(self) -> int:
+        """The kind of this run's messages."""
+        return KIND_OF[self.protocol]
+
+    @property
+    def item_bytes(self) -> int:
+        """The longest item."""
+        universe = self.task.learner.universe
+        return int(getattr(universe, "longest", -(-universe.bits // 8)))
+
+    @property
+    def message_bytes(self) -> int:
+        """Bytes of one message on the wire (of the longest, where nothing is sealed)."""
+        return size_of(self.kind, self.item_bytes) + (0 if self.analyzer is None else OVERHEAD)
+
+    @property
+    def most_messages(self) -> int:
+        """What one client may send."""
+        return self.shuffle.cap if self.protocol == "shuffle" else 1
 
     @cached_property
     def local(self) -> ChunkedHadamard:

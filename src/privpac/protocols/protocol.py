@@ -20,7 +20,7 @@ from __future__ import annotations
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -50,6 +50,7 @@ from privpac.protocols.calibrate import calibrate
 from privpac.protocols.client import Client
 from privpac.protocols.domains import columns_of
 from privpac.protocols.manifest import VERSION, Manifest
+from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.shuffle import ShuffleSelection
 from privpac.protocols.shuffler import Shuffler
 from privpac.protocols.verify import MAX_CAP, cap_price, least_cap
@@ -73,6 +74,8 @@ class Protocol(ABC):
     ``task`` holds public parameters of the stable learner (``{"Gamma": rate(60)}``, ``{"grid": 20}``).  A device with
     fewer than ``min_records`` valid records (20, or gamma if that is larger) has nothing to say; it reads at most
     ``max_records``.  ``beta``: where no two people agree a rule is released with at most this probability.
+    ``analyzer`` is the public key to which messages are sealed; without one they are not, as in a simulation, and
+    devices refuse shuffled and central runs.
     """
 
     rule: str
@@ -84,6 +87,7 @@ class Protocol(ABC):
     max_records: int | None = field(default=None, kw_only=True)
     seed: bytes | None = field(default=None, kw_only=True)
     beta: Fraction = field(default=CLEAR, kw_only=True)
+    analyzer: bytes | None = field(default=None, kw_only=True)
 
     model: ClassVar[Model]
 
@@ -94,7 +98,9 @@ class Protocol(ABC):
         put(self, "features", named_domains(self.features, "features"))
         if any(domain is None for domain in self.features.values()):
             raise ParameterError("every feature of a protocol needs a domain: nobody sees the data who could find one")
-        put(self, "task", Frozen(tuple(sorted(dict(self.task).items()))))
+        # A drawn representation has fresh public coins, unless given.
+        coins = {"coins": secrets.token_hex(32)} if self.rule == "hashed-point" else {}
+        put(self, "task", Frozen(tuple(sorted({**coins, **dict(self.task)}.items()))))
         rate = int(getattr(self._task_of(1, MAX_DENOMINATOR).learner, "Gamma", 0))
         fewest = max(_FEWEST, (rate + _GAMMA_ONE // 2) // _GAMMA_ONE) if self.min_records is None else self.min_records
         put(self, "min_records", positive_int(fewest, "min_records"))
@@ -102,6 +108,8 @@ class Protocol(ABC):
         put(self, "max_records", positive_int(most, "max_records", maximum=MAX_DENOMINATOR))
         if self.max_records < self.min_records:  # type: ignore[operator]
             raise ParameterError("max_records must be at least min_records, or nobody could take part")
+        if self.analyzer is not None and (not isinstance(self.analyzer, bytes) or len(self.analyzer) != 32):
+            raise ParameterError("the analyzer's public key has 32 bytes")
         self._check()
         _ = self._task, self._mechanism
         # Only now: parameters chosen after the seed could be chosen for it.
@@ -160,6 +168,7 @@ class Protocol(ABC):
                     "beta": str(self.beta),
                     "mechanism": self._mechanism,
                     "guarantee": claim,
+                    "analyzer": "" if self.analyzer is None else self.analyzer.hex(),
                 }
             )
         except ManifestError as error:
@@ -172,7 +181,8 @@ class Protocol(ABC):
     def simulate(self, users: UserData, rng: Rng | None = None) -> Released:
         """Run every person's client in this process, then the rest of the protocol."""
         source = secret_rng(rng)
-        analysis = self._run(self._sent(users, source), source)
+        plain = self if self.analyzer is None else replace(self, analyzer=None)  # nothing leaves this process
+        analysis = plain._run(plain._sent(users, source), source)
         return analysis.released if source.secure else without_promise(analysis.released)
 
     @abstractmethod
@@ -222,16 +232,16 @@ class LocalProtocol(Protocol):
     @cached_property
     def _mechanism(self) -> dict[str, int | str]:
         bits = self._task.learner.universe.bits
-        default = bits if bits <= 20 else _chunk(bits, 16) if bits <= 128 else 8
+        default = bits if bits <= 20 else _chunk(bits, 20) if bits <= 128 else 8
         return {"keep": str(keep_probability(self.epsilon)), "width": default if self.width is None else self.width}
 
     @property
     def guarantee(self) -> Guarantee:
         return Guarantee(self.epsilon, unit=Unit.USER, neighbours=Neighbours.REPLACE, model=Model.LOCAL)
 
-    def analyze(self, submissions: Submissions) -> Analysis:
-        """From every client's name and messages to a rule."""
-        return analyze_local(self.manifest, submissions)
+    def analyze(self, submissions: Submissions, key: AnalyzerKey | None = None) -> Analysis:
+        """From every client's name and messages to a rule; ``key`` opens those of a sealed run."""
+        return analyze_local(self.manifest, submissions, key=key)
 
     def _run(self, sent: Submissions, rng: Rng) -> Analysis:
         return self.analyze(sent)
@@ -309,9 +319,9 @@ class ShuffleProtocol(Protocol):
         """What the shuffler runs."""
         return Shuffler(self.manifest)
 
-    def analyze(self, messages: Any, clients: int) -> Analysis:
-        """From the shuffled messages of so many clients to a rule."""
-        return analyze_shuffled(self.manifest, messages, clients)
+    def analyze(self, messages: Any, clients: int, key: AnalyzerKey | None = None) -> Analysis:
+        """From the shuffled messages of so many clients to a rule; ``key`` opens those of a sealed run."""
+        return analyze_shuffled(self.manifest, messages, clients, key=key)
 
     def _run(self, sent: Submissions, rng: Rng) -> Analysis:
         mixer = self.shuffler()
@@ -341,9 +351,9 @@ class CentralProtocol(Protocol):
     def guarantee(self) -> Guarantee:
         return Guarantee(self.epsilon, self.delta, unit=Unit.USER, neighbours=self.neighbours)
 
-    def analyze(self, submissions: Submissions, rng: Rng | None = None) -> Analysis:
+    def analyze(self, submissions: Submissions, rng: Rng | None = None, key: AnalyzerKey | None = None) -> Analysis:
         """From every client's name and item to a rule: spends the guarantee, once per run."""
-        return analyze_central(self.manifest, submissions, rng)
+        return analyze_central(self.manifest, submissions, rng, key=key)
 
     def _run(self, sent: Submissions, rng: Rng) -> Analysis:
         return self.analyze(sent, rng)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 from privpac.errors import ParameterError, TooLargeError
 from privpac.protocols.negative_binomial import sample_noise
@@ -32,7 +33,10 @@ MAX_BUCKETS = 1 << 16
 _FEW = 64
 
 
-def mixed(messages: list[int], rng: Rng) -> list[int]:
+Message = TypeVar("Message")
+
+
+def mixed(messages: list[Message], rng: Rng) -> list[Message]:
     """The list itself in uniformly random order."""
     for i in range(len(messages) - 1, 0, -1):
         j = rng.below(i + 1)

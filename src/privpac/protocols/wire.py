@@ -1,9 +1,12 @@
 """Bytes on the wire: canonical manifests, ``run_id``, and messages of fixed length.
 
     message = "PPM1" || kind || run_id[0:8] || payload          (little-endian)
-    kind 1, central item:  u16 length || canonical bytes
+    kind 1, central item:  u16 length || canonical bytes         (length 0: nothing to say)
     kind 2, local report:  u16 chunk || u32 j || u8 bit          (bit 1 means sign +1)
     kind 3, shuffled:      u32 bucket
+
+A sealed run wraps each of them (:mod:`privpac.protocols.seal`); a central item is then filled up with zero bytes, so
+that all messages of a run are equally long.  ``docs/wire.md`` has all of it, with vectors.
 
 A manifest is a JSON object of strings and integers (lists and objects of them), keys sorted, no spaces, ASCII; floats,
 booleans and nulls are refused, so that equal manifests have equal bytes on every machine.  Parsing never raises on what
@@ -20,13 +23,31 @@ from typing import Any, Final
 
 from privpac.errors import ManifestError, ParameterError
 
-__all__ = ["CENTRAL", "LOCAL", "SHUFFLE", "canonical", "pack_item", "pack_report", "pack_shuffled", "parse", "run_id"]
+__all__ = [
+    "CENTRAL",
+    "HEAD",
+    "KIND_OF",
+    "LOCAL",
+    "PLAIN",
+    "SEALED",
+    "SHUFFLE",
+    "canonical",
+    "frame",
+    "pack_item",
+    "pack_report",
+    "pack_shuffled",
+    "parse",
+    "run_id",
+    "size_of",
+]
 
 CENTRAL: Final = 1
 LOCAL: Final = 2
 SHUFFLE: Final = 3
-_MAGIC = b"PPM1"
-_HEAD = len(_MAGIC) + 1 + 8
+KIND_OF: Final = {"central": CENTRAL, "local": LOCAL, "shuffle": SHUFFLE}
+PLAIN: Final = b"PPM1"
+SEALED: Final = b"PPX1"
+HEAD: Final = len(PLAIN) + 1 + 8
 _LOCAL, _SHUFFLE, _LENGTH = struct.Struct("<HIB"), struct.Struct("<I"), struct.Struct("<H")
 
 
@@ -68,41 +89,54 @@ def run_id(manifest: Mapping[str, Any]) -> bytes:
 # Messages
 
 
-def _head(kind: int, run: bytes) -> bytes:
+def frame(kind: int, run: bytes, magic: bytes = PLAIN) -> bytes:
+    """The first 13 bytes of a message."""
     if not isinstance(run, bytes) or len(run) != 32:
         raise ParameterError("a run id has 32 bytes")
-    return _MAGIC + bytes([kind]) + run[:8]
+    return magic + bytes([kind]) + run[:8]
 
 
-def pack_item(run: bytes, item: bytes) -> bytes:
-    """An item for the curator, over an authenticated channel."""
+def size_of(kind: int, most: int) -> int:
+    """Bytes of a message before it is sealed; an item has at most ``most``."""
+    return HEAD + {LOCAL: _LOCAL.size, SHUFFLE: _SHUFFLE.size}.get(kind, _LENGTH.size + most)
+
+
+def pack_item(run: bytes, item: bytes, fill: int = 0) -> bytes:
+    """An item for the curator, over an authenticated channel; an empty one is nothing to say.
+
+    ``fill``: filled up with zero bytes to as many bytes of item.
+    """
     if len(item) >= 1 << 16:
         raise ParameterError("an item has fewer than 65536 bytes")
-    return _head(CENTRAL, run) + _LENGTH.pack(len(item)) + item
+    return frame(CENTRAL, run) + _LENGTH.pack(len(item)) + item.ljust(fill, b"\0")
 
 
 def pack_report(run: bytes, chunk: int, j: int, bit: int) -> bytes:
     """A local report; ``bit`` 1 means sign +1."""
-    return _head(LOCAL, run) + _LOCAL.pack(chunk, j, bit)
+    return frame(LOCAL, run) + _LOCAL.pack(chunk, j, bit)
 
 
 def pack_shuffled(run: bytes, bucket: int) -> bytes:
     """One message for the shuffler."""
-    return _head(SHUFFLE, run) + _SHUFFLE.pack(bucket)
+    return frame(SHUFFLE, run) + _SHUFFLE.pack(bucket)
 
 
-def parse(run: bytes, message: Any, kind: int) -> tuple[Any, ...] | None:
-    """The fields of a message of this kind for this run, or ``None`` for anything else."""
+def parse(run: bytes, message: Any, kind: int, fill: int = 0) -> tuple[Any, ...] | None:
+    """The fields of a message of this kind for this run, or ``None`` for anything else; ``fill`` as for
+    :func:`pack_item`."""
     if not isinstance(message, (bytes, bytearray, memoryview)):
         return None
     data = bytes(message)
-    if len(data) < _HEAD or data[:_HEAD] != _head(kind, run):
+    if len(data) < HEAD or data[:HEAD] != frame(kind, run):
         return None
-    payload = data[_HEAD:]
+    payload = data[HEAD:]
     if kind == LOCAL:
         return _LOCAL.unpack(payload) if len(payload) == _LOCAL.size and payload[-1] <= 1 else None
     if kind == SHUFFLE:
         return _SHUFFLE.unpack(payload) if len(payload) == _SHUFFLE.size else None
-    if len(payload) < _LENGTH.size or len(payload) - _LENGTH.size != _LENGTH.unpack(payload[: _LENGTH.size])[0]:
+    if len(payload) < _LENGTH.size:
         return None
-    return (payload[_LENGTH.size :],)
+    size, item = _LENGTH.unpack(payload[: _LENGTH.size])[0], payload[_LENGTH.size :]
+    if len(item) != max(size, fill) or any(item[size:]):
+        return None
+    return (item[:size],)

@@ -8,6 +8,8 @@ from .evaluation import evaluation_html as evaluation_html
 from .evaluation import write_evaluation_report as write_evaluation_report
 from .plan import plan_html as plan_html
 from .plan import write_plan_report as write_plan_report
+from .protocol import demo_html as demo_html
+from .protocol import write_demo_report as write_demo_report
 from .rule import plan_for_report as plan_for_report
 from .rule import report_html as report_html
 from .rule import write_report as write_report

@@ -224,6 +224,11 @@ class StagewiseDecisionList:
         return _Lists(self.d, self.k, self.stages)
 
     @property
+    def tests(self) -> int:
+        """K, the number of tests."""
+        return count_tests(self.d, self.k)
+
+    @property
     def universe(self) -> Universe:
         return self._lists.universe
 

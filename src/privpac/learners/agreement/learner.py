@@ -146,25 +146,27 @@ class AgreementLearner(Selection):
 
     def bind(self, data: Users) -> Bound:
         bound = super().bind(data)
-        self._task(bound)
+        self.task_of(bound)
         return bound
 
-    def _columns(self, bound: Bound) -> dict[str, Domain]:
+    def columns_of(self, bound: Bound) -> dict[str, Domain]:
+        """The columns of the bound class."""
         return {
             name: domain for name, domain in bound.concept.declared().items() if name is not None and domain is not None
         }
 
-    def _task(self, bound: Bound) -> Task:
+    def task_of(self, bound: Bound) -> Task:
+        """What every user's records are turned into an item by."""
         return task_of(
             kind_of(bound.concept),
-            self._columns(bound),
+            self.columns_of(bound),
             {**own_parameters(bound.concept), **self.task},
             self.min_records,
         )
 
     def _votes(self, bound: Bound) -> dict[int, int]:
-        task = self._task(bound)
-        items = bound.users.fold(_Items(task, tuple(self._columns(bound)), self.seed))
+        task = self.task_of(bound)
+        items = bound.users.fold(_Items(task, tuple(self.columns_of(bound)), self.seed))
         return {task.learner.universe.number(item): count for item, count in items.items()}
 
     def selector(self, task: Task) -> StableHistogram | PureSelection:
@@ -176,10 +178,10 @@ class AgreementLearner(Selection):
     def law(self, data: Users) -> Law:
         """The law over items' numbers and ``BOTTOM``, given the seed."""
         bound = self.bind(data)
-        return self.selector(self._task(bound)).law(self._votes(bound))
+        return self.selector(self.task_of(bound)).law(self._votes(bound))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        task, columns = self._task(bound), self._columns(bound)
+        task, columns = self.task_of(bound), self.columns_of(bound)
         drawn = self.selector(task).sample(self._votes(bound), rng)
         item = None if drawn is BOTTOM else task.learner.universe.item(drawn)
         known = item is not None and task.learner.decode(item) is not None

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.agreement.hashed import HashedPoint
 from privpac.agreement.learner import Hypothesis
 from privpac.agreement.queries.naive_bayes import BayesRule
 from privpac.agreement.rules import BitParity, Cut, Junction, LinearRule, OnePoint, RuleList
@@ -25,6 +26,7 @@ from privpac.released import register
 __all__ = ["AgreedRule"]
 
 _WORD = 1 << 62
+_TEXTS = {"race", "ridge", "learner", "theta", "stop", "alpha", "coins"}
 
 
 @register("agreed")
@@ -79,9 +81,7 @@ class AgreedRule(Rule):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        numbers = tuple(
-            (name, text if name in ("race", "ridge") else int(text)) for name, text in values["parameters"].items()
-        )
+        numbers = tuple((name, text if name in _TEXTS else int(text)) for name, text in values["parameters"].items())
         return cls(
             values["rule"],
             columns_from_list(values["columns"]),
@@ -104,6 +104,15 @@ def _cut(rule: Cut, columns: Columns) -> str:
 def _point(rule: OnePoint, columns: Columns) -> str:
     name, domain = columns[0]
     return "never" if rule.point is None else f"{name} = {domain.text(rule.point)}"
+
+
+def _hashed(rule: HashedPoint, columns: Columns) -> str:
+    name = columns[0][0]
+    return (
+        "never"
+        if rule.bucket is None
+        else f"{name} is in bucket {rule.bucket} of {rule.buckets} (public hash {rule.function})"
+    )
 
 
 def _literal(number: int, columns: Columns) -> str:
@@ -154,6 +163,7 @@ _WORDS: dict[type, Callable[[Any, Columns], str]] = {
     Cut: _cut,
     Junction: _junction,
     LinearRule: _linear,
+    HashedPoint: _hashed,
     OnePoint: _point,
     RuleList: _list,
 }

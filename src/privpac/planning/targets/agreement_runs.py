@@ -86,6 +86,8 @@ def agreement_run(
             "--epsilon",
             written(epsilon),
         ]
+        if target.model is Model.SHUFFLE:  # a shuffled run is sealed: privpac protocol keys ANALYZER
+            new += ["--key", "ANALYZER.pub"]
         return [
             *new,
             *option_words(shape),

@@ -352,6 +352,8 @@ def _packing(kind: str, sizes: tuple[int, ...], alpha: Fraction) -> int:
     the constants): uniform records, pairwise difference 1/2.
     """
     d, half = len(sizes), alpha < Fraction(1, 2)
+    if kind == "hashed-point":
+        return 2  # one bucket may be right for many values
     if kind == "point":
         return sizes[0]
     if kind in ("threshold", "threshold-below"):

@@ -65,7 +65,7 @@ def shuffled_users(
 
 def width_of_reports(bits: int) -> int:
     """Bits of a chunk that a local report is about: the default of ``LocalProtocol``."""
-    return bits if bits <= 20 else _chunk(bits, 16) if bits <= 128 else 8
+    return bits if bits <= 20 else _chunk(bits, 20) if bits <= 128 else 8
 
 
 def shuffled_selection(epsilon: Fraction, delta: Fraction, size: int, bits: int, n: int) -> ShuffleSelection:

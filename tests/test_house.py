@@ -322,12 +322,8 @@ STILL_BY_HAND = {
     "agreement.littlestone.reduction",
     "agreement.littlestone.reduction_list",
     "agreement.littlestone.reduction_plan",
-    "agreement.queries.perceptron",
     "learners.cap",
     "learners.fallback",
-    "mechanisms.noisy_min",
-    "mechanisms.race",
-    "mechanisms.race_law",
 }
 """Stable learners, a cap, a fall-back and permute-and-flip: they can be used by importing them by hand, and are to be
 named by a call.  One that is must leave this set; one that never will goes to ``research``."""

@@ -49,6 +49,7 @@ AGREED = (
     *ONE_WAY,
     "stump",
     "point",
+    "interval",
     "conjunction",
     "disjunction",
     "parity",

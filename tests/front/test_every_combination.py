@@ -49,6 +49,7 @@ AGREED = (
     *ONE_WAY,
     "stump",
     "point",
+    "hashed-point",
     "interval",
     "conjunction",
     "disjunction",
@@ -83,10 +84,10 @@ NEEDS: dict[str, dict[str, Any]] = {
 """What a method must be told."""
 TREES = {"nodes": "thresholds:0:3", "branch": "path:/"}
 """A tree whose nodes can be counted, and an open vocabulary."""
-EVERY_RULE, EVERY_METHOD = (*LISTED, *WIDE, "naive-bayes", *TREES), ("auto", *METHODS)
+EVERY_RULE, EVERY_METHOD = (*LISTED, *WIDE, "naive-bayes", "hashed-point", *TREES), ("auto", *METHODS)
 SETTINGS, RELATIONS = ("agnostic", "realizable"), ("add-remove", "replace")
 FEATURES = {
-    **dict.fromkeys((*CUTS, "point", "interval"), ("x=0:3",)),
+    **dict.fromkeys((*CUTS, "point", "hashed-point", "interval"), ("x=0:3",)),
     "stump": ("a=0:1", "x=0:3"),
     "rectangle": ("a=0:1", "x=0:3"),
 }

@@ -13,7 +13,7 @@ Promise and budget        Guarantee, BudgetLedger, release, Law, BOTTOM
 Learners                  TwoVoices, RegretSelection, RealizableSelection, TrimmedSelection, SmallTreeLearner,
                           TreeLearner, AgreementLearner, AgnosticReduction, VotePredictor, DeletionStability,
                           TrimmedMean, FriendlyMean, CardLearner, NamedReduction, at_user_level
-Without a curator         LocalProtocol, ShuffleProtocol
+Without a curator         LocalProtocol, ShuffleProtocol, simulate_agreement
 ========================  ==============================================================================================
 
 ``privpac.sklearn`` has estimators, ``help(privpac.learn)`` starts with the call that most people need.  Names are

@@ -12,7 +12,8 @@ Before and after          plan, audit, bounds
 Promise and budget        Guarantee, BudgetLedger, release, Law, BOTTOM
 Learners                  TwoVoices, RegretSelection, RealizableSelection, TrimmedSelection, SmallTreeLearner,
                           TreeLearner, AgreementLearner, AgnosticReduction, VotePredictor, DeletionStability,
-                          TrimmedMean, FriendlyMean, CardLearner, NamedReduction, at_user_level
+                          TrimmedMean, FriendlyMean, CardLearner, NamedReduction, WithFallback, at_user_level,
+                          private_cap
 Without a curator         LocalProtocol, ShuffleProtocol, simulate_agreement
 ========================  ==============================================================================================
 

@@ -24,13 +24,13 @@ from privpac.agreement.queries.conjunctions import SQConjunctions, SQDisjunction
 from privpac.agreement.queries.decision_lists import KDecisionList, SQDecisionLists, StagewiseDecisionList
 from privpac.agreement.queries.ellipsoid import SQEllipsoid
 from privpac.agreement.queries.naive_bayes import SQNaiveBayes
-from privpac.agreement.queries.perceptron import SQPerceptron
 from privpac.agreement.races.words import rate
 from privpac.agreement.records import clean, distinct
 from privpac.agreement.representation import RaceLearner
 from privpac.agreement.scores import CutScores, ParityScores, PointScores, TableScores
 from privpac.agreement.separator import RoundedSeparator
 from privpac.errors import ParameterError
+from privpac.research.perceptron import SQPerceptron
 
 SEED = bytes(range(32))
 GAMMA = rate(20)

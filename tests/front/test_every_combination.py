@@ -50,6 +50,8 @@ AGREED = (
     *ONE_WAY,
     "stump",
     "point",
+    "hashed-point",
+    "interval",
     "conjunction",
     "disjunction",
     "parity",

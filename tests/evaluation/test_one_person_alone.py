@@ -13,7 +13,7 @@ import pytest
 
 import privpac as pp
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Missing, UserData
-from privpac.errors import IncompatibleGuarantees, SchemaError
+from privpac.errors import EngineError, IncompatibleGuarantees, SchemaError
 from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.predictors import type_of, values_of
 from privpac.evaluation.table import TableKernel
@@ -124,3 +124,23 @@ def test_a_prediction_session_refuses_a_part_of_a_split_under_replace() -> None:
     predictor = VotePredictor(relabelling, 3, "1/2", 8)
     with pytest.raises(IncompatibleGuarantees, match="part of a split"):
         predictor.learn(data.split({"a": "1/2", "b": "1/2"})["a"])
+
+
+class Quoting(Evaluator):
+    """Fails after the spend with words about the data."""
+
+    error: Exception
+
+    def draw(self, bound: Any, rng: Any) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [pl.exceptions.ComputeError("value 42"), ZeroDivisionError("42"), OverflowError("42"), KeyError("42")]
+)
+def test_nothing_is_quoted_after_the_spend(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Quoting, "error", error, raising=False)
+    with pytest.raises(EngineError, match="not told") as caught:
+        Quoting(lambda table: table["x"], 1).learn(people(Integers(0, 3), [1, 2]))
+    assert "42" not in str(caught.value)
+    assert caught.value.__suppress_context__

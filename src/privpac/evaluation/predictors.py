@@ -5,7 +5,8 @@ comparisons, record by record, and are asked about a whole table at once.  A fun
 about a record when it is asked about others in the same call (products of matrices are rounded block by block; one bad
 record makes the whole call fail), so it is asked about one person at a time, and about one record at a time where that
 fails; ``rowwise=True`` declares that it does not do that.  A record about which it raises, or says anything but the two
-labels, counts as wrong: nothing is raised after the spend.
+labels, counts as wrong: nothing is raised after the spend.  Columns have the type of their domain; that of a column
+without one is the table's own and counts as public, so declare the domains of lists and of whatever types are guessed.
 """
 
 from __future__ import annotations

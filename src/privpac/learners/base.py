@@ -20,6 +20,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import evolve, field, frozen
+from polars.exceptions import PolarsError
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.profile import Profile
@@ -103,9 +104,8 @@ class Hushed:
         return self.learner.bind(data)
 
     def draw(self, bound: Any, rng: Rng) -> Released:
-        with suppress(
-            ValueError, LookupError, TooLargeError
-        ):  # ParameterError, SchemaError and LawError are values out of place
+        # ParameterError, SchemaError and LawError are values out of place; an engine's own errors quote them.
+        with suppress(ValueError, LookupError, ArithmeticError, TooLargeError, PolarsError):
             return self.learner.draw(bound, rng)
         raise EngineError(UNTOLD) from None
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from privpac.audit import Universe, audit_exact, datasets
+from privpac.auditing import Universe, audit_exact, datasets
 from privpac.concepts.points import Points
 from privpac.concepts.represent.hashed_points import HashedPointSet
 from privpac.concepts.thresholds import Thresholds

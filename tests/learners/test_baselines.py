@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from privpac.audit import audit_exact
-from privpac.audit.exact import datasets
+from privpac.auditing import audit_exact
+from privpac.auditing.exact import datasets
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError

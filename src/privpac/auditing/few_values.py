@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from privpac.audit.refute import Point
+from privpac.auditing.refutation import Point
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError
 

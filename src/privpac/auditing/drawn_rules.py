@@ -5,7 +5,7 @@ laws.
 * *The search, the agnostic reduction*: runs, each on a data set of its own.
 
 Seeds are fixed.  Either way a refutation needs a lower confidence bound above ``beta``
-(:class:`~privpac.audit.refute.Failure`).
+(:class:`~privpac.auditing.refute.Failure`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.audit.few_values import Law, law_at, shape_of
-from privpac.audit.refute import Claim, Failure, Point
-from privpac.audit.rule_laws import Trial, mean_failure
+from privpac.auditing.few_values import Law, law_at, shape_of
+from privpac.auditing.refutation import Claim, Failure, Point
+from privpac.auditing.rule_laws import Trial, mean_failure
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
 from privpac.data import UserData

@@ -171,7 +171,7 @@ def test_a_learned_histogram_is_close_to_the_table_at_a_large_epsilon() -> None:
     [
         ("normal", {}, "family must be one of histogram, discrete, product, gaussian"),
         (["histogram"], {}, "family must be one of"),
-        ("histogram", {"method": "counts"}, "--max-records must be declared"),
+        ("histogram", {"method": "counts"}, "max_records must be declared"),
         ("histogram", {"method": "average", "stages": 1}, "has no option stages"),
         ("histogram", {"max_records": 0}, "max_records"),
         ("histogram", {"max_records": 5, "radius": 3}, "has no option radius"),

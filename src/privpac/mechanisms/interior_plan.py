@@ -30,8 +30,8 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 from privpac.errors import InfeasibleError
+from privpac.least import least_from
 from privpac.mechanisms.hidden_walk import Level
-from privpac.mechanisms.parameters import least_int
 from privpac.mechanisms.rank import positive_base
 
 __all__ = [
@@ -124,7 +124,7 @@ def choosing_depth(size: Callable[[int], int], c: int, rate: float, delta: float
         a = max(b, 0.0) + math.log1p(math.exp(-abs(b)))
         return scale + log_expm1(rate * q) >= a + odds
 
-    return least_int(holds, start)
+    return least_from(holds, start)
 
 
 # One plan for given shares
@@ -319,7 +319,7 @@ def _plan_exponential(budget: Budget, size: int | None) -> Plan[Level]:
 def _stretched(budget: Budget, shares: Shares, size: int) -> Plan[Level]:
     """The surplus goes to the innermost window; what that leaves over makes the outermost walk stop earlier, which no
     condition minds."""
-    over = least_int(lambda m: _build(budget, shares, m).size > size, 1)
+    over = least_from(lambda m: _build(budget, shares, m).size > size, 1)
     plan = _build(budget, shares, over - 1)
     outer = plan.levels[0]
     widened = Level(outer.kappa, outer.r, outer.T + size - plan.size, outer.B, outer.rL, outer.delta_L, outer.rc)
@@ -342,4 +342,4 @@ def relaxed(budget: Budget, size: int, needed: Callable[[Budget], int]) -> Budge
             f"{float(_WEAKEST)}, "
             f"and {needed(budget)} for the one asked; got size = {size}: use levels=0, or more values"
         )
-    return weaker(least_int(lambda i: needed(weaker(i)) <= size, 1))
+    return weaker(least_from(lambda i: needed(weaker(i)) <= size, 1))

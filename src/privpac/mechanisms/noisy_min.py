@@ -24,9 +24,9 @@ from privpac.guarantee import Guarantee
 from privpac.law.blocks import BlockLaw
 from privpac.law.finite import FiniteLaw
 from privpac.mechanisms.exponential import candidate_blocks, interval_blocks
-from privpac.mechanisms.parameters import ScoreMechanism
 from privpac.mechanisms.race import race_block
 from privpac.mechanisms.race_law import race_law
+from privpac.mechanisms.sensitivity import ScoreMechanism
 from privpac.parameters import named
 from privpac.rng import Rng
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 
+from privpac.least import least_from
 from privpac.mechanisms.interior_plan import (
     SLACK,
     Budget,
@@ -32,7 +33,6 @@ from privpac.mechanisms.interior_plan import (
     search,
     voters,
 )
-from privpac.mechanisms.parameters import least_int
 from privpac.mechanisms.prefix_point import PairLevel
 
 __all__ = ["plan_pairs"]
@@ -80,7 +80,7 @@ class _Conditions:
         return len(left) == self.k and left[-1] >= self.last
 
     def least(self) -> int:
-        return 2 * least_int(lambda half: self.hold(2 * half), 1)
+        return 2 * least_from(lambda half: self.hold(2 * half), 1)
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.auditing.few_values import STARTS, Law, law_at, user_types
+from privpac.auditing.few_values import STARTS, FewValueLaw, law_at, user_types
 from privpac.auditing.refutation import Claim, Failure, refute
 from privpac.auditing.rule_laws import LEARNERS, VOTES, rule_claims
 from privpac.concepts import Thresholds
@@ -63,7 +63,7 @@ def test_a_fifth_of_the_certified_users_is_refuted(row: str) -> None:
 CUTS = Thresholds(Integers(0, 9))
 
 
-def people(rng: np.random.Generator, law: Law, n: int, m: int) -> tuple[UserData, np.ndarray]:
+def people(rng: np.random.Generator, law: FewValueLaw, n: int, m: int) -> tuple[UserData, np.ndarray]:
     """Users of a law on the values 0, 1, ... and 9, and their counts."""
     counts = rng.multinomial(m, law.cells, size=n)
     places = [*range(law.values - 1), 9]

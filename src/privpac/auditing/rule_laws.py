@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.auditing.few_values import STARTS, Law, law_at, shape_of, user_types
+from privpac.auditing.few_values import STARTS, FewValueLaw, law_at, shape_of, user_types
 from privpac.auditing.refutation import Claim, Failure, Point
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.statistics import ClipRule, Exceeds, Mean, Regret, Statistic, own_clip
@@ -177,7 +177,7 @@ class Trial:
             return 0.0
         return float(self.target.noise or 0) if self.method.bounded_noise else 0.5
 
-    def law(self, point: Point) -> Law:
+    def law(self, point: Point) -> FewValueLaw:
         return law_at(point, float(self.target.alpha), self.noise, *self.shape)
 
     @cached_property
@@ -251,7 +251,7 @@ def _drawn_types(cast: Ints, chances: Floats, votes: Votes, copies: Floats, bad:
     return mean_failure(votes.law(users @ distinct, copies)[:, bad].sum(axis=1))
 
 
-def _drawn_users(law: Law, m: int, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
+def _drawn_users(law: FewValueLaw, m: int, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
     """Data sets user by user."""
     rng, values = fixed_draws(n), []
     for _ in range(max(16, min(200, _DRAWN // n))):

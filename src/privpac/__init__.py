@@ -12,8 +12,9 @@ Before and after          plan, audit, auditing, bounds
 Promise and budget        Guarantee, BudgetLedger, release, Law, BOTTOM
 Learners                  TwoVoices, RegretSelection, RealizableSelection, TrimmedSelection, SmallTreeLearner,
                           TreeLearner, AgreementLearner, AgnosticReduction, VotePredictor, DeletionStability,
-                          TrimmedMean, FriendlyMean, CardLearner, NamedReduction, at_user_level
-Without a curator         LocalProtocol, ShuffleProtocol
+                          TrimmedMean, FriendlyMean, CardLearner, NamedReduction, WithFallback, at_user_level,
+                          private_cap
+Without a curator         LocalProtocol, ShuffleProtocol, simulate_agreement
 ========================  ==============================================================================================
 
 ``privpac.sklearn`` has estimators, ``help(privpac.learn)`` starts with the call that most people need.  Names are

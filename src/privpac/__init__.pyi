@@ -62,6 +62,8 @@ from .learners import TrimmedMean as TrimmedMean
 from .learners import TrimmedSelection as TrimmedSelection
 from .learners import TwoVoices as TwoVoices
 from .learners import VotePredictor as VotePredictor
+from .learners import WithFallback as WithFallback
+from .learners import private_cap as private_cap
 from .learners.agreement.simulate import simulate_agreement as simulate_agreement
 from .ledger import BudgetLedger as BudgetLedger
 from .ledger import release as release

@@ -169,6 +169,8 @@ def _prepare_evaluated(
     budget = part_budget(epsilon, neighbours, ids)
     kept = Fraction(0) if certify is None else rational(certify, "certify", above=0, below=1)
     common: dict[str, Any] = {"neighbours": budget.neighbours, "unit": unit, "max_records": max_records}
+    if options.get("delta") is not None:
+        options = options | {"delta": budget.part_delta(options["delta"])}
     chosen = prepare(concept, epsilon=budget.epsilon * (1 - kept), **common, **options)
     least = None
     if certify is not None:

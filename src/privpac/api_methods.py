@@ -39,7 +39,7 @@ def methods(
     --------
     >>> import privpac as pp
     >>> [one["method"] for one in pp.methods(pp.PrefixTree(3))]
-    ['tree']
+    ['reduction', 'tree']
     >>> pp.methods()["voices"]["privacy"]
     '(ε, 0)'
     """

@@ -207,6 +207,7 @@ class Released:
     >>> print(Released(17, g, {"levels": 16}, learner="RegretSelection"))
     17
     (1, 0)-DP per user, add-remove · hence (2, 0)-DP per user, replace · RegretSelection · levels = 16
+    in words: someone who thought 1 in 2 may end up at most at about 73 in 100
     """
 
     hypothesis: Any

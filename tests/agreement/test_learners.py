@@ -24,13 +24,13 @@ from privpac.agreement.queries.conjunctions import SQConjunctions, SQDisjunction
 from privpac.agreement.queries.decision_lists import KDecisionList, SQDecisionLists, StagewiseDecisionList
 from privpac.agreement.queries.ellipsoid import SQEllipsoid
 from privpac.agreement.queries.naive_bayes import SQNaiveBayes
-from privpac.agreement.queries.perceptron import SQPerceptron
 from privpac.agreement.races.words import rate
 from privpac.agreement.records import clean, distinct
 from privpac.agreement.representation import RaceLearner
 from privpac.agreement.scores import CutScores, ParityScores, PointScores, TableScores
 from privpac.agreement.separator import RoundedSeparator
 from privpac.errors import ParameterError
+from privpac.research.perceptron import SQPerceptron
 
 SEED = bytes(range(32))
 GAMMA = rate(20)
@@ -273,7 +273,7 @@ def test_importing_the_room_loads_nothing_heavier_than_numpy() -> None:
         "pandas",
     }
     rooms = {name for name in loaded if name.startswith("privpac.") and not name.startswith("privpac.agreement")}
-    assert rooms == {"privpac.errors", "privpac.rng"}
+    assert rooms == {"privpac.errors", "privpac.lazy", "privpac.rng"}
 
 
 def test_importing_the_room_itself_loads_no_module_of_it() -> None:
@@ -282,7 +282,7 @@ def test_importing_the_room_itself_loads_no_module_of_it() -> None:
         "'numpy'])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(run.stdout.split()) == {"privpac", "privpac.agreement"}
+    assert set(run.stdout.split()) == {"privpac", "privpac.lazy", "privpac.agreement"}
 
 
 @pytest.mark.parametrize("path", sorted(ROOM.glob("*.py")), ids=lambda path: path.stem)

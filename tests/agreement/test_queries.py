@@ -21,12 +21,12 @@ from privpac.agreement.queries.decision_lists import (
     count_tests,
 )
 from privpac.agreement.queries.naive_bayes import SQNaiveBayes
-from privpac.agreement.queries.perceptron import SQPerceptron
 from privpac.agreement.queries.rounding import Answers, query_records, round_shared, sqrt_up
 from privpac.agreement.races.words import derive, rate
 from privpac.agreement.rules import Junction, LinearRule, RuleList
 from privpac.agreement.separator import RoundedSeparator, fraction_free_solve
 from privpac.errors import ParameterError, TooLargeError
+from privpac.research.perceptron import SQPerceptron
 
 SEED = bytes(range(32))
 ONE = np.ones(1, dtype=np.int64)

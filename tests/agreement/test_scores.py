@@ -117,7 +117,7 @@ def test_parameters_are_checked(build: Any) -> None:
 
 
 def test_limits_name_the_alternative() -> None:
-    with pytest.raises(TooLargeError, match="ParitySolver"):
+    with pytest.raises(TooLargeError, match="learner='solve'"):
         ParityScores(23)
     with pytest.raises(TooLargeError, match="1413"):
         IntervalScores(10**6, 1414)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import privpac as pp
 from privpac.bounds import certify_quantile
-from privpac.data import Categories, Dates, Floats, Grid, Integers, Texts, UserData
+from privpac.data import Categories, Dates, Floats, Grid, Integers, Missing, Texts, UserData
 from privpac.distributions.quantiles import QuantileLearner, Quantiles, WalkQuantile
 from privpac.distributions.quantiles.ranks import WeightedValues
 from privpac.errors import InfeasibleError, ItemLevelWarning, ParameterError
@@ -214,6 +214,20 @@ def test_columns_without_order_or_name_are_refused() -> None:
     texts = UserData.from_users([["a"]], features={"word": Texts()}, labelled=False)
     with pytest.raises(ParameterError, match="no order"):
         pp.quantile(texts, epsilon=1)
+
+
+def test_missing_values_have_no_rank() -> None:
+    people = [[1], [2]]
+    with pytest.raises(ParameterError, match="no place in the order"):
+        pp.quantile(users(people, Missing(Integers(0, TOP), "own")), epsilon=1)
+    assert pp.quantile(users(people, Missing(Integers(0, TOP), "drop")), epsilon=1).hypothesis.value <= TOP
+
+
+def test_an_epsilon_too_small_for_one_of_several_is_refused_before_a_spend() -> None:
+    assert QuantileLearner("1e-11", "1/2")
+    for q in (["999/1000"], ["1/2", "999/1000"], ["1/1000", "1/2"]):
+        with pytest.raises(ParameterError, match="too small"):
+            QuantileLearner("1e-11", q)
 
 
 def test_items_are_said_loudly() -> None:

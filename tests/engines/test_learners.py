@@ -24,14 +24,18 @@ from privpac.concepts.trees import BranchThresholds, PathTree, PrefixTree, StarT
 from privpac.data import Categories, Integers
 from privpac.distributions import (
     AveragedHistogram,
+    AveragedMean,
     ClippedHistogram,
     CoarseToFineCovariance,
     CoarseToFineGaussian,
     CoarseToFineMean,
     CoarseToFineVariance,
+    ColumnByColumn,
     CoverLearner,
+    GaussianHistogram,
     HypothesisSelector,
 )
+from privpac.errors import ParameterError
 from privpac.law import Law
 from privpac.learners import (
     AgnosticReduction,
@@ -42,6 +46,7 @@ from privpac.learners import (
     EmpiricalLearner,
     FriendlyMean,
     GroupPrivacy,
+    ItemAlgorithm,
     MinimumError,
     OneRecordPerUser,
     PairwiseSelection,
@@ -178,6 +183,9 @@ CASES: dict[str, Case] = {
     ),
     "cover": Case(lambda: CoverLearner("discrete", 4, alpha="1/2", records_per_user=2), "kind", label=False),
     "averaged histogram": Case(lambda: AveragedHistogram(1), "x kind", label=False, law=False),
+    "columns one by one": Case(lambda: ColumnByColumn(1), "x kind", label=False, law=False),
+    "histogram with Gaussian noise": Case(lambda: GaussianHistogram(1, delta="1e-4"), "x kind", label=False, law=False),
+    "averaged mean": Case(lambda: AveragedMean(1), "x", label=False, law=False),
     "histogram": Case(lambda: ClippedHistogram(1, max_records=4), "x kind", label=False, law=False),
     "histogram in one stage": Case(lambda: ClippedHistogram(1, max_records=4, stages=1), label=False, law=False),
     "coarse mean": Case(lambda: CoarseToFineMean(2, radius=10, records_per_user=4), "x", label=False, law=False),
@@ -200,7 +208,11 @@ IN_MEMORY: dict[str, tuple[Callable[[], Any], str]] = {
     "reduction": (lambda: AgnosticReduction(INNER, 4, 1, eta="1/8", split_rate="1/2"), "UserData.read"),
     "reduction by name": (
         lambda: learner_for(pp.Thresholds(CODES), epsilon=4, method="reduction", public_n_users=400),
-        "method='voices'",
+        "UserData.read",
+    ),
+    "item algorithm": (
+        lambda: ItemAlgorithm(len, pp.Guarantee("1/2", unit="item", neighbours="add-remove"), 1),
+        "UserData.read",
     ),
     "empirical": (
         lambda: EmpiricalLearner(RealizableSelection(CUTS, "0.1", neighbours="replace"), draws=90, size=USERS),
@@ -270,7 +282,7 @@ def test_learners_that_need_memory_refuse_before_any_spend_and_name_what_to_do(
     build, advice = IN_MEMORY[name]
     learner = build()
     ledger = BudgetLedger(tmp_path / "ledger.db", learner.guarantee, dataset="people")
-    with pytest.raises(TypeError) as told:
+    with pytest.raises((TypeError, ParameterError)) as told:
         learner.learn(held(way, FRAME, tmp_path, schema("x")), ledger=ledger)
     assert advice in str(told.value)
     assert not ledger.history()

@@ -45,16 +45,19 @@ LISTED = (
     "decision-list",
     "halfspace",
 )
+ONLY_AGREED = ("hashed-point", "naive-bayes")
 AGREED = (
     *ONE_WAY,
     "stump",
     "point",
+    "hashed-point",
+    "interval",
     "conjunction",
     "disjunction",
     "parity",
     "decision-list",
     "halfspace",
-    "naive-bayes",
+    *ONLY_AGREED,
 )
 WIDE = ("small-tree", "card")
 LEARNS: dict[str, tuple[str, ...]] = {
@@ -82,10 +85,10 @@ NEEDS: dict[str, dict[str, Any]] = {
 """What a method must be told."""
 TREES = {"nodes": "thresholds:0:3", "branch": "path:/"}
 """A tree whose nodes can be counted, and an open vocabulary."""
-EVERY_RULE, EVERY_METHOD = (*LISTED, *WIDE, "naive-bayes", *TREES), ("auto", *METHODS)
+EVERY_RULE, EVERY_METHOD = (*LISTED, *WIDE, *ONLY_AGREED, *TREES), ("auto", *METHODS)
 SETTINGS, RELATIONS = ("agnostic", "realizable"), ("add-remove", "replace")
 FEATURES = {
-    **dict.fromkeys((*CUTS, "point", "interval"), ("x=0:3",)),
+    **dict.fromkeys((*CUTS, "point", "hashed-point", "interval"), ("x=0:3",)),
     "stump": ("a=0:1", "x=0:3"),
     "rectangle": ("a=0:1", "x=0:3"),
 }
@@ -247,7 +250,7 @@ def _concept(rule: str, method: str) -> Any:
     declared = dict(parse_feature(text) for text in _features(rule))
     if rule in TREES:
         return parse_tree(TREES[rule])
-    return AgreedRules(rule, declared) if rule == "naive-bayes" else named_class(rule, declared, method)
+    return AgreedRules(rule, declared) if rule in ONLY_AGREED else named_class(rule, declared, method)
 
 
 @pytest.mark.parametrize("rule", EVERY_RULE)

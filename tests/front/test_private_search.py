@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +92,22 @@ def test_without_groups_rows_are_protected_and_that_is_said() -> None:
     with pytest.warns(ItemLevelWarning):
         found = PrivateSearchCV(BASE, RULES).fit(X, Y)
     assert found.guarantee_.unit == "item"
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_a_delta_that_was_asked_for_is_that_of_the_whole(neighbours: str) -> None:
+    asked, people = Fraction(1, 10**6), np.arange(100)
+    table, said = np.arange(200).reshape(-1, 2) % 10, np.arange(100) % 10 > 4
+    domains = [pp.Integers(0, 9)] * 2
+    model = PrivateRuleClassifier(domains=domains, rule="card", delta=asked, neighbours=neighbours)
+    found = PrivateSearchCV(model, {"public_n_users": [50, 100]}, epsilon=1).fit(table, said, groups=people)
+    assert found.guarantee_.epsilon == 1
+    assert asked * Fraction(999, 1000) < found.guarantee_.delta <= asked
+    data = pp.UserData.from_arrays(table, said, people, features=dict(zip(("x", "y"), domains)))
+    learned = pp.learn(data, "card", epsilon=1, delta=asked, evaluate="1/2", neighbours=neighbours)
+    assert learned.guarantee is not None
+    assert learned.guarantee.epsilon == 1
+    assert learned.guarantee.delta <= asked
+    with pytest.raises(ParameterError, match="delta belongs to the search"):
+        PrivateSearchCV(model, {"delta": ["1e-3", "1e-6"]}, epsilon=1).fit(table, said, groups=people)

@@ -87,7 +87,7 @@ def test_auto_and_tree_build_the_same_learner() -> None:
 
 
 def test_trees_and_classes_do_not_mix() -> None:
-    with pytest.raises(ParameterError, match="method 'tree'"):
+    with pytest.raises(ParameterError, match="methods auto, reduction, tree"):
         learner_for(pp.PrefixTree(8), epsilon=1, delta="1e-6", method="regret")
     for concept in (pp.Stumps({"a": pp.Integers(0, 9)}), pp.Thresholds(pp.Integers(0, 9), direction="both")):
         with pytest.raises(ParameterError, match=f"not {type(concept).__name__}"):
@@ -383,7 +383,7 @@ BAD = {
     "one column": (["--tree", "branch:0:9", "-f", "path"], "2 columns"),
     "the same twice": (["--tree", "branch:0:9", "-f", "path", "-f", "path"], "each once"),
     "two domains": (["--tree", "thresholds:0:9", "-f", "path=0:8"], "different domains"),
-    "another method": (["--tree", "path:/", "-f", "path", "--method", "regret"], "method 'tree'"),
+    "another method": (["--tree", "path:/", "-f", "path", "--method", "regret"], "methods auto, reduction, tree"),
     "no such column": (["--tree", "path:/", "-f", "folder"], "folder"),
 }
 
@@ -404,7 +404,7 @@ def test_delta_zero_is_refused_by_the_command_and_nothing_is_spent(privpac: Call
     words = ["--user", "who", "--label", "inside", "-e", "1", "--tree", "path:/", "-f", "path", "--ledger", "b.db"]
     run = privpac("learn", "t.csv", *words)
     assert run.code == 2
-    assert "open vocabulary needs delta > 0" in run.err
+    assert "open vocabulary needs --delta > 0" in run.err
     with pp.BudgetLedger.open("b.db") as book:
         assert book.remaining().epsilon == 2
     exhausted = privpac("learn", "t.csv", *words, "--delta", "1e-6")
@@ -473,11 +473,11 @@ def test_the_estimator_refuses_what_does_not_fit() -> None:
     for parameters, said in (
         ({"rule": "tree"}, "needs tree="),
         ({"tree": "path:/"}, "rule='tree'"),
-        ({"delta": "1e-6"}, "delta="),
+        ({"rule": "stump", "delta": "1e-6"}, "delta="),
         ({"rule": "tree", "tree": "path:/"}, "open vocabulary"),
         ({"rule": "tree", "tree": "nothing", "delta": "1e-6"}, "a tree must be"),
         ({"rule": "tree", "tree": "branch:0:9", "delta": "1e-6"}, "2 columns"),
-        ({"rule": "tree", "tree": "path:/", "delta": "1e-6", "method": "regret"}, "method 'tree'"),
+        ({"rule": "tree", "tree": "path:/", "delta": "1e-6", "method": "regret"}, "methods auto, reduction, tree"),
     ):
         with pytest.raises(ParameterError, match=said):
             PrivateRuleClassifier(**parameters).fit(X, y, groups=groups)  # type: ignore[arg-type]

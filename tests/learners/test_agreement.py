@@ -11,7 +11,7 @@ import pytest
 from privpac.agreement.races.words import rate
 from privpac.agreement.tasks import KINDS, Task
 from privpac.bounds.agreement.plurality import users_histogram, users_plurality
-from privpac.concepts import Conjunctions, DecisionLists, Disjunctions, Intervals, Parities, Points, Stumps, Thresholds
+from privpac.concepts import Conjunctions, DecisionLists, Disjunctions, Parities, Points, Rectangles, Stumps, Thresholds
 from privpac.data import Categories, Integers, UserData
 from privpac.errors import ModelFileError, ParameterError, PrivpacError, TooLargeError
 from privpac.law import BOTTOM
@@ -162,7 +162,7 @@ def test_unequal_users_are_read_up_to_their_cap() -> None:
         {"min_records": 0},
         {"task": {"speed": 1}},
         {"task": {"Gamma": "60"}},
-        {"concept": Intervals()},
+        {"concept": Rectangles()},
         {"concept": Thresholds(direction="both")},
         {"concept": Points(zero=True)},
         {"concept": DecisionLists(["age"], negations=False)},
@@ -192,7 +192,7 @@ def test_rules_too_rich_to_score_are_refused_by_other_methods() -> None:
     with pytest.raises(ParameterError, match="one of"):
         AgreedRules("oracle", MIXED)
     with pytest.raises(ParameterError):
-        kind_of(Intervals(AGE["age"]))
+        kind_of(Rectangles(AGE))
 
 
 def test_names_are_filled_in_by_the_data() -> None:
@@ -206,7 +206,7 @@ def test_names_are_filled_in_by_the_data() -> None:
 def test_every_default_is_a_rule_and_speaks() -> None:
     wide = {"age": Integers(0, 99)}
     for kind in KINDS:
-        features = wide if kind in ("threshold", "threshold-below", "point", "hashed-point") else BITS
+        features = wide if kind in ("threshold", "threshold-below", "point", "hashed-point", "interval") else BITS
         task = Task(kind, tuple(domain.size for domain in features.values()))
         rule = AgreedRule(kind, _frozen(features), task.default)
         assert rule.condition()

@@ -134,3 +134,17 @@ def test_people_without_records_are_refused_under_replace() -> None:
     with pytest.raises(SchemaError, match="1 people have no records"):
         pp.at_user_level(len, data, item=item(1, 0, "replace"), epsilon=1)
     assert pp.at_user_level(len, data, item=item(1), epsilon=1).outcome == "released"
+
+
+def test_nothing_the_algorithm_says_of_the_data_is_heard() -> None:
+    def loud(table: Any) -> dict[int, int]:
+        warnings.warn(f"{len(table)} rows, the first of them {table.row(0)}", stacklevel=1)
+        return {0: 1}
+
+    data = UserData.from_users([[k] for k in range(4)], features={"x": Integers(0, 9)}, labelled=False)
+    item = Guarantee(1, unit="item", neighbours="add-remove")
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        assert pp.at_user_level(loud, data, item=item, epsilon=1).hypothesis == {0: 1}
+        pp.at_user_level(loud, data, way="deletion", epsilon=9, delta="0.2", ladder=1)
+    assert not [one for one in heard if "rows" in str(one.message)]

@@ -14,11 +14,11 @@ from privpac.mechanisms import (
     ChoosingMechanism,
     ExponentialMechanism,
     Laplace,
-    NoisyMin,
     RandomizedResponse,
     TruncatedLaplace,
     range_sensitivity,
 )
+from privpac.research import NoisyMin
 
 GOOD: dict[Callable[..., Any], dict[str, Any]] = {
     ExponentialMechanism: {"epsilon": 1, "range_sensitivity": 2, "unit": "user", "neighbours": "replace"},

@@ -14,7 +14,8 @@ import pytest
 from scipy.stats import chi2
 
 from privpac.law import Law
-from privpac.mechanisms import ExponentialMechanism, Laplace, NoisyMin
+from privpac.mechanisms import ExponentialMechanism, Laplace
+from privpac.research import NoisyMin
 
 dp: Any = pytest.importorskip("opendp.prelude", reason="opendp is not installed")
 DRAWS = 5000

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from privpac.exact import Ball
-from privpac.mechanisms import ExponentialMechanism, NoisyMin
+from privpac.mechanisms import ExponentialMechanism
+from privpac.research import NoisyMin
 
 Scores = tuple[int, ...]
 User = tuple[int, int]

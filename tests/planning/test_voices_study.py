@@ -15,7 +15,7 @@ import pytest
 
 import privpac as pp
 from privpac.concepts.statistics import DEFAULT_LEVELS
-from privpac.mechanisms import NoisyMin
+from privpac.research import NoisyMin
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 CUTS = pp.Thresholds(pp.Integers(0, 4), "x")

@@ -10,7 +10,8 @@ from typing import Any
 
 from privpac.exact import Ball
 from privpac.law import BOTTOM
-from privpac.mechanisms import ChoosingMechanism, Laplace, NoisyMin, RandomizedResponse, TruncatedLaplace
+from privpac.mechanisms import ChoosingMechanism, Laplace, RandomizedResponse, TruncatedLaplace
+from privpac.research import NoisyMin
 
 __all__ = ["run_choosing_two_stage", "run_clamped_laplace", "run_krr", "run_permute_and_flip", "run_tdlap"]
 

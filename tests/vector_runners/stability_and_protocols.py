@@ -15,7 +15,6 @@ from privpac.agreement.littlestone.dimension import Rows, Search
 from privpac.agreement.littlestone.lists import race_lists
 from privpac.agreement.queries.conjunctions import SQConjunctions
 from privpac.agreement.queries.decision_lists import SQDecisionLists
-from privpac.agreement.queries.perceptron import SQPerceptron
 from privpac.agreement.queries.rounding import Answers, round_shared
 from privpac.agreement.races.dyadic import block_component, leaf_component, race_blocks, race_dyadic, race_scores
 from privpac.agreement.races.flat import race_indexed, race_named
@@ -38,6 +37,7 @@ from privpac.research import (
     tournament_blocks,
     tournament_lists,
 )
+from privpac.research.perceptron import SQPerceptron
 
 __all__ = ["RUNNERS"]
 

@@ -36,7 +36,6 @@ from .queries.decision_lists import count_tests as count_tests
 from .queries.ellipsoid import SQEllipsoid as SQEllipsoid
 from .queries.ellipsoid import plan_ellipsoid as plan_ellipsoid
 from .queries.naive_bayes import SQNaiveBayes as SQNaiveBayes
-from .queries.perceptron import SQPerceptron as SQPerceptron
 from .queries.rounding import Answers as Answers
 from .queries.rounding import query_records as query_records
 from .queries.rounding import round_shared as round_shared

@@ -173,7 +173,7 @@ class ParityScores:
         object.__setattr__(self, "width", integer("width", self.width, 1))
         if self.width > MAX_PARITY_COLUMNS:
             raise TooLargeError(
-                f"parities of {self.width} columns are 2^{self.width} rules; solve for one with ParitySolver instead"
+                f"parities of {self.width} columns are 2^{self.width} rules; solve for one with learner='solve' instead"
             )
 
     @property

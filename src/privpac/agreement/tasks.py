@@ -6,8 +6,12 @@ A task is a kind of rule, the number of values of each column, and parameters; u
 |---|---|---|---|
 | threshold, threshold-below, stump | any sizes | a race over all cuts | Gamma, race |
 | point | one | a race over all values | Gamma, race |
+| interval | one | a race over runs of cells | Gamma, race, cells |
 | hashed-point | one | a race over buckets of public hash functions | Gamma, functions, buckets, coins |
 | parity | yes/no, at most 22 | a race over all parities | Gamma, race |
+| | yes/no, at most 4096 | a linear system (``learner="solve"``) | |
+| these, hashed-point aside | small | rules right on parts of the records (``"lists"``) | Gamma, alpha, parts, share |
+| | small; points: any | functions of reduction trees (``"reduction"``) | Gamma, alpha, parts |
 | conjunction, disjunction | yes/no | rounded queries | grid, keep_at_most |
 | decision-list | yes/no | a race per stage (``learner="race"``) | Gamma, k, stages, weight |
 | | | the proved queries (``"queries"``) | grid, theta, stop, stages, k; alpha: certified |
@@ -31,7 +35,10 @@ from typing import Any
 
 from privpac.agreement.canonical import MAX_POINTS, CanonicalLists, CanonicalWeights
 from privpac.agreement.hashed import HashedPointScores, read_coins
-from privpac.agreement.learner import StableLearner
+from privpac.agreement.intervals import IntervalScores
+from privpac.agreement.learner import Numbers, StableLearner
+from privpac.agreement.littlestone.small import SmallClassLists, reduction_lists, version_lists
+from privpac.agreement.parity import ParitySolver
 from privpac.agreement.queries.conjunctions import SQConjunctions, SQDisjunctions
 from privpac.agreement.queries.decision_lists import (
     KDecisionList,
@@ -69,14 +76,23 @@ def _yes_no(sizes: Sizes) -> int:
     return len(sizes)
 
 
-def _race(scores: Callable[[Sizes], RuleScores]) -> Callable[[Sizes, Values, Values], StableLearner]:
+def _race(scores: Callable[[Sizes, Values], RuleScores]) -> Callable[[Sizes, Values, Values], StableLearner]:
     def build(sizes: Sizes, own: Values, records: Values) -> StableLearner:
-        return RaceLearner(scores(sizes), own.get("Gamma", _GAMMA), own.get("race", "dyadic"), **records)
+        learner, more = own.get("learner", "race"), {"Gamma": own.get("Gamma", _GAMMA), **records}
+        if learner == "race":
+            _only(own, learner, {"Gamma", "race", "cells"})
+            return RaceLearner(scores(sizes, own), race=own.get("race", "dyadic"), **more)
+        if learner not in ("lists", "reduction"):
+            raise ParameterError(f"the learner must be {', '.join(map(repr, _LISTED))}, got {str(learner)[:40]!r}")
+        lists = {"alpha", "parts", "cells", *(["share"] if learner == "lists" else [])}
+        _only(own, learner, {"Gamma", *lists})
+        more |= {name: own[name] for name in lists - {"cells"} if name in own}
+        return (version_lists if learner == "lists" else reduction_lists)(scores(sizes, own), **more)
 
     return build
 
 
-_GAMMA, _GRID = rate(60), 20
+_GAMMA, _GRID, _CELLS = rate(60), 20, 128
 
 
 def _scale(sizes: Sizes) -> int:
@@ -135,13 +151,27 @@ def _separators(sizes: Sizes, own: Values, records: Values) -> StableLearner:
     return CanonicalWeights(inner, sizes, own.get("scale", _scale(sizes)))
 
 
-_RACE = {"Gamma": int, "race": str}
+_LISTED = ("race", "lists", "reduction")
+_RACE = {"Gamma": int, "race": str, "learner": str, "alpha": str, "parts": int, "share": str}
+
+
+def _intervals(sizes: Sizes, own: Values) -> RuleScores:
+    return IntervalScores(_one(sizes), own.get("cells", min(_one(sizes), _CELLS)))
+
+
+def _parities(sizes: Sizes, own: Values, records: Values) -> StableLearner:
+    if own.get("learner") == "solve":
+        _only(own, "solve", set())
+        return ParitySolver(_yes_no(sizes), **records)
+    return _race(lambda sizes, _: ParityScores(_yes_no(sizes)))(sizes, own, records)
+
 
 _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Mapping[str, type]]] = {
-    "threshold": (_race(lambda sizes: CutScores((_one(sizes),), ("above",))), _RACE),
-    "threshold-below": (_race(lambda sizes: CutScores((_one(sizes),), ("below",))), _RACE),
-    "stump": (_race(CutScores), _RACE),
-    "point": (_race(lambda sizes: PointScores(_one(sizes))), _RACE),
+    "threshold": (_race(lambda sizes, _: CutScores((_one(sizes),), ("above",))), _RACE),
+    "threshold-below": (_race(lambda sizes, _: CutScores((_one(sizes),), ("below",))), _RACE),
+    "stump": (_race(lambda sizes, _: CutScores(sizes)), _RACE),
+    "point": (_race(lambda sizes, _: PointScores(_one(sizes))), _RACE),
+    "interval": (_race(_intervals), {**_RACE, "cells": int}),
     "hashed-point": (
         lambda sizes, own, records: RaceLearner(
             HashedPointScores(
@@ -152,7 +182,7 @@ _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Map
         ),
         {"Gamma": int, "functions": int, "buckets": int, "coins": str},
     ),
-    "parity": (_race(lambda sizes: ParityScores(_yes_no(sizes))), _RACE),
+    "parity": (_parities, _RACE),
     "conjunction": (
         lambda sizes, own, records: SQConjunctions(
             _yes_no(sizes), own.get("keep_at_most", 0), grid=own.get("grid", _GRID), **records
@@ -236,6 +266,9 @@ class Task:
             return b"\0"
         if isinstance(self.learner, CanonicalWeights):
             return self.learner.never
+        if isinstance(self.learner, SmallClassLists):
+            # The table of "never" is the number 0; numbered points have it last.
+            return universe.item(last if isinstance(universe, Numbers) else 0)
         return universe.item(never.get(self.kind, 0))
 
     @cached_property

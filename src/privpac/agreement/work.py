@@ -11,6 +11,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from privpac.agreement.canonical import CanonicalLists, CanonicalWeights
+from privpac.agreement.littlestone.lists import TableLists
+from privpac.agreement.littlestone.reduction_list import ReductionList
+from privpac.agreement.littlestone.small import BUDGET, SmallClassLists
+from privpac.agreement.parity import ParitySolver
 from privpac.agreement.queries.base import QueryLearner
 from privpac.agreement.queries.decision_lists import KDecisionList, StagewiseDecisionList
 from privpac.agreement.queries.ellipsoid import SQEllipsoid
@@ -65,6 +69,14 @@ def _of(learner: Any) -> Work:
         # Parities are transformed as a whole; cuts and points are searched from the best node on.
         listed = size * size.bit_length() // _VECTOR if size <= 1 << 22 and components == 1 else 0
         return Work(4096 + 256 * components + listed, 8 * components)
+    if isinstance(learner, ParitySolver):
+        return Work(4 * learner.width**2, 2 * learner.width)
+    if isinstance(learner, SmallClassLists):
+        lists = learner.learner
+        rows = lists.rows if isinstance(lists, TableLists) else None
+        table = 0 if rows is None else rows.size * rows.points
+        search = 0 if rows is None or not isinstance(lists, ReductionList) else BUDGET * rows.points
+        return Work(4096 + table + learner.parts * (table + search), 64)
     return Work(0, 0)
 
 

@@ -31,6 +31,7 @@ from privpac.concepts.kernels.spread import spread, workers
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.intervals import interval_labellings, range_labellings
 from privpac.concepts.profile import Profile, Step, constant_profile
+from privpac.concepts.rules import ByAgreement
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, Integers, UserData
 from privpac.data.jit import jit
@@ -238,6 +239,10 @@ class Intervals(ConceptClass):
     @property
     def shattered_points(self) -> int:
         return self.vc_dimension
+
+    @property
+    def by_agreement(self) -> ByAgreement:
+        return ByAgreement("interval")
 
     @property
     def mistake_tree_depth(self) -> int:

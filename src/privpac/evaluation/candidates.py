@@ -23,7 +23,7 @@ from privpac.concepts.profile import Profile
 from privpac.concepts.rules import binary
 from privpac.concepts.statistics import Statistic
 from privpac.errors import ParameterError
-from privpac.evaluation.predictors import Predictor, bind_predictor
+from privpac.evaluation.predictors import Predictor, bind_predictor, check_reads
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.learners.base import Bound, Learner
 from privpac.learners.selection.voices import TwoVoices
@@ -171,7 +171,11 @@ class ModelChoice(Learner):
         return self.voices.guarantee
 
     def bind(self, data: Users) -> Bound:
-        return self.voices.bind(data)
+        bound = self.voices.bind(data)
+        candidates: Any = bound.concept
+        for predictor in candidates.predictors:
+            check_reads(predictor, bound.users)
+        return bound
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         voices = self.voices

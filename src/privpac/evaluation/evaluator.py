@@ -19,7 +19,7 @@ from attrs import field, frozen
 
 from privpac.concepts.rules import binary
 from privpac.errors import ParameterError
-from privpac.evaluation.predictors import Predictor, bind_predictor
+from privpac.evaluation.predictors import Predictor, bind_predictor, check_reads
 from privpac.evaluation.result import LEAST_NOISE, Evaluation
 from privpac.evaluation.table import CELLS, Cells, TableKernel, Weight
 from privpac.guarantee import Guarantee, Neighbours, Unit
@@ -121,6 +121,7 @@ class Evaluator(Learner):
         predictor, users = bind_predictor(self.predictor, data, labels=self.labels, rowwise=self.rowwise)
         if self.max_records is not None:
             users = users.max_records(self.max_records)
+            check_reads(predictor, users)
         return _Bound(predictor, users)
 
     def draw(self, bound: _Bound, rng: Rng) -> Released:

@@ -11,8 +11,9 @@ labels, counts as wrong: nothing is raised after the spend.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -20,7 +21,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
-from privpac.data import Domain, Integers
+from privpac.data import Categories, Dates, Domain, Grid, Integers
+from privpac.data.missing import values_of as inner_domain
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
 from privpac.released import NoRelease, Released
 
@@ -39,6 +41,9 @@ _TRIED = 4096
 class Predictor(Protocol):
     """Says 0 or 1 of every record, or 2 for neither."""
 
+    @property
+    def reads(self) -> tuple[str, ...]: ...
+
     def predictions(self, users: UserData) -> Bytes: ...
 
 
@@ -47,6 +52,10 @@ class RuleOf:
     """A rule of this library."""
 
     rule: Any
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return tuple(self.rule.reads)
 
     def predictions(self, users: UserData) -> Bytes:
         features: Mapping[str, Any] = self.rule.features
@@ -64,6 +73,10 @@ class PredictionColumn:
     name: str
     labels: tuple[Any, Any]
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.name,)
+
     def predictions(self, users: UserData) -> Bytes:
         return _read(values_of(users, self.name).to_list(), self.labels)
 
@@ -78,11 +91,18 @@ class CalledModel:
     rowwise: bool
     arrays: bool
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.columns
+
     def predictions(self, users: UserData) -> Bytes:
         table = pl.DataFrame({name: values_of(users, name) for name in self.columns})
         out = np.full(len(table), WRONG, np.uint8)
         if self.rowwise:
-            self._ask(table, out, 0, len(table), [len(table), 1])
+            for rows in _alike(table):
+                told = out[rows]
+                self._ask(table[rows], told, 0, len(rows), [len(rows), 1])
+                out[rows] = told
             return out
         for a, b in zip(users.offsets[:-1].tolist(), users.offsets[1:].tolist()):
             self._ask(table, out, a, b, [b - a, 1])
@@ -116,6 +136,16 @@ class CalledModel:
             return rows
 
 
+def _alike(table: pl.DataFrame) -> list[NDArray[np.intp]]:
+    """Places of the rows in which the same values are missing: a missing whole number would make fractions of a whole
+    column, other people's among them."""
+    gone = table.select(pl.all().is_null()).to_numpy()
+    if not gone.any():
+        return [np.arange(len(table))]
+    _, kinds = np.unique(gone, axis=0, return_inverse=True)
+    return [np.flatnonzero(kinds.reshape(-1) == kind) for kind in range(int(kinds.max()) + 1)]
+
+
 def values_of(users: UserData, name: str) -> pl.Series:
     """A column as the user wrote it: values of its domain, or the raw ones while it has none."""
     domain = users.features[name]
@@ -125,7 +155,48 @@ def values_of(users: UserData, name: str) -> pl.Series:
     if vocabulary is not None:
         return vocabulary.gather(users.codes[name])
     codes, places = np.unique(users.codes[name], return_inverse=True)
-    return pl.Series(name, [domain.value(int(code)) for code in codes], strict=False).gather(places.reshape(-1))
+    return _series(domain, codes.tolist(), name).gather(places.reshape(-1))
+
+
+def _series(domain: Domain, codes: Iterable[int], name: str = "") -> pl.Series:
+    kind, values = type_of(domain), [domain.value(code) for code in codes]
+    if kind == pl.String:
+        values = [None if value is None else str(value) for value in values]
+    return pl.Series(name, values, kind, strict=False)
+
+
+def type_of(domain: Domain) -> pl.DataType | type[pl.DataType]:
+    """The type of a column's values, from its domain alone.
+
+    Were it inferred from the values, one person's could change how everybody's are read: with the categories 1 and
+    ``"a"``, nobody's 1 is a number any more once somebody's ``"a"`` is in the table.  Mixed categories are texts.
+    """
+    values = inner_domain(domain)
+    if isinstance(values, Categories):
+        kinds = {type(value) for value in values.values}
+        if kinds == {bool}:
+            return pl.Boolean
+        ends = sorted(values.values) if kinds == {int} else []
+        return _whole_type(int(ends[0]), int(ends[-1])) if ends else pl.String
+    if isinstance(values, Dates):
+        return pl.Date
+    if isinstance(values, (Integers, Grid)):
+        least, most = values.value(0), values.value(values.size - 1)
+        if isinstance(least, int) and isinstance(most, int):
+            return _whole_type(least, most)
+        if isinstance(least, Decimal) and isinstance(values, Grid):
+            ladder = values.ladder
+            fits = ladder.places <= 38 and max(abs(ladder.start), abs(ladder.end)) < 10**38
+            return pl.Decimal(38, ladder.places) if fits else pl.Float64
+    return pl.Float64
+
+
+def _whole_type(least: int, most: int) -> type[pl.DataType]:
+    if least >= -(1 << 63) and most < 1 << 63:
+        return pl.Int64
+    if least >= 0 and most < 1 << 64:
+        return pl.UInt64
+    return pl.Int128 if least >= -(1 << 127) and most < 1 << 127 else pl.Float64
 
 
 def _read(told: list[Any], labels: tuple[Any, Any]) -> Bytes:
@@ -139,6 +210,13 @@ def _read(told: list[Any], labels: tuple[Any, Any]) -> Bytes:
         except TypeError:  # not hashable, so no label
             continue
     return out
+
+
+def check_reads(predictor: Predictor, users: Users) -> None:
+    """Refuse, before the spend, columns that a cap on records left out."""
+    gone = [name for name in predictor.reads if name not in users.features]
+    if gone:
+        raise SchemaError(f"max_records reads declared columns only, and {gone} have no domain; declare them")
 
 
 def bind_predictor(
@@ -194,8 +272,7 @@ def _readable(declared: Domain, wanted: Domain) -> bool:
     low, high = declared.value_range()
     codes = range(low, high + 1) if high - low < _TRIED else (low, high)
     try:
-        values = pl.Series([declared.value(code) for code in codes], strict=False)
-        return bool(np.all(wanted.encode(values, on_invalid="clamp")[1]))
+        return bool(np.all(wanted.encode(_series(declared, codes), on_invalid="clamp")[1]))
     except Exception:
         return False
 

@@ -28,7 +28,7 @@ from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.least import LeastError
 from privpac.evaluation.notes import few_people
 from privpac.evaluation.result import Evaluation
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, as_arb, exp_ball, rational, up
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of
 from privpac.learners.base import Learner
 from privpac.parameters import named, probability, whole
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EvaluatedLearner", "PartBudget", "part_budget"]
 
+_ROUNDED = Fraction(1, 1 << 32)
+"""More than what is rounded up when the parts are put together again."""
+
 
 @dataclass(frozen=True)
 class PartBudget:
@@ -51,6 +54,14 @@ class PartBudget:
     neighbours: Neighbours
     whole: Neighbours
     ids: str
+
+    def part_delta(self, delta: Rational) -> Fraction:
+        """What a part may spend of a delta, so that the whole costs no more: two steps of a replaced person cost ``(1 +
+        e**epsilon)`` times a part's."""
+        asked = rational(delta, "delta", minimum=0, below=1)
+        if self.neighbours is self.whole:
+            return asked
+        return asked * (1 - _ROUNDED) / up(lambda: exp_ball(self.epsilon) + as_arb(1))
 
     def compose(self, learned: Guarantee, evaluated: Guarantee) -> Guarantee:
         """The promise of both parts together."""

@@ -57,10 +57,6 @@ UNTOLD = (
     "the release failed after the data were touched; what was spent stays spent, and why is not told: it may depend on "
     "the data"
 )
-PART = (
-    "a replace promise does not cover one part of a split: somebody with another id may belong to another part, and "
-    "then this one loses a person; use neighbours='add-remove', or split(..., ids='public') if ids are known and fixed"
-)
 WEAK = 10
 """Above this epsilon the promise is called weak."""
 
@@ -104,8 +100,6 @@ class Hushed:
         return self.learner.guarantee
 
     def bind(self, data: Users) -> Any:
-        if self.guarantee.neighbours is Neighbours.REPLACE and getattr(data, "part_of_split", False):
-            raise IncompatibleGuarantees(PART)
         return self.learner.bind(data)
 
     def draw(self, bound: Any, rng: Rng) -> Released:

@@ -154,6 +154,23 @@ def private_cap(
 ) -> Released:
     """A number of records that about the share ``quantile`` of the users do not exceed; ``.hypothesis`` is the cap.
 
+    Parameters
+    ----------
+    data
+        The people (private); their unit must be the user.
+    epsilon
+        What the cap costs (public).
+    quantile
+        The share of people who should not exceed it (public), a simple fraction.
+    grid
+        The caps to choose from (public).
+    neighbours
+        Which datasets must be hard to tell apart: ``"add-remove"`` or ``"replace"``.
+    rng
+        Where randomness comes from; the system unless given, for tests.
+    ledger
+        The budget that pays.
+
     **Guarantees.**  ``(epsilon, 0)``-DP per user; add what is spent on the learner that uses the cap.
 
     >>> from privpac.data import UserData

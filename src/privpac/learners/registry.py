@@ -199,8 +199,8 @@ _ALL = (
         "Few people with very many records each, also for classes too rich to be scored.",
         learns=by_agreement,
         rules=(
-            "cut-offs in one direction, stumps, points, parities, conjunctions, disjunctions, decision lists, "
-            "halfspaces and naive Bayes"
+            "cut-offs in one direction, stumps, points, intervals, parities, conjunctions, disjunctions, "
+            "decision lists, halfspaces and naive Bayes"
         ),
         setting=None,
         promise="either",

@@ -22,6 +22,11 @@ __all__ = ["Releasable", "release"]
 
 _log = logging.getLogger(__name__)
 
+PART = (
+    "a replace promise does not cover one part of a split: somebody with another id may belong to another part, and "
+    "then this one loses a person; use neighbours='add-remove', or split(..., ids='public') if ids are known and fixed"
+)
+
 
 class Releasable(Protocol):
     """What ``release`` needs: a promise known before any data, a check of the data, one draw."""
@@ -87,6 +92,8 @@ def release(
     label = plain_text(type(learner).__name__ if label is None else label, "label", 200)
     if spend_id is not None and ledger is None:
         raise ParameterError("spend_id names a ledger entry, but no ledger was given; pass ledger=")
+    if learner.guarantee.neighbours is Neighbours.REPLACE and getattr(data, "part_of_split", False):
+        raise IncompatibleGuarantees(PART)
     bound = learner.bind(data)
     try:
         if ledger is not None:

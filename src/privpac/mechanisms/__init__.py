@@ -6,7 +6,6 @@ from privpac.mechanisms.exponential import ExponentialMechanism
 from privpac.mechanisms.gaussian import Gaussian, discrete_gaussian
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
 from privpac.mechanisms.laplace import Laplace, discrete_laplace
-from privpac.mechanisms.noisy_min import NoisyMin
 from privpac.mechanisms.prefix_point import PrefixInteriorPoint
 from privpac.mechanisms.randomized_response import RandomizedResponse
 from privpac.mechanisms.rank import RankMechanism, rank_law, rank_window
@@ -20,7 +19,6 @@ __all__ = [
     "Gaussian",
     "InteriorPoint",
     "Laplace",
-    "NoisyMin",
     "PrefixInteriorPoint",
     "RandomizedResponse",
     "RankMechanism",

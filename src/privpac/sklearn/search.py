@@ -26,7 +26,7 @@ from privpac.sklearn.estimator import GroupsAsked
 
 __all__ = ["PrivateSearchCV"]
 
-FIXED = ("epsilon", "ledger", "neighbours", "domains", "classes", "on_invalid", "unit", "evaluate", "certify")
+FIXED = ("epsilon", "delta", "ledger", "neighbours", "domains", "classes", "on_invalid", "unit", "evaluate", "certify")
 """What belongs to the search and its people, not to a setting."""
 MAX_SETTINGS = 256
 
@@ -37,7 +37,7 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
     Parameters
     ----------
     estimator : PrivateRuleClassifier
-        With the domains of the columns; its epsilon is not used.
+        With the domains of the columns; its epsilon is not used, its delta is that of the whole search.
     param_grid : mapping of lists, or list of such mappings
         The settings, as for scikit-learn's ``GridSearchCV``: ``{"rule": ["stump", "interval"]}``.
     epsilon : rational
@@ -100,6 +100,8 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
         unit, columns, target, features = best._read(X, y, groups)
         budget = part_budget(self.epsilon, best.neighbours)
         told = {"epsilon": budget.epsilon / len(settings), "neighbours": budget.neighbours}
+        if best.delta != 0:
+            told["delta"] = budget.part_delta(best.delta) / len(settings)
         learners = {
             name: clone(best).set_params(**setting, **told)._learner(features, unit)
             for name, setting in settings.items()

@@ -135,6 +135,19 @@ class SmallTrees(WideClass):
             )
         return evolve(self, classes=declared)
 
+    # What is known of the class
+
+    @property
+    def shattered_points(self) -> int:
+        """Labels are free, so the leaves of one shape are shattered: the four corners of two columns; of one column
+        that is cut, up to four of its bins; of one column of names three of them.  A missing value is one more bin."""
+        if self.labels > 2 or self.depth == 1:
+            return 0 if self.labels > 2 else 2
+        if len(self.binned) > 1:
+            return 4
+        (column,) = self.binned
+        return min(len(column.tests) + 1, 3 if column.is_category else 4)
+
     # Trees
 
     @cached_property

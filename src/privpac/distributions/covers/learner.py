@@ -109,7 +109,7 @@ class CoverLearner(Composed, DistributionLearner):
         if self.unit is Unit.USER and self.aim.records_per_user is None and self.aim.tau is None:
             raise ParameterError(
                 "declare records_per_user (public) or tau: the clip must not be read off the data; "
-                "privpac.learners.private_cap buys a private cap for part of the budget"
+                "privpac.private_cap buys a private cap for part of the budget"
             )
 
     @property

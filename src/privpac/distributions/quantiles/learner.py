@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import field, frozen
 
 from privpac.data import Domain
+from privpac.data.missing import own_code
 from privpac.data.texts import Texts
 from privpac.distributions.base import BoundUsers, DistributionLearner
 from privpac.distributions.quantiles.ranks import End, RankLaw, Weighted, WeightedValues
@@ -121,7 +122,8 @@ class QuantileLearner(DistributionLearner):
             )
         if self.features is not None and len(self.features) != 1:
             raise ParameterError(f"quantiles are of one column at a time, got {len(self.features)}")
-        self._ranks(self.q[0], 0, 1 << 64)  # an epsilon too small for any statement is refused here
+        for one in self.q:  # an epsilon too small for any statement is refused here, not after the spend
+            self._ranks(one, 0, 1 << 64)
 
     # Public numbers
 
@@ -167,6 +169,11 @@ class QuantileLearner(DistributionLearner):
                 raise ParameterError(
                     f"texts have no order, so column {name!r} has no quantile; declare Integers, Grid, Dates, Floats "
                     "or ordered Categories"
+                )
+            if own_code(domain) is not None:
+                raise ParameterError(
+                    f"missing values have no place in the order of column {name!r}; leave such records out with "
+                    "Missing(domain, 'drop')"
                 )
 
     # Data

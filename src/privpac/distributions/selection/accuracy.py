@@ -143,7 +143,7 @@ class ClipPlan:
         if found is None:
             raise ParameterError(
                 "declare records_per_user (public) or tau: the clip must not be read off the data; "
-                "privpac.learners.private_cap buys a private cap for part of the budget"
+                "privpac.private_cap buys a private cap for part of the budget"
             )
         return rational(found["tau"])
 

@@ -36,7 +36,7 @@ def kind_of(concept: ConceptClass) -> str:
     if found is None:
         raise ParameterError(
             f"{type(concept).__name__} cannot be learned by agreement; use Thresholds in one direction, Conjunctions, "
-            "DecisionLists, Disjunctions, Halfspaces, Parities, Points, Stumps, or AgreedRules of one of "
+            "DecisionLists, Disjunctions, Halfspaces, Intervals, Parities, Points, Stumps, or AgreedRules of one of "
             f"{', '.join(KINDS)}"
         )
     if found.only_with:

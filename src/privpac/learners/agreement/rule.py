@@ -11,13 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.agreement.hashed import HashedPoint
+from privpac.agreement.intervals import Run
 from privpac.agreement.learner import Hypothesis
+from privpac.agreement.littlestone.small import ValueTable
 from privpac.agreement.queries.naive_bayes import BayesRule
 from privpac.agreement.rules import BitParity, Cut, Junction, LinearRule, OnePoint, RuleList
 from privpac.agreement.tasks import Task
 from privpac.concepts.base import Rule
 from privpac.concepts.boolean import literal
 from privpac.concepts.cells import Frozen, columns_from_list, columns_to_list
+from privpac.concepts.intervals import Interval
 from privpac.concepts.one_column import cut_condition
 from privpac.data import Domain
 from privpac.errors import ParameterError
@@ -26,7 +29,7 @@ from privpac.released import register
 __all__ = ["AgreedRule"]
 
 _WORD = 1 << 62
-_TEXTS = {"race", "ridge", "learner", "theta", "stop", "alpha", "coins"}
+_TEXTS = {"race", "ridge", "learner", "theta", "stop", "alpha", "coins", "share"}
 
 
 @register("agreed")
@@ -157,6 +160,22 @@ def _parity(rule: BitParity, columns: Columns) -> str:
     return f"an odd number of {', '.join(chosen)}" if chosen else "never"
 
 
+def _run(rule: Run, columns: Columns) -> str:
+    name, domain = columns[0]
+    return Interval(name, domain, rule.low, rule.high).condition()
+
+
+def _values(rule: ValueTable, columns: Columns) -> str:
+    ones = [np.unravel_index(place, rule.sizes) for place in np.flatnonzero(rule.bits)]
+    if len(ones) == len(rule.bits):
+        return "always"
+    points = (
+        " and ".join(f"{name} = {domain.text(int(code))}" for code, (name, domain) in zip(point, columns))
+        for point in ones
+    )
+    return " or ".join(points) or "never"
+
+
 _WORDS: dict[type, Callable[[Any, Columns], str]] = {
     BayesRule: _bayes,
     BitParity: _parity,
@@ -166,4 +185,6 @@ _WORDS: dict[type, Callable[[Any, Columns], str]] = {
     HashedPoint: _hashed,
     OnePoint: _point,
     RuleList: _list,
+    Run: _run,
+    ValueTable: _values,
 }

@@ -41,6 +41,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, positive_int
 from privpac.law import Law
 from privpac.law.numbers import Quotient
+from privpac.learners.base import Hushed
 from privpac.learners.prediction.session import PredictionSession, vote_law
 from privpac.learners.reduction.coins import below
 from privpac.learners.reduction.relabel import BoundSplit, Relabelling
@@ -187,7 +188,7 @@ class VotePredictor:
         name = type(self.relabelling.concept).__name__
         label = f"PredictionSession of {name}, {self.queries} answers"
         made: Any = release(
-            cast("Any", self),
+            Hushed(cast("Any", self)),
             data,
             rng=rng,
             ledger=ledger,

@@ -197,7 +197,14 @@ class ItemAlgorithm(Learner):
                 f"{empty} people have no records: under replace everybody needs one; start from an item-level "
                 "add-remove promise, or leave them out before people are counted"
             )
-        return filled.max_records(self.way.records)
+        capped = filled.max_records(self.way.records)
+        gone = [name for name in data.features if name not in capped.features]
+        if gone:
+            raise SchemaError(
+                f"columns {gone} have no domain, and which records of a person are kept is decided by declared columns "
+                "only; declare them, or leave them out"
+            )
+        return capped
 
     def _kept(self, bound: UserData, rng: Rng) -> UserData:
         rate, n = self.way.rate, bound.n_users

@@ -28,6 +28,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from privpac.agreement.intervals import IntervalScores
 from privpac.agreement.logarithms import ln_up
 from privpac.agreement.queries.rounding import query_records
 from privpac.agreement.races.flat import MAX_DENOMINATOR
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AgreementTarget", "agreement_target"]
 
-_RACES = ("threshold", "threshold-below", "stump", "point", "parity")
+_RACES = ("threshold", "threshold-below", "stump", "point", "interval", "parity")
 _QUERIES = ("conjunction", "disjunction")
 _MAX_CODE = 1 << 12
 
@@ -100,9 +101,9 @@ class AgreementTarget(Target):
     def methods(self, setting: str | None = None) -> list[PlannedMethod]:
         lines = []
         name = f"{self.model} agreement"
-        promised = self.task.kind in _RACES or (self.task.kind in _QUERIES and setting != "agnostic")
+        promised = _races(self.task) or (self.task.kind in _QUERIES and setting != "agnostic")
         if promised:
-            labels = "" if self.task.kind in _RACES else ", labels right"
+            labels = "" if _races(self.task) else ", labels right"
             law = f", which is certified for independent records from one law{labels}"
             lines.append(PlannedMethod(name, self.certified, law, run=partial(self._run, True), key="agreement proved"))
         enough = ", and it is as accurate as wanted"
@@ -132,7 +133,7 @@ class AgreementTarget(Target):
     @property
     def note(self) -> str:
         words = []
-        if self.task.kind not in (*_RACES, *_QUERIES):
+        if not _races(self.task) and self.task.kind not in _QUERIES:
             words.append(f"no accuracy is proved for {self.task.kind} by agreement: measure it on public people")
         if self.model is Model.LOCAL and self.delta > 0:
             words.append("local reports are pure: delta is not used")
@@ -304,8 +305,16 @@ def _task_of(what: Any) -> Task:
 # Records for agreement
 
 
+def _races(task: Task) -> bool:
+    """Whether all rules of the class itself run in a race: other learners, and coarser cells, are not certified."""
+    if task.kind not in _RACES or not isinstance(task.learner, RaceLearner):
+        return False
+    scores = task.learner.scores
+    return not isinstance(scores, IntervalScores) or scores.cells == scores.size
+
+
 def _stability(task: Task, alpha: Fraction, beta: Fraction) -> Stability:
-    if task.kind in _RACES:
+    if _races(task):
         return _race(task, alpha, beta)
     if task.kind not in _QUERIES:
         raise InfeasibleError(f"no accuracy is proved for {task.kind} by agreement")
@@ -356,6 +365,8 @@ def _packing(kind: str, sizes: tuple[int, ...], alpha: Fraction) -> int:
         return 2  # one bucket may be right for many values
     if kind == "point":
         return sizes[0]
+    if kind == "interval":
+        return 2 if half else 1  # one value, all labels 1 or all 0
     if kind in ("threshold", "threshold-below"):
         return sizes[0] + 1 if half else 1
     if kind == "stump":

@@ -18,7 +18,8 @@ from privpac.exact import exp_ball, precision
 from privpac.law import Law
 from privpac.law.blocks import BlockLaw
 from privpac.law.numbers import Enclosed, Number, Quotient, sign_of_sum
-from privpac.mechanisms import ExponentialMechanism, NoisyMin, race, race_law
+from privpac.mechanisms import ExponentialMechanism
+from privpac.research import NoisyMin, race, race_law
 from privpac.testing import SeededRng, WordRng, insecure_randomness
 
 FALSE_ALARM = 1e-7  # of every chi-square test below; the seeds are fixed

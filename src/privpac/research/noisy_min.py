@@ -24,10 +24,10 @@ from privpac.guarantee import Guarantee
 from privpac.law.blocks import BlockLaw
 from privpac.law.finite import FiniteLaw
 from privpac.mechanisms.exponential import candidate_blocks, interval_blocks
-from privpac.mechanisms.race import race_block
-from privpac.mechanisms.race_law import race_law
 from privpac.mechanisms.sensitivity import ScoreMechanism
 from privpac.parameters import named
+from privpac.research.race import race_block
+from privpac.research.race_law import race_law
 from privpac.rng import Rng
 
 __all__ = ["NoisyMin"]

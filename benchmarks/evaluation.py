@@ -23,7 +23,7 @@ import polars as pl
 from scipy.stats import beta as beta_law
 
 import privpac as pp
-from privpac.evaluation import Certificate, Evaluation, LeastErrorBound
+from privpac.evaluation import Evaluation, EvaluationCertificate, LeastErrorBound
 from privpac.evaluation.evaluator import LEVELS
 from privpac.evaluation.table import user_tables
 from privpac.guarantee import Neighbours
@@ -149,7 +149,7 @@ def excess() -> None:
         least = LeastErrorBound(
             learn * LEVELS // 10, learn, LEVELS, spent * Fraction(4, 5) / LEVELS, spent / 5, Fraction(19, 20)
         )
-        certificate = Certificate(found, least, 16)
+        certificate = EvaluationCertificate(found, least, 16)
         print(
             f"| {n:,} | {100 * certificate.excess:.1f} points | {100 * (certificate.excess_one_law or 0):.2g} points |"
         )

@@ -6,7 +6,7 @@
 instead of those for cut-offs; rows that are not tried are named with the reason.
 
 Each line is one certificate, with the worst failure probability that a climb from eight hard laws found with the
-certified number of users and with 1.02, 1.1, 1.5 and 4 times as many (``privpac.audit.refute``).  The last lines are
+certified number of users and with 1.02, 1.1, 1.5 and 4 times as many (``privpac.auditing.refute``).  The last lines are
 the numbers that plans gave for the regret learner before its clip's steps were looked at: they must be refuted.
 """
 
@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 from privpac.agreement.tasks import Task
-from privpac.audit.claims import plan_claims
-from privpac.audit.refute import MULTIPLES, Claim, Refutation, refute
-from privpac.audit.rule_laws import rule_claims
+from privpac.auditing.claims import plan_claims
+from privpac.auditing.refutation import MULTIPLES, Claim, Refutation, refute
+from privpac.auditing.rule_laws import rule_claims
 from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 from privpac.data import Integers
 from privpac.planning.targets.agreement_targets import agreement_target

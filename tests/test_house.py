@@ -43,7 +43,7 @@ EVERYTHING = MIDDLE | {
     "evaluation",
     "protocols",
     "planning",
-    "audit",
+    "auditing",
     "engines",
     "api",
     "sklearn",
@@ -63,7 +63,7 @@ MAY_IMPORT = {
     "evaluation": MIDDLE | {"learners"},
     "protocols": MIDDLE | {"learners", "distributions"},
     "planning": MIDDLE | {"learners", "distributions", "protocols"},
-    "audit": MIDDLE | {"learners", "distributions", "protocols", "planning"},
+    "auditing": MIDDLE | {"learners", "distributions", "protocols", "planning"},
     "engines": {"ground", "data", "concepts"},
     **dict.fromkeys(("api", "sklearn", "cli", "serve", "report", "testing", "research"), EVERYTHING),
 }
@@ -185,6 +185,21 @@ def test_every_advertised_name_resolves() -> None:
     with pytest.raises(AttributeError):
         privpac.nothing_of_this_name  # noqa: B018
     assert set(privpac.__all__) == set(dir(privpac))
+
+
+def test_a_lazy_name_is_never_also_a_module_beside_it() -> None:
+    """Else ``package.name`` would be the function or the module, by what was imported first."""
+    for stub in ROOT.rglob("__init__.pyi"):
+        for node in ast.parse(stub.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = {alias.asname or alias.name for alias in node.names}
+                assert not {n for n in names if is_module(".".join([*stub.parent.relative_to(ROOT.parent).parts, n]))}
+
+
+def test_a_class_of_the_front_has_its_name_to_itself() -> None:
+    trees = (ast.parse(path.read_text()) for path in MODULES)
+    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert not {name for name in (*privpac.__all__, "Learner", "Rule", "Plan", "Certificate") if names[name] > 1}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=identity)
@@ -311,7 +326,7 @@ def test_circles_are_found_also_inside_functions() -> None:
 
 
 # A module is on the front if somebody who calls the front runs it: what a name of ``privpac`` is made of, or a name of
-# a room that the front itself shows (``pp.bounds``, ``pp.audit``), a command, an estimator, the service, a report, a
+# a room that the front itself shows (``pp.bounds``, ``pp.auditing``), a command, an estimator, the service, a report, a
 # device, or what tests of others use.  That a room lists a name (``privpac.learners.X``) is no use yet.
 DOORS = ("cli", "sklearn", "serve", "report", "testing", "protocols.client")
 

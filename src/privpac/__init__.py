@@ -8,7 +8,7 @@ Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Con
                           Parities, Questions, Halfspaces, SmallTrees, PointsCard, FiniteClass
 Hierarchies               PrefixTree, PathTree, AddressTree, Taxonomy, StarTree, BranchThresholds, VC1Tree, parse_tree
 Distributions             learn_distribution, select_distribution, quantile
-Before and after          plan, audit, bounds
+Before and after          plan, audit, auditing, bounds
 Promise and budget        Guarantee, BudgetLedger, release, Law, BOTTOM
 Learners                  TwoVoices, RegretSelection, RealizableSelection, TrimmedSelection, SmallTreeLearner,
                           TreeLearner, AgreementLearner, AgnosticReduction, VotePredictor, DeletionStability,

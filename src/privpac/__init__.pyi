@@ -1,8 +1,9 @@
-from . import audit as audit
+from . import auditing as auditing
 from . import bounds as bounds
 from .api import Released as Released
 from .api import learn as learn
 from .api import load as load
+from .api_audit import audit as audit
 from .api_distributions import learn_distribution as learn_distribution
 from .api_distributions import select_distribution as select_distribution
 from .api_engines import from_spark as from_spark

@@ -21,10 +21,10 @@ from itertools import chain, islice, pairwise, product
 from math import comb, inf, log, prod
 from typing import Any
 
-from privpac.audit.exact import Universe, audit_exact, neighbouring, user_universe
-from privpac.audit.exact import datasets as all_datasets
-from privpac.audit.report import Audit, Outcome
-from privpac.audit.statistical import StatisticalAudit, audit_statistical, takes_rng
+from privpac.auditing.exact import Universe, audit_exact, neighbouring, user_universe
+from privpac.auditing.exact import datasets as all_datasets
+from privpac.auditing.report import Audit, Outcome
+from privpac.auditing.statistical import StatisticalAudit, audit_statistical, takes_rng
 from privpac.data import Domain, Texts, UserData
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational

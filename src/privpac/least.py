@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import count
 from typing import TypeVar
 
-__all__ = ["halved", "last_between", "least", "least_about", "least_between", "half_way", "narrow"]
+__all__ = ["halved", "last_between", "least", "least_about", "least_between", "least_from", "half_way", "narrow"]
 
 T = TypeVar("T", int, float, Fraction)
 
@@ -99,6 +99,21 @@ def least(holds: Callable[[int], bool], *, start: int = 1, limit: int = 1 << 60)
         if high > limit:
             return None
     return least_between(holds, low, high)
+
+
+def least_from(holds: Callable[[int], bool], start: int) -> int:
+    """The least integer from ``start`` on at which a property holds that is true in the end: doubling steps, then
+    halving.
+
+    >>> least_from(lambda n: n * n >= 50, 0), least_from(lambda n: n >= -3, -10)
+    (8, -3)
+    """
+    if holds(start):
+        return start
+    step = 1
+    while not holds(start + step):
+        step *= 2
+    return least_between(holds, start + step // 2, start + step)
 
 
 def least_about(holds: Callable[[int], bool], *, start: int, most: int, fine: int) -> int | None:

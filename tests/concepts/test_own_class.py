@@ -20,7 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 import privpac as pp
-from privpac.audit import audit_exact, datasets
+from privpac.auditing import audit_exact, datasets
 from privpac.concepts import EnumeratedClass, Mean, Rule, register_class
 from privpac.concepts.named import RULES, rule_class
 from privpac.concepts.trees import TreeNodes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import privpac as pp
-from privpac.audit import audit_exact, datasets
+from privpac.auditing import audit_exact, datasets
 from privpac.composition import zcdp_epsilon
 from privpac.data import Integers, UserData
 from privpac.distributions import AveragedHistogram, GaussianHistogram

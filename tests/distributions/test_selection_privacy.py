@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privpac.audit.exact import audit_exact, user_universe
+from privpac.auditing.exact import audit_exact, user_universe
 from privpac.data import Domain, Floats, Integers, UserData
 from privpac.distributions import CoverLearner, Gaussian, HypothesisSelector
 from privpac.distributions.coarse import Quantities, cell_law

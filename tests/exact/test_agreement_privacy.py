@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from privpac.audit.exact import Dataset, audit_exact, datasets, neighbouring, user_universe
+from privpac.auditing.exact import Dataset, audit_exact, datasets, neighbouring, user_universe
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.law import BOTTOM, Law

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from privpac.audit.exact import audit_exact, datasets
+from privpac.auditing.exact import audit_exact, datasets
 from privpac.exact import as_arb, up
 from privpac.mechanisms import hidden_walk
 from privpac.mechanisms.hidden_walk import Level, active_steps, delta1, kept_law, step, walk_paths

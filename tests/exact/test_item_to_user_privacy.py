@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.audit import audit_exact
-from privpac.audit.exact import datasets, neighbouring
+from privpac.auditing import audit_exact
+from privpac.auditing.exact import datasets, neighbouring
 from privpac.concepts import Stumps, Thresholds
 from privpac.data import Integers, UserData
 from privpac.exact import as_arb, up

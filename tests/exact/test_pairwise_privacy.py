@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.audit import audit_exact
-from privpac.audit.exact import Dataset, datasets, user_universe
+from privpac.auditing import audit_exact
+from privpac.auditing.exact import Dataset, datasets, user_universe
 from privpac.concepts import FiniteClass, Stumps, Thresholds
 from privpac.data import Integers, UserData
 from privpac.guarantee import Neighbours

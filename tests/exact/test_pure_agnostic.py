@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.audit import Universe, audit_exact, datasets, user_universe
+from privpac.auditing import Universe, audit_exact, datasets, user_universe
 from privpac.concepts.finite import FiniteClass
 from privpac.concepts.points import Points
 from privpac.concepts.represent.hashed_points import HashedPointSet

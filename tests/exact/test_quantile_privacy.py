@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.audit import audit_exact, datasets, user_universe
+from privpac.auditing import audit_exact, datasets, user_universe
 from privpac.data import Integers, UserData
 from privpac.distributions.quantiles import QuantileLearner, ranks
 from privpac.law import Law

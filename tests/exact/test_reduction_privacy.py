@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.audit import Universe, audit_exact, datasets, neighbouring, user_universe
+from privpac.auditing import Universe, audit_exact, datasets, neighbouring, user_universe
 from privpac.bounds.reduction.privacy import theorem_a, theorem_c
 from privpac.concepts import FiniteClass, Intervals, Points, Thresholds
 from privpac.concepts.base import ConceptClass

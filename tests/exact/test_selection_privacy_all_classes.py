@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.audit import audit_exact
-from privpac.audit.exact import Dataset, datasets
+from privpac.auditing import audit_exact
+from privpac.auditing.exact import Dataset, datasets
 from privpac.concepts import (
     Conjunctions,
     DecisionLists,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.audit import Universe, audit_exact
+from privpac.auditing import Universe, audit_exact
 from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.small_trees.cells import Cells
 from privpac.concepts.small_trees.shape import TreeShape

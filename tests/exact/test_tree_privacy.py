@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.audit.exact import audit_exact, datasets, neighbouring, user_universe
+from privpac.auditing.exact import audit_exact, datasets, neighbouring, user_universe
 from privpac.concepts.trees import StarTree, VC1Tree
 from privpac.concepts.trees.base import Mode
 from privpac.data import Integers, UserData

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from privpac.audit import Universe, audit_exact, datasets
+from privpac.auditing import Universe, audit_exact, datasets
 from privpac.concepts.points import Points
 from privpac.concepts.represent.hashed_points import HashedPointSet
 from privpac.concepts.thresholds import Thresholds
@@ -22,7 +22,7 @@ from privpac.learners.agnostic.counting import SurrogateSelection, UserAgnosticL
 from privpac.learners.agnostic.minimum_error import MinimumError
 from privpac.learners.agnostic.search import ThresholdSearch
 from privpac.learners.selection.regret import RegretSelection
-from privpac.learners.transform.baselines import Records
+from privpac.learners.transform.baselines import RecordsAsUsers
 
 RELATIONS = ["add-remove", "replace"]
 SIZES = (0, 1, 3, 12)
@@ -80,6 +80,6 @@ def test_every_table_of_tolerances_is_private(neighbours: str) -> None:
 def test_counting_records_instead_of_users_is_caught() -> None:
     """As if each record were a user: one person with twelve records then weighs twelve times."""
     item = SurrogateSelection(Thresholds(), Fraction(1), unit=Unit.ITEM)
-    audit = found(lambda data: item.law(Records(data)), IN_A_CROWD, neighbours="add-remove", epsilon=1)
+    audit = found(lambda data: item.law(RecordsAsUsers(data)), IN_A_CROWD, neighbours="add-remove", epsilon=1)
     assert not audit.holds
     assert float(audit.epsilon_found) > 4

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from privpac.audit import audit_exact, datasets, user_universe
+from privpac.auditing import audit_exact, datasets, user_universe
 from privpac.data import Integers, UserData
 from privpac.guarantee import Guarantee, Unit, replace_unit
 from privpac.law import Law

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from privpac.audit import Universe, audit_exact
+from privpac.auditing import Universe, audit_exact
 from privpac.concepts import FiniteClass, Intervals, Points, Rectangles, Stumps, Thresholds
 from privpac.data import Integers, UserData
 from privpac.law import Law

@@ -15,7 +15,7 @@ import pytest
 from commands import Command
 
 import privpac as pp
-from privpac.audit import Audit, ExactAudit, StatisticalAudit, audit_exact, datasets, user_universe
+from privpac.auditing import Audit, ExactAudit, StatisticalAudit, audit_exact, datasets, user_universe
 from privpac.cli.audit import VIOLATED
 from privpac.errors import ParameterError, SchemaError, TooLargeError
 from privpac.law import Law
@@ -167,11 +167,14 @@ def test_too_few_runs_to_test_a_claim_are_noted() -> None:
     assert "more runs" in " ".join(found.notes())
 
 
-def test_the_room_and_the_call_are_one_name_whichever_comes_first() -> None:
-    code = "import privpac.audit, privpac as pp; pp.audit(len, datasets=([1], []), runs=40); pp.audit.audit_exact"
+@pytest.mark.parametrize("first", ["privpac.auditing", "privpac.api_audit", "privpac.auditing.refutation"])
+def test_the_call_and_the_room_are_two_names_whatever_is_imported_first(first: str) -> None:
+    code = f"import {first}, privpac as pp; pp.audit(len, datasets=([1], []), runs=40); pp.auditing.refute.__name__"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_without_a_claim_nothing_is_judged() -> None:
     assert audit(len, datasets=([1], []), runs=40).verdict == "no claim"
-    assert audit.datasets is datasets
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from commands import Command
 
 import privpac as pp
 from privpac.errors import IncompatibleGuarantees, ItemLevelWarning, ParameterError
-from privpac.evaluation import Certificate, Evaluation
+from privpac.evaluation import Evaluation, EvaluationCertificate
 from privpac.report import evaluation_html, report_html
 
 CUT = 40
@@ -54,7 +54,7 @@ def test_one_guarantee_covers_rule_evaluation_and_certificate(people: pp.UserDat
     assert rule.guarantee is not None
     assert rule.guarantee.summary == "(1, 0)-DP per user, add-remove"
     assert isinstance(rule.evaluation, Evaluation)
-    assert isinstance(rule.certificate, Certificate)
+    assert isinstance(rule.certificate, EvaluationCertificate)
     assert 100 < rule.evaluation.n_people.value < 260
     assert rule.certificate.excess_one_law < rule.certificate.excess < 0.5
     lines = str(rule).splitlines()

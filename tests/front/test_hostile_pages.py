@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import privpac as pp
-from privpac.audit import Audit
+from privpac.auditing import Audit
 from privpac.concepts.boolean import Conjunction
 from privpac.concepts.cells import Frozen
 from privpac.concepts.rectangles import Box

@@ -21,7 +21,7 @@ from service_site import SECRET, learned, prepare, serving, until
 
 from privpac.data import Floats
 from privpac.errors import BudgetExhausted, LedgerBusy, ModelFileError, ParameterError, SchemaError
-from privpac.learners.prediction.session import PredictionSession, Question
+from privpac.learners.prediction.session import PredictionSession, QueryBatch
 from privpac.ledger import BudgetLedger
 from privpac.serve.commit import Committer, Pulse
 from privpac.serve.keys import KeyStore
@@ -29,8 +29,8 @@ from privpac.serve.schema import _encode
 from privpac.serve.session_file import new_secret, operator_secret
 
 
-def question(*values: int, key: str = "k", share: int | None = None) -> Question:
-    return Question({"x": np.array(values, dtype=np.uint64)}, key, share)
+def question(*values: int, key: str = "k", share: int | None = None) -> QueryBatch:
+    return QueryBatch({"x": np.array(values, dtype=np.uint64)}, key, share)
 
 
 class Counted:
@@ -40,7 +40,7 @@ class Counted:
         self.go, self.begun, self.batches = threading.Event(), threading.Event(), list[int]()
         self.fails: list[Exception] = []
 
-    def predict_many(self, questions: Sequence[Question]) -> list[Any]:
+    def predict_many(self, questions: Sequence[QueryBatch]) -> list[Any]:
         self.batches.append(len(questions))
         self.begun.set()
         self.go.wait(60)

@@ -220,7 +220,7 @@ def test_other_rules_stay_binary_and_say_so(tmp_path: Path) -> None:
 
 def test_many_labels_are_private() -> None:
     """Decided over three labels: everybody with up to two records on two values."""
-    from privpac.audit import audit_exact, datasets, user_universe
+    from privpac.auditing import audit_exact, datasets, user_universe
 
     concept = SmallTrees({"x": Integers(0, 1)}, levels=2, depth=1)
     records = [(x, y) for x in (0, 1) for y in "abc"]

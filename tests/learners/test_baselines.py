@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from privpac.audit import audit_exact
-from privpac.audit.exact import datasets
+from privpac.auditing import audit_exact
+from privpac.auditing.exact import datasets
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
@@ -22,7 +22,7 @@ from privpac.learners.transform import baselines
 from privpac.learners.transform.baselines import (
     GroupPrivacy,
     OneRecordPerUser,
-    Records,
+    RecordsAsUsers,
     group_privacy,
     one_record_per_user,
 )
@@ -103,7 +103,7 @@ def test_slots_are_kept_under_replace() -> None:
     table = build([[(0, 0), (1, 0), (1, 1)], [(1, 1)], []])
     flat = group_privacy(RealizableSelection(Thresholds(), 1, neighbours="replace"), 3)._flat(table)
     assert flat.fold(_Sizes()) == [1, 1, 1, 1, 0, 0, 0, 0, 0]
-    assert Records(table).fold(_Sizes()) == [1, 1, 1, 1]
+    assert RecordsAsUsers(table).fold(_Sizes()) == [1, 1, 1, 1]
     assert flat.max_records(1) is flat
 
 
@@ -121,8 +121,8 @@ class _Sizes:
 def test_profiles_of_records_add_up_over_parts() -> None:
     learner = RealizableSelection(Thresholds(Integers(0, 1), "x"), 1, unit="item")
     some, others = build([[(0, 0), (1, 0)]]), build([[(1, 1)], [], [(0, 1)]])
-    whole = Records(build([[(0, 0), (1, 0)], [(1, 1)], [], [(0, 1)]]))
-    parts = [profile_of(learner.bind(Records(part)), learner.statistic) for part in (some, others)]
+    whole = RecordsAsUsers(build([[(0, 0), (1, 0)], [(1, 1)], [], [(0, 1)]]))
+    parts = [profile_of(learner.bind(RecordsAsUsers(part)), learner.statistic) for part in (some, others)]
     assert (parts[0] + parts[1]).blocks() == profile_of(learner.bind(whole), learner.statistic).blocks()
 
 

@@ -14,7 +14,7 @@ from privpac.agreement.littlestone.small import MOST_ENTRIES, SmallClassLists, V
 from privpac.agreement.scores import CutScores
 from privpac.agreement.tasks import Task
 from privpac.agreement.work import check_work
-from privpac.audit.exact import Dataset, audit_exact, datasets
+from privpac.auditing.exact import Dataset, audit_exact, datasets
 from privpac.concepts.cells import Frozen
 from privpac.errors import ParameterError, PrivpacError, TooLargeError
 from privpac.law import BOTTOM

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privpac.audit.exact import audit_exact, datasets
+from privpac.auditing.exact import audit_exact, datasets
 from privpac.errors import ParameterError
 from privpac.exact import dyadic_base
 from privpac.mechanisms.rank import RankMechanism, clipped, rank_law, rank_window

@@ -15,7 +15,7 @@ from types import FunctionType
 import pytest
 
 import privpac
-from privpac.audit.claims import plan_claims
+from privpac.auditing.claims import plan_claims
 from privpac.bounds.certificate import Certificate
 from privpac.concepts import Thresholds
 from privpac.data import Integers

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from privpac.api import learner_for
 from privpac.api_audit import audit as audit_claim
-from privpac.audit.report import Audit
+from privpac.auditing.report import Audit
 from privpac.cli.app import app, working
 from privpac.cli.options import Json, check_targets, features_of
 from privpac.concepts.named import RULES, rule_class

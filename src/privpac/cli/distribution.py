@@ -157,12 +157,8 @@ def select(
         from privpac.report.distribution import candidates_of
 
         shown = candidates_of(selector, features)
-    book = None if ledger is None else open_ledger(ledger)
-    check_recovery(ledger)
-    with working("reading the table"):
-        data = UserData.read(table, user=user, features=features, on_invalid=on_invalid)
-    with working("comparing the candidates"):
-        released = release_distribution(selector, data, ledger=book)
+    declared = {"user": user, "features": features, "on_invalid": on_invalid}
+    released = _release(selector, table, declared, "comparing the candidates", ledger)
     _finish(released, out, report, json, shown, ledger)
 
 
@@ -258,13 +254,18 @@ def distribution(
     if family == "mean" and report is not None:
         raise ParameterError("a mean has no picture: leave --report out")
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
+    declared = {"user": user, "features": features, "on_invalid": on_invalid}
+    _finish(_release(learner, table, declared, "learning", ledger), out, report, json, None, ledger)
+
+
+def _release(learner: Any, table: str, declared: dict[str, Any], doing: str, ledger: Path | None) -> Released:
+    """Open the ledger, read the table, and only then spend."""
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)
     with working("reading the table"):
-        data = UserData.read(table, user=user, features=features, on_invalid=on_invalid)
-    with working("learning"):
-        released = release_distribution(learner, data, ledger=book)
-    _finish(released, out, report, json, None, ledger)
+        data = UserData.read(table, **declared)
+    with working(doing):
+        return release_distribution(learner, data, ledger=book)
 
 
 def _finish(

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import load
 from privpac.api_engines import choose_engine, read_users
 from privpac.api_evaluation import choose as choose_model
 from privpac.api_evaluation import evaluate as evaluate_model
@@ -37,11 +36,12 @@ from privpac.cli.options import (
     tree_of,
     wants_tree,
 )
+from privpac.cli.saved import saved_rule
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import Domain, Users
-from privpac.errors import ModelFileError, NoReleaseError, ParameterError
+from privpac.errors import ParameterError
 from privpac.evaluation import Evaluation
 from privpac.learners.registry import named_class
 from privpac.ledger import BudgetLedger
@@ -68,12 +68,7 @@ def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
         if not name:
             raise ParameterError("name the column of predictions: column:said")
         return name, {name: None}
-    released = load(text)
-    if not released:
-        raise NoReleaseError(f"{text!r} holds no rule: nothing was released, so there is nothing to evaluate")
-    rule = released.hypothesis
-    if not isinstance(rule, Rule):
-        raise ModelFileError(f"{text!r} holds a {type(rule).__name__}, not a rule: it does not predict")
+    rule = saved_rule(text, "there is nothing to evaluate")
     return rule, {name: rule.features[name] for name in rule.reads or rule.features}
 
 

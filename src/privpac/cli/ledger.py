@@ -17,7 +17,7 @@ from privpac.cli.options import Json, open_ledger
 from privpac.errors import LedgerMismatch
 from privpac.exact import shown
 from privpac.guarantee import Guarantee
-from privpac.ledger import BudgetLedger, Rule
+from privpac.ledger import BudgetLedger, CompositionRule
 
 __all__ = ["ledger"]
 
@@ -54,7 +54,7 @@ def show(path: Where, json: Json = False) -> None:
         typer.echo(json_format.dumps(json_format.loads(book.export_json()) | {"sessions": sessions}, indent=1))
         return
     console = Console(highlight=False, markup=False)
-    zcdp = book.rule is Rule.ZCDP
+    zcdp = book.rule is CompositionRule.ZCDP
     table = Table(
         "no.",
         "epsilon",

@@ -9,12 +9,11 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from privpac.api import load
 from privpac.cli.app import app, working
 from privpac.cli.options import Json, check_targets
-from privpac.concepts.base import Rule
+from privpac.cli.saved import saved_rule
 from privpac.data.readers import read_files
-from privpac.errors import ModelFileError, NoReleaseError, ParameterError
+from privpac.errors import ParameterError
 
 __all__ = ["predict"]
 
@@ -46,12 +45,7 @@ def predict(
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise ParameterError(f"--out must end in .csv or .parquet, got {out.name!r}")
     check_targets({"--out": out}, {"the model": model, "the table": table})
-    released = load(model)
-    if not released:
-        raise NoReleaseError(f"{str(model)!r} holds no rule: nothing was released, so nothing can be predicted")
-    rule = released.hypothesis
-    if not isinstance(rule, Rule):
-        raise ModelFileError(f"{str(model)!r} holds a {type(rule).__name__}, not a rule: it does not predict")
+    rule = saved_rule(model, "nothing can be predicted")
     with working("predicting"):
         columns, _ = read_files(table, list(dict.fromkeys([*rule.reads, *kept])))
         answers = rule.predict({name: columns[name] for name in rule.reads})

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import comb, log
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from attrs import evolve, has
@@ -125,19 +125,9 @@ def columns_of(
     return {name: (domain, array[:, i]) for i, (name, domain) in enumerate(features.items()) if name in wanted}
 
 
-class Kernel(Protocol):
-    """Folds users into a profile; partial profiles of disjoint users add up."""
-
-    def zero(self) -> Profile: ...
-
-    def chunk(self, users: UserData) -> Profile: ...
-
-    def merge(self, a: Profile, b: Profile) -> Profile: ...
-
-
 @dataclass(frozen=True)
 class ClassKernel:
-    """The kernel of a class and a statistic."""
+    """The kernel of a class and a statistic: partial profiles of disjoint users add up."""
 
     concept: ConceptClass
     statistic: Statistic

@@ -146,11 +146,10 @@ class Exceeds(Statistic):
         return 1
 
 
-@dataclass(frozen=True)
-class Mean(Statistic):
-    """The user's error rate in steps of ``1/levels``, counted from the user's own best rule (a shift that cancels)."""
+class Graded(Statistic):
+    """A share in steps of ``1/levels``, counted from the user's own best rule."""
 
-    levels: int = DEFAULT_LEVELS
+    levels: int
 
     def __post_init__(self) -> None:
         positive_int(self.levels, "levels", maximum=1 << 31)
@@ -162,6 +161,13 @@ class Mean(Statistic):
     @property
     def uses_minimum(self) -> bool:
         return True
+
+
+@dataclass(frozen=True)
+class Mean(Graded):
+    """The user's error rate in steps of ``1/levels``, counted from the user's own best rule (a shift that cancels)."""
+
+    levels: int = DEFAULT_LEVELS
 
     def cap_of(self, m: int) -> int:
         return m
@@ -223,23 +229,15 @@ def _root_up(a: int) -> int:
 
 
 @dataclass(frozen=True)
-class Regret(Statistic):
+class Regret(Graded):
     """How much worse than the user's own best rule, cut off at ``tau(m)`` records, in steps of ``1/levels``."""
 
     tau: Table
     levels: int = DEFAULT_LEVELS
 
     def __post_init__(self) -> None:
-        positive_int(self.levels, "levels", maximum=1 << 31)
+        super().__post_init__()
         check_table(self.tau, name="tau", minimum=1)
-
-    @property
-    def bound(self) -> int:
-        return self.levels
-
-    @property
-    def uses_minimum(self) -> bool:
-        return True
 
     def cap_of(self, m: int) -> int:
         return read_table(self.tau, m, name="tau", minimum=1)

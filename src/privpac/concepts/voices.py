@@ -25,8 +25,7 @@ from math import isqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.statistics import DEFAULT_LEVELS, Statistic, own_clip
-from privpac.guarantee import positive_int
+from privpac.concepts.statistics import DEFAULT_LEVELS, Graded, own_clip
 
 __all__ = ["Voices", "own_luck"]
 
@@ -50,21 +49,10 @@ def own_luck(m: int, b: int, levels: int = DEFAULT_LEVELS) -> int:
 
 
 @dataclass(frozen=True)
-class Voices(Statistic):
+class Voices(Graded):
     """Clipped regret and per-user mean, folded together; the ids of the mean voice follow those of the clip voice."""
 
     levels: int = DEFAULT_LEVELS
-
-    def __post_init__(self) -> None:
-        positive_int(self.levels, "levels", maximum=1 << 31)
-
-    @property
-    def bound(self) -> int:
-        return self.levels
-
-    @property
-    def uses_minimum(self) -> bool:
-        return True
 
     @property
     def voices(self) -> int:

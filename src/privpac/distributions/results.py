@@ -42,9 +42,13 @@ Floats64 = NDArray[np.float64]
 _SHOWN = 8
 
 
-def _pick(weights: tuple[int, ...], u: Floats64) -> NDArray[np.int64]:
+def _shares(weights: tuple[int, ...]) -> Floats64:
     total = sum(weights)
-    ends = np.cumsum(np.array([w / total for w in weights]))
+    return np.array([w / total for w in weights])
+
+
+def _pick(weights: tuple[int, ...], u: Floats64) -> NDArray[np.int64]:
+    ends = np.cumsum(_shares(weights))
     return np.minimum(np.searchsorted(ends / ends[-1], u, side="right"), len(weights) - 1)
 
 
@@ -63,9 +67,25 @@ def _as_tuple(parts: Iterable[Distribution]) -> tuple[Distribution, ...]:
     return tuple(parts)
 
 
+class WeightedDistribution(Distribution):
+    """A distribution of one column by integer weights of its values or bins."""
+
+    feature: str
+    weights: tuple[int, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.feature,)
+
+    @cached_property
+    def probabilities(self) -> Floats64:
+        """The mass of every code or bin, in order."""
+        return _shares(self.weights)
+
+
 @register("discrete-distribution")
 @frozen(slots=False)
-class DiscreteDistribution(Distribution):
+class DiscreteDistribution(WeightedDistribution):
     """A mass function on the values of a declared domain; ``weights`` are integers, one for each code.
 
     >>> from privpac.data import Categories
@@ -80,16 +100,6 @@ class DiscreteDistribution(Distribution):
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.domain, Domain) or len(self.weights) != self.domain.size:
             raise ParameterError(f"one weight is needed for every value of the domain, got {len(self.weights)}")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.feature,)
-
-    @cached_property
-    def probabilities(self) -> Floats64:
-        """The mass of every code, in order."""
-        total = sum(self.weights)
-        return np.array([w / total for w in self.weights])
 
     def pmf(self, X: Any) -> Floats64:
         """The mass of every value; 0 outside the domain."""
@@ -122,7 +132,7 @@ class DiscreteDistribution(Distribution):
 
 @register("histogram-distribution")
 @frozen(slots=False)
-class HistogramDistribution(Distribution):
+class HistogramDistribution(WeightedDistribution):
     """A piecewise constant density on ``[e_0, e_1), ..., [e_(B-1), e_B]``, with integer weights."""
 
     feature: str
@@ -134,16 +144,6 @@ class HistogramDistribution(Distribution):
             raise ParameterError(
                 f"{len(self.edges)} edges make {len(self.edges) - 1} bins, got {len(self.weights)} weights"
             )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.feature,)
-
-    @cached_property
-    def probabilities(self) -> Floats64:
-        """The mass of every bin."""
-        total = sum(self.weights)
-        return np.array([w / total for w in self.weights])
 
     @cached_property
     def _ends(self) -> Floats64:

@@ -1,14 +1,14 @@
 from .candidates import Candidates as Candidates
 from .candidates import Chosen as Chosen
 from .candidates import ModelChoice as ModelChoice
-from .certificate import Certificate as Certificate
+from .certificate import EvaluationCertificate as EvaluationCertificate
 from .certificate import excess_bound as excess_bound
 from .evaluator import Evaluator as Evaluator
 from .least import LeastError as LeastError
 from .least import LeastErrorBound as LeastErrorBound
 from .plan import EvaluationPlan as EvaluationPlan
 from .plan import plan_evaluation as plan_evaluation
-from .rate import Rate as Rate
+from .rate import MeasuredRate as MeasuredRate
 from .result import Evaluation as Evaluation
 from .search import SearchLearner as SearchLearner
 from .together import EvaluatedLearner as EvaluatedLearner

@@ -22,7 +22,7 @@ from privpac.evaluation.result import Evaluation
 from privpac.guarantee import positive_int
 from privpac.released import register, rule_from_dict, rule_to_dict
 
-__all__ = ["Certificate", "excess_bound"]
+__all__ = ["EvaluationCertificate", "excess_bound"]
 
 
 def excess_bound(evaluation: Evaluation, least: LeastErrorBound, *, records_per_user: int = 1) -> float:
@@ -38,7 +38,7 @@ def excess_bound(evaluation: Evaluation, least: LeastErrorBound, *, records_per_
 
 @register("certificate")
 @dataclass(frozen=True)
-class Certificate:
+class EvaluationCertificate:
     """Both ends, and what follows; ``records_per_user`` above 1 declares so many records of one law for everybody."""
 
     evaluation: Evaluation
@@ -76,7 +76,7 @@ class Certificate:
         }
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Certificate:
+    def from_dict(cls, values: Mapping[str, Any]) -> EvaluationCertificate:
         evaluation, least = (rule_from_dict(values[name]) for name in ("evaluation", "least"))
         if not isinstance(evaluation, Evaluation) or not isinstance(least, LeastErrorBound):
             raise TypeError("a certificate holds an evaluation and a least error")

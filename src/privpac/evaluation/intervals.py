@@ -24,8 +24,7 @@ from math import comb
 from flint import arb
 
 from privpac.exact import as_arb, precision
-from privpac.least import half_way, narrow
-from privpac.mechanisms.parameters import least_int
+from privpac.least import half_way, least_from, narrow
 
 __all__ = ["Range", "kl_range", "laplace_tail", "noise_reach", "ratio", "sum_range", "working_bits"]
 
@@ -96,7 +95,7 @@ def noise_reach(eta: Fraction, k: int, beta: Fraction) -> int:
         def enough(t: int) -> bool:
             return bool(2 * laplace_tail(eta, k, t + 1) <= as_arb(beta))
 
-        return least_int(enough, 0)
+        return least_from(enough, 0)
 
 
 def _kl(u: float, p: float) -> float:

@@ -36,7 +36,7 @@ from privpac.evaluation.rate import percent, sure
 from privpac.evaluation.result import LEAST_NOISE
 from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
-from privpac.learners.base import Bound, Learner, check_users, count_users
+from privpac.learners.base import Bound, Learner, count_users
 from privpac.mechanisms.laplace import discrete_laplace
 from privpac.parameters import (
     bounds,
@@ -189,11 +189,7 @@ class LeastError(Learner):
         return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=rho, derivation=how)
 
     def bind(self, data: Users) -> Bound:
-        check_users(data, self.unit)
-        concept, users = self.concept.bind(data)
-        if self.max_records is not None:
-            users = users.max_records(self.max_records)
-        return Bound(concept, users, data.label_name or "1")
+        return Bound.of(self.concept, data, self.unit, self.max_records)
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         epsilon, levels = self.epsilon, self.steps

@@ -16,7 +16,7 @@ from privpac.evaluation.result import Evaluation
 from privpac.evaluation.table import Cells
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
-from privpac.mechanisms.parameters import least_int
+from privpac.least import least_from
 
 __all__ = ["EvaluationPlan", "plan_evaluation"]
 
@@ -100,7 +100,7 @@ people like these (95 % sure)
         plan = planned(n)
         return n > MOST or (plan.these if these else plan.like) <= target
 
-    least = least_int(enough, 1)
+    least = least_from(enough, 1)
     if least > MOST:
         raise InfeasibleError(f"no number of people up to {MOST:,} gives a half-width of {target:g}")
     return planned(least)

@@ -30,7 +30,7 @@ from privpac.released import NoRelease, Released
 if TYPE_CHECKING:
     from privpac.data import UserData, Users
 
-__all__ = ["Column", "Model", "Predictor", "RuleOf", "bind_predictor"]
+__all__ = ["PredictionColumn", "CalledModel", "Predictor", "RuleOf", "bind_predictor"]
 
 Bytes = NDArray[np.uint8]
 WRONG = 2
@@ -68,7 +68,7 @@ class RuleOf:
 
 
 @dataclass(frozen=True)
-class Column:
+class PredictionColumn:
     """Predictions that stand in the table."""
 
     name: str
@@ -83,7 +83,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Model:
+class CalledModel:
     """A function of columns, or something with ``predict``."""
 
     predict: Callable[[Any], Any]
@@ -236,7 +236,7 @@ def bind_predictor(
             raise SchemaError(f"the data have no column {predictor!r} of predictions; add it to features=") from None
         if users.features[predictor] is None and pair == (0, 1):
             users = users.bind({predictor: Integers(0, 1)})
-        return Column(predictor, pair), users
+        return PredictionColumn(predictor, pair), users
     predict = getattr(predictor, "predict", predictor)
     if isinstance(predictor, type) or not callable(predict):
         raise TypeError(
@@ -249,7 +249,7 @@ def bind_predictor(
     if missing:
         raise SchemaError(f"the model was fitted on columns {missing}, which are not among {list(users.features)}")
     arrays = hasattr(predictor, "predict") and wanted is None
-    return Model(predict, columns, pair, rowwise, arrays), users
+    return CalledModel(predict, columns, pair, rowwise, arrays), users
 
 
 def _bind_rule(rule: Any, users: Users) -> Users:

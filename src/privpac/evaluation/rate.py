@@ -7,11 +7,11 @@ from fractions import Fraction
 
 from privpac.evaluation.intervals import Range
 
-__all__ = ["Rate", "percent", "points", "sure"]
+__all__ = ["MeasuredRate", "percent", "points", "sure"]
 
 
 @dataclass(frozen=True)
-class Rate:
+class MeasuredRate:
     """A number with its two intervals; ``like`` is None where other people are not covered."""
 
     value: float

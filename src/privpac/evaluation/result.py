@@ -22,7 +22,7 @@ from typing import Any, cast
 
 from privpac.errors import ParameterError
 from privpac.evaluation.intervals import Range, kl_range, noise_reach, ratio, sum_range
-from privpac.evaluation.rate import Rate, sure
+from privpac.evaluation.rate import MeasuredRate, sure
 from privpac.evaluation.table import CELLS, Cells, Weight
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
@@ -103,7 +103,7 @@ class Evaluation:
     def _rounding(self) -> float:
         return 1 / self.levels if self.weight == "user" else 0.0
 
-    def _share(self, top: tuple[str, ...], rest: tuple[str, ...], *, everything: bool = False) -> Rate:
+    def _share(self, top: tuple[str, ...], rest: tuple[str, ...], *, everything: bool = False) -> MeasuredRate:
         """``top / (top + rest)``; ``everything``: the two forms are all there is."""
         beta = 1 - self.confidence
         value = max(0.0, self._value(*top))
@@ -114,7 +114,7 @@ class Evaluation:
             slack = self._rounding * self._all(beta / 3).hi
             these = ratio(*(self._noisy(beta / 3, *form).widened(slack) for form in (top, rest)))
         like = None if self.same_people else self._like(beta, top, rest, everything)
-        return Rate(value / whole if whole > 0 else 0.5, these, like)
+        return MeasuredRate(value / whole if whole > 0 else 0.5, these, like)
 
     def _like(self, beta: Fraction, top: tuple[str, ...], rest: tuple[str, ...], everything: bool) -> Range:
         if self.weight == "record":
@@ -132,20 +132,20 @@ class Evaluation:
     # What is shown
 
     @property
-    def n_people(self) -> Rate:
+    def n_people(self) -> MeasuredRate:
         """How many people (weight ``"record"``: how many records) there are; ``these`` is its interval."""
         value = self.people if self.people is not None else max(0.0, self._value(*self.names))
-        return Rate(value, self._all(1 - self.confidence), None)
+        return MeasuredRate(value, self._all(1 - self.confidence), None)
 
     @property
-    def error(self) -> Rate:
+    def error(self) -> MeasuredRate:
         """How often it is wrong, every person counting the same."""
         if self.people is not None and self.cells == "error":
             return self._known_error(self.people)
         wrong, right = (("fp", "fn"), ("tn", "tp")) if self.cells == "table" else (("wrong",), ("right",))
         return self._share(wrong, right, everything=True)
 
-    def _known_error(self, people: int) -> Rate:
+    def _known_error(self, people: int) -> MeasuredRate:
         beta = 1 - self.confidence
 
         def within(level: Fraction) -> Range:
@@ -154,7 +154,7 @@ class Evaluation:
             return self._noisy(level, "wrong").scaled(1 / people).widened(self._rounding).clipped()
 
         like = None if self.same_people else kl_range(within(beta / 2), people, float(beta / 2))
-        return Rate(min(1.0, max(0.0, self._value("wrong") / max(1, people))), within(beta), like)
+        return MeasuredRate(min(1.0, max(0.0, self._value("wrong") / max(1, people))), within(beta), like)
 
     def error_at_most(self, confidence: Rational = "0.95", records_per_user: int = 1) -> float:
         """An upper end alone, for people like these: all doubt on one side.
@@ -176,26 +176,26 @@ class Evaluation:
         return kl_range(mean, people * records_per_user, float(spread), sides=1).hi
 
     @property
-    def accuracy(self) -> Rate:
+    def accuracy(self) -> MeasuredRate:
         """How often it is right."""
         e = self.error
         like = None if e.like is None else Range(1 - e.like.hi, 1 - e.like.lo)
-        return Rate(1 - e.value, Range(1 - e.these.hi, 1 - e.these.lo), like)
+        return MeasuredRate(1 - e.value, Range(1 - e.these.hi, 1 - e.these.lo), like)
 
     @property
-    def base_rate(self) -> Rate:
+    def base_rate(self) -> MeasuredRate:
         """How often the label is 1."""
         self._need_table("the share of labels 1")
         return self._share(("tp", "fn"), ("tn", "fp"), everything=True)
 
     @property
-    def constant(self) -> Rate:
+    def constant(self) -> MeasuredRate:
         """The error of the better constant: always 0, or always 1."""
         p = self.base_rate
-        return Rate(min(p.value, 1 - p.value), _smaller(p.these), None if p.like is None else _smaller(p.like))
+        return MeasuredRate(min(p.value, 1 - p.value), _smaller(p.these), None if p.like is None else _smaller(p.like))
 
     @property
-    def lift(self) -> Rate:
+    def lift(self) -> MeasuredRate:
         """How much less often it is wrong than the better constant: ``min(tp - fp, tn - fn)`` over all."""
         self._need_table("the gain over a constant")
         beta = 1 - self.confidence
@@ -206,7 +206,7 @@ class Evaluation:
         slack = self._rounding
         these = _least([_over(self._noisy(beta / 3, *form), whole_range).widened(slack) for form in forms])
         like = None if self.same_people else self._lift_like(beta, forms)
-        return Rate(min(1.0, max(-1.0, value)), these, like)
+        return MeasuredRate(min(1.0, max(-1.0, value)), these, like)
 
     def _lift_like(self, beta: Fraction, forms: tuple[tuple[str, ...], ...]) -> Range:
         if self.weight == "record":
@@ -223,30 +223,32 @@ class Evaluation:
         return _least(ends)
 
     @property
-    def sensitivity(self) -> Rate:
+    def sensitivity(self) -> MeasuredRate:
         """Of the labels 1, how many it finds."""
         self._need_table("sensitivity")
         return self._share(("tp",), ("fn",))
 
     @property
-    def specificity(self) -> Rate:
+    def specificity(self) -> MeasuredRate:
         """Of the labels 0, how many it leaves alone."""
         self._need_table("specificity")
         return self._share(("tn",), ("fp",))
 
     @property
-    def precision(self) -> Rate:
+    def precision(self) -> MeasuredRate:
         """When it says 1, how often it is right."""
         self._need_table("precision")
         return self._share(("tp",), ("fp",))
 
     @property
-    def balanced_accuracy(self) -> Rate:
+    def balanced_accuracy(self) -> MeasuredRate:
         """The mean of sensitivity and specificity; its intervals take half of the doubt for each."""
         halved = replace(self, confidence=(1 + self.confidence) / 2)
         a, b = halved.sensitivity, halved.specificity
         like = None if a.like is None or b.like is None else (a.like + b.like).scaled(0.5)
-        return Rate((self.sensitivity.value + self.specificity.value) / 2, (a.these + b.these).scaled(0.5), like)
+        return MeasuredRate(
+            (self.sensitivity.value + self.specificity.value) / 2, (a.these + b.these).scaled(0.5), like
+        )
 
     @property
     def better_than_constant(self) -> bool | None:
@@ -257,7 +259,7 @@ class Evaluation:
         return gain.shown.lo > 0
 
     @property
-    def rates(self) -> dict[str, Rate]:
+    def rates(self) -> dict[str, MeasuredRate]:
         """All of them by name."""
         names = ["error", "accuracy"]
         if self.cells == "table":

@@ -23,7 +23,7 @@ from attrs import field, frozen
 from privpac.composition import compose_basic, compose_parallel, parallel_replace
 from privpac.data.split import private_ids
 from privpac.errors import IncompatibleGuarantees, ParameterError
-from privpac.evaluation.certificate import Certificate
+from privpac.evaluation.certificate import EvaluationCertificate
 from privpac.evaluation.evaluator import Evaluator
 from privpac.evaluation.least import LeastError
 from privpac.evaluation.notes import few_people
@@ -184,7 +184,7 @@ class EvaluatedLearner(Learner):
         found = evaluator.draw(evaluator.bind(bound.people), rng).hypothesis
         findings: dict[str, Any] = {"evaluation": found}
         if least is not None:
-            findings["certificate"] = Certificate(found, least, self.records_per_user)
+            findings["certificate"] = EvaluationCertificate(found, least, self.records_per_user)
         notes = (*released.warnings, *found.notes(), *self._few(found, released.parameters.get("size")))
         return replace(released, findings=findings, warnings=notes)
 

@@ -132,6 +132,15 @@ class Bound:
     users: Users
     label: str
 
+    @classmethod
+    def of(cls, concept: ConceptClass, data: Users, unit: Unit, max_records: int | None) -> Bound:
+        """The class bound to data of this unit, of which at most ``max_records`` records per user are kept."""
+        check_users(data, unit)
+        filled, users = concept.bind(data)
+        if max_records is not None:
+            users = users.max_records(max_records)
+        return cls(filled, users, data.label_name or "1")
+
 
 def _storable(epsilon: Rational) -> Fraction:
     exact = read_epsilon(epsilon, zero=True)
@@ -189,11 +198,7 @@ class Selection(Learner):
         return epsilon / (bound if self.neighbours is Neighbours.ADD_REMOVE else 2 * bound)
 
     def bind(self, data: Users) -> Bound:
-        check_users(data, self.unit)
-        concept, users = self.concept.bind(data)
-        if self.max_records is not None:
-            users = users.max_records(self.max_records)
-        return Bound(concept, users, data.label_name or "1")
+        return Bound.of(self.concept, data, self.unit, self.max_records)
 
     def release_rule(self, bound: Bound, law: Law, rng: Rng, parameters: dict[str, Any], method: str) -> Released:
         """The rule that the law's one draw names, with its promise and the public parameters."""

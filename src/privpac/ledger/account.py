@@ -20,13 +20,13 @@ from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee, one_of
 from privpac.ledger.rows import Balance, Spend, genesis, plain_text, read_number
 
-__all__ = ["MAX_BITS", "Account", "Rule", "bits", "settings_of"]
+__all__ = ["MAX_BITS", "Account", "CompositionRule", "bits", "settings_of"]
 
 MAX_BITS = 6000  # of a numerator or denominator: what a line can hold
 _TAGS = ("unit", "neighbours", "model")
 
 
-class Rule(StrEnum):
+class CompositionRule(StrEnum):
     """How spends add up."""
 
     BASIC = "basic"
@@ -39,7 +39,7 @@ class Account:
 
     meta: Mapping[str, str]
     budget: Guarantee
-    rule: Rule
+    rule: CompositionRule
     limit: Fraction
     genesis: str
 
@@ -49,11 +49,11 @@ class Account:
         numbers = {name: read_number(meta[name]) for name in ("epsilon", "delta", "rho") if meta[name]}
         budget = Guarantee(numbers["epsilon"], numbers["delta"], **{name: meta[name] for name in _TAGS})  # type: ignore[arg-type]
         plain_text(meta["dataset"], "dataset", 200)
-        return cls(meta, budget, Rule(meta["rule"]), numbers.get("rho", Fraction(0)), genesis(meta))
+        return cls(meta, budget, CompositionRule(meta["rule"]), numbers.get("rho", Fraction(0)), genesis(meta))
 
     def price(self, guarantee: Guarantee) -> Fraction | None:
         """The ``rho`` of a spend, if the rule adds them up."""
-        if self.rule is Rule.BASIC:
+        if self.rule is CompositionRule.BASIC:
             return None
         if guarantee.delta:
             raise ParameterError(
@@ -65,7 +65,7 @@ class Account:
 
     def priced(self, spend: Spend) -> bool:
         """Whether the row carries the numbers that its rule adds up."""
-        if self.rule is Rule.BASIC:
+        if self.rule is CompositionRule.BASIC:
             return spend.rho is None
         return spend.rho is not None and spend.rho <= spend.eps**2 / 2
 
@@ -87,14 +87,14 @@ class Account:
     def within(self, spend: Spend) -> bool:
         """Whether the budget covers everything up to this row."""
         eps, delta, rho = self._spent(spend)
-        if self.rule is Rule.ZCDP:
+        if self.rule is CompositionRule.ZCDP:
             return delta == 0 and rho <= self.limit
         return eps <= self.budget.epsilon and delta <= self.budget.delta
 
     def left(self, last: Spend | None) -> Balance:
         """What is left after ``last``, exactly or rounded down."""
         eps, delta, rho = self._spent(last)
-        if self.rule is Rule.BASIC:
+        if self.rule is CompositionRule.BASIC:
             return Balance(self.budget.epsilon - eps, self.budget.delta - delta)
         rho = self.limit - rho
         # x / up(sqrt(x)) is sqrt(x) rounded down.
@@ -104,23 +104,23 @@ class Account:
 # Public parameters
 
 
-def settings_of(budget: Guarantee, rule: Rule | str, dataset: str) -> dict[str, str]:
+def settings_of(budget: Guarantee, rule: CompositionRule | str, dataset: str) -> dict[str, str]:
     if not isinstance(budget, Guarantee):
         raise TypeError(
             f"budget must be a Guarantee, got {type(budget).__name__}; an existing ledger is opened with "
             "BudgetLedger.open"
         )
-    rule = one_of(Rule, rule, "rule")
+    rule = one_of(CompositionRule, rule, "rule")
     dataset = plain_text(dataset, "dataset", 200)
     if budget.epsilon == 0:
         raise ParameterError("the budget's epsilon must be positive: with 0 nothing can be learned")
-    if rule is Rule.ZCDP and budget.delta == 0:
+    if rule is CompositionRule.ZCDP and budget.delta == 0:
         raise ParameterError(
             "a zcdp budget needs delta > 0 (such as 1e-6) for the conversion; use the basic rule for delta = 0"
         )
     if max(bits(budget.epsilon), bits(budget.delta)) > MAX_BITS:
         raise ParameterError("the budget has thousands of digits; use decimals such as 0.25")
-    rho = str(zcdp_budget(budget.epsilon, budget.delta)) if rule is Rule.ZCDP else ""
+    rho = str(zcdp_budget(budget.epsilon, budget.delta)) if rule is CompositionRule.ZCDP else ""
     numbers = {"epsilon": str(budget.epsilon), "delta": str(budget.delta), "rho": rho}
     return {"format": "privpac.ledger", "dataset": dataset, "rule": str(rule), **numbers} | {
         n: str(getattr(budget, n)) for n in _TAGS

@@ -19,7 +19,7 @@ from typing import Any
 
 from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, LedgerUnavailable, ParameterError
 from privpac.guarantee import Guarantee
-from privpac.ledger.account import MAX_BITS, Rule, bits, settings_of
+from privpac.ledger.account import MAX_BITS, CompositionRule, bits, settings_of
 from privpac.ledger.file import LedgerFile
 from privpac.ledger.making import make_file
 from privpac.ledger.queries import QueryLog
@@ -41,7 +41,7 @@ class BudgetLedger:
         self,
         path: str | os.PathLike[str],
         budget: Guarantee,
-        rule: Rule | str = Rule.BASIC,
+        rule: CompositionRule | str = CompositionRule.BASIC,
         dataset: str = "",
         *,
         timeout: float = 30.0,
@@ -65,7 +65,7 @@ class BudgetLedger:
         cls,
         path: str | os.PathLike[str],
         budget: Guarantee,
-        rule: Rule | str = Rule.BASIC,
+        rule: CompositionRule | str = CompositionRule.BASIC,
         dataset: str = "",
         *,
         timeout: float = 30.0,
@@ -100,7 +100,7 @@ class BudgetLedger:
         return self._account.budget
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> CompositionRule:
         return self._account.rule
 
     @property

@@ -18,7 +18,7 @@ from privpac.ledger.rows import plain_text, seconds
 from privpac.released import Released
 from privpac.rng import Rng, _insecure, secret_rng
 
-__all__ = ["Learner", "release"]
+__all__ = ["Releasable", "release"]
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ PART = (
 )
 
 
-class Learner(Protocol):
+class Releasable(Protocol):
     """What ``release`` needs: a promise known before any data, a check of the data, one draw."""
 
     @property
@@ -42,7 +42,7 @@ class Learner(Protocol):
 
 
 def release(
-    learner: Learner,
+    learner: Releasable,
     data: Any,
     *,
     rng: Any = None,
@@ -104,7 +104,7 @@ def release(
         _wait(deadline)
 
 
-def _price(learner: Learner, ledger: BudgetLedger | None) -> Guarantee:
+def _price(learner: Releasable, ledger: BudgetLedger | None) -> Guarantee:
     """What the ledger is charged: the learner's guarantee, under the ledger's relation."""
     guarantee = learner.guarantee
     if not isinstance(guarantee, Guarantee):

@@ -6,10 +6,10 @@ from privpac.mechanisms.exponential import ExponentialMechanism
 from privpac.mechanisms.gaussian import Gaussian, discrete_gaussian
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
 from privpac.mechanisms.laplace import Laplace, discrete_laplace
-from privpac.mechanisms.parameters import range_sensitivity
 from privpac.mechanisms.prefix_point import PrefixInteriorPoint
 from privpac.mechanisms.randomized_response import RandomizedResponse
 from privpac.mechanisms.rank import RankMechanism, rank_law, rank_window
+from privpac.mechanisms.sensitivity import range_sensitivity
 from privpac.mechanisms.truncated_laplace import TruncatedLaplace
 
 __all__ = [

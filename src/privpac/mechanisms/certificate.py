@@ -32,7 +32,7 @@ from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Guarantee, positive_int
 from privpac.law.base import BOTTOM, Law
-from privpac.mechanisms.parameters import Protected
+from privpac.mechanisms.sensitivity import Protected
 from privpac.mechanisms.truncated_laplace import factor_within, read_loss
 from privpac.parameters import (
     bounds,

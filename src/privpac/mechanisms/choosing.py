@@ -35,7 +35,8 @@ from privpac.law.base import BOTTOM
 from privpac.law.finite import FiniteLaw
 from privpac.law.levels import invert
 from privpac.law.numbers import Denominator, Number, Quotient
-from privpac.mechanisms.parameters import enclose, least_int
+from privpac.least import least_from
+from privpac.mechanisms.enclosures import enclose
 from privpac.mechanisms.two_stage import TwoStage
 from privpac.mechanisms.votes_cast import by_count, candidate_law
 from privpac.parameters import named, privacy, probability, protected_unit, relation, whole
@@ -229,7 +230,7 @@ class ChoosingMechanism:
         r, delta0 = _read(self.base, self.delta, self.growth)
         # 1/(1 + w(q)) <= beta, solved for r**q.
         goal = 1 + (1 / failure - 1) * (r - 1) / delta0
-        return least_int(lambda q: _reaches(r, q, goal), 1)
+        return least_from(lambda q: _reaches(r, q, goal), 1)
 
 
 def _reaches(r: Fraction, q: int, goal: Fraction) -> bool:

@@ -21,7 +21,8 @@ from privpac.exact import Rational, as_arb, rational
 from privpac.guarantee import Guarantee, positive_int
 from privpac.law.base import Law
 from privpac.law.blocks import BlockLaw
-from privpac.mechanisms.parameters import ScoreMechanism, ceil_log
+from privpac.mechanisms.enclosures import ceil_log
+from privpac.mechanisms.sensitivity import ScoreMechanism
 from privpac.parameters import named
 from privpac.rng import Rng
 

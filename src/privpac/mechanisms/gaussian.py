@@ -32,8 +32,9 @@ from privpac.guarantee import Guarantee
 from privpac.law.base import PROB_BITS
 from privpac.law.finite import MAX_VALUES, FiniteLaw
 from privpac.law.numbers import Enclosed, Number, Quotient
+from privpac.least import least_from
 from privpac.mechanisms.laplace import bernoulli_exp, discrete_laplace, read_bounds, read_value
-from privpac.mechanisms.parameters import Protected, least_int
+from privpac.mechanisms.sensitivity import Protected
 from privpac.parameters import bounds, fraction, named, probability
 from privpac.rng import Rng, secret_rng
 
@@ -120,7 +121,7 @@ def normal_reach(sigma2: Fraction, beta: Fraction) -> int:
         with precision(PROB_BITS):
             return bool((t / as_arb(2 * sigma2).sqrt()).erfc() <= as_arb(beta))
 
-    return least_int(holds, 0)
+    return least_from(holds, 0)
 
 
 @frozen(slots=False, field_transformer=named)

@@ -30,14 +30,14 @@ from functools import lru_cache
 from typing import Generic, TypeVar
 
 from privpac.errors import InfeasibleError
+from privpac.least import least_from
 from privpac.mechanisms.hidden_walk import Level
-from privpac.mechanisms.parameters import least_int
 from privpac.mechanisms.rank import positive_base
 
 __all__ = [
     "SLACK",
-    "Budget",
-    "Plan",
+    "InteriorBudget",
+    "InteriorPlan",
     "Shares",
     "base_of",
     "choosing_depth",
@@ -63,7 +63,7 @@ _L = TypeVar("_L", covariant=True)
 
 
 @dataclass(frozen=True)
-class Plan(Generic[_L]):
+class InteriorPlan(Generic[_L]):
     """Levels (outermost first), innermost base, number of values, and the failure probability they certify."""
 
     levels: tuple[_L, ...]
@@ -124,14 +124,14 @@ def choosing_depth(size: Callable[[int], int], c: int, rate: float, delta: float
         a = max(b, 0.0) + math.log1p(math.exp(-abs(b)))
         return scale + log_expm1(rate * q) >= a + odds
 
-    return least_int(holds, start)
+    return least_from(holds, start)
 
 
 # One plan for given shares
 
 
 @dataclass(frozen=True)
-class Budget:
+class InteriorBudget:
     """What to spend: epsilon, delta and beta in total, on an innermost domain of logarithm ``log_top``, over
     ``reductions`` levels."""
 
@@ -142,7 +142,7 @@ class Budget:
     reductions: int
 
     @property
-    def rough(self) -> Budget:
+    def rough(self) -> InteriorBudget:
         """The same in doubles: enough to search with, and faster."""
         return replace(self, epsilon=float(self.epsilon), delta=float(self.delta), beta=float(self.beta))
 
@@ -173,7 +173,7 @@ class _Spent:
     delta_L: Real
 
     @staticmethod
-    def of(budget: Budget, shares: Shares) -> _Spent:
+    def of(budget: InteriorBudget, shares: Shares) -> _Spent:
         z, walk, prefix, _, delta = shares
         k = budget.reductions
         rest, each = budget.epsilon * (1000 - z) / (1_000_000 * k), budget.delta / (1000 * k)
@@ -190,7 +190,7 @@ class _Numbers:
     stops: list[tuple[int, int, int]]
 
 
-def _numbers(budget: Budget, shares: Shares, rate: Rate, innermost: int = 1) -> _Numbers:
+def _numbers(budget: InteriorBudget, shares: Shares, rate: Rate, innermost: int = 1) -> _Numbers:
     """The least integers for these shares, with an innermost window of at least ``innermost`` values."""
     spent, beta = _Spent.of(budget, shares), float(budget.beta) * (1 - SLACK)
     beta_z = beta * shares[3] / 1000
@@ -226,7 +226,7 @@ def _stop(others: int, c: int, deep: int, J: int, kappa: int) -> int:
     return max(2 * c + kappa - 2, kappa, deep, linear)
 
 
-def _build(budget: Budget, shares: Shares, innermost: int = 1) -> Plan[Level]:
+def _build(budget: InteriorBudget, shares: Shares, innermost: int = 1) -> InteriorPlan[Level]:
     """The least plan for these shares, with the rounded bases that will be used."""
     spent, found = _Spent.of(budget, shares), _numbers(budget, shares, exact_rate, innermost)
     rL, rc = base_of(spent.prefix / 2), base_of(spent.point / 2)
@@ -235,7 +235,7 @@ def _build(budget: Budget, shares: Shares, innermost: int = 1) -> Plan[Level]:
         Level(kappa, base_of(spent.walk / (J + 1)), T, found.B, rL, delta_L, rc)
         for T, J, kappa in reversed(found.stops)
     ]
-    return Plan(tuple(levels), base_of(spent.eps_z / 2), found.size, Fraction(budget.beta), found.size)
+    return InteriorPlan(tuple(levels), base_of(spent.eps_z / 2), found.size, Fraction(budget.beta), found.size)
 
 
 # Searching shares
@@ -281,12 +281,12 @@ def _allowed(shares: Shares) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _best_shares(budget: Budget) -> Shares:
+def _best_shares(budget: InteriorBudget) -> Shares:
     rough = budget.rough
     return search(lambda shares: _numbers(rough, shares, float).size, _starts(budget.reductions), _allowed)
 
 
-def rough_size(budget: Budget) -> int:
+def rough_size(budget: InteriorBudget) -> int:
     """The size at the first shares of the search: at most twice the least one in all plans tried."""
     return _numbers(budget.rough, _starts(budget.reductions)[0], float).size
 
@@ -294,7 +294,7 @@ def rough_size(budget: Budget) -> int:
 # Plans
 
 
-def plan_walk(budget: Budget, size: int | None = None) -> Plan[Level]:
+def plan_walk(budget: InteriorBudget, size: int | None = None) -> InteriorPlan[Level]:
     """The least certified plan, or the plan for ``size`` values: the surplus certifies nothing more, a lack certifies
     less."""
     if budget.reductions == 0:
@@ -308,31 +308,31 @@ def plan_walk(budget: Budget, size: int | None = None) -> Plan[Level]:
     return replace(_stretched(budget, shares, size), needed=plan.size)
 
 
-def _plan_exponential(budget: Budget, size: int | None) -> Plan[Level]:
+def _plan_exponential(budget: InteriorBudget, size: int | None) -> InteriorPlan[Level]:
     base, beta = base_of(budget.epsilon / 2), Fraction(budget.beta)
     needed = 2 * voters(budget.log_top - math.log(float(beta) * (1 - SLACK)), log_of(base)) - 1
     if size is not None and size < needed:
         beta = Fraction(min(1.0, math.exp(min(0.0, budget.log_top - (size + 1) // 2 * log_of(base))) * (1 + SLACK)))
-    return Plan((), base, needed if size is None else size, beta, needed)
+    return InteriorPlan((), base, needed if size is None else size, beta, needed)
 
 
-def _stretched(budget: Budget, shares: Shares, size: int) -> Plan[Level]:
+def _stretched(budget: InteriorBudget, shares: Shares, size: int) -> InteriorPlan[Level]:
     """The surplus goes to the innermost window; what that leaves over makes the outermost walk stop earlier, which no
     condition minds."""
-    over = least_int(lambda m: _build(budget, shares, m).size > size, 1)
+    over = least_from(lambda m: _build(budget, shares, m).size > size, 1)
     plan = _build(budget, shares, over - 1)
     outer = plan.levels[0]
     widened = Level(outer.kappa, outer.r, outer.T + size - plan.size, outer.B, outer.rL, outer.delta_L, outer.rc)
-    return Plan((widened, *plan.levels[1:]), plan.rz, size, plan.beta, plan.needed)
+    return InteriorPlan((widened, *plan.levels[1:]), plan.rz, size, plan.beta, plan.needed)
 
 
 _WEAKEST = Fraction(999, 1000)
 
 
-def relaxed(budget: Budget, size: int, needed: Callable[[Budget], int]) -> Budget:
+def relaxed(budget: InteriorBudget, size: int, needed: Callable[[InteriorBudget], int]) -> InteriorBudget:
     """The same budget with the least failure probability (on a grid of 64) that ``size`` values certify."""
 
-    def weaker(i: int) -> Budget:
+    def weaker(i: int) -> InteriorBudget:
         share = i / 64
         return replace(budget, beta=Fraction(float(budget.beta) ** (1 - share) * float(_WEAKEST) ** share))
 
@@ -342,4 +342,4 @@ def relaxed(budget: Budget, size: int, needed: Callable[[Budget], int]) -> Budge
             f"{float(_WEAKEST)}, "
             f"and {needed(budget)} for the one asked; got size = {size}: use levels=0, or more values"
         )
-    return weaker(least_int(lambda i: needed(weaker(i)) <= size, 1))
+    return weaker(least_from(lambda i: needed(weaker(i)) <= size, 1))

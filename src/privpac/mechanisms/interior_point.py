@@ -35,7 +35,7 @@ from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError
 from privpac.exact import ExpSum, Rational, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law.base import BOTTOM, Law
-from privpac.mechanisms.interior_plan import Budget, Plan, log_domain, plan_walk, rough_size
+from privpac.mechanisms.interior_plan import InteriorBudget, InteriorPlan, log_domain, plan_walk, rough_size
 from privpac.mechanisms.interior_tail import Outcome
 from privpac.mechanisms.prefix_plan import plan_pairs
 from privpac.mechanisms.prefix_point import PrefixInteriorPoint
@@ -77,7 +77,7 @@ def plan_interior_point(
     levels: int | str = "auto",
     engine: str = "walk",
     size: int | None = None,
-) -> Plan[Any]:
+) -> InteriorPlan[Any]:
     """Levels, bases and the number of values for integers of ``bits`` bits (or ``0..top``); ``bits`` may be as large as
     2**65536.
 
@@ -130,10 +130,12 @@ class _Ask:
     engine: str
     size: int | None
 
-    def budget(self, reductions: int) -> Budget:
-        return Budget(self.epsilon, self.delta, self.beta, log_domain(self.bits, self.top, reductions), reductions)
+    def budget(self, reductions: int) -> InteriorBudget:
+        return InteriorBudget(
+            self.epsilon, self.delta, self.beta, log_domain(self.bits, self.top, reductions), reductions
+        )
 
-    def plan(self, reductions: int, *, least: bool = False) -> Plan[Any]:
+    def plan(self, reductions: int, *, least: bool = False) -> InteriorPlan[Any]:
         size = None if least else self.size
         if self.engine == "pairs" and reductions:
             if size is not None and size % 2:
@@ -141,7 +143,7 @@ class _Ask:
             return plan_pairs(self.budget(reductions), size)
         return plan_walk(self.budget(reductions), size)
 
-    def auto(self) -> Plan[Any]:
+    def auto(self) -> InteriorPlan[Any]:
         """The number of reductions of least size, ties to the smaller; with too few values, the one that fails
         least."""
         best, chosen = self.plan(0, least=True), 0
@@ -153,7 +155,7 @@ class _Ask:
             return self.plan(chosen)
         return replace(min(self._short(), key=lambda plan: (plan.beta, len(plan.levels))), needed=best.size)
 
-    def _short(self) -> Iterator[Plan[Any]]:
+    def _short(self) -> Iterator[InteriorPlan[Any]]:
         for k in (0, 1):
             try:
                 yield self.plan(k)
@@ -214,9 +216,9 @@ class InteriorPoint:
             warnings.warn(self.warnings[0], AccuracyWarning, stacklevel=3)
 
     @cached_property
-    def plan(self) -> Plan[Any]:
+    def plan(self) -> InteriorPlan[Any]:
         if self.top == 0:
-            return Plan((), Fraction(2), self._size or 1, Fraction(0), 1)
+            return InteriorPlan((), Fraction(2), self._size or 1, Fraction(0), 1)
         how: dict[str, Any] = {"levels": self.levels, "engine": self.engine, "size": self._size}
         return plan_interior_point(self.epsilon, self.delta, self.beta, bits=self.top.bit_length(), top=self.top, **how)
 
@@ -224,7 +226,7 @@ class InteriorPoint:
     def reduction(self) -> WalkReduction | PrefixInteriorPoint | None:
         return None if self.top == 0 else self._checked(self.plan)
 
-    def _checked(self, plan: Plan[Any]) -> WalkReduction | PrefixInteriorPoint:
+    def _checked(self, plan: InteriorPlan[Any]) -> WalkReduction | PrefixInteriorPoint:
         """The engine, after its exact privacy was compared with the promise."""
         engine = PrefixInteriorPoint if self.engine == "pairs" and plan.levels else WalkReduction
         built = engine(plan.levels, plan.rz, self.top, plan.size)

@@ -19,10 +19,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 
+from privpac.least import least_from
 from privpac.mechanisms.interior_plan import (
     SLACK,
-    Budget,
-    Plan,
+    InteriorBudget,
+    InteriorPlan,
     Real,
     Shares,
     base_of,
@@ -32,7 +33,6 @@ from privpac.mechanisms.interior_plan import (
     search,
     voters,
 )
-from privpac.mechanisms.parameters import least_int
 from privpac.mechanisms.prefix_point import PairLevel
 
 __all__ = ["plan_pairs"]
@@ -41,7 +41,7 @@ _STARTS: tuple[Shares, ...] = ((250, 500), (150, 400), (400, 600))
 """In thousandths: epsilon of the innermost choice; of the rest, the prefix."""
 
 
-def _spent(budget: Budget, shares: Shares) -> tuple[Real, Real, Real]:
+def _spent(budget: InteriorBudget, shares: Shares) -> tuple[Real, Real, Real]:
     """Epsilon of the innermost choice, of a prefix and of a point."""
     rest = budget.epsilon * (1000 - shares[0]) / (1_000_000 * budget.reductions)
     return budget.epsilon * shares[0] / 1000, rest * shares[1], rest * (1000 - shares[1])
@@ -50,7 +50,7 @@ def _spent(budget: Budget, shares: Shares) -> tuple[Real, Real, Real]:
 class _Conditions:
     """What a window must satisfy, for given shares; ``exact`` uses the rounded bases."""
 
-    def __init__(self, budget: Budget, shares: Shares, *, exact: bool) -> None:
+    def __init__(self, budget: InteriorBudget, shares: Shares, *, exact: bool) -> None:
         rate = exact_rate if exact else float
         eps_z, prefix, point = _spent(budget, shares)
         self.k = budget.reductions
@@ -80,11 +80,11 @@ class _Conditions:
         return len(left) == self.k and left[-1] >= self.last
 
     def least(self) -> int:
-        return 2 * least_int(lambda half: self.hold(2 * half), 1)
+        return 2 * least_from(lambda half: self.hold(2 * half), 1)
 
 
 @lru_cache(maxsize=256)
-def _best_shares(budget: Budget) -> Shares:
+def _best_shares(budget: InteriorBudget) -> Shares:
     rough = budget.rough
     return search(
         lambda shares: _Conditions(rough, shares, exact=False).least(),
@@ -93,7 +93,7 @@ def _best_shares(budget: Budget) -> Shares:
     )
 
 
-def plan_pairs(budget: Budget, size: int | None = None) -> Plan[PairLevel]:
+def plan_pairs(budget: InteriorBudget, size: int | None = None) -> InteriorPlan[PairLevel]:
     """The least certified plan with at least one reduction, or the plan for an even ``size``."""
     shares = _best_shares(budget)
     needed = _Conditions(budget, shares, exact=True).least()
@@ -105,4 +105,4 @@ def plan_pairs(budget: Budget, size: int | None = None) -> Plan[PairLevel]:
     rL, rc = base_of(prefix / 2), base_of(point / 2)
     delta_L = min(Fraction(budget.delta) / budget.reductions, 1 - 1 / rL)
     levels = tuple(PairLevel(A, 2 * found.c - 1, rL, delta_L, rc) for A, _ in found.windows(n))
-    return Plan(levels, base_of(eps_z / 2), n, Fraction(budget.beta), needed)
+    return InteriorPlan(levels, base_of(eps_z / 2), n, Fraction(budget.beta), needed)

@@ -20,7 +20,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, as_arb, precision, rational, up
 from privpac.guarantee import Guarantee, Model, Neighbours
 from privpac.law.base import Law
-from privpac.mechanisms.parameters import Protected
+from privpac.mechanisms.sensitivity import Protected
 from privpac.mechanisms.truncated_laplace import factor_within
 from privpac.parameters import bounds, fraction_or_none, named, read_epsilon, whole
 from privpac.rng import Rng

@@ -29,7 +29,7 @@ from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Guarantee, positive_int
 from privpac.law.base import Law
 from privpac.law.blocks import BlockLaw
-from privpac.mechanisms.parameters import Protected
+from privpac.mechanisms.sensitivity import Protected
 from privpac.parameters import bounds, named, privacy, whole
 from privpac.rng import Rng
 

@@ -26,8 +26,10 @@ from privpac.law.blocks import sum_levels, weight
 from privpac.law.finite import MAX_VALUES, FiniteLaw
 from privpac.law.levels import Rate
 from privpac.law.numbers import Denominator, Quotient
+from privpac.least import least_from
+from privpac.mechanisms.enclosures import ceil_log, enclose
 from privpac.mechanisms.laplace import read_value
-from privpac.mechanisms.parameters import Protected, ceil_log, enclose, least_int
+from privpac.mechanisms.sensitivity import Protected
 from privpac.parameters import (
     bounds,
     fraction_or_none,
@@ -87,7 +89,7 @@ class TruncatedLaplace(Protected):
         if not self._enough(self.kappa):
             raise ParameterError(
                 f"kappa = {self.kappa} leaves more than delta at the end; the least kappa is "
-                f"{least_int(self._enough, 1)}"
+                f"{least_from(self._enough, 1)}"
             )
 
     @cached_property
@@ -97,7 +99,7 @@ class TruncatedLaplace(Protected):
     @cached_property
     def kappa(self) -> int:
         """The half width of the noise; the least one unless given."""
-        return least_int(self._enough, 1) if self._kappa is None else self._kappa
+        return least_from(self._enough, 1) if self._kappa is None else self._kappa
 
     @property
     def rate(self) -> Rate:
@@ -120,7 +122,7 @@ class TruncatedLaplace(Protected):
         delta, rate = self.delta, self.rate
         if rate.eta is not None:
             return 1 + ceil_log(1 / delta, lambda: as_arb(self.epsilon))
-        return 1 + least_int(lambda k: _sign(rate, [(Fraction(1), k), (-delta, 0)]) <= 0, 0)
+        return 1 + least_from(lambda k: _sign(rate, [(Fraction(1), k), (-delta, 0)]) <= 0, 0)
 
     def edge(self, kappa: int | None = None) -> Ball:
         """Encloses ``p0``, the mass of the outcome 0 (for another ``kappa``, if given)."""

@@ -34,9 +34,9 @@ from privpac.law.blocks import sum_levels
 from privpac.law.finite import FiniteLaw
 from privpac.law.levels import Rate
 from privpac.law.numbers import Denominator, Number, Quotient, sign_of_sum
+from privpac.least import least_from
 from privpac.mechanisms.exponential import candidate_blocks
 from privpac.mechanisms.laplace import discrete_laplace, upper_tail
-from privpac.mechanisms.parameters import least_int
 from privpac.mechanisms.votes_cast import by_count, candidate_law
 from privpac.parameters import read_epsilon
 from privpac.rng import Rng, secret_rng
@@ -82,11 +82,11 @@ class TwoStage:
             return sign_of_sum(risk * factor + Quotient.of(-delta)) <= 0
 
         if T is None:
-            return TwoStage(first, second, least_int(private, 1), growth)
+            return TwoStage(first, second, least_from(private, 1), growth)
         threshold = positive_int(T, "T")
         if not private(threshold):
             raise InfeasibleError(
-                f"T = {threshold} does not reach delta; the least threshold is {least_int(private, threshold)}"
+                f"T = {threshold} does not reach delta; the least threshold is {least_from(private, threshold)}"
             )
         return TwoStage(first, second, threshold, growth)
 
@@ -108,7 +108,7 @@ class TwoStage:
         def falls(m: int) -> bool:
             return sign_of_sum(self._risk(m + 1, threshold, z) + self._risk(m, threshold, z) * -1) <= 0
 
-        m = least_int(falls, 2)
+        m = least_from(falls, 2)
         first, later = self._risk(1, threshold, z), self._risk(m, threshold, z)
         return (1, first) if sign_of_sum(later + first * -1) <= 0 else (m, later)
 
@@ -144,6 +144,6 @@ class TwoStage:
     def votes_needed(self, beta: Fraction) -> int:
         """The least count at which the only candidate passes the test, except with probability ``beta``."""
         failure = rational(beta)
-        return least_int(
+        return least_from(
             lambda m: sign_of_sum(upper_tail(self.epsilon1, m - self.T + 1) + Quotient.of(-failure)) <= 0, 1
         )

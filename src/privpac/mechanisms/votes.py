@@ -36,7 +36,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, as_arb, precision, rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, one_of, positive_int
 from privpac.law.base import BOTTOM, Law
-from privpac.mechanisms.parameters import least_int
+from privpac.least import least_from
 from privpac.mechanisms.truncated_laplace import TruncatedLaplace
 from privpac.mechanisms.votes_cast import by_count
 from privpac.parameters import (
@@ -220,7 +220,7 @@ class _Bounded(_Selection, ABC):
     @cached_property
     def K(self) -> int:
         """The least half width of the noise whose ends weigh little enough."""
-        return least_int(self._enough, 1)
+        return least_from(self._enough, 1)
 
     @property
     def guarantee(self) -> Guarantee:

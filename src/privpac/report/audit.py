@@ -12,7 +12,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from privpac.audit.report import Audit, shown_data
+from privpac.auditing.report import Audit, shown_data
 from privpac.report.pages import page, write_page
 from privpac.report.plots import INK, LINES, NO, YES, Markup, figure_of, plain_name, svg
 

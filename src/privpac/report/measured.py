@@ -7,8 +7,8 @@ from typing import Any
 from markupsafe import Markup
 
 from privpac.bounds.selection.voices import certify_voices_any
-from privpac.evaluation import Certificate, Evaluation
-from privpac.evaluation.rate import Rate, percent, points, sure
+from privpac.evaluation import Evaluation, EvaluationCertificate
+from privpac.evaluation.rate import MeasuredRate, percent, points, sure
 from privpac.guarantee import Neighbours, Unit
 from privpac.released import Released
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, svg
@@ -31,7 +31,7 @@ NAMES = {
 
 
 def evaluated_section(
-    found: Evaluation | None, certificate: Certificate | None, before: str | None = None
+    found: Evaluation | None, certificate: EvaluationCertificate | None, before: str | None = None
 ) -> dict[str, Any] | None:
     """What the template shows; None without an evaluation.  ``before``: what was certified before the data."""
     if found is None:
@@ -123,7 +123,7 @@ def table_picture(found: Evaluation) -> Markup:
 def bars_picture(found: Evaluation) -> Markup:
     """Every rate with its intervals: these people thick, people like these thin; the constant beside the rule."""
     wanted = ("error", "constant", "lift", "sensitivity", "specificity", "precision", "balanced_accuracy")
-    rates: list[tuple[str, Rate]] = [(name, found.rates[name]) for name in wanted if name in found.rates]
+    rates: list[tuple[str, MeasuredRate]] = [(name, found.rates[name]) for name in wanted if name in found.rates]
     figure, axes = figure_of(0.5 + 0.34 * len(rates))
     low = 0.0
     for place, (name, rate) in enumerate(reversed(rates)):

@@ -8,13 +8,13 @@ from markupsafe import Markup
 
 from privpac.report.plots import INK, NO, QUIET, WIDTH, YES, figure_of, plain_name, svg
 
-__all__ = ["Questions", "questions_picture"]
+__all__ = ["AskingRule", "questions_picture"]
 
 _LONGEST = 34
 _SIDES = ("yes", "no")
 
 
-class Questions(Protocol):
+class AskingRule(Protocol):
     """A rule that asks questions: the first one, and of each side its label, or its question and two labels."""
 
     @property
@@ -23,7 +23,7 @@ class Questions(Protocol):
     def condition(self) -> str: ...
 
 
-def questions_picture(rule: Questions) -> Markup:
+def questions_picture(rule: AskingRule) -> Markup:
     """The tree from the first question down."""
     root, yes, no = rule.drawn
     deep = max(len(yes), len(no)) > 1

@@ -24,7 +24,7 @@ from privpac.guarantee import Guarantee
 from privpac.law.blocks import BlockLaw
 from privpac.law.finite import FiniteLaw
 from privpac.mechanisms.exponential import candidate_blocks, interval_blocks
-from privpac.mechanisms.parameters import ScoreMechanism
+from privpac.mechanisms.sensitivity import ScoreMechanism
 from privpac.parameters import named
 from privpac.research.race import race_block
 from privpac.research.race_law import race_law

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from privpac.errors import BudgetExhausted, LedgerError
-from privpac.learners.prediction.session import PredictionSession, Question
+from privpac.learners.prediction.session import PredictionSession, QueryBatch
 from privpac.serve.commit import Committer
 from privpac.serve.keys import ApiKey
 from privpac.serve.limits import KEY, Receive, Refusal, Scope, Send
@@ -66,7 +66,7 @@ class Predict:
         except Exception:  # whatever is wrong here is wrong with the query, and looks at nothing else
             raise Refusal(422) from None
         try:
-            answers = await self._committer.answer(Question(codes, key.id, key.share))
+            answers = await self._committer.answer(QueryBatch(codes, key.id, key.share))
         except BudgetExhausted as error:
             raise Refusal(429, remaining=max(0, error.remaining) if isinstance(error.remaining, int) else 0) from None
         except LedgerError as error:

@@ -16,12 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.learners.prediction.session import PredictionSession, Question
+from privpac.learners.prediction.session import PredictionSession, QueryBatch
 
 __all__ = ["Committer", "Pulse"]
 
 Answers = NDArray[np.int8]
-Waiting = tuple[Question, "asyncio.Future[Answers]"]
+Waiting = tuple[QueryBatch, "asyncio.Future[Answers]"]
 
 _MOST = 2000
 """Queries in one transaction, so that nobody waits long for the one before."""
@@ -36,7 +36,7 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, "privpac-commit")
         self._task: asyncio.Task[None] | None = None
 
-    async def answer(self, question: Question) -> Answers:
+    async def answer(self, question: QueryBatch) -> Answers:
         """The answers, counted and on disk; ``BudgetExhausted`` or another error of the ledger if there are none."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answers] = loop.create_future()

@@ -24,7 +24,7 @@ from privpac.concepts.base import ConceptClass, relabelled
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
-from privpac.evaluation import Certificate, Evaluation
+from privpac.evaluation import Evaluation, EvaluationCertificate
 from privpac.guarantee import Unit
 from privpac.learners.base import Learner
 from privpac.learners.registry import METHODS, class_of_rules, takes
@@ -254,9 +254,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         return found
 
     @property
-    def certificate_(self) -> Certificate:
+    def certificate_(self) -> EvaluationCertificate:
         """How far from the best rule of its kind it is, at most; needs ``certify=``."""
-        found: Certificate = self._found("certificate", "evaluate='1/5' and certify='1/4'")
+        found: EvaluationCertificate = self._found("certificate", "evaluate='1/5' and certify='1/4'")
         return found
 
     def _found(self, name: str, wanted: str) -> Any:

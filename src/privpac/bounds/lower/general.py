@@ -114,14 +114,7 @@ def lower_agnostic_vc(
     a code."""
     d, target = _code_length(dimension, "dimension"), open_unit(alpha, "alpha")
     m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
-
-    def families() -> Iterator[tuple[int, float, float]]:
-        for distance, words in _codes(d):
-            bias = 2 * target * d / distance * STRICT
-            if bias < 1:
-                yield words, *tilted(bias, m)
-
-    n = _code_bound(families(), eps, s, 0)
+    n = _code_bound(_tilted_codes(d, target, m), eps, s, 0)
     return Certificate.lower(n, "agnostic learning, VC dimension", f"a class of VC dimension {d}", records_per_user=m)
 
 
@@ -138,17 +131,9 @@ def lower_discrete(
     bias ``2 alpha``."""
     k, target = positive_int(categories, "categories", minimum=2, maximum=2 * _MAX_CODE), open_unit(alpha, "alpha")
     m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
-    pairs = k // 2
-
-    def families() -> Iterator[tuple[int, float, float]]:
-        for distance, words in _codes(pairs):
-            bias = 2 * target * pairs / distance * STRICT
-            if bias < 1:
-                yield words, *tilted(bias, m)
-
     bias = 2 * target * STRICT
     start = _two_points(tilted(bias, m)[1], s) if bias < 1 else 0
-    n = _code_bound(families(), eps, s, start)
+    n = _code_bound(_tilted_codes(k // 2, target, m), eps, s, start)
     return Certificate.lower(n, "discrete law", f"all laws on {k} categories", records_per_user=m)
 
 
@@ -272,6 +257,15 @@ def tilted(bias: float, m: int) -> tuple[float, float]:
     record."""
     kl = 2 * bias * math.atanh(bias) * m
     return min(1.0, math.sqrt(kl / 2), math.sqrt(-math.expm1(-kl))), kl
+
+
+def _tilted_codes(length: int, target: float, m: int) -> Iterator[tuple[int, float, float]]:
+    """``length`` pairs tilted by ``a > 2 target length / dmin`` along a code, one family for each ``dmin`` with
+    ``a < 1``."""
+    for distance, words in _codes(length):
+        bias = 2 * target * length / distance * STRICT
+        if bias < 1:
+            yield words, *tilted(bias, m)
 
 
 def _code_bound(families: Iterator[tuple[int, float, float]], epsilon: float, success: float, start: int) -> int:

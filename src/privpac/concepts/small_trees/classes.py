@@ -24,7 +24,7 @@ from privpac.concepts.small_trees.columns import (
     read_missing,
 )
 from privpac.concepts.small_trees.shape import Side, TreeShape
-from privpac.concepts.small_trees.tree import Branch, Question, SmallTree
+from privpac.concepts.small_trees.tree import Branch, SmallTree, TreeQuestion
 from privpac.concepts.small_trees.wide_class import WideClass, read_columns
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
@@ -182,9 +182,9 @@ class SmallTrees(WideClass):
         prior = self.shape.of_tree(hypothesis)
         return log(prior.denominator) - log(prior.numerator)
 
-    def _question(self, test: int) -> Question:
+    def _question(self, test: int) -> TreeQuestion:
         found = self.tests[test]
-        return Question(self.binned[found.column].name, found.kind, found.value)
+        return TreeQuestion(self.binned[found.column].name, found.kind, found.value)
 
     def _branch(self, side: Side) -> Branch:
         return Branch(None if side.test is None else self._question(side.test), side.labels)

@@ -20,10 +20,10 @@ from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.released import register
 
-__all__ = ["Branch", "Question", "SmallTree"]
+__all__ = ["Branch", "TreeQuestion", "SmallTree"]
 
 
-class Question(NamedTuple):
+class TreeQuestion(NamedTuple):
     """A test: a column by its name, ``cut`` or ``is``, and the cut or bin."""
 
     column: str
@@ -35,7 +35,7 @@ class Question(NamedTuple):
 class Branch:
     """What is done on one side: a label, or a question with a label where it holds and where not."""
 
-    question: Question | None
+    question: TreeQuestion | None
     labels: tuple[int, ...]
 
 
@@ -48,7 +48,7 @@ class SmallTree(Rule):
     """
 
     columns: tuple[BinnedColumn, ...]
-    root: Question
+    root: TreeQuestion
     yes: Branch
     no: Branch
     depth: int
@@ -79,12 +79,12 @@ class SmallTree(Rule):
         asked = [self.root, *(branch.question for branch in (self.yes, self.no) if branch.question is not None)]
         return tuple(name for name in self.features if name in {question.column for question in asked})
 
-    def _column(self, question: Question) -> BinnedColumn:
+    def _column(self, question: TreeQuestion) -> BinnedColumn:
         return next(column for column in self.columns if column.name == question.column)
 
     # Predicting
 
-    def _holds(self, question: Question, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.bool_]:
+    def _holds(self, question: TreeQuestion, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.bool_]:
         return self._column(question).holds((question.kind, question.value), codes[question.column])
 
     def predict_codes(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int8]:
@@ -104,7 +104,7 @@ class SmallTree(Rule):
 
     # Words
 
-    def _says(self, question: Question) -> str:
+    def _says(self, question: TreeQuestion) -> str:
         return self._column(question).says((question.kind, question.value))
 
     def label_text(self, label: int) -> str:
@@ -174,9 +174,9 @@ class SmallTree(Rule):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        def question(stored: Sequence[Any]) -> Question:
+        def question(stored: Sequence[Any]) -> TreeQuestion:
             name, kind, value = stored
-            return Question(name, kind, int(value))
+            return TreeQuestion(name, kind, int(value))
 
         def side(stored: Mapping[str, Any]) -> Branch:
             asked = stored["test"]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privpac.data import Users
 
 __all__ = [
-    "Comparison",
+    "CandidateComparison",
     "RankComparison",
     "Ranked",
     "exact_masses",
@@ -60,7 +60,7 @@ BIN_BITS = 40
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(ABC):
+class CandidateComparison(ABC):
     """The integers ``q[P, Q]`` at resolution ``unit``; concrete ones know how to count records in sets."""
 
     q: Ints
@@ -258,7 +258,7 @@ def integer_sets(candidates: Sequence[Candidate], feature: str, domain: Domain) 
 
 
 @dataclass(frozen=True, eq=False)
-class RankComparison(Comparison):
+class RankComparison(CandidateComparison):
     """Sets given by ranks in cells."""
 
     ranked: Ranked

@@ -30,7 +30,7 @@ from privpac.data import Domain, Floats
 from privpac.distributions.cells import Cells, CodeCells, LineCells, ProductCells, is_numeric, read_edges
 from privpac.distributions.selection.candidates import Candidate, Counts, Histogram, Joint, Normal
 from privpac.distributions.selection.comparison import (
-    Comparison,
+    CandidateComparison,
     RankComparison,
     Ranked,
     integer_sets,
@@ -68,7 +68,7 @@ def compare(
     unit: int,
     samples: int,
     public_seed: bytes,
-) -> Comparison:
+) -> CandidateComparison:
     """The comparison of all pairs on these columns."""
     if len(domains) == 1:
         ((feature, domain),) = domains.items()

@@ -21,7 +21,7 @@ from privpac.data.jit import jit
 from privpac.distributions.cells import values_of
 from privpac.distributions.parametric import uniforms
 from privpac.distributions.selection.candidates import Candidate, Joint, Line, Normal, Product
-from privpac.distributions.selection.comparison import Comparison
+from privpac.distributions.selection.comparison import CandidateComparison
 from privpac.distributions.selection.kernels import density_sums
 from privpac.errors import ParameterError
 from privpac.rng import PublicCoins, derive
@@ -52,7 +52,7 @@ def points_of(users: UserData, domains: Mapping[str, Domain]) -> Floats64:
 
 
 @dataclass(frozen=True, eq=False)
-class DensityComparison(Comparison):
+class DensityComparison(CandidateComparison):
     """Sets decided at the records themselves."""
 
     candidates: tuple[Candidate, ...]

@@ -42,7 +42,7 @@ from privpac.distributions.selection.accuracy import (
     read_top,
 )
 from privpac.distributions.selection.candidates import Candidate
-from privpac.distributions.selection.comparison import Comparison, scheffe_range
+from privpac.distributions.selection.comparison import CandidateComparison, scheffe_range
 from privpac.distributions.selection.partition import compare, read_bins
 from privpac.distributions.selection.reading import read_candidates
 from privpac.errors import ParameterError
@@ -171,7 +171,7 @@ class HypothesisSelector(Composed, DistributionLearner):
         self.top  # noqa: B018  # a missing or useless clip is refused here
 
     @cached_property
-    def _made(self) -> dict[Any, Comparison]:
+    def _made(self) -> dict[Any, CandidateComparison]:
         return {}
 
     @property
@@ -188,7 +188,7 @@ class HypothesisSelector(Composed, DistributionLearner):
         """The numbers of the accuracy certificate for any candidates: ``alpha0 = opt``, ``alpha1 = alpha - 2 opt``."""
         return self._plan(None)
 
-    def plan_for(self, comparison: Comparison) -> ClipPlan:
+    def plan_for(self, comparison: CandidateComparison) -> ClipPlan:
         """The same for these candidates on these columns: where ``P(W)`` is known a smaller clip may do, and fewer
         users."""
         if not comparison.known:
@@ -226,7 +226,7 @@ class HypothesisSelector(Composed, DistributionLearner):
         """The integer clip ``T = resolution * tau`` as far as it is known without columns."""
         return read_top(self.resolution, self.plan.clip)
 
-    def top_for(self, comparison: Comparison) -> int:
+    def top_for(self, comparison: CandidateComparison) -> int:
         """The integer clip in use."""
         return read_top(comparison.unit, self.plan_for(comparison).clip)
 
@@ -248,7 +248,7 @@ class HypothesisSelector(Composed, DistributionLearner):
     def check_domains(self, domains: Mapping[str, Domain]) -> None:
         self.comparison(domains)
 
-    def comparison(self, domains: Mapping[str, Domain]) -> Comparison:
+    def comparison(self, domains: Mapping[str, Domain]) -> CandidateComparison:
         """Sets and probabilities of all pairs on these columns: public, computed once."""
         key = tuple(domains.items())
         if key not in self._made:
@@ -258,7 +258,7 @@ class HypothesisSelector(Composed, DistributionLearner):
             )
         return self._made[key]
 
-    def range_of(self, comparison: Comparison) -> int:
+    def range_of(self, comparison: CandidateComparison) -> int:
         """The range sensitivity of the scores."""
         return scheffe_range(comparison.pairs, comparison.unit, self.top_for(comparison), self.cap, self.neighbours)
 
@@ -281,7 +281,7 @@ class HypothesisSelector(Composed, DistributionLearner):
         return self._law(self.bind(data))
 
     def _law(self, bound: BoundUsers) -> Law:
-        comparison: Comparison = bound.plan
+        comparison: CandidateComparison = bound.plan
         select = ExponentialMechanism(
             self.epsilon, self.range_of(comparison), unit=self.unit, neighbours=self.neighbours
         )

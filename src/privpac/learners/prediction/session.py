@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from privpac.data import Domain
     from privpac.ledger import BudgetLedger
 
-__all__ = ["Coin", "PredictionSession", "Question", "SessionLog", "vote_law"]
+__all__ = ["Coin", "PredictionSession", "QueryBatch", "SessionLog", "vote_law"]
 
 Codes = Mapping[str, NDArray[np.uint64]]
 
@@ -143,7 +143,7 @@ class _Memory:
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class QueryBatch:
     """Queries of one client, as codes, that are answered together or not at all."""
 
     codes: Codes
@@ -245,12 +245,12 @@ class PredictionSession:
         return self.predict_codes(self.encode(X), key=key, share=share)
 
     def predict_codes(self, codes: Codes, *, key: str = "", share: int | None = None) -> NDArray[np.int8]:
-        (found,) = self.predict_many([Question(codes, key, share)])
+        (found,) = self.predict_many([QueryBatch(codes, key, share)])
         if isinstance(found, BudgetExhausted):
             raise found
         return found
 
-    def predict_many(self, questions: Sequence[Question]) -> list[NDArray[np.int8] | BudgetExhausted]:
+    def predict_many(self, questions: Sequence[QueryBatch]) -> list[NDArray[np.int8] | BudgetExhausted]:
         """Several questions in one transaction: for each its answers, or why it was refused; none returns before all
         are counted."""
         codes = {

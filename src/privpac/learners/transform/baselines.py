@@ -43,7 +43,7 @@ from privpac.rng import Rng
 if TYPE_CHECKING:
     from privpac.data import Domain, Kernel, Users
 
-__all__ = ["GroupPrivacy", "OneRecordPerUser", "Records", "group_privacy", "one_record_per_user"]
+__all__ = ["GroupPrivacy", "OneRecordPerUser", "RecordsAsUsers", "group_privacy", "one_record_per_user"]
 
 P = TypeVar("P")
 
@@ -85,7 +85,7 @@ class _Flat(Generic[P]):
 
 
 @dataclass(frozen=True, repr=False)
-class Records:
+class RecordsAsUsers:
     """A dataset whose records are the users; ``slots`` pads every former user to that many."""
 
     users: Users
@@ -107,10 +107,10 @@ class Records:
     def labels(self) -> Any:
         return getattr(self.users, "labels", ())
 
-    def bind(self, domains: Mapping[str, Domain], on_invalid: Any = None) -> Records:
+    def bind(self, domains: Mapping[str, Domain], on_invalid: Any = None) -> RecordsAsUsers:
         return replace(self, users=self.users.bind(domains, on_invalid))
 
-    def max_records(self, cap: int, rule: str | None = None, salt: bytes = b"") -> Records:
+    def max_records(self, cap: int, rule: str | None = None, salt: bytes = b"") -> RecordsAsUsers:
         """Nothing to drop: a record is one record."""
         positive_int(cap, "cap")
         return self
@@ -235,19 +235,19 @@ class GroupPrivacy(Learner):
         item = self.inner.guarantee
         return item.item_to_user(self.max_records, exact=item.neighbours is Neighbours.REPLACE)
 
-    def _flat(self, data: Users) -> Records:
+    def _flat(self, data: Users) -> RecordsAsUsers:
         if data.unit != Unit.USER:
             raise IncompatibleGuarantees(
                 "group privacy is about users with several records: name the user column in UserData"
             )
         users = _capped(self.inner, data, self.max_records)
         if self.inner.guarantee.neighbours is Neighbours.ADD_REMOVE:
-            return Records(users)
+            return RecordsAsUsers(users)
         if count_users(users) * self.max_records > MAX_SLOTS:
             raise TooLargeError(
                 f"users times max_records must be at most {MAX_SLOTS} under replace; use a smaller cap or add-remove"
             )
-        return Records(users, self.max_records)
+        return RecordsAsUsers(users, self.max_records)
 
     def bind(self, data: Users) -> Any:
         return self.inner.bind(self._flat(data))

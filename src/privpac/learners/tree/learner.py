@@ -56,7 +56,7 @@ from privpac.learners.base import ITEM_LEVEL, WEAK, check_users, count_users
 from privpac.learners.selection.regret import COUNT_CAP
 from privpac.learners.tree.accuracy import TreeAccuracy, TreePromises
 from privpac.learners.tree.parts import BoundTree, Partition, all_partitions, draw_partition
-from privpac.learners.tree.shape import TreeShape
+from privpac.learners.tree.shape import PlannedTreeLearner
 from privpac.learners.tree.split import SELECTORS
 from privpac.parameters import (
     named,
@@ -73,8 +73,8 @@ _SHOWN_BITS = 4096
 
 
 @frozen(slots=False, init=False, field_transformer=named)
-class TreeLearner(TreePromises, TreeShape):
-    """Learn one node of a tree; the parameters are those of :class:`~privpac.learners.tree.shape.TreeShape`.
+class TreeLearner(TreePromises, PlannedTreeLearner):
+    """Learn one node of a tree; the parameters are those of :class:`~privpac.learners.tree.shape.PlannedTreeLearner`.
 
     Ranks and shares that are left out are chosen from public numbers: with ``alpha`` and ``records_per_user`` declared
     they are planned for the fewest users (:meth:`plan`), else so that both draws succeed but for ``beta/3`` each once

@@ -35,11 +35,11 @@ from privpac.parameters import (
     whole_or_none,
 )
 
-__all__ = ["TreeShape"]
+__all__ = ["PlannedTreeLearner"]
 
 
 @frozen(slots=False, init=False, field_transformer=named)
-class TreeShape(Composed, Learner):
+class PlannedTreeLearner(Composed, Learner):
     """What a tree learner is told, and what it plans.  All parameters are public.
 
     Parameters

@@ -33,7 +33,7 @@ from privpac.guarantee import Guarantee, Neighbours
 from privpac.learners.base import Bound, Selection
 from privpac.learners.wide.card_arithmetic import (
     MAX_USERS,
-    Points,
+    CardPoints,
     centre_clip,
     clamp,
     clip_size,
@@ -172,7 +172,7 @@ def _noisy(sums: list[int], variance: Fraction, rng: Rng) -> list[int]:
 
 def _descend(
     run: Run, table: CodeTable, concept: PointsCard, budget: CardBudget, users: int, rng: Rng
-) -> tuple[Points, int]:
+) -> tuple[CardPoints, int]:
     """Centre, norm, steps, points; in this order, each from what was released before."""
     columns, steps = table.columns, budget.steps
     summed = _noisy(run(CentrePass(table, centre_clip(columns))), budget.centre_variance, rng)

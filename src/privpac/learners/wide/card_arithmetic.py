@@ -18,7 +18,7 @@ from privpac.least import last_between
 __all__ = [
     "LEAST_CLIP",
     "MAX_USERS",
-    "Points",
+    "CardPoints",
     "centre_clip",
     "clip_size",
     "norm_cap",
@@ -100,14 +100,14 @@ def updated(weights: Sequence[int], noisy_sum: Sequence[int], time: int, steps: 
     return [clamp(w - near(time * _RATE * v, below), -MAX_WEIGHT, MAX_WEIGHT) for w, v in zip(weights, noisy_sum)]
 
 
-class Points(NamedTuple):
+class CardPoints(NamedTuple):
     """What a card says: points of every code of every column; 1 iff their sum exceeds the threshold."""
 
     points: tuple[tuple[int, ...], ...]
     threshold: int
 
 
-def points_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> Points:
+def points_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> CardPoints:
     """The card of summed weights: whole points from 0 to ``top``, the largest being ``top``.
 
     ``f`` of a code is its score above the column's least; ``b`` is the score of a record that has the least everywhere.
@@ -120,6 +120,6 @@ def points_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int], t
     b = weights[0] * U - sum(w * c for w, c in zip(weights[1:], centre)) + sum(least)
     largest = max((f for column in above for f in column), default=0)
     if largest == 0:
-        return Points(tuple((0,) * len(column) for column in above), -1 if b > 0 else 0)
+        return CardPoints(tuple((0,) * len(column) for column in above), -1 if b > 0 else 0)
     rounded = tuple(tuple(near(top * f, largest) for f in column) for column in above)
-    return Points(rounded, -top * b // largest)
+    return CardPoints(rounded, -top * b // largest)

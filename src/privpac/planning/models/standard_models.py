@@ -248,7 +248,7 @@ def _cuts(concept: ConceptClass, m: int, noise: float, rest: str) -> Population:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OnePoint(Formula):
+class OnePointModel(Formula):
     """Half of the records at the right point, the others uniform elsewhere."""
 
     @property
@@ -287,7 +287,11 @@ class OnePoint(Formula):
 def _point(concept: ConceptClass, m: int, noise: float, rest: str) -> Population:
     n = next(iter(domains_of(concept).values())).size
     return formula(
-        OnePoint, f"half of the records at the right one of {n} values, the others uniform, {rest}", concept, m, noise
+        OnePointModel,
+        f"half of the records at the right one of {n} values, the others uniform, {rest}",
+        concept,
+        m,
+        noise,
     )
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom, nbinom
 
-from privpac.audit.refute import Claim, Failure, Point
+from privpac.auditing.refutation import Claim, Failure, Point
 from privpac.bounds.agreement.plurality import CLEAR, shuffle_edge
 from privpac.bounds.certificate import Certificate
 from privpac.data import Integers

@@ -5,7 +5,7 @@ laws.
 * *The search, the agnostic reduction*: runs, each on a data set of its own.
 
 Seeds are fixed.  Either way a refutation needs a lower confidence bound above ``beta``
-(:class:`~privpac.audit.refute.Failure`).
+(:class:`~privpac.auditing.refute.Failure`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.audit.few_values import Law, law_at, shape_of
-from privpac.audit.refute import Claim, Failure, Point
-from privpac.audit.rule_laws import Trial, mean_failure
+from privpac.auditing.few_values import FewValueLaw, law_at, shape_of
+from privpac.auditing.refutation import Claim, Failure, Point
+from privpac.auditing.rule_laws import Trial, mean_failure
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
 from privpac.data import UserData
@@ -41,7 +41,7 @@ CORNERS: tuple[Point, ...] = ((0.0, 0.0, 0.0, 0.0, 0.0, 0.0), (0.9, 0.5, 0.0, 0.
 """Fewer laws to start from: each costs many data sets."""
 
 
-def users_of(law: Law, concept: ConceptClass, counts: NDArray[np.int64]) -> UserData:
+def users_of(law: FewValueLaw, concept: ConceptClass, counts: NDArray[np.int64]) -> UserData:
     """Users with these counts of (value, 0) and (value, 1), as a learner reads them."""
     features = {name or "x": domain for name, domain in concept.declared().items() if domain is not None}
     k, held = law.values, counts.sum(axis=1)
@@ -52,13 +52,13 @@ def users_of(law: Law, concept: ConceptClass, counts: NDArray[np.int64]) -> User
     )
 
 
-def _codes(law: Law, concept: ConceptClass) -> dict[str, NDArray[np.uint64]]:
+def _codes(law: FewValueLaw, concept: ConceptClass) -> dict[str, NDArray[np.uint64]]:
     """The values of the law as a rule reads them."""
     sizes = {name or "x": domain.size for name, domain in concept.declared().items() if domain is not None}
     return {name: np.array(law.places(size), dtype=np.uint64) for name, size in sizes.items()}
 
 
-def _error(law: Law, says: NDArray[Any]) -> NDArray[np.float64]:
+def _error(law: FewValueLaw, says: NDArray[Any]) -> NDArray[np.float64]:
     """Of rules that say so on the values of the law."""
     ones = np.array(law.ones)
     return np.asarray(np.where(says == 1, 1 - ones, ones) @ np.array(law.mass))
@@ -74,7 +74,7 @@ class _Drawn:
     learner: Callable[[int], Any]
     runs: bool
 
-    def law(self, point: Point) -> Law:
+    def law(self, point: Point) -> FewValueLaw:
         return law_at(point, float(self.target.alpha), self.noise, *shape_of(self.target.concept))
 
     def about(self, point: Point) -> str:
@@ -97,7 +97,7 @@ class _Drawn:
                     found.append(max(0.0, 1 - sum(drawn.prob_float(rule) for rule in good)))
         return Failure.counted(round(sum(found)), RUNS) if self.runs else mean_failure(np.array(found))
 
-    def _errors(self, law: Law, codes: dict[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+    def _errors(self, law: FewValueLaw, codes: dict[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
         """Of all rules of the class."""
         concept = self.target.concept
         bound = concept.with_columns({name or "x": domain for name, domain in concept.declared().items()})

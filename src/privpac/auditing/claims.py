@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from privpac.audit.drawn_rules import estimating_claim, reduction_claim, search_claim
-from privpac.audit.family_laws import (
+from privpac.auditing.drawn_rules import estimating_claim, reduction_claim, search_claim
+from privpac.auditing.family_laws import (
     candidates_claim,
     histogram_claim,
     masses_claim,
@@ -23,10 +23,10 @@ from privpac.audit.family_laws import (
     normal_claim,
     products_claim,
 )
-from privpac.audit.refute import Claim
-from privpac.audit.rule_laws import LEARNERS, rule_claim
-from privpac.audit.tree_laws import selection_claim, tree_claim
-from privpac.audit.vote_laws import agreement_claim, median_claim, quantile_claim, stability_claim
+from privpac.auditing.refutation import Claim
+from privpac.auditing.rule_laws import LEARNERS, rule_claim
+from privpac.auditing.tree_laws import selection_claim, tree_claim
+from privpac.auditing.vote_laws import agreement_claim, median_claim, quantile_claim, stability_claim
 from privpac.bounds.certificate import Certificate
 from privpac.errors import ParameterError, TooLargeError
 from privpac.planning.targets.target import PlannedMethod, Target

@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
-from privpac.audit.refute import Point
+from privpac.auditing.refutation import Point
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError
 
-__all__ = ["OVER", "STARTS", "Law", "law_at", "shape_of", "user_types"]
+__all__ = ["OVER", "STARTS", "FewValueLaw", "law_at", "shape_of", "user_types"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ def shape_of(concept: ConceptClass) -> tuple[str, tuple[int, ...]]:
 
 
 @dataclass(frozen=True)
-class Law:
+class FewValueLaw:
     """Values of x in order with their masses, how often each has the label 1, and the shape of the class (see the
     module)."""
 
@@ -118,7 +118,7 @@ class Law:
         return ", ".join(f"{mass:.4g} of x with ones {ones:.3g}" for mass, ones in zip(self.mass, self.ones))
 
 
-def law_at(point: Point, alpha: float, noise: float, shape: str = "cuts", columns: tuple[int, ...] = ()) -> Law:
+def law_at(point: Point, alpha: float, noise: float, shape: str = "cuts", columns: tuple[int, ...] = ()) -> FewValueLaw:
     """The law of a point: noise at the critical, the far and the light values, mass of the two light ones, and of the
     critical one."""
     critical, far, light, left, right, heavier = point
@@ -137,7 +137,7 @@ def law_at(point: Point, alpha: float, noise: float, shape: str = "cuts", column
     else:
         parts = [(beside, at_light), (between, 1 - at_light), (mass, 1 - at_critical), (rest, 1 - at_far)]
     kept = [(weight, ones) for weight, ones in parts if weight > 1e-9]
-    return Law(tuple(weight for weight, _ in kept), tuple(ones for _, ones in kept), shape, columns)
+    return FewValueLaw(tuple(weight for weight, _ in kept), tuple(ones for _, ones in kept), shape, columns)
 
 
 STARTS: tuple[Point, ...] = (
@@ -148,7 +148,7 @@ STARTS: tuple[Point, ...] = (
 """Two values with noise at either, and a third one beside the best cut."""
 
 
-def user_types(law: Law, m: int) -> tuple[Ints, Floats] | None:
+def user_types(law: FewValueLaw, m: int) -> tuple[Ints, Floats] | None:
     """All users of ``m`` records as counts of cells, with their probabilities; ``None`` if they are too many."""
     cells = law.cells
     used = np.flatnonzero(cells > 0)

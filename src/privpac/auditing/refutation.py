@@ -8,7 +8,7 @@ computed exactly, a value above ``beta`` is a refutation; where it is the mean o
 standard errors are left on the safe side, and where runs are counted a confidence bound.
 
 A :class:`Claim` is all that a certificate needs to be put to the test; those of plans come from
-:func:`privpac.audit.claims.plan_claims`.
+:func:`privpac.auditing.claims.plan_claims`.
 
 >>> coin = Claim("no more heads than tails", 9, 0.4, ((0.5,),), lambda law, n: Failure(law[0] ** 9),
 ...     lambda law: f"heads with {law[0]:.2f}")

@@ -1,6 +1,6 @@
 """The certificates of a plan for cut-offs, points and stumps, as claims to refute.
 
-*Laws* are those of :mod:`privpac.audit.few_values`: the class falls into few groups of rules, and a user is a row of
+*Laws* are those of :mod:`privpac.auditing.few_values`: the class falls into few groups of rules, and a user is a row of
 counts.
 
 *Failure.*  The output's law depends on sums over users of small integers.  Where a single group is good enough, the
@@ -10,7 +10,7 @@ data sets are drawn from a fixed seed and the exact law of the output is average
 
 *Learners.*  One entry of :data:`VOTES` for each: what a user adds to which sums, and the law of the output given the
 sums.  Tests hold them against the learners' own laws.  Learners whose law needs all users at once are in
-:mod:`privpac.audit.drawn_rules`.
+:mod:`privpac.auditing.drawn_rules`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.audit.few_values import STARTS, Law, law_at, shape_of, user_types
-from privpac.audit.refute import Claim, Failure, Point
+from privpac.auditing.few_values import STARTS, FewValueLaw, law_at, shape_of, user_types
+from privpac.auditing.refutation import Claim, Failure, Point
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.statistics import ClipRule, Exceeds, Mean, Regret, Statistic, own_clip
 from privpac.concepts.voices import own_luck
@@ -177,7 +177,7 @@ class Trial:
             return 0.0
         return float(self.target.noise or 0) if self.method.bounded_noise else 0.5
 
-    def law(self, point: Point) -> Law:
+    def law(self, point: Point) -> FewValueLaw:
         return law_at(point, float(self.target.alpha), self.noise, *self.shape)
 
     @cached_property
@@ -251,7 +251,7 @@ def _drawn_types(cast: Ints, chances: Floats, votes: Votes, copies: Floats, bad:
     return mean_failure(votes.law(users @ distinct, copies)[:, bad].sum(axis=1))
 
 
-def _drawn_users(law: Law, m: int, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
+def _drawn_users(law: FewValueLaw, m: int, votes: Votes, copies: Floats, bad: NDArray[np.bool_], n: int) -> Failure:
     """Data sets user by user."""
     rng, values = fixed_draws(n), []
     for _ in range(max(16, min(200, _DRAWN // n))):
@@ -280,13 +280,13 @@ def rule_claim(target: RuleGoal, method: PlannedMethod, found: Certificate, reco
 def rule_claims(target: RuleTarget, records_per_user: int, *, rows: tuple[str, ...] | None = None) -> list[Claim]:
     """The certified rows of a plan for rules that select, each with the learner that its certificate names.
 
-    Rows without a number are left out, and those that depend on an estimate; :func:`privpac.audit.claims.plan_claims`
+    Rows without a number are left out, and those that depend on an estimate; :func:`privpac.auditing.plan_claims`
     has all.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers
     >>> from privpac.planning.targets.rule_targets import rule_target
-    >>> from privpac.audit.refute import refute
+    >>> from privpac.auditing.refutation import refute
     >>> target = rule_target(Thresholds(Integers(0, 99)), 1, "0.1", "0.05", "add-remove", "0.1")
     >>> [claim.name for claim in rule_claims(target, 1, rows=("realizable selection", "two voices"))]
     ['realizable selection', 'two voices']

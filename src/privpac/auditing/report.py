@@ -11,8 +11,8 @@ from io import StringIO
 from math import inf
 from typing import Any
 
-from privpac.audit.exact import ExactAudit
-from privpac.audit.statistical import CONSISTENT, VIOLATES, StatisticalAudit
+from privpac.auditing.exact import ExactAudit
+from privpac.auditing.statistical import CONSISTENT, VIOLATES, StatisticalAudit
 from privpac.guarantee import Neighbours
 
 __all__ = ["Audit", "Outcome"]

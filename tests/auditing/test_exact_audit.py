@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privpac.audit import ExactAudit, Universe, audit_exact, datasets, neighbouring, user_universe
+from privpac.auditing import ExactAudit, Universe, audit_exact, datasets, neighbouring, user_universe
 from privpac.errors import LawError, ParameterError
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.law import BOTTOM, Law

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.audit.refute import Claim, Failure, Point
-from privpac.audit.rule_laws import mean_failure
+from privpac.auditing.refutation import Claim, Failure, Point
+from privpac.auditing.rule_laws import mean_failure
 from privpac.bounds.certificate import Certificate
 from privpac.bounds.counts import LEVELS
 from privpac.data import Integers

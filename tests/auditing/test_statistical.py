@@ -18,9 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.audit import StatisticalAudit, audit_statistical, detectable
-from privpac.audit.events import choose, read_output
-from privpac.audit.statistical import MAX_RUNS, _bounds, clopper_pearson
+from privpac.auditing import StatisticalAudit, audit_statistical, detectable
+from privpac.auditing.events import choose, read_output
+from privpac.auditing.statistical import MAX_RUNS, _bounds, clopper_pearson
 from privpac.errors import ParameterError, TooLargeError
 from privpac.rng import Rng
 from privpac.testing import SeededRng, insecure_randomness

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import privpac as pp
-from privpac.audit.few_values import STARTS, Law, law_at, user_types
-from privpac.audit.refute import Claim, Failure, refute
-from privpac.audit.rule_laws import LEARNERS, VOTES, rule_claims
+from privpac.auditing.few_values import STARTS, FewValueLaw, law_at, user_types
+from privpac.auditing.refutation import Claim, Failure, refute
+from privpac.auditing.rule_laws import LEARNERS, VOTES, rule_claims
 from privpac.concepts import Thresholds
 from privpac.data import Integers, UserData
 from privpac.errors import ParameterError
@@ -63,7 +63,7 @@ def test_a_fifth_of_the_certified_users_is_refuted(row: str) -> None:
 CUTS = Thresholds(Integers(0, 9))
 
 
-def people(rng: np.random.Generator, law: Law, n: int, m: int) -> tuple[UserData, np.ndarray]:
+def people(rng: np.random.Generator, law: FewValueLaw, n: int, m: int) -> tuple[UserData, np.ndarray]:
     """Users of a law on the values 0, 1, ... and 9, and their counts."""
     counts = rng.multinomial(m, law.cells, size=n)
     places = [*range(law.values - 1), 9]
@@ -125,7 +125,7 @@ def test_types_are_all_users_and_their_probabilities_add_up() -> None:
 
 
 def test_exact_and_drawn_failures_agree() -> None:
-    from privpac.audit import rule_laws as room
+    from privpac.auditing import rule_laws as room
 
     target = rule_target(*QUESTIONS["replace"])
     (claim,) = rule_claims(target, 4, rows=("regret selection, bounded noise",))
@@ -173,6 +173,8 @@ def test_what_cannot_be_asked() -> None:
 
 
 def test_the_room_offers_it() -> None:
-    assert pp.audit.refute is refute
-    assert pp.audit.Claim is Claim
-    assert Fraction(pp.audit.refute(Claim("one", 1, 0.5, ((0.0,),), lambda point, n: Failure(0.0))).worst.n_users) == 1
+    assert pp.auditing.refute is refute
+    assert pp.auditing.Claim is Claim
+    assert (
+        Fraction(pp.auditing.refute(Claim("one", 1, 0.5, ((0.0,),), lambda point, n: Failure(0.0))).worst.n_users) == 1
+    )

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from privpac.errors import ParameterError
 
-__all__ = ["Choice", "Output", "View", "choose", "read_output"]
+__all__ = ["ChosenEvent", "Output", "View", "choose", "read_output"]
 
 Output = Hashable
 Bounds = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
@@ -194,7 +194,7 @@ def _view(name: str, coordinate: int | None, values: Counter[Output]) -> View:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenEvent:
     """An event (some cells of a view) and the pair, in order, that it tells apart; ``bound`` is what the choosing runs
     would prove."""
 
@@ -218,12 +218,12 @@ class Choice:
         )
 
 
-def choose(seen: Sequence[Counter[Output]], pairs: Sequence[tuple[int, int]], bounds: Bounds) -> Choice:
+def choose(seen: Sequence[Counter[Output]], pairs: Sequence[tuple[int, int]], bounds: Bounds) -> ChosenEvent:
     """The pair, order and event with the largest bound; the first one among equals."""
     pooled: Counter[Output] = Counter()
     for outputs in seen:
         pooled.update(outputs)
-    best: Choice | None = None
+    best: ChosenEvent | None = None
     for view in _views(pooled):
         counts = [view.counts(outputs) for outputs in seen]
         for i, j in (*pairs, *((j, i) for i, j in pairs)):
@@ -231,7 +231,7 @@ def choose(seen: Sequence[Counter[Output]], pairs: Sequence[tuple[int, int]], bo
                 found = weight * bounds(np.cumsum(counts[i][order]), np.cumsum(counts[j][order]))
                 top = int(np.argmax(found))
                 if best is None or found[top] > best.bound:
-                    best = Choice(float(found[top]), (i, j), view, frozenset(order[: top + 1].tolist()))
+                    best = ChosenEvent(float(found[top]), (i, j), view, frozenset(order[: top + 1].tolist()))
     if best is None:
         raise ParameterError("there is no pair of neighbouring datasets, so there is nothing to audit; add datasets")
     return best

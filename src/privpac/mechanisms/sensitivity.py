@@ -1,4 +1,4 @@
-"""Public parameters of mechanisms: read exactly, refused early, compared without rounding.
+"""What mechanisms declare: whose data, which neighbours, and the range sensitivity of their scores.
 
 Nothing here sees data.  ``range_sensitivity`` is the one number that ties a score to its privacy: the largest change,
 over neighbouring inputs, of the *difference* of two candidates' scores.
@@ -6,23 +6,15 @@ over neighbouring inputs, of the *difference* of two candidates' scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 
 from attrs import field, frozen
-from flint import arb
 
-from privpac.errors import ParameterError, Undecided
-from privpac.exact import MAX_PRECISION, Ball, as_arb, ball_of, precision
+from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
-from privpac.law.base import PROB_BITS
-from privpac.law.numbers import Number
-from privpac.least import least_between
 from privpac.parameters import named, privacy_or_zero, protected_unit, relation, whole
 
-__all__ = ["Protected", "ScoreMechanism", "ceil_log", "enclose", "least_int", "range_sensitivity"]
-
-_TINY_BITS = 1 << 16
+__all__ = ["Protected", "ScoreMechanism", "range_sensitivity"]
 
 
 def range_sensitivity(delta_inf: int, monotone: bool, neighbours: Neighbours | str) -> int:
@@ -44,47 +36,6 @@ def range_sensitivity(delta_inf: int, monotone: bool, neighbours: Neighbours | s
             "use add-remove"
         )
     return bound if monotone else 2 * bound
-
-
-def ceil_log(x: Fraction, rate: Callable[[], arb]) -> int:
-    """``ceil(ln(x) / rate)`` for rational ``x >= 1`` and a positive rate; exact, also when the quotient is an integer's
-    neighbour.
-
-    The quotient must not be an integer itself unless ``x`` is 1: true for a rational rate, because ``e`` to a non-zero
-    rational power is irrational.
-    """
-    if x == 1:
-        return 0
-    bits = 128
-    while bits <= MAX_PRECISION:
-        with precision(bits):
-            top = (as_arb(x).log() / rate()).ceil().unique_fmpz()
-        if top is not None:
-            return int(top)
-        bits *= 2
-    raise Undecided("a logarithm could not be rounded up")
-
-
-def least_int(holds: Callable[[int], bool], start: int) -> int:
-    """The least integer ``>= start`` at which a monotone public condition holds: doubling, then bisection."""
-    if holds(start):
-        return start
-    step = 1
-    while not holds(start + step):
-        step *= 2
-    return least_between(holds, start + step // 2, start + step)
-
-
-def enclose(number: Number) -> Ball:
-    """Rational ends of a probability; one below ``2**-65536`` is enclosed by 0 and that."""
-    exact = number.exact
-    if exact is not None:
-        return Ball(exact, exact)
-    with precision(PROB_BITS):
-        value, tiny = number.arb(), arb(2) ** -_TINY_BITS
-        if value < tiny:
-            return Ball(Fraction(0), Fraction(1, 1 << _TINY_BITS))
-        return ball_of(value, floor=Fraction(0), ceiling=Fraction(1))
 
 
 @frozen(slots=False, field_transformer=named)

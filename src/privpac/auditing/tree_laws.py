@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
-from privpac.audit.few_values import OVER
-from privpac.audit.refute import Claim, Failure, Point
-from privpac.audit.rule_laws import mean_failure, rule_claim
+from privpac.auditing.few_values import OVER
+from privpac.auditing.refutation import Claim, Failure, Point
+from privpac.auditing.rule_laws import mean_failure, rule_claim
 from privpac.bounds.certificate import Certificate
 from privpac.concepts.trees.base import MAX_LEVELS
 from privpac.concepts.trees.nodes import TreeNodes

@@ -12,12 +12,12 @@ import pytest
 
 import privpac as pp
 from privpac.agreement.tasks import Task
-from privpac.audit.claims import ROWS, plan_claims
-from privpac.audit.drawn_rules import users_of
-from privpac.audit.few_values import law_at, shape_of
-from privpac.audit.refute import Failure, refute
-from privpac.audit.rule_laws import VOTES
-from privpac.audit.tree_laws import missed
+from privpac.auditing.claims import ROWS, plan_claims
+from privpac.auditing.drawn_rules import users_of
+from privpac.auditing.few_values import law_at, shape_of
+from privpac.auditing.refutation import Failure, refute
+from privpac.auditing.rule_laws import VOTES
+from privpac.auditing.tree_laws import missed
 from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
 from privpac.data import Integers
 from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices
@@ -155,4 +155,4 @@ def test_counted_runs_leave_room_for_luck() -> None:
 
 
 def test_the_room_offers_all_claims() -> None:
-    assert pp.audit.plan_claims is plan_claims
+    assert pp.auditing.plan_claims is plan_claims

@@ -1,0 +1,17 @@
+from .claims import plan_claims as plan_claims
+from .exact import ExactAudit as ExactAudit
+from .exact import Universe as Universe
+from .exact import audit_exact as audit_exact
+from .exact import datasets as datasets
+from .exact import neighbouring as neighbouring
+from .exact import user_universe as user_universe
+from .refutation import Claim as Claim
+from .refutation import Failure as Failure
+from .refutation import Refutation as Refutation
+from .refutation import refute as refute
+from .report import Audit as Audit
+from .report import Outcome as Outcome
+from .rule_laws import rule_claims as rule_claims
+from .statistical import StatisticalAudit as StatisticalAudit
+from .statistical import audit_statistical as audit_statistical
+from .statistical import detectable as detectable

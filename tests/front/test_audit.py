@@ -341,3 +341,10 @@ def test_command_shows_the_tables_of_rates(privpac: Any) -> None:
     code, out, _ = privpac("bounds", "004-1", "--epsilon", "1/2")
     assert code == 0
     assert "local" in out
+
+
+def test_the_refuter_goes_by_the_name_of_the_call_too() -> None:
+    from privpac import auditing
+
+    assert pp.audit.refute is auditing.refute  # type: ignore[attr-defined]
+    assert pp.audit.audit_exact is auditing.audit_exact  # type: ignore[attr-defined]

@@ -27,7 +27,7 @@ from privpac.agreement.learner import Numbers, Universe
 from privpac.agreement.littlestone.dimension import DEFAULT_BUDGET, Rows, Search, WorkExceeded
 from privpac.agreement.littlestone.lists import TableLists, VersionSpaceList
 from privpac.agreement.littlestone.reduction import Reduction
-from privpac.agreement.littlestone.reduction_plan import ListPlan, accuracy_order, list_bound, plan_reduction
+from privpac.agreement.littlestone.reduction_plan import ListReductionPlan, accuracy_order, list_bound, plan_reduction
 from privpac.agreement.logarithms import ln_up
 from privpac.agreement.races.words import integer, rational
 from privpac.agreement.records import Records
@@ -77,7 +77,9 @@ class ReductionList(TableLists):
         return cls(rows, plan.depths, plan.cutoffs)
 
     @staticmethod
-    def plan(rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None, v: int | None = None) -> ListPlan:
+    def plan(
+        rows: Rows, alpha: Any, zeta: Any = "1/20", *, d: int | None = None, v: int | None = None
+    ) -> ListReductionPlan:
         """Depths, cut-offs, records per list and failure; a declared ``d`` is trusted where checking it exceeds the
         budget."""
         search = Search(rows)

@@ -19,7 +19,7 @@ from privpac.agreement.littlestone.reduction import growth
 from privpac.agreement.races.words import integer, rational
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["ListPlan", "accuracy_order", "cutoffs", "depths", "error_levels", "list_bound", "plan_reduction"]
+__all__ = ["ListReductionPlan", "accuracy_order", "cutoffs", "depths", "error_levels", "list_bound", "plan_reduction"]
 
 _CONTEXT = Context(prec=60, Emin=-(10**15), Emax=10**15)
 _NEGLIGIBLE = Decimal(10) ** -70
@@ -135,7 +135,7 @@ def _probabilities(p: Fraction, m: int) -> Iterator[Decimal]:
         term = _CONTEXT.divide(_CONTEXT.multiply(_CONTEXT.multiply(term, odds), Decimal(m - k)), Decimal(k + 1))
 
 
-class ListPlan(NamedTuple):
+class ListReductionPlan(NamedTuple):
     """Everything public that the list learner needs, and what it promises."""
 
     dimension: int
@@ -148,7 +148,7 @@ class ListPlan(NamedTuple):
 
 def plan_reduction(
     size: int, d: int, alpha: Any, zeta: Any = "1/20", *, rho: Any = "1/4", v: int | None = None
-) -> ListPlan:
+) -> ListReductionPlan:
     """The least number of records with ``|C| * tail sum <= zeta`` (found by doubling and halving), and the cut-offs for
     it."""
     size, d = integer("size", size, 1), integer("d", d, 0)
@@ -156,7 +156,7 @@ def plan_reduction(
     if not (0 < failure < 1 and 0 < share < 1 and 0 < excess <= 1):
         raise ParameterError(f"zeta and rho must be between 0 and 1 and alpha in (0, 1], got {zeta}, {rho} and {alpha}")
     if d == 0:
-        return ListPlan(0, (0,), (0,), 1, 1, Fraction(0))
+        return ListReductionPlan(0, (0,), (0,), 1, 1, Fraction(0))
     q = accuracy_order(d if v is None else integer("v", v, 1, d), share)
     levels = error_levels(d, excess, share)
     if levels[0] > 1:
@@ -171,4 +171,4 @@ def plan_reduction(
         middle = (low + high) // 2
         low, high = (low, middle) if size * cutoffs(levels, middle)[1] <= failure else (middle, high)
     cuts, tail = cutoffs(levels, high)
-    return ListPlan(d, depths(d, q), cuts, high, list_bound(d, q, size), size * tail)
+    return ListReductionPlan(d, depths(d, q), cuts, high, list_bound(d, q, size), size * tail)

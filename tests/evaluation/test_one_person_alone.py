@@ -144,3 +144,10 @@ def test_nothing_is_quoted_after_the_spend(error: Exception, monkeypatch: pytest
         Quoting(lambda table: table["x"], 1).learn(people(Integers(0, 3), [1, 2]))
     assert "42" not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+def test_undeclared_columns_of_lists_are_refused_for_models() -> None:
+    """Their type would be that of all values together: one text among numbers makes texts of everybody's."""
+    data = UserData.from_users([[(k, k > 4)] for k in range(10)], features=["x"])
+    with pytest.raises(SchemaError, match="come from lists and have no domain"):
+        pp.evaluate(lambda table: [1] * len(table), data, epsilon=1)

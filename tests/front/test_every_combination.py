@@ -224,7 +224,7 @@ def test_the_command_gives_a_result_or_a_clear_refusal(
 
 @pytest.mark.parametrize("method", ["search", "agreement", "tree"])
 def test_a_refusal_does_not_need_spark_to_be_said(method: str, tmp_path: Path, command: Command) -> None:
-    said = command("learn", "t.parquet", *_words("interval", method, "agnostic", "replace", "spark"))
+    said = command("learn", "t.parquet", *_words("rectangle", method, "agnostic", "replace", "spark"))
     _check(said, 0, learned=False)
 
 

@@ -82,6 +82,8 @@ def at_user_level(
     learner = user_level_learner(
         algorithm, epsilon=epsilon, delta=delta, item=item, way=way, max_records=max_records, **options
     )
+    if isinstance(data, UserData):  # what is not is refused by the learner
+        data.check_typed(data.features)
     return release_rule(learner, data, ledger=ledger)
 
 

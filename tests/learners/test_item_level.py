@@ -148,3 +148,13 @@ def test_nothing_the_algorithm_says_of_the_data_is_heard() -> None:
         assert pp.at_user_level(loud, data, item=item, epsilon=1).hypothesis == {0: 1}
         pp.at_user_level(loud, data, way="deletion", epsilon=9, delta="0.2", ladder=1)
     assert not [one for one in heard if "rows" in str(one.message)]
+
+
+@pytest.mark.parametrize("way", ["auto", "deletion"])
+def test_undeclared_columns_of_lists_are_refused(way: str) -> None:
+    """One text among numbers would make texts of everybody's: no promise about one record covers that."""
+    data = pp.UserData.from_users([[(1, 0)], [(2, 1)]] * 20, features=["x"])
+    item = None if way == "deletion" else pp.Guarantee("1/4", unit="item", neighbours="add-remove")
+    options: dict[str, Any] = {"delta": "1e-3", "deleted": 100} if way == "deletion" else {}
+    with pytest.raises(SchemaError, match="come from lists and have no domain"):
+        pp.at_user_level(str, data, item=item, epsilon=1, way=way, **options)

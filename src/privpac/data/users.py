@@ -237,6 +237,19 @@ class UserData:
             ) from None
         return name
 
+    def check_typed(self, names: Iterable[str]) -> None:
+        """Refuse undeclared columns of lists and arrays for functions that read values.
+
+        They have no schema: everybody's values together would decide their type, and one person could change how a
+        function reads all others.
+        """
+        untyped = [name for name in names if self.features[name] is None] if self.default_rule == "first" else []
+        if untyped:
+            raise SchemaError(
+                f"columns {untyped} come from lists and have no domain; declare one, such as {{{untyped[0]!r}: "
+                "Integers(0, 100)}, so that everybody's values are read alike"
+            )
+
     def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> UserData:
         """Check and encode columns on their domains; a column bound before keeps its domain."""
         rule = self.on_invalid if on_invalid is None else one_of(OnInvalid, on_invalid, "on_invalid")

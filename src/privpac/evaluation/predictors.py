@@ -22,13 +22,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
-from privpac.data import Categories, Dates, Domain, Grid, Integers
+from privpac.data import Categories, Dates, Domain, Grid, Integers, UserData
 from privpac.data.missing import values_of as inner_domain
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
 from privpac.released import NoRelease, Released
 
 if TYPE_CHECKING:
-    from privpac.data import UserData, Users
+    from privpac.data import Users
 
 __all__ = ["PredictionColumn", "CalledModel", "Predictor", "RuleOf", "bind_predictor"]
 
@@ -248,14 +248,8 @@ def bind_predictor(
     missing = [name for name in columns if name not in users.features]
     if missing:
         raise SchemaError(f"the model was fitted on columns {missing}, which are not among {list(users.features)}")
-    # Lists and arrays have no schema: the type of an undeclared column would be decided by everybody's values together,
-    # and one person could change how the model reads all others.
-    untyped = [name for name in columns if users.features[name] is None]
-    if untyped and getattr(users, "default_rule", "hash") == "first":
-        raise SchemaError(
-            f"columns {untyped} come from lists and have no domain; declare one, such as {{{untyped[0]!r}: "
-            "Integers(0, 100)}}, so that a model reads everybody's values alike"
-        )
+    if isinstance(users, UserData):  # the other engines read files, which have a schema
+        users.check_typed(columns)
     arrays = hasattr(predictor, "predict") and wanted is None
     return CalledModel(predict, columns, pair, rowwise, arrays), users
 

@@ -17,6 +17,7 @@ from privpac.planning.plans import Plan, invert, plan_target
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
 from privpac.planning.targets.rule_targets import rule_target
+from privpac.planning.targets.service_targets import service_target
 from privpac.planning.targets.small_tree_targets import small_tree_target
 from privpac.planning.targets.target import STANDARD_RECORDS, Target
 from privpac.planning.targets.tree_targets import tree_target
@@ -48,6 +49,7 @@ def plan(
     population: Population | None = None,
     model_noise: Rational | None = None,
     every_method: bool = False,
+    queries: int | None = None,
     **shape: Any,
 ) -> Plan:
     """How many users do I need for excess error ``alpha`` (0.05) with probability ``1 - beta``, at ``epsilon``?
@@ -64,6 +66,8 @@ def plan(
       have never needed fewer users than selection.
     * a class of rules or a task with ``model="central"``, ``"local"`` or ``"shuffle"``: learning by agreement in that
       trust model.
+    * a class of rules with ``queries``: a prediction service that gives so many answers and publishes no rule
+      (``delta`` allows far more of them); ``alpha`` is then the excess error of an answer.
     * a tree, for labels without noise, with ``delta`` for open vocabularies; with ``setting="agnostic"`` a tree whose
       nodes can be counted, for noisy labels.
     * a family of distributions by name, with its public ``shape``: ``"histogram"`` (``bins=``), ``"discrete"``
@@ -106,6 +110,8 @@ def plan(
         Label noise of the stated model of predictions.
     every_method : bool
         Also methods that have never needed fewer users than selection.
+    queries : int, optional
+        So many answers of a service, instead of a rule.
     **shape
         Of a family of distributions, as above.
 
@@ -123,6 +129,8 @@ def plan(
     (Fraction(41, 20000),)
     >>> pp.plan("histogram", bins=100, epsilon=1, records_per_user=1).row("any private learner").kind
     'lower bound'
+    >>> pp.plan(cuts, queries=3, epsilon=8, alpha="0.3").row("prediction service").n_users[0]
+    9971
     """
     quantity = _quantity(n_users, epsilon, alpha)
     if quantity == "users" and alpha is None:
@@ -131,6 +139,10 @@ def plan(
     numbers = {name: value for name, value in given if value is not None}
     extra: dict[str, Any] = {"noise": noise, "setting": setting, "users": people}
     extra |= {"population": population, "model_noise": model_noise}
+    if queries is not None:
+        return _service_plan(
+            concept, quantity, numbers, queries, neighbours, delta, model, records_per_user, extra, shape
+        )
     if isinstance(concept, str) or model is not None:
         strange = [
             "people" if name == "users" else name
@@ -293,6 +305,35 @@ def _tree_plan(
     goal = _spent(numbers)
     target = tree_target(tree, **goal, delta=delta, neighbours=neighbours, simple=simple and quantity == "users")
     return _answer(target, quantity, numbers, records_per_user, None)
+
+
+def _service_plan(
+    concept: Any,
+    quantity: str,
+    numbers: dict[str, Any],
+    queries: int,
+    neighbours: Neighbours | str | None,
+    delta: Rational,
+    model: Model | str | None,
+    records_per_user: int | Iterable[int] | None,
+    extra: dict[str, Any],
+    shape: dict[str, Any],
+) -> Plan:
+    strange = [name for name in ("noise", "setting", "population") if extra[name] is not None]
+    strange += ["model"] * (model is not None) + sorted(shape)
+    if strange:
+        raise ParameterError(f"a service is planned for any labels, by a curator: leave out {strange[0]}")
+    relation = Neighbours.ADD_REMOVE if neighbours is None else neighbours
+    target = service_target(
+        concept,
+        queries,
+        **_spent(numbers),
+        delta=delta,
+        neighbours=relation,
+        users=extra["users"],
+        model_noise=extra["model_noise"],
+    )
+    return _answer(target, quantity, numbers, 1 if records_per_user is None else records_per_user, None)
 
 
 def _named_target(

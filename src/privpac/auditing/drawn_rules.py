@@ -33,12 +33,13 @@ from privpac.learners.prediction.session import vote_law
 from privpac.learners.prediction.voters import VotePredictor
 from privpac.learners.reduction.learner import AgnosticReduction
 from privpac.learners.selection.realizable import RealizableSelection
+from privpac.learners.selection.surrogate import SurrogateSelection
 from privpac.planning.models.fixed_draws import fixed_draws
 from privpac.planning.models.simulation import ModelRng
 from privpac.planning.service import plan_service
 from privpac.planning.targets.target import PlannedMethod
 
-__all__ = ["estimating_claim", "reduction_claim", "search_claim", "service_claim", "users_of"]
+__all__ = ["estimating_claim", "reduction_claim", "search_claim", "service_claim", "surrogate_claim", "users_of"]
 
 SETS, RUNS = 40, 60
 MOST_RULES, MOST_RECORDS = 1 << 12, 1 << 19
@@ -214,3 +215,28 @@ def service_claim(target: Any, method: PlannedMethod, found: Certificate, record
 
     # One record each is as hard as any number: every person counts alike.
     return _Drawn(target, 1, 0.5, learner, True, turned=True).claim(method.name, certified)
+
+
+@dataclass(frozen=True)
+class _Redrawn:
+    """A selection from a public set that is drawn anew for every run: it may be a bad one."""
+
+    build: Callable[[bytes], Any]
+
+    def bind(self, data: UserData) -> UserData:
+        return data
+
+    def draw(self, data: UserData, rng: Any) -> Any:
+        learner = self.build(b"".join(rng.word().to_bytes(8, "big") for _ in range(4)))
+        return learner.draw(learner.bind(data), rng)
+
+
+def surrogate_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
+    """Selection from a representation."""
+    assert found.n_users is not None
+    common = {"epsilon": target.epsilon, "neighbours": target.neighbours, **found.parameters}
+
+    def build(seed: bytes) -> SurrogateSelection:
+        return SurrogateSelection(target.concept, public_seed=seed, **common)
+
+    return _Drawn(target, 1, 0.5, lambda n: _Redrawn(build), True).claim(method.name, found.n_users)

@@ -102,6 +102,13 @@ def plan(
             help="Learning by agreement in this trust model: central, local or shuffle.", rich_help_panel=METHOD
         ),
     ] = None,
+    representation: Annotated[
+        str | None,
+        typer.Option(
+            help="Also selection from a public set that stands in for the class: hashed, learned, boosted, auto.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
     queries: Annotated[
         int | None,
         typer.Option(
@@ -200,6 +207,7 @@ def plan(
         "people": people_are,
     }
     question |= {"model_noise": model_noise, "delta": delta or 0, "every_method": every_method, "queries": queries}
+    question |= {"representation": representation}
     shape = {"k": values, "d": columns, "radius": radius, "variance": variance, "max_variance": max_variance}
     given: dict[str, Any] = {part: value for part, value in shape.items() if value is not None}
     if not population and (public or user or label):

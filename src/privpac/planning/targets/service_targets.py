@@ -15,6 +15,7 @@ ones.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
@@ -163,11 +164,12 @@ def service_target(
     alpha: Rational,
     beta: Rational,
     delta: Rational = 0,
-    neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    neighbours: Neighbours | str | None = None,
     users: str | None = None,
     model_noise: Rational | None = None,
+    others: Mapping[str, Any] | None = None,
 ) -> ServiceTarget:
-    """The numbers, read and checked.
+    """The numbers, read and checked; ``others`` are declarations that a service has no use for.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers
@@ -179,8 +181,11 @@ def service_target(
         raise TypeError(
             f"a service votes with rules of a class such as Thresholds(Integers(0, 100)), got {type(concept).__name__}"
         )
+    strange = [name for name, value in (others or {}).items() if value is not None]
+    if strange:
+        raise ParameterError(f"a service is planned for any labels, by a curator: leave out {strange[0]}")
     concept.size  # noqa: B018  # a class without its domains is refused here
-    goal = read_goal(epsilon, alpha, beta, neighbours, delta)
+    goal = read_goal(epsilon, alpha, beta, Neighbours.ADD_REMOVE if neighbours is None else neighbours, delta)
     modelled = None if model_noise is None else rational(model_noise, "model_noise", minimum=0, below="1/2")
     k = positive_int(queries, "queries", maximum=MAX_QUERIES)
     return ServiceTarget(concept, k, **goal, users=None if users is None else read_users(users), model_noise=modelled)

@@ -10,6 +10,7 @@ __all__ = ["load"]
 _HOMES = {
     "audit": "audit",
     "bounds": "bounds",
+    "cap": "cap",
     "choose": "evaluate",
     "compare": "compare",
     "distribution": "distribution",

@@ -31,7 +31,7 @@ from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.submit import submit
 from privpac.released_write import write_durably
 
-__all__ = ["ManifestFile", "bytes_of", "protocol"]
+__all__ = ["ManifestFile", "bytes_of", "protocol", "task_parameters"]
 
 protocol = Commands(
     help="Learn from data that stay with the people: local, shuffled or central messages.", no_args_is_help=True
@@ -99,7 +99,7 @@ def new(
     """
     given: dict[str, Any] = {"label": label, "min_records": min_records, "max_records": max_records}
     given["beta"] = rational(beta, "beta", above=0, below=1)
-    given["task"] = _parameters(gamma, parameter or [])
+    given["task"] = task_parameters(gamma, parameter or [])
     domains = features_of(feature)
     if key is None and model in ("shuffle", "central") and not unsealed:
         raise ParameterError(
@@ -227,7 +227,8 @@ def client(
 # Parts
 
 
-def _parameters(gamma: str | None, texts: list[str]) -> dict[str, int | str]:
+def task_parameters(gamma: str | None, texts: list[str]) -> dict[str, int | str]:
+    """Public parameters of a task, from --gamma and --set."""
     out: dict[str, int | str] = {} if gamma is None else {"Gamma": rate(gamma)}
     for text in texts:
         name, equals, value = text.partition("=")

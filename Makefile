@@ -4,7 +4,7 @@ BIN := .venv/bin
 PEERS := .venv-peers/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-slow test-all test-browser test-spark test-storm lint format docs bench clean
+.PHONY: help venv kernels demo test test-slow test-all test-browser test-spark test-storm lint format docs bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -12,7 +12,8 @@ help:  ## what can be made
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[test,lint,examples,docs]"
+	$(BIN)/python -m pip install --quiet --editable ".[all,test,lint,examples,docs]"
+	$(BIN)/python kernels/compile.py
 	@touch $@
 
 .venv-peers/.installed: benchmarks/peers/requirements.txt
@@ -22,6 +23,9 @@ help:  ## what can be made
 	@touch $@
 
 venv: .venv/.installed  ## the virtual environment .venv
+
+kernels: venv  ## compile the loops again, after one has changed
+	$(BIN)/python kernels/compile.py
 
 demo: venv  ## learn a private rule from a real table and write a report
 	$(BIN)/python examples/demo.py

@@ -11,8 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from privpac.errors import MissingExtra
-
 __all__ = ["EXTRAS", "WHEN_COMPILING", "attach_stub", "need"]
 
 #: What is to be called, once, when a loop has to be compiled: the command line says why it takes its time.
@@ -50,6 +48,8 @@ def need(module: str, what: str = "this") -> Any:
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.partition(".")[0] != package:
             raise
+        from privpac.errors import MissingExtra
+
         extra = EXTRAS[package]
         raise MissingExtra(
             f'{what} needs {package}, which is not installed; install it with: pip install "privpac[{extra}]"',

@@ -118,7 +118,7 @@ def built(package: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         cached.cache_clear()
 
 
-def call(entries: dict[str, native.Entry], *arguments: Any) -> Any:
+def call(entries: dict[str, native.CompiledLoop], *arguments: Any) -> Any:
     return entries[",".join(map(native.kind_of, arguments))](arguments)
 
 

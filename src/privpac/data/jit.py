@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache, cached_property, update_wrapper
 from typing import Any, TypeVar, cast
 
-from privpac.data.native import Entry, available, entries, kind_of
+from privpac.data.native import CompiledLoop, available, entries, kind_of
 from privpac.lazy import WHEN_COMPILING, need
 
 __all__ = ["jit"]
@@ -24,10 +24,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODE = os.environ.get("PRIVPAC_KERNELS", "")
 
 
-class Kernel:
+class Loop:
     """A loop with its compiled forms, by the types of the arguments."""
 
-    def __init__(self, function: Callable[..., Any], compiled: dict[str, Entry]) -> None:
+    def __init__(self, function: Callable[..., Any], compiled: dict[str, CompiledLoop]) -> None:
         self.py_func, self._compiled, self.__name__ = function, compiled, function.__name__
         update_wrapper(self, function)
 
@@ -82,4 +82,4 @@ def _watch() -> None:
 def jit(function: F) -> F:
     if MODE == "compile" or not available():
         return cast(F, _compile(function))
-    return cast(F, Kernel(function, entries(function.__module__, function.__name__)))
+    return cast(F, Loop(function, entries(function.__module__, function.__name__)))

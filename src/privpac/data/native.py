@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Entry", "available", "entries", "kind_of"]
+__all__ = ["CompiledLoop", "available", "entries", "kind_of"]
 
 HERE = Path(__file__).parent
 _SLOTS = {"b1": "?7x", "f4": "f4x", "f8": "d"}  # others are read from the low bytes of a whole word
@@ -102,7 +102,7 @@ class _Owned:
             self._release(self._block)
 
 
-class Entry:
+class CompiledLoop:
     """One compiled loop for arguments of one list of types.
 
     Parameters
@@ -185,7 +185,7 @@ def available() -> bool:
     return bool(_index()) and _library() is not None
 
 
-def entries(module: str, name: str) -> dict[str, Entry]:
+def entries(module: str, name: str) -> dict[str, CompiledLoop]:
     """The compiled forms of a loop by the types of its arguments; empty where there are none."""
     found = _index().get("kernels", {}).get(f"{module}:{name}")
     if found is None or not all(map(_unchanged, found["files"])):
@@ -194,6 +194,6 @@ def entries(module: str, name: str) -> dict[str, Entry]:
     release = library.privpac_release
     release.argtypes, release.restype = (ctypes.c_void_p,), None
     return {
-        given: Entry(getattr(library, symbol), release, given, returned)
+        given: CompiledLoop(getattr(library, symbol), release, given, returned)
         for given, (symbol, returned) in found["calls"].items()
     }

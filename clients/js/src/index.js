@@ -8,5 +8,5 @@ export { Manifest } from "./manifest.js";
 export { bundle } from "./messages.js";
 export { browserStore } from "./stores/browser.js";
 export { memoryStore } from "./stores/memory.js";
-export { submit } from "./submit.js";
+export { published, submit } from "./submit.js";
 export { describe, odds, sent, told } from "./told.js";

@@ -20,6 +20,12 @@ const WHY = {
   503: "no more clients are taken",
 };
 
+/** The manifest that a collector serves; what it claims is checked by whoever reads it. */
+export async function published(url) {
+  const answer = await ask(url, "/manifest", null, null);
+  return new Uint8Array(await answer.arrayBuffer());
+}
+
 async function ask(url, path, run, token, body = null) {
   if (!/^https?:\/\//.test(url)) throw new ParameterError("the collector's address starts with http:// or https://");
   const headers = { "Content-Type": "application/octet-stream", "Privpac-Version": `${VERSION}` };
@@ -45,7 +51,7 @@ async function ask(url, path, run, token, body = null) {
     throw new ParameterError(
       `the collector did not take the submission (status ${answer.status}: ${WHY[answer.status] ?? "unknown"})`,
     );
-  if (answer.headers.get("Privpac-Run") !== hex(run.subarray(0, 8)))
+  if (run && answer.headers.get("Privpac-Run") !== hex(run.subarray(0, 8)))
     throw new ParameterError(
       "the answer is not that of a collector of this run (another run's collector, or a network that asks for a login); " +
         "send again with the same store",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # cases
 HOME = Path(__file__).parents[2] / "clients" / "js"
 NODE = shutil.which("node")
 
@@ -20,8 +22,11 @@ Ask = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 @pytest.fixture(scope="session")
 def node() -> Callable[..., str]:
     """Runs a script of the client's folder; the text it writes."""
-    if NODE is None:
-        pytest.skip("no node on this machine: apt install nodejs npm")
+    said = (
+        "" if NODE is None else subprocess.run([NODE, "--version"], capture_output=True, text=True, check=False).stdout
+    )
+    if NODE is None or int(said.strip("v\n").split(".")[0]) < 20:
+        pytest.skip("no node 20 on this machine: apt install nodejs npm")
     if not (HOME / "node_modules" / "@noble").is_dir():
         pytest.skip("the packages of clients/js are not installed: make test-clients installs them")
 

@@ -23,6 +23,8 @@ from .lower.agnostic import lower_sparse as lower_sparse
 from .lower.agnostic import lower_statistics as lower_statistics
 from .lower.agnostic import lower_testing as lower_testing
 from .lower.candidates import lower_selection as lower_selection
+from .lower.families import lower_covariance as lower_covariance
+from .lower.families import lower_product as lower_product
 from .lower.general import gilbert_varshamov as gilbert_varshamov
 from .lower.general import lower_agnostic_vc as lower_agnostic_vc
 from .lower.general import lower_discrete as lower_discrete

@@ -48,7 +48,7 @@ from scipy.special import bdtrc
 
 from privpac.bounds.certificate import SLACK, Certificate, open_unit, relation
 from privpac.bounds.reduction.accuracy import LogGrowth, at_least, by_size, relative
-from privpac.bounds.reduction.plan import COSTS, ROUNDED, SHARES, Candidates, ReductionPlan
+from privpac.bounds.reduction.plan import COSTS, ROUNDED, SHARES, ReductionPlan, ReductionTask
 from privpac.bounds.reduction.privacy import inner_delta
 from privpac.bounds.votes import MAX_QUERIES, gamma_for_transcript
 from privpac.exact import Rational, rational
@@ -170,9 +170,9 @@ class ServiceTask:
         )
 
     @cached_property
-    def _candidates(self) -> Candidates:
+    def _candidates(self) -> ReductionTask:
         steps = self.scale or self.levels or 1
-        return Candidates.read(self.epsilon, 0, self.beta / 8, 0, 2, steps, self.neighbours, self.log_growth)
+        return ReductionTask.read(self.epsilon, 0, self.beta / 8, 0, 2, steps, self.neighbours, self.log_growth)
 
     @property
     def _poisson(self) -> bool:

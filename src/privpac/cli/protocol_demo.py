@@ -92,7 +92,7 @@ def simulate(
 
     privpac protocol simulate public.parquet --public --user id --label ill --feature age=0:99
     """
-    features, task = features_of(feature), task_parameters(gamma, parameter or [])
+    features, task = features_of(feature), task_parameters(rule, gamma, parameter or [])
     if table is None:
         if public or user or label:
             raise ParameterError("--public, --user and --label describe a table: name it, or leave them out")

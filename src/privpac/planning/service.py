@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from privpac.bounds.reduction.plan import COSTS, ROUNDED, SHARES, Candidates, ReductionPlan, plan_reduction
+from privpac.bounds.reduction.plan import COSTS, ROUNDED, SHARES, ReductionPlan, ReductionTask, plan_reduction
 from privpac.bounds.reduction.privacy import inner_delta
 from privpac.bounds.service import ServiceTask, certify_service, most_wrong_answers
 from privpac.bounds.votes import MAX_QUERIES, gamma_for_transcript
@@ -261,7 +261,7 @@ class _Asked:
     def estimated(self) -> Made | None:
         """The constants of least estimated error."""
         n = self.n
-        task = Candidates.read(self.epsilon, 0, _FAILURE, 0, 2, self.levels, self.neighbours, self.log_growth)
+        task = ReductionTask.read(self.epsilon, 0, _FAILURE, 0, 2, self.levels, self.neighbours, self.log_growth)
         best: tuple[float, float, Fraction, int, float, float, int] | None = None
         for eps_a in (rational(e) for e in _INNER):
             for noise, t, a, b in _splits(task, n, eps_a, self.delta > 0):
@@ -283,7 +283,7 @@ class _Asked:
         return noise + math.sqrt(dimension / (self.n - t)) / 2 + _envelope(min(0.5, dimension * r / t), gamma, r)
 
 
-def _splits(task: Candidates, n: int, eps_a: Fraction, leaks: bool) -> Iterator[tuple[float, int, float, float]]:
+def _splits(task: ReductionTask, n: int, eps_a: Fraction, leaks: bool) -> Iterator[tuple[float, int, float, float]]:
     """For every size of T to try the least noise, with its costs."""
     t, b = task.rows(n, eps_a)
     tried = np.isin(t, np.floor(SHARES[::_EVERY] * n)) | (t == 1)

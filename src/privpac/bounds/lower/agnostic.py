@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betainc, betaincc, entr
 
 from privpac.bounds.binomial import gap
 from privpac.bounds.certificate import SLACK, Certificate, open_unit, positive, relation
@@ -27,6 +26,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least
+from privpac.special import betainc, betaincc, entr
 
 __all__ = ["lower_representation", "lower_sparse", "lower_statistics", "lower_testing"]
 

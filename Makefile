@@ -35,8 +35,8 @@ demo: venv  ## learn a private rule from a real table and write a report
 test: venv  ## the tests, without the longest enumerations and simulations
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: venv  ## those that "test" leaves out
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+test-slow: venv  ## those that "test" leaves out, and all examples of every property
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis"
 
 test-all: test test-slow test-clients test-browser test-spark test-storm  ## everything
 

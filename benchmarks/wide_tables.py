@@ -15,7 +15,7 @@ from common import _above_median, _rdata
 
 from privpac.data import Categories, Domain, Integers, Missing, UserData
 
-__all__ = ["TABLES", "Wide", "wide_table"]
+__all__ = ["FRESH", "TABLES", "Wide", "wide_table"]
 
 BINS, FEW, MOST_RECORDS = 16, 16, 20
 
@@ -122,10 +122,70 @@ TABLES: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
 }
 
+FRESH: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "women": (
+        _median("sampleSelection", "nlswork", "ln_wage"),
+        "idcode",
+        "year age race msp grade not_smsa c_city south ind_code occ_code union ttl_exp tenure hours",
+    ),
+    "health": (
+        _with(lambda: _rdata("COUNT", "rwm5yr"), lambda t: t["docvis"] > 1),
+        "id",
+        "hospvis year edlevel age outwork female married kids hhninc educ self",
+    ),
+    "children": (
+        _with(lambda: _rdata("mlmRev", "egsingle"), lambda t: t["math"] > 0),
+        "childid",
+        "year grade retained female black hispanic size lowinc mobility",
+    ),
+    "anger": (
+        _with(lambda: _rdata("lme4", "VerbAgg"), lambda t: t["r2"] == "Y"),
+        "id",
+        "Anger Gender btype situ mode",
+    ),
+    "lectures": (
+        _with(lambda: _rdata("lme4", "InstEval"), lambda t: t["y"] > 3),
+        "s",
+        "studage lectage service dept d",
+    ),
+    "fares": (_median("wooldridge", "airfare", "fare"), "id", "year dist passen bmktshr concen"),
+    "pupils": (
+        _median("mlmRev", "star", "read"),
+        "id",
+        "gr cltype hdeg exp trace ses schtype sx eth birthy yrs",
+    ),
+    "vaccines": (
+        _with(lambda: _rdata("mlmRev", "guImmun"), lambda t: t["immun"] == "Y"),
+        "mom",
+        "kid2p mom25p ord ethn momEd husEd momWork rural pcInd81",
+    ),
+    "colon": (
+        _with(lambda: _rdata("survival", "colon"), lambda t: t["status"] > 0),
+        "id",
+        "rx sex age obstruct perfor adhere nodes differ extent surg etype",
+    ),
+    "athletes": (
+        _median("wooldridge", "gpa3", "trmgpa"),
+        "id",
+        "term sat tothrs season crsgpa verbmath hssize hsrank female black football",
+    ),
+    "patents": (
+        _median("Ecdat", "PatentsHGH", "pat"),
+        "cusip",
+        "year scisect logk logr logr1 logr2 logr3 logr4 logr5",
+    ),
+    "counties": (
+        _with(lambda: _rdata("wooldridge", "countymurders"), lambda t: t["murders"] > 0),
+        "countyid",
+        "density popul perc1019 perc2029 percblack percmale rpcincmaint rpcpersinc rpcunemins year",
+    ),
+}
+"""Looked at once, after every choice was made: what a change of the card is judged by."""
+
 
 def wide_table(name: str) -> Wide:
     """A table in public bins."""
-    load, person, columns = TABLES[name]
+    load, person, columns = (TABLES | FRESH)[name]
     table = load().dropna(subset=[person, "label_"])
     table = table[table.groupby(person).cumcount() < MOST_RECORDS].reset_index(drop=True)
     frame, raw, domains = {}, {}, {}

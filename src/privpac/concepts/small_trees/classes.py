@@ -109,6 +109,10 @@ class SmallTrees(WideClass):
 
     # What is known of the class
 
+    def error_steps(self, levels: int) -> int | None:
+        """Its own: scores come with the one law."""
+        return self.levels
+
     @property
     def shattered_points(self) -> int:
         """Labels are free, so the leaves of one shape are shattered: the four corners of two columns; of one column

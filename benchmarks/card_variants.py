@@ -3,7 +3,7 @@
     python benchmarks/card_variants.py [--tables …] [--splits 3] [--draws 2]
 
 Everything but the accounting post-processes what is released anyway, or moves shares between steps, so each variant
-keeps the card's promise.  Gradients are those of the card, in integers; noise is normal and rounded: for measuring only.
+keeps the promise.  Gradients are those of the card, in integers; noise is normal and rounded: for measuring only.
 Figures are the mean over tables of the error of a variant less that of ``zcdp``, the card of spec and vectors, times
 1000 (standard error over tables), on the same people.
 """

@@ -35,7 +35,7 @@ from privpac.learners.wide.card_arithmetic import (
     updated,
 )
 from privpac.learners.wide.card_budget import CardBudget, zcdp_within
-from privpac.learners.wide.card_kernels import State, centre_sum, gradient_sum, norm_sum
+from privpac.learners.wide.card_kernels import DescentState, centre_sum, gradient_sum, norm_sum
 from privpac.learners.wide.card_passes import pack
 from privpac.mechanisms.gaussian_privacy import SMOOTHING, gaussian_within
 
@@ -84,7 +84,7 @@ def descended(concept: PointsCard, packed: Any, n: int, epsilon: Fraction, how: 
     )
     (norm,) = noisy([norm_sum(table, packed, centre, norm_cap(columns))], budget.norm_variance)
     clip = clip_size(norm, n, budget.rest, columns)
-    time, state = how.longer * training_time(n, budget.rest), State.start(centre)
+    time, state = how.longer * training_time(n, budget.rest), DescentState.start(centre)
     total, speed, before, calmer = [0] * (table.coordinates + 1), None, None, 1.0
     spent = 83 * budget.rest / 100
     for step in range(1, steps + 1):

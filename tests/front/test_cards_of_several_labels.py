@@ -22,7 +22,7 @@ from privpac.guarantee import Neighbours
 from privpac.learners.wide import card_kernels as kernels
 from privpac.learners.wide.card import CardLearner
 from privpac.learners.wide.card_arithmetic import centre_clip, norm_cap
-from privpac.learners.wide.card_kernels import State
+from privpac.learners.wide.card_kernels import DescentState
 from privpac.learners.wide.card_passes import CentrePass, NormPass, StepPass, pack, passes_over
 from privpac.report import report_html
 from privpac.sklearn import PrivateRuleClassifier
@@ -189,7 +189,7 @@ def test_every_engine_has_the_same_sums_and_the_same_cards(tmp_path: Path) -> No
     assert here == there
     concept, bound = pp.PointsCard().bind(eaters(60))
     table, centre = concept.codes, (7,) * concept.codes.coordinates
-    states = tuple(State((k,) * (table.coordinates + 1), centre) for k in (0, 1 << 20, -(1 << 22)))
+    states = tuple(DescentState((k,) * (table.coordinates + 1), centre) for k in (0, 1 << 20, -(1 << 22)))
     near, far = passes_over(concept.binned, bound), passes_over(concept.binned, Far(bound))  # type: ignore[arg-type]
     for work in (
         CentrePass(table, centre_clip(5)),
@@ -208,7 +208,7 @@ def test_one_person_costs_no_more_than_all_shares(neighbours: Neighbours) -> Non
     packed, table = pack(concept.binned, bound), concept.codes
     budget = CardLearner(pp.PointsCard(), 1, delta="1e-6", neighbours=neighbours, public_n_users=60).budget(5, 3)
     assert sum(budget.parts) == budget.rho
-    state = State(
+    state = DescentState(
         tuple(np.random.default_rng(1).integers(-(1 << 24), 1 << 24, table.coordinates + 1).tolist()),
         (0,) * table.coordinates,
     )

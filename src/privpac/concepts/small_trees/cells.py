@@ -25,7 +25,7 @@ from privpac.concepts.small_trees.columns import BinnedColumn
 from privpac.data import UserData
 from privpac.data.jit import jit
 
-__all__ = ["Cells", "CellsKernel", "PairSums", "cells_of", "pair_count"]
+__all__ = ["TreeCells", "CellsKernel", "PairSums", "cells_of", "pair_count"]
 
 Ints = NDArray[np.int64]
 
@@ -45,7 +45,7 @@ class PairSums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cells:
+class TreeCells:
     """``D`` of label ``k = 1..c-1`` (weight of label k less that of label 0): in all, where a test holds, where two do.
 
     ``others`` is the weight of all records that label 0 gets wrong: the score of "always label 0".
@@ -56,7 +56,7 @@ class Cells:
     both: Ints
     others: int
 
-    def same(self, other: Cells) -> bool:
+    def same(self, other: TreeCells) -> bool:
         """Whether all cells are equal; trees then have the same law."""
         return all(
             np.array_equal(mine, theirs)
@@ -64,7 +64,7 @@ class Cells:
         )
 
     def __repr__(self) -> str:
-        return "<Cells>"
+        return "<TreeCells>"
 
 
 def pair_count(columns: tuple[BinnedColumn, ...]) -> int:
@@ -159,7 +159,7 @@ class CellsKernel:
         return found
 
 
-def cells_of(columns: tuple[BinnedColumn, ...], sums: PairSums) -> Cells:
+def cells_of(columns: tuple[BinnedColumn, ...], sums: PairSums) -> TreeCells:
     """Where tests hold, from the sums of bins: one square of all bins, whose rows and then columns become tests."""
     places, _ = _places(columns)
     tables = sums.tables if len(sums.totals) == 2 else sums.tables[1:] - sums.tables[0]
@@ -183,7 +183,7 @@ def cells_of(columns: tuple[BinnedColumn, ...], sums: PairSums) -> Cells:
     for column, span, held in zip(columns, bins, tests):
         both[:, :, held] = column.of_tests(rows[:, :, span], 2)
     totals = sums.totals
-    return Cells(totals[1:] - totals[0], single, both, int(totals[1:].sum()))
+    return TreeCells(totals[1:] - totals[0], single, both, int(totals[1:].sum()))
 
 
 def _spans(sizes: Iterable[int]) -> list[slice]:

@@ -52,7 +52,7 @@ from privpac.learners.wide.card_arithmetic import (
 )
 from privpac.learners.wide.card_budget import CardBudget
 from privpac.learners.wide.card_calibration import SAME_PEOPLE, CalibrationPass, bands_from
-from privpac.learners.wide.card_kernels import State
+from privpac.learners.wide.card_kernels import DescentState
 from privpac.learners.wide.card_passes import CentrePass, CountPass, NormPass, Pass, StepPass, passes_over
 from privpac.mechanisms.gaussian import discrete_gaussian, gaussian_noise
 from privpac.mechanisms.gaussian_privacy import SMOOTHING, gaussian_within
@@ -198,7 +198,7 @@ def _descend(
     centre = tuple(shrunk_centre(summed, users, budget.centre_variance))
     norms = _noisy(run(NormPass(table, centre, norm_cap(columns), answers)), budget.norm_variance, rng)
     clips = tuple(clip_size(norm, users, budget.own, columns) for norm in norms)
-    time, states = training_time(users, budget.own), [State.start(centre) for _ in answers]
+    time, states = training_time(users, budget.own), [DescentState.start(centre) for _ in answers]
     totals = [[0] * size for _ in answers]
     for step in range(1, steps + 1):
         sums = run(StepPass(table, tuple(states), clips, answers))

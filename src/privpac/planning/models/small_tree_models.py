@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.small_trees import SmallTrees
-from privpac.concepts.small_trees.cells import Cells
+from privpac.concepts.small_trees.cells import TreeCells
 from privpac.concepts.small_trees.columns import BinnedColumn
 from privpac.data import UserData
 from privpac.data.missing import own_code
@@ -52,7 +52,7 @@ class Gains(NamedTuple):
     both: Floats64
 
     @staticmethod
-    def of(cells: Cells, rate: float) -> Gains:
+    def of(cells: TreeCells, rate: float) -> Gains:
         return Gains(*(np.multiply(rate, part, dtype=np.float64) for part in (cells.total, cells.single, cells.both)))
 
     @property

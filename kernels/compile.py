@@ -30,8 +30,9 @@ from typing import Any, ClassVar
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent / "src" / "privpac"
 SIGNATURES = HERE / "signatures.json"
-#: What every x86-64 processor since 2009 can do; the same bits as on newer ones, for no kernel allows contraction.
-CPU = {"x86_64": "x86-64-v2", "AMD64": "x86-64-v2"}.get(platform.machine(), "generic")
+#: Intel from 2013, AMD from 2015 on, as polars wants it (privpac/data/native.py looks first); the same bits as on other
+#: processors, for no loop allows contraction.
+CPU = {"x86_64": "x86-64-v3", "AMD64": "x86-64-v3"}.get(platform.machine(), "generic")
 
 
 class Module:

@@ -109,13 +109,13 @@ def reduction_excess(
     failure = open_unit(beta, "beta") / 4
     error = 0.0 if envelope is not None else float(rational(inner_error, "inner_error", minimum=0, maximum=1 << 60))
     extra = 0.0 if envelope is None else float(rational(envelope, "envelope", minimum=0, maximum=1))
-    size, square, convergence = _by_size(part, rest, failure, log_growth)
-    apart = float(_relative(error + size / (cost_t * part), square))
+    size, square, convergence = by_size(part, rest, failure, log_growth)
+    apart = float(relative(error + size / (cost_t * part), square))
     rounding = 0.0 if levels is None else 1 / positive_int(levels, "levels")
     return ReductionExcess(convergence, size / (cost_w * rest), apart - error, error + extra, rounding)
 
 
-def _by_size(t: int, w: int, failure: float, log_growth: LogGrowth) -> tuple[float, float, float]:
+def by_size(t: int, w: int, failure: float, log_growth: LogGrowth) -> tuple[float, float, float]:
     """``L``, ``xi**2`` and ``alpha1 + alpha0``: what follows from the sizes alone."""
     log_one = -math.log(failure)
     single = math.sqrt(log_one / (2 * w))
@@ -123,7 +123,7 @@ def _by_size(t: int, w: int, failure: float, log_growth: LogGrowth) -> tuple[flo
     return log_growth(t) + log_one, square, math.sqrt(2 * log_growth(w) / w) + 2 * single
 
 
-def _relative(d: Any, square: Any) -> Any:
+def relative(d: Any, square: Any) -> Any:
     """``omega(d)``."""
     return d + square / 2 + np.sqrt(square * (d + square / 4))
 
@@ -141,7 +141,7 @@ def excess_objective(
         def value(t: NDArray[np.int64], w: NDArray[np.int64], a: Any, b: Any) -> Any:
             rows = np.array([_row(int(x), int(y), float(eps_a)) for x, y in zip(t, w)])
             size, square, convergence, error, part, rest = rows.T[:, :, None]
-            return (convergence + size / (b * rest) + _relative(error + size / (a * part), square) + rounding) * (
+            return (convergence + size / (b * rest) + relative(error + size / (a * part), square) + rounding) * (
                 1 + SLACK
             )
 
@@ -149,13 +149,13 @@ def excess_objective(
 
     def _row(t: int, w: int, eps_a: float) -> tuple[float, ...]:
         if neighbours is Neighbours.ADD_REMOVE:
-            t, w = _at_least(t, beta / 8), _at_least(w, beta / 8)
+            t, w = at_least(t, beta / 8), at_least(w, beta / 8)
         if t < 1 or w < 1:
             return (math.inf, math.inf, math.inf, math.inf, 1.0, 1.0)
         error = inner_error(t, eps_a, beta / 4)
         if not 0 <= error < math.inf:
             raise ParameterError(f"inner_error must be a number that is at least 0, got {error}")
-        return (*_by_size(t, w, beta / 8, log_growth), error, t, w)
+        return (*by_size(t, w, beta / 8, log_growth), error, t, w)
 
     return of
 
@@ -219,7 +219,7 @@ def _shown(plan: ReductionPlan, levels: int | None) -> dict[str, Any]:
     return {"split_size": plan.split_size, "a": float(plan.a), "b": float(plan.b), "eps_A": plan.eps_A, **shape}
 
 
-def _at_least(mean: int, failure: float) -> int:
+def at_least(mean: float, failure: float) -> int:
     """A binomial number with this mean is at least ``mean - sqrt(2 mean ln(1/failure))`` but for the failure
     (Chernoff)."""
     return math.floor(mean - math.sqrt(-2 * mean * math.log(failure)) * (1 + SLACK))

@@ -122,7 +122,7 @@ def _whole(folder: Path, people: int, kills: int) -> tuple[Any, set[str], dict[s
                     raw.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[: len(body) // 2])
             except OSError:
                 pass
-        for _ in range(200):
+        for _ in range(3000):
             try:
                 submit(site.url, name, body, token, run=made.run, authority=authority)
                 acknowledged[name] = body

@@ -32,7 +32,7 @@ test: venv  ## the tests, without the longest enumerations and simulations
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: venv  ## those that "test" leaves out
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --ignore=tests/clients
 
 test-all: test test-slow test-clients test-browser test-spark test-storm  ## everything
 

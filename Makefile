@@ -6,7 +6,7 @@ PEERS := .venv-peers/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-slow test-all test-browser test-clients test-spark test-storm lint format docs bench clean
+.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-storm lint format docs bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,7 +14,8 @@ help:  ## what can be made
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[test,lint,examples,docs]"
+	$(BIN)/python -m pip install --quiet --editable ".[all,test,lint,examples,docs]"
+	$(BIN)/python kernels/compile.py
 	@touch $@
 
 .venv-peers/.installed: benchmarks/peers/requirements.txt
@@ -25,14 +26,23 @@ help:  ## what can be made
 
 venv: .venv/.installed  ## the virtual environment .venv
 
+kernels: venv  ## compile the loops again, after one has changed
+	$(BIN)/python kernels/compile.py
+
+signatures: venv  ## list the types that the tests call loops with, for a loop that is new or called differently
+	rm -f build/calls.txt; mkdir -p build
+	PRIVPAC_KERNELS=">$(CURDIR)/build/calls.txt" $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python kernels/compile.py --add build/calls.txt
+	$(MAKE) kernels
+
 demo: venv  ## learn a private rule from a real table and write a report
 	$(BIN)/python examples/demo.py
 
 test: venv  ## the tests, without the longest enumerations and simulations
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: venv  ## those that "test" leaves out
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --ignore=tests/clients
+test-slow: venv  ## those that "test" leaves out, and all examples of every property
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis" --ignore=tests/clients
 
 test-all: test test-slow test-clients test-browser test-spark test-storm  ## everything
 

@@ -98,7 +98,7 @@ function reveals({ manifest }) {
   say("guessed", `right with what this run shows: at most ${guess} of 100`);
   at("chances").setAttribute("aria-label", `A coin is right 50 times of 100, a guess from this run at most ${guess} times.`);
   show("small", delta > 0);
-  if (delta > 0) say("small", `The promise may fail altogether with a probability of at most ${delta}: 1 in ${Math.round(1 / delta).toLocaleString("en")}.`);
+  if (delta > 0) say("small", `The promise may fail altogether with a probability of at most ${Number(delta.toPrecision(2))}: 1 in ${Math.round(1 / delta).toLocaleString("en")}.`);
 }
 
 async function budget() {

@@ -115,12 +115,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The commands of the module's first lines; read CSV, write one bundle, say nothing about the records."""
     parser = ArgumentParser(prog="python -m privpac.protocols.client", description="A light client.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    device = verbs.add_parser("device", help="make a person's store")
-    device.add_argument("store", type=Path)
-    device.add_argument("--person", required=True)
-    device.add_argument("--epsilon", required=True, help="the total of all runs")
-    device.add_argument("--delta", default="0")
-    device.add_argument("--accept", action="append", help="local, shuffle or central; repeat")
+    made = verbs.add_parser("device", help="make a person's store")
+    made.add_argument("store", type=Path)
+    made.add_argument("--person", required=True)
+    made.add_argument("--epsilon", required=True, help="the total of all runs")
+    made.add_argument("--delta", default="0")
+    made.add_argument("--accept", action="append", help="local, shuffle or central; repeat")
     answer = verbs.add_parser("send", help="turn records into messages")
     for name in ("manifest", "records", "out"):
         answer.add_argument(name, type=Path)

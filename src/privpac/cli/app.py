@@ -99,9 +99,9 @@ def main() -> None:
     from privpac.cli.commands import load, outline
 
     if "_PRIVPAC_COMPLETE" in os.environ:  # the shell asks what could come next
-        outline(os.environ.get("COMP_WORDS", "").split()[1:])
+        outline(app, os.environ.get("COMP_WORDS", "").split()[1:])
     elif all(word in _OVERVIEW for word in sys.argv[1:]):
-        outline([])
+        outline(app, [])
     else:
         load(sys.argv[1:])
     _prepare_streams()

@@ -11,7 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.abc import MetaPathFinder
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +50,22 @@ def refused(act: Callable[[], Any], package: str) -> None:
     assert f'pip install "privpac[{EXTRAS[package]}]"' in said, said
 
 
+def command(*words: str) -> tuple[object, str]:
+    """The exit code of a command, and what it says on stderr."""
+    from privpac.cli.app import main as run
+
+    sys.argv, said = ["privpac", *words], StringIO()
+    with redirect_stderr(said), redirect_stdout(StringIO()):
+        try:
+            run()
+        except SystemExit as end:
+            return end.code, said.getvalue()
+    return None, said.getvalue()
+
+
 def main() -> None:
-    if "--hide" in sys.argv:
+    hide, timed = "--hide" in sys.argv, "--timed" in sys.argv
+    if hide:
         sys.meta_path.insert(0, Hide())
     import numpy as np
     import polars as pl
@@ -91,6 +107,12 @@ def main() -> None:
             write_report(rule, None, Path(room, "a.html"))
 
         refused(report, "matplotlib")
+        words = ("learn", str(table), "-u", "who", "-y", "late", "-f", "x=0:1000", "-e", "1")
+        assert command("learn", "--help") == (0, "")
+        for more, package in (((), "tables"), (("--report", str(Path(room, "a.html"))), "plots")):
+            code, said = command(*words, *more)
+            assert code == 2, said
+            assert f'pip install "privpac[{package}]"' in " ".join(said.split()), said
 
     def estimator() -> None:
         import privpac.sklearn
@@ -98,11 +120,11 @@ def main() -> None:
         print(privpac.sklearn)
 
     refused(estimator, "sklearn")
-    if "--timed" in sys.argv:
+    if timed:
         print(f"{time.process_time():.2f} s of processor")
-        command = [str(Path(sys.executable).with_name("privpac"))]
+        script = [str(Path(sys.executable).with_name("privpac"))]
         for words in (["--help"], ["methods"], ["plan", "threshold", "--domain", "1000", "--epsilon", "1", "--json"]):
-            subprocess.run([*command, *words], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*script, *words], check=True, stdout=subprocess.DEVNULL)
     print("the base install works")
 
 

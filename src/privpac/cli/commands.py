@@ -13,6 +13,7 @@ __all__ = ["load", "outline"]
 _HOMES = {
     "audit": "audit",
     "bounds": "bounds",
+    "cap": "cap",
     "choose": "evaluate",
     "compare": "compare",
     "distribution": "distribution",

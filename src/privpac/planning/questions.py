@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Domain
@@ -31,6 +30,8 @@ __all__ = ["FAMILIES", "least_alpha", "least_epsilon", "plan", "plan_of_tree", "
 
 FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "median")
 """Families of distributions, and the median, by name."""
+_OWN_TARGETS: dict[str, Callable[..., Target]] = {"small-tree": small_tree_target}
+"""By the one method that learns a class, where it has one."""
 _WORDS = {"bins": "k", "values": "k", "candidates": "k", "columns": "d"}
 
 
@@ -298,7 +299,7 @@ def _rule_plan(
 ) -> Plan:
     """``more``: the other parameters of :func:`rule_target`."""
     asked = {"beta": beta, **numbers, **({} if noise is None else {"noise": noise})}
-    make: Callable[..., Target] = small_tree_target if isinstance(concept, SmallTrees) else rule_target
+    make: Callable[..., Target] = _OWN_TARGETS.get(getattr(concept, "own_method", None) or "", rule_target)
     target = make(concept, **_spent(asked), noise=noise, **more)
     return _answer(target, quantity, asked, records_per_user, setting)
 

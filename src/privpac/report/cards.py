@@ -15,7 +15,7 @@ from privpac.data.missing import values_of
 from privpac.lazy import need
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, plain_name, svg
 
-__all__ = ["card_of", "card_picture"]
+__all__ = ["card_picture", "cards_of"]
 
 _ROW, _BAR = 0.5, 0.42
 _MISSING = 0.09
@@ -31,18 +31,22 @@ def _shades() -> Any:
     return need("matplotlib.colors").LinearSegmentedColormap.from_list("points", [NO, YES])
 
 
-def card_of(rule: Any) -> dict[str, Any] | None:
-    """What a page shows of a card; None for other rules and for constants."""
-    if not isinstance(rule, Card) or rule.picture != "card":
-        return None
-    return {
-        "threshold": rule.threshold,
-        "most": rule.most,
-        "picture": card_picture(rule),
-        "lines": rule.table,
-        "idle": rule.idle,
-        "bands": rule.band_words() if rule.bands else (),
-    }
+def cards_of(rule: Any) -> list[dict[str, Any]]:
+    """What a page shows of a card, or of each of several; nothing of other rules and of constants."""
+    if getattr(rule, "picture", "") != "card":
+        return []
+    return [
+        {
+            "label": card.label,
+            "threshold": card.threshold,
+            "most": card.most,
+            "picture": card_picture(card) if card.table else "",
+            "lines": card.table,
+            "idle": card.idle,
+            "bands": card.band_words() if card.bands else (),
+        }
+        for card in rule.cards
+    ]
 
 
 def card_picture(card: Card) -> Markup:

@@ -83,6 +83,8 @@ def main() -> None:
     rule = pp.learn(data, pp.Thresholds(pp.Integers(0, 1000), "x"), epsilon=2, max_records=5)
     places = pp.UserData.from_frame(frame, user="who", features={"town": pp.Texts()}, label="late")
     print(pp.learn(places, pp.PrefixTree(4), epsilon=2, delta="1e-6", setting="realizable"))
+    loaded = {"numba", "scipy", "pyarrow", "matplotlib"} & set(sys.modules)
+    assert not loaded, f"a rule was learned, and loaded {loaded}: the first second is for what it needs"
     print(rule)
     print(pp.plan(pp.Thresholds(pp.Integers(0, 1000)), epsilon=1.0, alpha=0.1, beta=0.1, records_per_user=4))
     print(pp.evaluate(rule, data, epsilon=1))

@@ -6,7 +6,7 @@ PEERS := .venv-peers/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-storm lint format docs bench clean
+.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-install test-storm lint format docs bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,13 @@ test-spark: venv  ## the Spark engine on a local cluster (Java from the machine,
 		$(BIN)/python -m pytest -n 0 -rs tests/engines/test_spark.py; \
 	else echo "SKIPPED tests/engines/test_spark.py: no PySpark or no Java here, and pip cannot install them"; fi
 
+test-install:  ## a fresh environment with nothing but "pip install .": its megabytes, and the main job in it
+	rm -rf build/base
+	$(PYTHON) -m venv build/base
+	build/base/bin/python -m pip install --quiet .
+	@du -sm build/base/lib/python3*/site-packages
+	build/base/bin/python tests/front/base_install.py --timed
+
 test-storm: venv  ## kills, links, full disks, hostile files and hostile HTTP: about two minutes, one table at the end
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/storm
 
@@ -88,6 +95,7 @@ docs: venv  ## the documentation site in site/
 	$(BIN)/mkdocs build --strict --quiet
 
 bench: venv .venv-peers/.installed  ## benchmarks against peers and against the physical limit
+	$(BIN)/python benchmarks/cold_start.py
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/agnostic.py

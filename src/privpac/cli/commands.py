@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-
-from privpac.cli.app import app
+from typing import Any
 
 __all__ = ["load", "outline"]
 
@@ -41,7 +40,7 @@ def load(words: Sequence[str]) -> None:
         import_module(f"privpac.cli.{home}")
 
 
-def outline(words: Sequence[str]) -> None:
+def outline(app: Any, words: Sequence[str]) -> None:
     """What :func:`load` does, for a process that will run no command: names and first lines are read off the source."""
     if words and words[0] in _HOMES:
         return load(words)

@@ -7,7 +7,6 @@ import math
 import os
 import resource
 import socket
-from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,6 +40,7 @@ from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import Neighbours, Unit, one_of
+from privpac.lazy import need
 from privpac.planning.service import plan_service
 
 __all__ = ["serve"]
@@ -75,9 +75,8 @@ Keys = Annotated[Path | None, typer.Option("--keys", help="File of API keys; SES
 
 
 def _need_extra(*modules: str) -> None:
-    missing = [name for name in modules if find_spec(name) is None]
-    if missing:
-        raise ParameterError(f"privpac serve needs {', '.join(missing)}; install it with: pip install 'privpac[serve]'")
+    for name in modules:
+        need(name, "privpac serve")
 
 
 @serve.command()

@@ -345,7 +345,9 @@ def read_parquet(path: str | os.PathLike[str]) -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise ParameterError("engine 'spark' needs PySpark and Java 17 or later: install privpac[spark]") from None
+        raise ParameterError(
+            "engine 'spark' needs PySpark and Java 17 or later: pip install \"privpac[spark]\""
+        ) from None
     session: Any = SparkSession.getActiveSession()
     if session is None:
         session = _start(SparkSession)

@@ -1,7 +1,7 @@
 """``privpac protocol``: a run over data that stay with the people, each role its own command.
 
 analyzer: ``keys``, ``analyze``; coordinator: ``new``; every person: ``device``, ``client``; whoever collects:
-``collect``; shuffler: ``shuffle`` (:mod:`privpac.cli.protocol_roles`).
+``collect``; shuffler: ``shuffle`` (:mod:`privpac.cli.protocol_commands.roles`).
 """
 
 from __future__ import annotations

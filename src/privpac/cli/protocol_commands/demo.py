@@ -10,16 +10,16 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from privpac.cli import protocol_roles
 from privpac.cli.app import working
 from privpac.cli.options import Json, check_targets
-from privpac.cli.protocol import protocol
+from privpac.cli.protocol_commands import roles
+from privpac.cli.protocol_commands.base import protocol
 from privpac.exact import rational
 from privpac.protocols.demo import Demo
 from privpac.protocols.demo import demo as run_demo
 from privpac.report.protocol import write_demo_report
 
-__all__ = ["demo", "protocol_roles"]
+__all__ = ["demo", "roles"]
 
 
 @protocol.command()

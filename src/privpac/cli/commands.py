@@ -25,6 +25,7 @@ _HOMES = {
     "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",
+    "studio": "studio",
     "user-level": "user_level",
 }
 

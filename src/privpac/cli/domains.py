@@ -41,6 +41,9 @@ def domains(
         str | None,
         typer.Option(help="own (an answer of its own), drop or raise. Default: own from five columns on, else drop."),
     ] = None,
+    unit: Annotated[
+        str, typer.Option(help="user, or item: every record is a person of its own.", rich_help_panel=TABLE)
+    ] = "user",
     on_invalid: OnInvalid = None,
     ranges_are_public: Annotated[
         bool,
@@ -67,7 +70,7 @@ def domains(
     check_targets({"--out": out}, {"the table": table})
     if out is not None and out.exists() and not overwrite:
         raise ParameterError(f"{str(out)!r} exists already, and a person may have edited it; choose another name")
-    told = {"user": user, "label": label, "positive": positive, "missing": rule}
+    told = {"user": user, "label": label, "positive": positive, "missing": rule, "unit": unit}
     found = suggest_domains(table, ranges_are_public=ranges_are_public, **told)  # type: ignore[arg-type]
     picked = schema_features(found, feature or [])
     if picked is not None:

@@ -26,6 +26,7 @@ from privpac.data.readers import csv_names, expand, read_files, read_frame
 from privpac.data.schema import OnInvalid, quietly
 from privpac.data.schema_file import OPEN, Schema
 from privpac.errors import ParameterError, SchemaError
+from privpac.guarantee import Unit, one_of
 
 __all__ = ["chosen", "column_types", "suggest_domains"]
 
@@ -55,6 +56,7 @@ def suggest_domains(
     label: str | None = None,
     positive: str | int | bool | None = None,
     missing: MissingRule | None = None,
+    unit: Unit | str = Unit.USER,
     ranges_are_public: bool = False,
 ) -> Schema:
     """A schema to edit: domains by the names and types of columns, and by what everybody knows.
@@ -72,6 +74,8 @@ def suggest_domains(
     missing : {"own", "drop", "raise"}, optional
         What missing values are, in all columns; if left out, "own" from five columns on, where small trees are learned,
         else "drop".
+    unit : {"user", "item"}
+        "item" declares that every record is a person of its own, and no column of ids is looked for.
     ranges_are_public : bool
         The owner's word that least and greatest values and the names of categories of this table are public.
 
@@ -92,7 +96,10 @@ def suggest_domains(
     for role, name in (("user", user), ("label", label)):
         if name is not None and name not in types:
             raise SchemaError(f"the table has no column {name!r} for {role}; it has {_listed(types)}")
-    user = _person(types, label) if user is None else user
+    alone = one_of(Unit, unit, "unit") is Unit.ITEM
+    if alone and user is not None:
+        raise ParameterError("unit='item' says that there is no column of person ids; leave out user or unit")
+    user = _person(types, label) if user is None and not alone else user
     label = _predicted(types, user) if label is None else label
     rest = {name: kind for name, kind in types.items() if name not in (user, label)}
     found: dict[str, tuple[Domain | None, str]] = {name: _suggested(name, kind) for name, kind in rest.items()}
@@ -106,11 +113,13 @@ def suggest_domains(
         del notes["positive"]
     elif positive is None:
         notes["positive"] = 'positive = "dead": the label that is predicted, if labels are not 0/1 or true/false'
+    if alone:
+        notes["user"] = 'user = "NAME": whose record it is; without this line every record is a person of its own'
     if not found:
         raise SchemaError(f"the table has no column for rules to read beside {user!r} and {label!r}")
     return Schema(
         {name: domain for name, (domain, _) in found.items()},
-        user=OPEN if user is None else user,
+        user=OPEN if user is None and not alone else user,
         label=label,
         positive=None if label is None else positive,
         on_invalid=OnInvalid.CLAMP,

@@ -285,7 +285,7 @@ def test_every_reader_takes_a_schema(path: Path, tmp_path: Path) -> None:
     by_hand = pp.UserData.from_frame(
         PEOPLE,
         user="patient",
-        features={name: pp.Missing(domain, "drop") for name, domain in FINISHED.items()},
+        features=FINISHED,  # clamping leaves missing values out anyway
         label="status",
         positive="dead",
         on_invalid="clamp",
@@ -308,6 +308,8 @@ def test_what_is_said_beside_a_schema_goes_first(path: Path) -> None:
     assert list(one.features) == ["age"]
     wide = pp.UserData.from_frame(PEOPLE, schema=path, features={"age": pp.Integers(0, 200), "ward": None})
     assert wide.features["age"] == pp.Integers(0, 200)
+    strict = pp.UserData.from_frame(PEOPLE, schema=path, on_invalid="raise")  # and missing values are still left out
+    assert strict.features["age"] == pp.Missing(pp.Integers(0, 120), "drop")
     items = pp.UserData.from_frame(PEOPLE, schema=path, user=None)
     assert items.unit == "item"
     opposite = pp.UserData.from_frame(PEOPLE, schema=path, positive="alive")

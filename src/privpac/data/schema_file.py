@@ -145,8 +145,13 @@ class Schema:
     @property
     def features(self) -> dict[str, Domain]:
         """The columns with their domains, the rule for missing values included; refused while one is open."""
+        return self.domains()
+
+    def domains(self, on_invalid: OnInvalid | str | None = None) -> dict[str, Domain]:
+        """The same for another rule for invalid values than the schema's own."""
         self.check()
-        return {name: self._with_missing(domain) for name, domain in self.columns.items() if domain is not None}
+        policy = one_of(OnInvalid, on_invalid or self.on_invalid or OnInvalid.RAISE, "on_invalid")
+        return {name: self._with_missing(domain, policy) for name, domain in self.columns.items() if domain is not None}
 
     def check(self, where: str = "the schema") -> None:
         """Refuse what is not finished."""
@@ -158,8 +163,10 @@ class Schema:
         do = f"what everybody may know, such as {_EXAMPLES}," if column else "it"
         raise ParameterError(f"{where}: {said}{more}; write {do} in place of {OPEN!r}, or delete the line")
 
-    def _with_missing(self, domain: Domain) -> Domain:
-        bare = self.missing is None or isinstance(domain, (Missing, Texts))
+    def _with_missing(self, domain: Domain, policy: OnInvalid) -> Domain:
+        """The domain with the rule of all columns, where that says more than what happens to invalid values anyway."""
+        known = self.missing == "own" or (self.missing == "drop" and policy is OnInvalid.RAISE)
+        bare = not known or isinstance(domain, (Missing, Texts))
         return domain if bare else Missing(domain, self.missing)  # type: ignore[arg-type]
 
     # Writing
@@ -343,14 +350,13 @@ def declared_with(
     if label in (None, found.label) and said is None and positive is None:
         said, positive = declared_labels(found.classes, found.label_map), found.positive
     label = found.label if label is None else label
-    named = features if own_columns else chosen_features(found, features, {user, label})
     policy = on_invalid or found.on_invalid or OnInvalid.RAISE
+    named = features if own_columns else chosen_features(found.domains(policy), features, {user, label})
     return declare(user, named, label, policy, said, positive=positive)
 
 
-def chosen_features(schema: Schema, features: Any, taken: set[str | None]) -> Any:
+def chosen_features(known: Mapping[str, Domain], features: Any, taken: set[str | None]) -> Any:
     """The columns of a schema: all without another role, or those named; a domain given beside a name goes first."""
-    known = schema.features
     if features is None:
         return {name: domain for name, domain in known.items() if name not in taken}
     listed = [features] if isinstance(features, str) else features

@@ -283,12 +283,9 @@ def _ranges(columns: Any, wanted: list[str]) -> dict[str, tuple[Domain | None, s
 
 def _as_numbers(series: pl.Series) -> pl.Series:
     """Text as numbers or dates where all of it is."""
-    ways = (lambda: series.cast(pl.Int64, strict=False), lambda: series.cast(pl.Float64, strict=False))
-    for way in (*ways, lambda: series.str.to_date("%Y-%m-%d", strict=False)):
-        read = way()
-        if read.null_count() == series.null_count():
-            return read
-    return series
+    found = [series.cast(pl.Int64, strict=False), series.cast(pl.Float64, strict=False)]
+    found.append(series.str.to_date("%Y-%m-%d", strict=False))
+    return next((read for read in found if read.null_count() == series.null_count()), series)
 
 
 def _range(series: pl.Series) -> Domain | None:

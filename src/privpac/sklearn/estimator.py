@@ -134,13 +134,13 @@ class PrivateEstimator(GroupsAsked):
 
     def _takes_missing(self) -> bool:
         """Whether some domain says what a missing value is; the others refuse one themselves."""
-        known: Any = self._schema.features if self.schema is not None else self.domains
+        known: Any = self._schema.domains(self._policy()) if self.schema is not None else self.domains
         declared = known.values() if isinstance(known, Mapping) else known or ()
         return any(isinstance(domain, Missing) for domain in declared)
 
     def _domains(self, names: list[str]) -> dict[str, Domain]:
         if self.schema is not None:
-            known = self._schema.features
+            known = self._schema.domains(self._policy())
             absent = [name for name in names if name not in known]
             if absent:
                 raise ParameterError(f"columns {absent} of X are not in the schema, which has {list(known)}")

@@ -151,7 +151,7 @@ class Desk:
                 "type": _type(types[name]),
                 "domain": _domain(said.columns.get(name) or (found.columns.get(name) if saved is None else None)),
                 "read": name in said.columns,
-                "note": found.notes.get(f"columns.{name}", "").removesuffix(", or delete the line"),
+                "note": found.notes.get(f"columns.{name}", "").partition(": ")[0],
             }
             for name in types
             if name in every

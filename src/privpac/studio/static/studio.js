@@ -94,7 +94,7 @@ async function refresh() {
   $("place").textContent = state.folder + (state.folder === state.start ? "" : " · commands are meant for " + state.start);
   const select = $("tables");
   select.replaceChildren(option("", state.tables.length ? "choose …" : "no .csv or .parquet file in this folder yet"));
-  for (const name of state.tables) select.append(option(name));
+  for (const name of state.tables) select.append(option(name, name.startsWith("/") ? name.split("/").pop() + " (handed in)" : name));
   select.value = table || "";
   return state;
 }

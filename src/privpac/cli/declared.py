@@ -40,6 +40,11 @@ class TableFacts:
         return {name: domain for name, domain in self.declared.features.items() if domain is not None}
 
     @property
+    def labels(self) -> int:
+        """How many labels there are."""
+        return len(self.declared.classes) or 2
+
+    @property
     def reading(self) -> dict[str, Any]:
         """What the readers are told."""
         said, labels = self.declared, self.declared.label_map

@@ -191,7 +191,7 @@ def learn(
     options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))
     prepared = (
-        prepare_default(features, epsilon=epsilon, unit=facts.unit, **options)
+        prepare_default(features, epsilon=epsilon, unit=facts.unit, labels=facts.labels, **options)
         if concept is None
         else prepare(concept, epsilon=epsilon, unit=facts.unit, **options)
     )

@@ -75,7 +75,7 @@ def studio(
         proxy_headers=False,
         access_log=False,
         server_header=False,
-        log_level="error",
+        log_level="critical",
         timeout_graceful_shutdown=5,
     )
     threading.Thread(target=warm_up, daemon=True).start()

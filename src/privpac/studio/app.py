@@ -39,15 +39,15 @@ Text = Annotated[str, Field(max_length=4_000)]
 Number = Annotated[str, Field(max_length=40)]
 
 
-class _Asked(BaseModel):
+class _StudioBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class ForTable(_Asked):
+class AboutTable(_StudioBody):
     table: Text
 
 
-class Declared(ForTable):
+class DeclaredTable(AboutTable):
     columns: dict[Text, Annotated[str, Field(max_length=100_000)]]
     user: Text
     label: Text
@@ -56,7 +56,7 @@ class Declared(ForTable):
     on_invalid: Text
 
 
-class Planned(ForTable):
+class PlanAsked(AboutTable):
     rule: Text | None
     epsilon: Number
     alpha: Number
@@ -64,19 +64,19 @@ class Planned(ForTable):
     records: Annotated[int, Field(ge=1, le=10**6)]
 
 
-class NewBudget(ForTable):
+class BudgetAsked(AboutTable):
     epsilon: Number
     dataset: Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class Learned(ForTable):
+class LearnAsked(AboutTable):
     rule: Text | None
     epsilon: Number
     evaluate: bool
     head: Text | None
 
 
-class Measured(ForTable):
+class MeasureAsked(AboutTable):
     rule: Text
     epsilon: Number
     head: Text | None
@@ -131,17 +131,17 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         return {"folder": str(desk.folder), "start": str(desk.start), "tables": desk.tables(), "results": desk.results}
 
     @app.post("/api/columns")
-    def columns(asked: ForTable) -> dict[str, Any]:
+    def columns(asked: AboutTable) -> dict[str, Any]:
         """Names, types and suggestions."""
         return desk.columns(asked.table)
 
     @app.post("/api/ledger")
-    def ledger(asked: ForTable) -> dict[str, Any]:
+    def ledger(asked: AboutTable) -> dict[str, Any]:
         """What is left of the budget."""
         return desk.balance(asked.table)
 
     @app.post("/api/plan")
-    def plan(asked: Planned) -> dict[str, Any]:
+    def plan(asked: PlanAsked) -> dict[str, Any]:
         """What can be promised."""
         schema, place = desk.schema(asked.table), desk.shown(desk.schema_of(asked.table))
         told = asked.model_dump(exclude={"table"})
@@ -173,17 +173,17 @@ def _add_doing(app: FastAPI, desk: Desk) -> None:
         return {"table": desk.shown(path)}
 
     @app.post("/api/schema")
-    def schema(asked: Declared) -> dict[str, Any]:
+    def schema(asked: DeclaredTable) -> dict[str, Any]:
         """Write the schema file."""
         return desk.declare(Declaration(**asked.model_dump()))
 
     @app.post("/api/budget")
-    def budget(asked: NewBudget) -> dict[str, Any]:
+    def budget(asked: BudgetAsked) -> dict[str, Any]:
         """Make a ledger."""
         return desk.open_budget(asked.table, asked.epsilon, asked.dataset)
 
     @app.post("/api/learn")
-    def learn(asked: Learned) -> dict[str, Any]:
+    def learn(asked: LearnAsked) -> dict[str, Any]:
         """What learning costs; with the head of the ledger that was shown, learn."""
         told = (asked.table, asked.epsilon, asked.rule, asked.evaluate)
         if asked.head is None:
@@ -191,7 +191,7 @@ def _add_doing(app: FastAPI, desk: Desk) -> None:
         return desk.learn(*told, asked.head)
 
     @app.post("/api/evaluate")
-    def evaluate(asked: Measured) -> dict[str, Any]:
+    def evaluate(asked: MeasureAsked) -> dict[str, Any]:
         """What measuring costs; with the head of the ledger that was shown, measure."""
         if asked.head is None:
             price = desk.price(asked.table, asked.epsilon)

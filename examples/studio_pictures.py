@@ -44,6 +44,7 @@ def write_visits(path: Path) -> None:
 
 def work(page: Any, link: str) -> None:
     """From a table to a report."""
+    page.set_default_timeout(120_000)
     page.goto(link)
     page.locator("#declare").wait_for()
     page.get_by_label("Which value of it?").fill("dead")

@@ -314,7 +314,7 @@ class Desk:
         if promise is not None:
             kept |= {"promise": promise.summary, "odds": promise.odds, "alarming": promise.strength.alarming}
         kept["lines"] = _lines(ran.out, what)
-        kept["warnings"] = [said.removeprefix("warning: ") for said in ran.err.splitlines() if said]
+        kept["warnings"] = [said.partition("warning: ")[2] for said in ran.err.splitlines() if "warning: " in said]
         if report.exists():
             secret = secrets.token_urlsafe(24)
             self._reports[secret] = report

@@ -6,7 +6,7 @@ PEERS := .venv-peers/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels demo test test-slow test-all test-browser test-clients test-spark test-storm lint format docs bench clean
+.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-storm lint format docs bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,14 +29,20 @@ venv: .venv/.installed  ## the virtual environment .venv
 kernels: venv  ## compile the loops again, after one has changed
 	$(BIN)/python kernels/compile.py
 
+signatures: venv  ## list the types that the tests call loops with, for a loop that is new or called differently
+	rm -f build/calls.txt; mkdir -p build
+	PRIVPAC_KERNELS=">$(CURDIR)/build/calls.txt" $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python kernels/compile.py --add build/calls.txt
+	$(MAKE) kernels
+
 demo: venv  ## learn a private rule from a real table and write a report
 	$(BIN)/python examples/demo.py
 
 test: venv  ## the tests, without the longest enumerations and simulations
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: venv  ## those that "test" leaves out
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+test-slow: venv  ## those that "test" leaves out, and all examples of every property
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis"
 
 test-all: test test-slow test-clients test-browser test-spark test-storm  ## everything
 
@@ -46,7 +52,7 @@ clients/js/node_modules/.installed: clients/js/package.json clients/js/package-l
 	@if command -v npm >/dev/null; then cd clients/js && npm ci --no-audit --no-fund --silent && touch node_modules/.installed; fi
 
 test-clients: venv clients/js/node_modules/.installed  ## the clients: JavaScript in node, Python as a wheel of its own
-	@if test -e clients/js/node_modules/.installed && node -e 'process.exit(parseInt(process.versions.node) < 20)'; then cd clients/js && node --test --test-reporter=dot test/*.test.js; \
+	@if test -e clients/js/node_modules/.installed && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then cd clients/js && node --test --test-reporter=dot test/*.test.js; \
 	else echo "SKIPPED clients/js: no node 20 and npm here, and apt cannot install them"; fi
 	$(BIN)/python -m pytest -n 0 -rs tests/clients
 

@@ -1,4 +1,5 @@
-"""Compile the loops of privpac ahead of time: ``python kernels/compile.py [package]``.
+"""Compile the loops of privpac ahead of time: ``python kernels/compile.py``, or list more types of arguments first:
+``python kernels/compile.py --add FILE``.
 
 Every function under ``@jit`` that Python calls is compiled by numba for the argument types in ``signatures.json``, and
 all of them are linked into one shared library beside ``privpac/data/native.py``, which calls it without numba: an
@@ -27,9 +28,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 HERE = Path(__file__).parent
+PACKAGE = HERE.parent / "src" / "privpac"
 SIGNATURES = HERE / "signatures.json"
-#: What every x86-64 processor since 2009 can do; the same bits as on newer ones, for no kernel allows contraction.
-CPU = {"x86_64": "x86-64-v2", "AMD64": "x86-64-v2"}.get(platform.machine(), "generic")
+#: Intel from 2013, AMD from 2015 on, as polars wants it (privpac/data/native.py looks first); the same bits as on other
+#: processors, for no loop allows contraction.
+CPU = {"x86_64": "x86-64-v3", "AMD64": "x86-64-v3"}.get(platform.machine(), "generic")
 
 
 class Module:
@@ -209,7 +212,6 @@ def _entry(symbol: str, inner: Any) -> str:
 
 def compile_kernels(package: Path) -> tuple[bytes, dict[str, Any]]:
     """The object code of all kernels that Python calls, and the index by which they are found."""
-    os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = CPU, ""
     llvm = importlib.import_module("llvmlite.binding")
     wanted: dict[str, list[str]] = json.loads(SIGNATURES.read_text())
     whole: Any = None
@@ -274,10 +276,27 @@ def c_compiler() -> list[str]:
     return [found] if found else [sys.executable, "-m", "ziglang", "cc"]
 
 
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+
+
+def _recipe() -> str:
+    """What besides the loops decides the library."""
+    version = importlib.import_module("numba").__version__
+    parts = [CPU, version, *(_digest(path) for path in (Path(__file__), HERE / "runtime.c", SIGNATURES))]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
 def build(package: Path) -> list[Path]:
-    """Write the library and its index beside ``native.py``; returns both paths."""
-    code, index = compile_kernels(package)
+    """Write the library and its index beside ``native.py``, unless they are there already; returns both paths."""
     library, listing = package / "data" / "_kernels.so", package / "data" / "_kernels.json"
+    os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = CPU, ""  # before numba is loaded
+    recipe = _recipe()
+    if library.exists() and listing.exists():
+        there = json.loads(listing.read_text(encoding="utf-8"))
+        if there.get("recipe") == recipe and all(_digest(package / file) == it for file, it in there["files"].items()):
+            return [library, listing]
+    code, index = compile_kernels(package)
     with tempfile.TemporaryDirectory() as room:
         objects, linked = Path(room, "kernels.o"), Path(room, "kernels.so")
         objects.write_bytes(code)
@@ -285,11 +304,25 @@ def build(package: Path) -> list[Path]:
         command = [*c_compiler(), "-O2", "-s", "-shared", "-fPIC", "-o", str(linked), runtime, str(objects), "-lm"]
         subprocess.run([*command, "-Wl,-z,defs"], check=True)
         os.replace(shutil.copy(linked, library.with_suffix(".new")), library)
-    index["library"] = hashlib.sha256(library.read_bytes()).hexdigest()
+    index["recipe"] = recipe
     listing.write_text(json.dumps(index, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return [library, listing]
 
 
+def add(calls: Path) -> None:
+    """List what was written down (``PRIVPAC_KERNELS=>FILE``), of loops that are still there."""
+    listed: dict[str, list[str]] = json.loads(SIGNATURES.read_text())
+    wanted = called_from_python(PACKAGE)
+    for line in calls.read_text().splitlines():
+        place, _, kinds = line.partition(" ")
+        listed[place] = sorted({kinds, *listed.get(place, [])})
+    kept = {place: kinds for place, kinds in sorted(listed.items()) if place in wanted}
+    SIGNATURES.write_text(json.dumps(kept, indent=1) + "\n")
+
+
 if __name__ == "__main__":
-    for made in build(Path(sys.argv[1] if len(sys.argv) > 1 else HERE.parent / "src" / "privpac")):
-        print(made)
+    if len(sys.argv) == 3 and sys.argv[1] == "--add":
+        add(Path(sys.argv[2]))
+    else:
+        for made in build(PACKAGE):
+            print(made)

@@ -28,7 +28,7 @@ def _compiler() -> Any:
 
 
 class KernelsHook(BuildHookInterface[Any]):
-    """Compile before the wheel is packed; an editable install compiles on first use, or by ``make kernels``."""
+    """Compile before the wheel is packed, also for an editable install."""
 
     def dependencies(self) -> list[str]:
         if not _compiled_here() or self.target_name != "wheel":
@@ -36,9 +36,12 @@ class KernelsHook(BuildHookInterface[Any]):
         return ["numba>=0.61", *([] if _compiler().has_compiler() else ["ziglang>=0.13"])]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if version == "editable" or not _compiled_here():
+        if not _compiled_here():
             return
-        for made in _compiler().build(Path(self.root, "src", "privpac")):
+        found = _compiler().build(Path(self.root, "src", "privpac"))
+        if version == "editable":  # the source tree is the package
+            return
+        for made in found:
             build_data["force_include"][str(made)] = f"privpac/data/{made.name}"
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-linux_x86_64"

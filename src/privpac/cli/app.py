@@ -24,6 +24,7 @@ from privpac.lazy import WHEN_COMPILING
 
 __all__ = ["EXHAUSTED", "FAILED", "NOTHING", "app", "fail", "main", "silence", "working"]
 
+_OVERVIEW = {"-h", "--help", "--version", "--install-completion", "--show-completion"}
 FAILED, BAD, NOTHING, EXHAUSTED, STOPPED = 1, 2, 3, 4, 130
 
 app = Commands(
@@ -95,9 +96,14 @@ def _say_compiling() -> None:
 
 def main() -> None:
     """Entry point of the ``privpac`` command."""
-    from privpac.cli.commands import load
+    from privpac.cli.commands import load, outline
 
-    load(sys.argv[1:])
+    if "_PRIVPAC_COMPLETE" in os.environ:  # the shell asks what could come next
+        outline(os.environ.get("COMP_WORDS", "").split()[1:])
+    elif all(word in _OVERVIEW for word in sys.argv[1:]):
+        outline([])
+    else:
+        load(sys.argv[1:])
     _prepare_streams()
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     WHEN_COMPILING.append(_say_compiling)

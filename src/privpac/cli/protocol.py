@@ -31,7 +31,7 @@ from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.submit import submit
 from privpac.released_write import write_durably
 
-__all__ = ["ManifestFile", "bytes_of", "protocol"]
+__all__ = ["ManifestFile", "bytes_of", "protocol", "task_parameters"]
 
 protocol = Commands(
     help="Learn from data that stay with the people: local, shuffled or central messages.", no_args_is_help=True
@@ -99,7 +99,7 @@ def new(
     """
     given: dict[str, Any] = {"label": label, "min_records": min_records, "max_records": max_records}
     given["beta"] = rational(beta, "beta", above=0, below=1)
-    given["task"] = _parameters(rule, gamma, parameter or [])
+    given["task"] = task_parameters(rule, gamma, parameter or [])
     domains = features_of(feature)
     if key is None and model in ("shuffle", "central") and not unsealed:
         raise ParameterError(
@@ -227,8 +227,9 @@ def client(
 # Parts
 
 
-def _parameters(rule: str, gamma: str | None, texts: list[str]) -> dict[str, int | str]:
-    """A parameter is read as what the rule needs: alpha=1 is a text, grid=1 an integer."""
+def task_parameters(rule: str, gamma: str | None, texts: list[str]) -> dict[str, int | str]:
+    """Public parameters of a task, from --gamma and --set; read as what the rule needs: alpha=1 is a text, grid=1 an
+    integer."""
     types = types_of(rule)
     out: dict[str, int | str] = {} if gamma is None else {"Gamma": rate(gamma)}
     for text in texts:

@@ -59,7 +59,7 @@ def tokens(
     """
     listed = [*(name or []), *(_lines(names) if names is not None else [])]
     if not listed:
-        raise ParameterError("give names: --name ann --name bob, or --names with a file of them")
+        raise ParameterError("tokens for whom? say --name ann --name bob, or --names with a file of them")
     strange = sum(not NAME.fullmatch(each) for each in listed)
     if strange or len(set(listed)) < len(listed):
         raise ParameterError(

@@ -78,10 +78,13 @@ def dictionary(texts: pl.Series) -> tuple[NDArray[np.int64], pl.Series]:
     rows = texts.is_not_null().to_numpy().nonzero()[0] if texts.null_count() else None
     present = texts if rows is None else texts.gather(rows)
     found = _group_text(present)
-    place = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
-    out = np.full(len(texts), -1, np.int64)
+    place = np.empty(len(present), np.int64)
     if found.order is not None:
-        out[found.order if rows is None else rows[found.order]] = place
+        _number(found.offsets, found.order, place)
+    out = place
+    if rows is not None:
+        out = np.full(len(texts), -1, np.int64)
+        out[rows] = place
     return out, present.gather(found.firsts).alias("")
 
 
@@ -244,6 +247,14 @@ def _by_first_row(offsets: Offsets, order: Rows) -> tuple[Offsets, Rows]:
             users += 1
             new_offsets[users] = start + last - first
     return new_offsets, new_order
+
+
+@jit
+def _number(offsets: Offsets, order: Rows, out: NDArray[np.int64]) -> None:
+    """Each row's group."""
+    for g in range(offsets.size - 1):
+        for i in range(offsets[g], offsets[g + 1]):
+            out[order[i]] = g
 
 
 @jit

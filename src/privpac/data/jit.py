@@ -20,7 +20,8 @@ from privpac.lazy import WHEN_COMPILING, need
 __all__ = ["jit"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: ``listed`` (the tests): types that nobody listed are a mistake; ``compile`` (benchmarks): do without compiled loops.
+#: ``listed`` (the tests): types that nobody listed are a mistake; ``compile`` (benchmarks): do without compiled loops;
+#: ``>FILE``: write down the types of all calls, for ``make signatures``.
 MODE = os.environ.get("PRIVPAC_KERNELS", "")
 
 
@@ -38,6 +39,8 @@ class Loop:
             return entry(arguments)
         if MODE == "listed" and self._compiled:
             raise LookupError(f"{self.__module__}:{self.__name__} has no compiled form for {kinds!r}: make signatures")
+        if MODE.startswith(">"):
+            _write_down(f"{self.__module__}:{self.__name__} {kinds}")
         return self._by_numba(*arguments)
 
     @cached_property
@@ -64,6 +67,12 @@ def _compile(function: Callable[..., Any]) -> Any:
 
 
 @cache
+def _write_down(call: str) -> None:
+    with open(MODE[1:], "a", encoding="utf-8") as lines:
+        lines.write(call + "\n")
+
+
+@cache
 def _watch() -> None:
     """Tell who wants to know when numba begins to compile; a loop in its cache is not compiled."""
     events = need("numba.core.event")
@@ -80,6 +89,8 @@ def _watch() -> None:
 
 
 def jit(function: F) -> F:
+    if MODE.startswith(">"):
+        return cast(F, Loop(function, {}))
     if MODE == "compile" or not available():
         return cast(F, _compile(function))
     return cast(F, Loop(function, entries(function.__module__, function.__name__)))

@@ -164,8 +164,19 @@ def _index() -> dict[str, Any]:
         return {}
 
 
+def _fits() -> bool:
+    """Whether the processor has what the library was compiled for (x86-64-v3)."""
+    try:
+        words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    except OSError:
+        return False
+    return words >= {"abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+
+
 @cache
 def _library() -> Any:
+    if not _fits():
+        return None
     try:
         return ctypes.CDLL(str(HERE / "_kernels.so"))
     except OSError:  # built for another kind of machine

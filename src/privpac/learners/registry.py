@@ -191,6 +191,7 @@ _ALL = (
         rules="every class whose rules can be scored one by one, and trees",
         promise="either",
         needs=(("public_n_users",),),
+        certificates=("agnostic reduction",),
         exact_law=False,
     ),
     Method(
@@ -291,7 +292,7 @@ def method_named(name: str) -> Method:
 def method_certified_by(row: str) -> str | None:
     """The method of which a certified row of a plan speaks; None where no method of ``learn`` is.
 
-    >>> method_certified_by("regret selection, bounded noise"), method_certified_by("agnostic reduction")
+    >>> method_certified_by("regret selection, bounded noise"), method_certified_by("clipped histogram, one stage")
     ('regret', None)
     """
     return next((key for key, method in METHODS.items() if row in method.certificates), None)

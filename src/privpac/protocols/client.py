@@ -136,13 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Device.new(given.store, given.person, given.epsilon, given.delta, given.accept or ACCEPTED)
         else:
             client = Client(Manifest.read(given.manifest.read_bytes()))
-            device = Device.open(given.store)
-            body = bundle(client.messages(read_records(client.manifest, given.records), store=device))
+            own = Device.open(given.store)
+            body = bundle(client.messages(read_records(client.manifest, given.records), store=own))
             write_durably(given.out, body)
             sys.stderr.write(f"{told(client.manifest)}\n")
             if given.url:
                 token, run = os.environ.get("PRIVPAC_TOKEN"), client.manifest.run
-                submit(given.url, device.person, body, token, run=run, authority=given.authority)
+                submit(given.url, own.person, body, token, run=run, authority=given.authority)
     except PrivpacError as error:
         sys.stderr.write(f"{error}\n")
         return 2

@@ -69,8 +69,7 @@ def users_local_chunks(
         # A sum 2 X - n of X plus signs is not beyond the edge iff X <= (n + edge)/2.
         edge = (n + local_edge(keep, n, places, chunks, clear)) / 2
         hidden = np.asarray(binom.cdf(np.floor(edge * (1 + SLACK)), n, plus * (1 - SLACK)))
-        both: Array = np.minimum(few + hidden, 1)
-        return both
+        return np.asarray(np.minimum(few + hidden, 1))
 
     n = _least(fails, chunks, b / 6)
     return Certificate.upper(

@@ -54,7 +54,8 @@ LogGrowth = Callable[[int], float]
 InnerError = Callable[[int, float, float], float]
 """``(t, eps_A, failure) -> alpha_A``: wrong labels on any realizable T of size t."""
 
-_ASSUMES = "independent users from one law, each counting alike; a proper inner learner"
+_USERS = "independent users from one law, each counting alike"
+_ASSUMES = f"{_USERS}; a proper inner learner"
 _MAX_UNITS = 1 << 36
 
 
@@ -174,9 +175,13 @@ def certify_reduction(
     levels: int | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     n_users: int | None = None,
+    objective: Callable[[Fraction], Objective] | None = None,
 ) -> Certificate:
     """Users with which the excess error is at most ``alpha`` but for ``beta``, with the constants of least promised
     excess.
+
+    ``objective``: the promised excess of an inner learner that is not proper
+    (:mod:`privpac.bounds.reduction.improper`).
 
     ``levels``: steps of a unit's loss; ``None`` where every unit has one record outside T.  ``n_users`` asks about one
     number: the certificate then holds it, or ``None``, and ``excess`` says what is reached.
@@ -184,26 +189,27 @@ def certify_reduction(
     target, failure, rule = open_unit(alpha, "alpha"), open_unit(beta, "beta"), relation(neighbours)
     steps = None if levels is None else positive_int(levels, "levels")
     task = ReductionTask.read(epsilon, delta, failure / 8, inner_delta, labellings, steps or 1, rule, log_growth)
-    objective = excess_objective(
+    promised = objective or excess_objective(
         beta=failure, log_growth=log_growth, inner_error=inner_error, neighbours=rule, levels=steps
     )
+    assumes = _ASSUMES if objective is None else f"{_USERS}; any inner learner"
     inner = [rational(e, "inner_epsilons", minimum=0, maximum=1000) for e in inner_epsilons]
 
     def reached(n: int) -> tuple[float, Fraction, int, float, float]:
-        found = [(got[0], eps, *got[1:]) for eps in inner if (got := task.best(n, eps, objective(eps))) is not None]
+        found = [(got[0], eps, *got[1:]) for eps in inner if (got := task.best(n, eps, promised(eps))) is not None]
         return min(found, default=(math.inf, Fraction(0), 0, 0.0, 0.0))
 
     def certificate(n: int | None, at: int) -> Certificate:
         value, eps, t, a, b = reached(at)
         if value == math.inf:
-            return Certificate.upper(None, "agnostic reduction", _ASSUMES, excess=value)
+            return Certificate.upper(None, "agnostic reduction", assumes, excess=value)
         plan = task.settle(at, eps, t, a, b)
         # What is promised was judged at costs that the integers must reach; it is what they reach where they do not.
-        if plan.a < a * (1 - ROUNDED) or plan.b < b * (1 - ROUNDED):
+        if objective is not None or plan.a < a * (1 - ROUNDED) or plan.b < b * (1 - ROUNDED):
             sizes = np.array([plan.split_size]), np.array([at - plan.split_size])
-            value = float(objective(plan.eps_A)(*sizes, np.array([float(plan.a)]), np.array([[float(plan.b)]]))[0, 0])
+            value = float(promised(plan.eps_A)(*sizes, np.array([float(plan.a)]), np.array([[float(plan.b)]]))[0, 0])
         return Certificate.upper(
-            n if value <= target else None, "agnostic reduction", _ASSUMES, excess=value, **_shown(plan, steps)
+            n if value <= target else None, "agnostic reduction", assumes, excess=value, **_shown(plan, steps)
         )
 
     if n_users is not None:

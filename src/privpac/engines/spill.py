@@ -36,7 +36,7 @@ from privpac.engines.chunks import identified
 from privpac.engines.lanes import in_lanes
 from privpac.errors import ParameterError
 
-__all__ = ["Part", "SpillFolder", "packed", "part_rows", "read_parts"]
+__all__ = ["Part", "SpillFolder", "check_place", "packed", "part_rows", "read_parts"]
 
 PREFIX = "privpac-spill-"
 BITS = 8
@@ -53,8 +53,7 @@ class SpillFolder:
 
     def __init__(self, parent: str | os.PathLike[str] | None = None) -> None:
         place = _writing(tempfile.gettempdir) if parent is None else os.fspath(parent)
-        if not os.path.isdir(place):
-            raise ParameterError(f"spill must name an existing folder, got {place!r}")
+        check_place(place)
         _sweep(Path(place))
         self.path, lock = _make(place)
         self._count = 0
@@ -64,6 +63,12 @@ class SpillFolder:
         """A new name."""
         self._count += 1
         return self.path / str(self._count)
+
+
+def check_place(place: str | os.PathLike[str] | None) -> None:
+    """A folder that is there, or none that was named."""
+    if place is not None and not os.path.isdir(place):
+        raise ParameterError(f"spill must name an existing folder, got {os.fspath(place)!r}")
 
 
 def _make(place: str) -> tuple[Path, int]:

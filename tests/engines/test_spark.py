@@ -30,7 +30,9 @@ from privpac.data.build import declare
 from privpac.distributions import AveragedHistogram, ClippedHistogram
 from privpac.engines.faults import faults_of
 from privpac.engines.java import find_java
+from privpac.engines.spark import _Pack
 from privpac.engines.spark_check import _value_test, survey
+from privpac.engines.spark_pack import PACKETS, Packing, slots
 from privpac.engines.wire import pack, unpack
 from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.learners import AgreementLearner, PairwiseSelection, RegretSelection, TreeLearner, TwoVoices
@@ -310,7 +312,17 @@ def test_rows_of_a_user_in_two_partitions_would_be_seen(
     )
     assert cluster._ordered is ordered
     assert count_users(cluster) == 60
-    monkeypatch.setattr(type(cluster), "_grouped", lambda self: self._frame.repartition(3))
+    assert cluster._packed is not ordered
+
+    def dealt(self: Any) -> Any:
+        packing = _Pack(Packing("who", slots(3)))
+        return (
+            self._frame.repartition(3)
+            if ordered
+            else self._frame.repartition(4).mapInArrow(packing, PACKETS).repartition(3)
+        )
+
+    monkeypatch.setattr(type(cluster), "_grouped", dealt)
     assert count_users(cluster) > 60
 
 

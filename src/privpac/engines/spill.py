@@ -36,7 +36,7 @@ from privpac.engines.chunks import identified
 from privpac.engines.lanes import in_lanes
 from privpac.errors import ParameterError
 
-__all__ = ["Part", "SpillFolder", "check_place", "packed", "part_rows", "read_parts"]
+__all__ = ["Part", "SpillFolder", "check_place", "hashed_ids", "packed", "part_rows", "read_parts"]
 
 PREFIX = "privpac-spill-"
 BITS = 8
@@ -145,7 +145,8 @@ def _mixed(keys: Words) -> Words:
     return out
 
 
-def _hashes(ids: pl.Series) -> Words:
+def hashed_ids(ids: pl.Series) -> Words:
+    """A 64-bit hash of every id, the same in every process."""
     return _mixed(hash_ids(ids) if ids.dtype == pl.String else ids.to_numpy().view(np.uint64))
 
 
@@ -238,7 +239,7 @@ def _arranged(batch: pl.DataFrame, user: str, used: int, bits: int) -> tuple[pa.
     """The rows of a batch and their hashes in the order of their parts, rows of a part as they stood, and where each
     part ends."""
     frame, ids = identified(batch, user)
-    hashes = _hashes(ids)
+    hashes = hashed_ids(ids)
     place = (
         ((hashes << np.uint64(used)) >> np.uint64(64 - bits)).astype(np.uint8)
         if bits

@@ -1,11 +1,11 @@
 """What every method costs as tables grow: CPU seconds and memory against rows, people, records, values and rules.
 
-    python benchmarks/growth.py [--largest 10000000] [--methods voices tree ...] [--sweeps rows records ...] [--markdown]
+    python benchmarks/growth.py [--largest 10000000] [--methods voices ...] [--sweeps rows ...] [--markdown]
 
 Each method of the registry, and a few more jobs, in a process of its own.  The process runs the job once on a small
 table, so that loops are compiled, and then on every table of a sweep, ``learn`` from bound users to the released rule;
 reading and grouping are measured by ``tables.py``.  Told are the CPU seconds of the last table, the memory added at its
-peak, and the exponent of the growth: the slope, on log axes, over the tables from which on the time is above 20 ms.
+peak, and the exponent of the growth: the slope, on log axes, over the tables that take 4 ms or more.
 A sweep ends before a run that would take longer than ``--limit`` seconds.
 
 Tables: people with 20 records (or as many as the sweep says, or unequal numbers with a heavy tail), 1,441 values,
@@ -36,7 +36,7 @@ from privpac.learners.prediction.voters import VotePredictor
 from privpac.learners.reduction.relabel import Relabelling
 from privpac.learners.registry import METHODS
 
-PER_USER, VALUES, WIDE, LEAST, FOLD = 20, 1441, 6, 0.02, 1.1
+PER_USER, VALUES, WIDE, LEAST, FOLD = 20, 1441, 6, 0.004, 1.1
 
 
 # Tables
@@ -143,7 +143,7 @@ def sweep(name: str, which: str, largest: int, limit: float) -> dict[str, Any]:
     points: list[tuple[float, float, float]] = []
     note = ""
     for x, size in SWEEPS[which](largest):
-        if len(points) > 1 and points[-1][1] * max(1.0, x / points[-1][0]) ** max(1.0, _slope(points)) > limit:
+        if len(points) > 1 and points[-1][1] * max(1.0, x / points[-1][0]) ** max(1.0, slope(points)) > limit:
             note = "stopped"
             break
         sized = Size(size.rows, size.per_user, size.values, job.unequal, job.columns)
@@ -158,7 +158,7 @@ def sweep(name: str, which: str, largest: int, limit: float) -> dict[str, Any]:
     return {"points": points, "note": note}
 
 
-def _slope(points: list[tuple[float, float, float]], what: int = 1, least: float = LEAST) -> float:
+def slope(points: list[tuple[float, float, float]], what: int = 1, least: float = LEAST) -> float:
     """The slope on log axes over the last points that can be told from nothing."""
     seen = [(log(p[0]), log(p[what])) for p in points if p[what] >= least]
     if len(seen) < 2:
@@ -173,8 +173,8 @@ def row(name: str, which: str, found: dict[str, Any]) -> list[str]:
         return [name, which, "", "", "", found["note"]]
     x, seconds, mib = points[-1]
     shown = f"{x:,.0f}" if x < 1 << 20 or which == "rows" else f"2^{log(x) / log(2):.0f}"
-    grows = f"{_slope(points):.2f}" if sum(p[1] >= LEAST for p in points) > 1 else "flat"
-    missed = which == "rows" and JOBS[name].fold and _slope(points[-2:]) > FOLD
+    grows = f"{slope(points):.2f}" if sum(p[1] >= LEAST for p in points) > 1 else "flat"
+    missed = which == "rows" and JOBS[name].fold and slope(points[-2:]) > FOLD
     note = f"above {FOLD}" if missed else "" if JOBS[name].fold or which != "rows" else "not a fold"
     return [name, which, shown, f"{seconds:.2f}", f"{mib:.0f}", grows, " ".join(filter(None, (note, found["note"])))]
 

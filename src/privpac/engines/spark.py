@@ -65,7 +65,7 @@ JOB_FAILED = (
 
 
 @dataclass(frozen=True)
-class _Task:
+class _PartitionTask:
     """A function of a partition's batches that gives at most one value, made silent."""
 
     work: Callable[[Iterator[Any]], Iterable[Any]]
@@ -285,7 +285,7 @@ class SparkUsers(RecipeUsers):
         rows, doubtful, ascii_ids = _quiet(lambda: survey(chosen, asked, user))
         if doubtful is not None:
             seen = chosen.select(*map(quoted, doubtful.wanted))
-            parts = _quiet(lambda: seen.mapInArrow(_Task(_Check(doubtful), tasks), _PARTS))
+            parts = _quiet(lambda: seen.mapInArrow(_PartitionTask(_Check(doubtful), tasks), _PARTS))
             _reduce(parts, tasks, _FaultSum()).report(declared)
         if partitions is None:  # small enough not to need Spark's sort
             tasks = max(tasks, min(-(-2 * rows // chunk_rows), 1 << 20))
@@ -301,7 +301,7 @@ class SparkUsers(RecipeUsers):
     def fold(self, kernel: Kernel[P]) -> P:
         """The kernel's value over all users: parts on the workers, merged there."""
         work = _Fold(kernel, self._recipe, self._chunk_rows, self._ordered)
-        task = _Task(work, self._partitions, "packets" if self._packed else "rows")
+        task = _PartitionTask(work, self._partitions, "packets" if self._packed else "rows")
         parts = _quiet(lambda: self._grouped().mapInArrow(task, _PARTS))
         return _reduce(parts, self._partitions, kernel)
 
@@ -338,7 +338,7 @@ def _reduce(parts: Any, count: int, kernel: Kernel[P]) -> P:
     while True:
         width = -(-count // FAN_IN)
         grouped = parts.repartition(width, "slot") if width > 1 else parts.repartition(1)
-        parts, count = grouped.mapInArrow(_Task(_Merge(kernel), width, "parts"), _PARTS), width
+        parts, count = grouped.mapInArrow(_PartitionTask(_Merge(kernel), width, "parts"), _PARTS), width
         if width == 1:
             break
     rows = _quiet(parts.collect)

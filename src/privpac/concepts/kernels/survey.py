@@ -187,7 +187,8 @@ def _look(
             kept = len(order) > 0
             _arrange(codes, labels, a, m, order[a : a + m] if kept else places, kept and not find, at, tag)
         else:
-            at[:m], tag[:m] = codes[a : a + m], labels[a : a + m]
+            for i in range(m):
+                at[i], tag[i] = codes[a + i], labels[a + i]
             sort_span(at, tag, 0, m, at_room, tag_room, stack)
         zeros = np.int64(0)
         for i in range(m):

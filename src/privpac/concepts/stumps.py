@@ -29,7 +29,7 @@ from privpac.concepts.cells import (
 )
 from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import OneColumn
-from privpac.concepts.kernels.survey import Column, Survey, survey, worthwhile
+from privpac.concepts.kernels.survey import CutColumn, Survey, survey, worthwhile
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.stumps import stump_labellings
 from privpac.concepts.one_column import DIRECTIONS, check_cut, cut_condition, cut_predictions
@@ -243,7 +243,7 @@ class Stumps(ConceptClass):
         sizes = [domain.size for domain in self._domains.values()]
         if not isinstance(users, UserData) or users.labels is None or not worthwhile(users, sizes):
             return None
-        columns = [Column(users.codes[name], *rest) for name, *rest in zip(self._domains, sizes, self._bases)]
+        columns = [CutColumn(users.codes[name], *rest) for name, *rest in zip(self._domains, sizes, self._bases)]
         return survey(columns, users.labels, users.offsets, self.directions, statistic, self.size)
 
     # Labellings

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass, Poll
 from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import OneColumn
-from privpac.concepts.kernels.survey import Column, Survey, survey, worthwhile
+from privpac.concepts.kernels.survey import CutColumn, Survey, survey, worthwhile
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.line import threshold_labellings
 from privpac.concepts.one_column import DIRECTIONS, Threshold, cut_predictions
@@ -190,7 +190,7 @@ class Thresholds(ConceptClass):
         feature = self.feature or "x"
         if not isinstance(users, UserData) or users.labels is None or not worthwhile(users, [self._points]):
             return None
-        column = Column(users.codes[feature], self._points, 0)
+        column = CutColumn(users.codes[feature], self._points, 0)
         return survey([column], users.labels, users.offsets, self.directions, statistic, self.size)
 
     # Labellings

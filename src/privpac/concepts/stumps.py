@@ -29,6 +29,7 @@ from privpac.concepts.cells import (
 )
 from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import OneColumn
+from privpac.concepts.kernels.survey import CutColumn, Survey, survey, worthwhile
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.stumps import stump_labellings
 from privpac.concepts.one_column import DIRECTIONS, check_cut, cut_condition, cut_predictions
@@ -36,7 +37,7 @@ from privpac.concepts.profile import Profile
 from privpac.concepts.rules import ByAgreement, FewValues, Layout
 from privpac.concepts.statistics import Statistic
 from privpac.concepts.thresholds import Labelling, cut_labellings, cut_poll, merged, zero_steps
-from privpac.data import Domain, UserData
+from privpac.data import Domain, UserData, Users
 from privpac.errors import ParameterError
 from privpac.released import register
 
@@ -237,6 +238,13 @@ class Stumps(ConceptClass):
         steps = [step for line, base, domain in parts for step in line.steps(base, domain.size, self.size)]
         # All columns of one voice come before those of the other.
         return Profile(tuple(sorted(steps, key=lambda step: step.offset)), statistic.luck(sizes, own))
+
+    def survey(self, users: Users, statistic: Statistic) -> Survey | None:
+        sizes = [domain.size for domain in self._domains.values()]
+        if not isinstance(users, UserData) or users.labels is None or not worthwhile(users, sizes):
+            return None
+        columns = [CutColumn(users.codes[name], *rest) for name, *rest in zip(self._domains, sizes, self._bases)]
+        return survey(columns, users.labels, users.offsets, self.directions, statistic, self.size)
 
     # Labellings
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass, Poll
 from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import OneColumn
+from privpac.concepts.kernels.survey import CutColumn, Survey, survey, worthwhile
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.line import threshold_labellings
 from privpac.concepts.one_column import DIRECTIONS, Threshold, cut_predictions
@@ -25,7 +26,7 @@ from privpac.concepts.profile import Profile, Step
 from privpac.concepts.rules import ByAgreement, FewValues, Layout
 from privpac.concepts.statistics import Statistic
 from privpac.concepts.trees.implicit import PathTree
-from privpac.data import Domain, UserData
+from privpac.data import Domain, UserData, Users
 from privpac.errors import ParameterError
 
 __all__ = ["Threshold", "Thresholds"]
@@ -184,6 +185,13 @@ class Thresholds(ConceptClass):
         )
         steps = tuple(line.steps(0, self._points, self.size, find=statistic.uses_minimum))
         return Profile(steps, statistic.luck(sizes, own))
+
+    def survey(self, users: Users, statistic: Statistic) -> Survey | None:
+        feature = self.feature or "x"
+        if not isinstance(users, UserData) or users.labels is None or not worthwhile(users, [self._points]):
+            return None
+        column = CutColumn(users.codes[feature], self._points, 0)
+        return survey([column], users.labels, users.offsets, self.directions, statistic, self.size)
 
     # Labellings
 

@@ -209,7 +209,10 @@ def _both(a: Bools | None, b: Bools | None) -> Bools | None:
 
 
 def _move(values: Any, order: Rows | None) -> Any:
-    return values if order is None else take(values, order)
+    """Grouped, in memory of our own; what is not to be written to is the caller's."""
+    if order is not None:
+        return take(values, order)
+    return values if values.flags.writeable else values.copy()
 
 
 def _own(series: pl.Series, order: Rows | None) -> pl.Series:
@@ -254,7 +257,10 @@ def _labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[By
         raise wrong_type(name, series.dtype, "labels 0/1 or booleans (or a label_map) are") from None
     if series.dtype == pl.Boolean and not series.null_count():
         return series.cast(pl.UInt8).to_numpy(writable=True), None
-    values = numbers(series.cast(pl.Int64) if series.dtype in (pl.Null, pl.Int128, pl.UInt128) else series)
+    narrow = series.dtype.is_integer() and series.dtype not in (pl.Int128, pl.UInt128) and not series.null_count()
+    # Compared as they are stored: eight bytes for a label of one would be the largest array of all.
+    wide = series.cast(pl.Int64) if series.dtype in (pl.Null, pl.Int128, pl.UInt128) else series
+    values = series.to_numpy() if narrow else numbers(wide)
     ones = values == 1
     if (ones | (values == 0)).all() and not series.null_count():
         return ones.astype(np.uint8), None

@@ -111,8 +111,13 @@ def covers(series: pl.Series, ladder: Ladder) -> bool:
 
 
 def _all_on(series: pl.Series, ladder: Ladder) -> Encoded:
+    """Codes of values that are all on the ladder; where these are the codes, the column's own memory, not to be
+    written to."""
     values = series.to_numpy()
-    codes: Words = values.astype(np.int64 if series.dtype.is_signed_integer() else np.uint64).view(np.uint64)
+    wide = np.int64 if series.dtype.is_signed_integer() else np.uint64
+    if ladder.start == 0 and not values.flags.writeable:
+        return Encoded(values.astype(wide, copy=False).view(np.uint64), None)
+    codes: Words = values.astype(wide).view(np.uint64)
     codes -= np.uint64(ladder.start % (1 << 64))
     return Encoded(codes, None)
 

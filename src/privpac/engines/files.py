@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import polars as pl
@@ -124,7 +125,7 @@ def _metadata(
 ) -> tuple[int, bool, dict[str, pl.DataType]]:
     where = f"file {path.name!r}"
     check_size(path, where)
-    metadata, arrow = quietly(lambda: (pq.read_metadata(path), pq.read_schema(path)), _unreadable(path))
+    metadata, arrow = quietly(lambda: _footer(path), _unreadable(path))
     for name in [name for name in constants if name in arrow.names]:
         del constants[name]  # the file's own column is right
     check_names([*arrow.names, *constants] if arrow.names else [], wanted, where)
@@ -135,6 +136,12 @@ def _metadata(
     total = quietly(lambda: counted_rows(metadata), _unreadable(path))
     small = all(metadata.row_group(i).num_rows <= GROUP_ROWS for i in range(metadata.num_row_groups))
     return total, small and _agrees(path, {name: found[name] for name in stored}), types
+
+
+def _footer(path: Path) -> Any:
+    """What the file says about itself, in one look."""
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        return file.metadata, file.schema_arrow
 
 
 def _agrees(path: Path, types: dict[str, pl.DataType]) -> bool:

@@ -1,6 +1,7 @@
 """Users of a Spark DataFrame, folded where the rows are.
 
-**How.**  Rows are parted by user id (Spark's own shuffle, which spills by itself).  A task cuts its rows into chunks of
+**How.**  Rows are parted by user id and moved in packets (:mod:`privpac.engines.spark_pack`) by one shuffle, which
+spills by itself; row by row where partitions are very many or larger than chunks.  A task cuts its rows into chunks of
 whole users, folds them and gives back *one* row: the bytes of its partial result (:mod:`privpac.engines.wire`).
 Partial results are merged sixteen at a time on the cluster, and the driver receives the last one.
 
@@ -26,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -42,6 +43,7 @@ from privpac.engines.files import clean_types
 from privpac.engines.java import find_java
 from privpac.engines.recipe import Recipe, RecipeUsers, Summary, fold_chunks
 from privpac.engines.spark_check import quoted, survey
+from privpac.engines.spark_pack import MOST_PARTS, PACKETS, Packing, frames_of, slots
 from privpac.engines.wire import pack, unpack
 from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.guarantee import positive_int
@@ -68,20 +70,13 @@ class _PartitionTask:
 
     work: Callable[[Iterator[Any]], Iterable[Any]]
     slots: int
-    stored: bool = False
+    reads: Literal["rows", "packets", "parts"] = "rows"
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _settle()
         found: list[bytes] | None = None
-        try:
-            values = (
-                (unpack(part) for batch in batches for part in batch.column("part").to_pylist())
-                if self.stored
-                else _frames(batches)
-            )
-            found = [pack(value) for value in self.work(values)]
-        except (Exception, pl.exceptions.PanicException):
-            pass
+        with suppress(Exception, pl.exceptions.PanicException):
+            found = [pack(value) for value in self.work(_READ[self.reads](batches))]
         if found is None:
             raise RuntimeError(TASK_FAILED) from None
         if found:
@@ -105,6 +100,38 @@ def _partition() -> int:
 
 def _frames(batches: Iterable[pa.RecordBatch]) -> Iterator[pl.DataFrame]:
     return (clean_types(pl.DataFrame(sound(batch))) for batch in batches if batch.num_rows)
+
+
+def _values(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    return (unpack(part) for batch in batches for part in batch.column("part").to_pylist())
+
+
+_READ: dict[str, Callable[[Iterable[pa.RecordBatch]], Iterator[Any]]] = {
+    "rows": _frames,
+    "packets": frames_of,
+    "parts": _values,
+}
+
+
+@dataclass(frozen=True)
+class _Pack:
+    """Rows to packets, in silence."""
+
+    packing: Packing
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _settle()
+        made = self.packing(_frames(batches))
+        while True:
+            found: pa.RecordBatch | None = None
+            failed = True
+            with suppress(Exception, pl.exceptions.PanicException):
+                found, failed = next(made, None), False
+            if failed:
+                raise RuntimeError(TASK_FAILED) from None
+            if found is None:
+                return
+            yield found
 
 
 @dataclass(frozen=True)
@@ -256,27 +283,37 @@ class SparkUsers(RecipeUsers):
             seen = chosen.select(*map(quoted, doubtful.wanted))
             parts = _quiet(lambda: seen.mapInArrow(_PartitionTask(_Check(doubtful), tasks), _PARTS))
             _reduce(parts, tasks, _FaultSum()).report(declared)
-        if user is not None and not ascii_ids:
-            unordered = chosen
-            chosen = _quiet(lambda: unordered.mapInArrow(_Composed(user), unordered.schema))
         if partitions is None:  # small enough not to need Spark's sort
             tasks = max(tasks, min(-(-2 * rows // chunk_rows), 1 << 20))
-        return cls(recipe, sample, chosen, tasks, chunk_rows, ordered=rows > tasks * chunk_rows)
+        made = cls(recipe, sample, chosen, tasks, chunk_rows, ordered=rows > tasks * chunk_rows)
+        if user is None or ascii_ids or made._packed:  # packets are made of ids in their one form
+            return made
+        composed_ids = _quiet(lambda: chosen.mapInArrow(_Composed(user), chosen.schema))
+        return cls(recipe, sample, composed_ids, tasks, chunk_rows, made._ordered)
 
     def _with(self, recipe: Recipe, sample: UserData) -> SparkUsers:
         return SparkUsers(recipe, sample, self._frame, self._partitions, self._chunk_rows, self._ordered)
 
     def fold(self, kernel: Kernel[P]) -> P:
         """The kernel's value over all users: parts on the workers, merged there."""
-        task = _PartitionTask(_Fold(kernel, self._recipe, self._chunk_rows, self._ordered), self._partitions)
+        work = _Fold(kernel, self._recipe, self._chunk_rows, self._ordered)
+        task = _PartitionTask(work, self._partitions, "packets" if self._packed else "rows")
         parts = _quiet(lambda: self._grouped().mapInArrow(task, _PARTS))
         return _reduce(parts, self._partitions, kernel)
+
+    @property
+    def _packed(self) -> bool:
+        """Whether rows travel in packets: unless Spark sorts them, or the packets would be many and small."""
+        return self._recipe.declared.user is not None and not self._ordered and self._partitions <= MOST_PARTS
 
     def _grouped(self) -> Any:
         """All rows of a user in one partition, and next to each other if partitions are large."""
         user = self._recipe.declared.user
         if user is None:
             return self._frame
+        if self._packed:
+            task = _Pack(Packing(user, slots(self._partitions)))
+            return self._frame.mapInArrow(task, PACKETS).repartition(self._partitions, "slot")
         from pyspark.sql import functions as sql
 
         named, kind = quoted(user), dict(self._frame.dtypes)[user]
@@ -297,7 +334,7 @@ def _reduce(parts: Any, count: int, kernel: Kernel[P]) -> P:
     while True:
         width = -(-count // FAN_IN)
         grouped = parts.repartition(width, "slot") if width > 1 else parts.repartition(1)
-        parts, count = grouped.mapInArrow(_PartitionTask(_Merge(kernel), width, stored=True), _PARTS), width
+        parts, count = grouped.mapInArrow(_PartitionTask(_Merge(kernel), width, "parts"), _PARTS), width
         if width == 1:
             break
     rows = _quiet(parts.collect)

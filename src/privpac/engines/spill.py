@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 else:
     pa = LateModule("pyarrow", "streaming from files")
 
-__all__ = ["Part", "SpillFolder", "packed", "part_rows", "read_parts"]
+__all__ = ["Part", "SpillFolder", "check_place", "hashed_ids", "packed", "part_rows", "read_parts"]
 
 PREFIX = "privpac-spill-"
 BITS = 8
@@ -58,8 +58,7 @@ class SpillFolder:
 
     def __init__(self, parent: str | os.PathLike[str] | None = None) -> None:
         place = _writing(tempfile.gettempdir) if parent is None else os.fspath(parent)
-        if not os.path.isdir(place):
-            raise ParameterError(f"spill must name an existing folder, got {place!r}")
+        check_place(place)
         _sweep(Path(place))
         self.path, lock = _make(place)
         self._count = 0
@@ -69,6 +68,12 @@ class SpillFolder:
         """A new name."""
         self._count += 1
         return self.path / str(self._count)
+
+
+def check_place(place: str | os.PathLike[str] | None) -> None:
+    """A folder that is there, or none that was named."""
+    if place is not None and not os.path.isdir(place):
+        raise ParameterError(f"spill must name an existing folder, got {os.fspath(place)!r}")
 
 
 def _make(place: str) -> tuple[Path, int]:
@@ -145,7 +150,8 @@ def _mixed(keys: Words) -> Words:
     return out
 
 
-def _hashes(ids: pl.Series) -> Words:
+def hashed_ids(ids: pl.Series) -> Words:
+    """A 64-bit hash of every id, the same in every process."""
     return _mixed(hash_ids(ids) if ids.dtype == pl.String else ids.to_numpy().view(np.uint64))
 
 
@@ -238,7 +244,7 @@ def _arranged(batch: pl.DataFrame, user: str, used: int, bits: int) -> tuple[pa.
     """The rows of a batch and their hashes in the order of their parts, rows of a part as they stood, and where each
     part ends."""
     frame, ids = identified(batch, user)
-    hashes = _hashes(ids)
+    hashes = hashed_ids(ids)
     place = (
         ((hashes << np.uint64(used)) >> np.uint64(64 - bits)).astype(np.uint8)
         if bits

@@ -3,7 +3,9 @@
 **How.**  One pass reads the declared columns, counts what breaks the schema, and finds out whether rows ascend by user
 id.
 
-* They do: nothing is written; every fold reads the files again and cuts between users, checking the order as it goes.
+* There are no more than ``chunk_rows``: they stay in memory, as columns, and are grouped in every fold.
+* They ascend: nothing is written; every fold reads the files again and cuts between users, checking the order as it
+  goes.
 * They do not: rows are parted by a hash of the id into files on disk (:mod:`privpac.engines.spill`); folds read these.
 * No user column: any cut will do.
 
@@ -18,7 +20,7 @@ buffers of a few row groups and the profile.
 |---|---|
 | empty files, no rows at all | no users; no error |
 | one user with more than ``chunk_rows`` records | that user's records are one chunk |
-| files change after the scan | ``SchemaError`` with a fixed text (sorted, item-level), or no effect (parted rows) |
+| files change after the scan | ``SchemaError`` with a fixed text (sorted, item-level), or no effect (parted, held) |
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from privpac.engines.files import CHANGED, ParquetTable, open_table
 from privpac.engines.lanes import LANES
 from privpac.engines.progress import tracked
 from privpac.engines.recipe import Recipe, RecipeUsers, fold_chunks
-from privpac.engines.spill import Part, SpillFolder, packed, part_rows, read_parts
+from privpac.engines.spill import Part, SpillFolder, check_place, packed, part_rows, read_parts
 from privpac.errors import EngineError, SchemaError
 from privpac.guarantee import positive_int
 
@@ -57,6 +59,9 @@ class _Source(Protocol):
     @property
     def rows(self) -> int: ...
 
+    @property
+    def lanes(self) -> int: ...
+
     def chunks(self) -> Iterator[pl.DataFrame]: ...
 
 
@@ -67,6 +72,7 @@ class _Ascending:
     table: ParquetTable
     declared: Declared
     chunk_rows: int
+    lanes: int = LANES
 
     @property
     def rows(self) -> int:
@@ -86,6 +92,7 @@ class _Parted:
     folder: SpillFolder
     parts: tuple[Part, ...]
     chunk_rows: int
+    lanes: int = LANES
 
     @property
     def rows(self) -> int:
@@ -93,6 +100,21 @@ class _Parted:
 
     def chunks(self) -> Iterator[pl.DataFrame]:
         return map(read_parts, packed(self.parts, _share(self.chunk_rows)))
+
+
+@dataclass(frozen=True, repr=False)
+class _Held:
+    """All rows, of a table that is no larger than a chunk."""
+
+    frames: tuple[pl.DataFrame, ...]
+    lanes: int = 1
+
+    @property
+    def rows(self) -> int:
+        return sum(len(frame) for frame in self.frames)
+
+    def chunks(self) -> Iterator[pl.DataFrame]:
+        return iter([pl.concat(self.frames)] if self.frames else [])
 
 
 def _share(chunk_rows: int) -> int:
@@ -125,6 +147,7 @@ class StreamedUsers(RecipeUsers):
         """Check and, if need be, part the rows of a file, a glob or a folder."""
         user = declared.user
         chunk_rows = positive_int(chunk_rows, "chunk_rows", maximum=1 << 40)
+        check_place(spill)
         table = open_table(path, declared.wanted)
         recipe, sample = cls.start(declared, table.schema)
 
@@ -133,6 +156,10 @@ class StreamedUsers(RecipeUsers):
 
         # Every page of every column is read before anything can be spent: a damaged file is found now.
         count = _Counting(declared)
+        if table.rows <= chunk_rows:
+            held = tuple(count.seen(batches("reading the rows")))
+            count.found.report(declared)
+            return cls(recipe, sample, _Held(held), progress)
         if _ascends(count.seen(batches("checking the rows")), user):
             count.found.report(declared)
             return cls(recipe, sample, _Ascending(table, declared, chunk_rows), progress)
@@ -155,7 +182,7 @@ class StreamedUsers(RecipeUsers):
         """The kernel's value over all users, chunk by chunk."""
         chunks = tracked(self._source.chunks(), self._source.rows, "folding users", show=self._progress)
         with suppress(SchemaError):
-            return fold_chunks(kernel, self._recipe, chunks, LANES).total()
+            return fold_chunks(kernel, self._recipe, chunks, self._source.lanes).total()
         # All rows were good when they were checked.  What is wrong now is not told: the budget may be spent already.
         raise EngineError(CHANGED) from None
 

@@ -13,7 +13,7 @@ d <= R`` with ``R = bound`` or ``2 * bound``, and weights ``e**(-(epsilon/R) * s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -34,6 +34,7 @@ from privpac.errors import (
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
+from privpac.law.near import Part, near_reach, sample_near, sample_steps
 from privpac.ledger import release
 from privpac.parameters import bounds, named, protected_unit, read_epsilon, relation, whole_or_none
 from privpac.released import Released
@@ -51,6 +52,7 @@ __all__ = [
     "TotalTable",
     "check_users",
     "count_users",
+    "drawn_id",
     "profile_of",
     "public_table",
     "shown_table",
@@ -239,6 +241,33 @@ class Selection(Learner):
 def profile_of(bound: Bound, statistic: Statistic) -> Profile:
     """The summed scores of bound users."""
     return bound.users.fold(bound.concept.kernel(statistic))
+
+
+def drawn_id(
+    bound: Bound,
+    statistic: Statistic,
+    eta: Fraction,
+    rng: Rng,
+    more: Callable[[int], Sequence[int]] = lambda luck: (0,),
+) -> int:
+    """An id drawn from the exponential law of the summed scores, without laying it out where it has millions of blocks.
+
+    ``more`` is what every voice adds to its scores, given the users' luck.
+    """
+
+    def parts() -> list[Part]:
+        folded = profile_of(bound, statistic)
+        added = more(folded.luck)
+        return [(s.offset, s.starts, s.end, s.scores, added[s.offset // bound.concept.size]) for s in folded.steps]
+
+    count = statistic.voices * bound.concept.size
+    reach = near_reach(eta, count)
+    seen = bound.concept.survey(bound.users, statistic) if reach is not None else None
+    near = seen.near(reach, more(seen.luck)) if reach is not None and seen is not None else None
+    del seen
+    if reach is None or near is None:
+        return sample_steps(parts(), eta, rng)
+    return sample_near(near, eta, count, reach, rng, parts)
 
 
 class _Count:

@@ -164,6 +164,43 @@ def _by_rank(codes: Any, labels: Any, a: int, m: int, at: Any, tag: Any, room: A
 
 
 @jit
+def _net(codes: Any, labels: Any, a: int, b: int, places: int, net: Any) -> Any:
+    """Ones minus zeros at every place, in place of a sort where records outnumber places; returns the zeros."""
+    for p in range(places):
+        net[p] = 0
+    zeros = np.int64(0)
+    for i in range(a, b):
+        one = np.int64(labels[i])
+        net[codes[i]] += 2 * one - 1
+        zeros += 1 - one
+    return zeros
+
+
+@jit
+def _net_ends(net: Any, places: int, mistakes: Any, sign: int) -> Any:
+    """The least and the most mistakes of all cuts; a place without records changes nothing."""
+    least, most = mistakes, mistakes
+    for p in range(places):
+        mistakes += sign * net[p]
+        least, most = min(least, mistakes), max(most, mistakes)
+    return least, most
+
+
+@jit
+def _net_tally(net: Any, places: int, mistakes: Any, sign: int, free: int, cap: int, levels: int, moved: Any) -> Any:
+    """The changes of one voice, added to what every place has moved by so far."""
+    first = contribution(mistakes, free, 0, cap, levels)
+    value = first
+    for p in range(places):
+        if net[p] != 0:
+            mistakes += sign * net[p]
+            now = contribution(mistakes, free, 0, cap, levels)
+            moved[p] += now - value
+            value = now
+    return first
+
+
+@jit
 def _zeros(tag: Any, m: int) -> Any:
     zeros = np.int64(0)
     for i in range(m):
@@ -200,6 +237,22 @@ def _walk(
         a, b = offsets[u], offsets[u + 1]
         m = b - a
         if m == 0:
+            continue
+        if dense and m > moved.shape[1]:
+            places = moved.shape[1]
+            zeros = _net(codes, labels, a, b, places, values[0])
+            if find:
+                for sign in signs:
+                    least, most = _net_ends(values[0], places, zeros if sign > 0 else m - zeros, sign)
+                    own[0, u], own[1, u] = min(own[0, u], least), max(own[1, u], most)
+            free = offset[u] + (own[0, u] if uses_minimum else np.int64(0))
+            for c in range(directions * voices):
+                sign = signs[c % directions]
+                mistakes = zeros if sign > 0 else m - zeros
+                total[c] += _net_tally(
+                    values[0], places, mistakes, sign, free, cap[c // directions, u], levels, moved[c]
+                )
+            filled[0] = 0
             continue
         if m > _FEW or not _by_rank(codes, labels, a, m, at, tag, at_room):
             for i in range(m):

@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from privpac.concepts.statistics import Exceeds
 from privpac.law import Law
-from privpac.learners.base import Bound, Selection, profile_of, public_table, shown_table
+from privpac.learners.base import Bound, Selection, drawn_id, profile_of, public_table, shown_table
 from privpac.parameters import named
 from privpac.released import Released
 from privpac.rng import Rng
@@ -63,6 +63,5 @@ class RealizableSelection(Selection):
         return profile_of(bound, self.statistic).law(self.rate(self.epsilon, 1))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
-        return self.release_rule(
-            bound, self._law(bound), rng, {"tolerance": shown_table(self.tolerance)}, "realizable selection"
-        )
+        chosen = drawn_id(bound, self.statistic, self.rate(self.epsilon, 1), rng)
+        return self.release_id(bound, chosen, {"tolerance": shown_table(self.tolerance)}, "realizable selection")

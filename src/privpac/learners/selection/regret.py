@@ -26,7 +26,7 @@ from privpac.concepts.statistics import DEFAULT_LEVELS, ClipRule, Mean, Regret, 
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
-from privpac.learners.base import Bound, Selection, count_users, profile_of, public_table, shown_table
+from privpac.learners.base import Bound, Selection, count_users, drawn_id, profile_of, public_table, shown_table
 from privpac.mechanisms.laplace import Laplace
 from privpac.parameters import bounds, either, named, whole, whole_or_none
 from privpac.released import Released
@@ -172,4 +172,6 @@ class RegretSelection(Selection):
                 shown["tau"] = shown_table(self.tau)
             elif self.statistic == "regret" and not self.fixed_clip:
                 shown["public_n_users"] = n_users
-        return self.release_rule(bound, self._law(bound, n_users), rng, shown, "clipped-regret selection")
+        eta = self.rate(self.epsilon_selection, self.levels)
+        chosen = drawn_id(bound, self.statistic_for(bound, n_users), eta, rng)
+        return self.release_id(bound, chosen, shown, "clipped-regret selection")

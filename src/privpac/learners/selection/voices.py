@@ -35,8 +35,7 @@ from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.voices import Voices
 from privpac.law import Law
-from privpac.law.near import sample_steps
-from privpac.learners.base import Bound, Selection, profile_of
+from privpac.learners.base import Bound, Selection, drawn_id, profile_of
 from privpac.parameters import bounds, named, whole
 from privpac.released import Released
 from privpac.rng import Rng
@@ -94,7 +93,7 @@ class TwoVoices(Selection):
         folded = profile_of(bound, Voices(self.levels))
         if self.epsilon == 0:  # nothing is told apart
             return Profile(tuple(Step(s.offset, s.starts, s.end, np.zeros_like(s.scores)) for s in folded.steps))
-        more = self._offset(folded, bound)
+        _, more = self._added(folded.luck, bound)
         return Profile(
             tuple(
                 s if s.offset < bound.concept.size else Step(s.offset, s.starts, s.end, s.scores + more)
@@ -102,10 +101,10 @@ class TwoVoices(Selection):
             )
         )
 
-    def _offset(self, folded: Profile, bound: Bound) -> int:
-        """What the mean voice pays."""
+    def _added(self, luck: int, bound: Bound) -> tuple[int, int]:
+        """What each voice adds to its scores: nothing, and the handicap."""
         most, always = self.handicap(bound.concept.bits)
-        return min(folded.luck, most) + always
+        return 0, min(luck, most) + always
 
     def law(self, data: Users) -> Law:
         """The law over pairs: id ``h`` is (clip, rule h), id ``|H| + h`` is (mean, rule h)."""
@@ -139,7 +138,5 @@ class TwoVoices(Selection):
         copied."""
         if self.epsilon == 0:
             return int(self._law(bound).sample(rng))
-        folded, size = profile_of(bound, Voices(self.levels)), bound.concept.size
-        more = self._offset(folded, bound)
-        parts = [(s.offset, s.starts, s.end, s.scores, 0 if s.offset < size else more) for s in folded.steps]
-        return sample_steps(parts, self.rate(self.epsilon, self.levels), rng)
+        eta = self.rate(self.epsilon, self.levels)
+        return drawn_id(bound, Voices(self.levels), eta, rng, lambda luck: self._added(luck, bound))

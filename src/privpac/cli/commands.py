@@ -32,7 +32,7 @@ _HOMES = {
     "studio": "studio",
     "user-level": "user_level",
 }
-_GROUPS = ("protocol",)  # modules that a command's module imports
+_GROUPS = ("protocol_commands.base",)  # modules that a command's module imports
 
 
 def load(words: Sequence[str]) -> None:
@@ -46,7 +46,7 @@ def outline(app: Any, words: Sequence[str]) -> None:
     """What :func:`load` does, for a process that will run no command: names and first lines are read off the source."""
     if words and words[0] in _HOMES:
         return load(words)
-    homes = (Path(__file__).with_name(f"{home}.py") for home in sorted({*_HOMES.values(), *_GROUPS}))
+    homes = (Path(__file__).parent / f"{home.replace('.', '/')}.py" for home in sorted({*_HOMES.values(), *_GROUPS}))
     found = [command for home in homes for command in _commands(home)]
     for _, name, said in sorted(found, key=lambda command: command[0]):  # groups after commands, as Typer has them
         app.command(name, help=said)(lambda: None)

@@ -46,8 +46,7 @@ def outline(app: Any, words: Sequence[str]) -> None:
     """What :func:`load` does, for a process that will run no command: names and first lines are read off the source."""
     if words and words[0] in _HOMES:
         return load(words)
-    names = sorted({*_HOMES.values(), *_GROUPS})
-    homes = (Path(__file__).parent.joinpath(*name.split(".")).with_suffix(".py") for name in names)
+    homes = (Path(__file__).parent / f"{home.replace('.', '/')}.py" for home in sorted({*_HOMES.values(), *_GROUPS}))
     found = [command for home in homes for command in _commands(home)]
     for _, name, said in sorted(found, key=lambda command: command[0]):  # groups after commands, as Typer has them
         app.command(name, help=said)(lambda: None)

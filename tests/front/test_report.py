@@ -55,6 +55,8 @@ RULES: dict[str, Rule] = {
     "conjunction": Conjunction(YES_NO, (1, None, 0), label="ill"),
     "three literals": Conjunction(YES_NO, (1, 1, 0)),
     "halfspace": Halfspace(PAIR, (1, -2), (1, 1), 3),
+    "three columns": Halfspace(Frozen((*PAIR.items(), ("c", pp.Integers(0, 9)))), (1, -2, 3), (1, 1, 1), 3),
+    "left out when missing": Point("site", pp.Missing(pp.Categories(["north", "south"]), "drop"), 1),
     "script": Threshold("<script>alert(1)</script>", AGE, 60, label="<b>&\"'"),
 }
 
@@ -127,7 +129,7 @@ def test_pictures_exist_exactly_where_there_is_something_to_show(name: str) -> N
     picture = rule_picture(RULES[name])
     constant = RULES[name].condition() in ("always", "never")
     beyond_any_axis = name in ("largest float", "least float")
-    assert (picture == "") == (constant or beyond_any_axis or len(RULES[name].reads) > 2)
+    assert (picture == "") == (constant or beyond_any_axis or len(RULES[name].reads) > 3)
     assert picture == rule_picture(RULES[name]), "no dates or random ids in it"
 
 

@@ -17,6 +17,7 @@ HOMES = {
     "choose": "evaluate",
     "compare": "compare",
     "distribution": "distribution",
+    "domains": "domains",
     "evaluate": "evaluate",
     "learn": "learn",
     "least-error": "evaluate",
@@ -24,10 +25,11 @@ HOMES = {
     "methods": "methods",
     "plan": "plan",
     "predict": "predict",
-    "protocol": "protocol_demo",
+    "protocol": "protocol_commands.demo",
     "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",
+    "studio": "studio",
     "user-level": "user_level",
 }
 _GROUPS = ("protocol",)  # modules that a command's module imports

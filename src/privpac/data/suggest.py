@@ -16,7 +16,6 @@ from typing import Any
 
 import narwhals as nw
 import polars as pl
-import pyarrow.parquet as pq
 
 from privpac.data.declare import parse_domain
 from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
@@ -27,6 +26,7 @@ from privpac.data.schema import OnInvalid, quietly
 from privpac.data.schema_file import OPEN, Schema
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import Unit, one_of
+from privpac.lazy import need
 
 __all__ = ["chosen", "column_types", "suggest_domains"]
 
@@ -181,7 +181,8 @@ def _types_of_files(path: str | os.PathLike[str]) -> Types:
         names = csv_names(file)
         return _unique(names, [None] * len(names))
     broken = f"file {file.name!r} is not a readable Parquet file"
-    schema = quietly(lambda: pq.read_schema(file), broken)
+    parquet = need("pyarrow.parquet", "reading a Parquet file")
+    schema = quietly(lambda: parquet.read_schema(file), broken)
     kinds = quietly(lambda: pl.from_arrow(schema.empty_table()).schema, broken)  # type: ignore[union-attr]
     return _unique(schema.names, list(kinds.values()))
 

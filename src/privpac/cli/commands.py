@@ -32,7 +32,6 @@ HOMES = {
     "studio": "studio",
     "user-level": "user_level",
 }
-_GROUPS = ("protocol",)  # modules that a command's module imports
 
 
 def load(words: Sequence[str]) -> None:
@@ -44,8 +43,7 @@ def load(words: Sequence[str]) -> None:
 
 def outline(app: Any) -> None:
     """What :func:`load` does, for a process that will run no command: names and first lines are read off the source."""
-    homes = (Path(__file__).with_name(f"{home}.py") for home in sorted({*HOMES.values(), *_GROUPS}))
-    found = [command for home in homes for command in _commands(home)]
+    found = [command for home in sorted(Path(__file__).parent.rglob("*.py")) for command in _commands(home)]
     for _, name, said in sorted(found, key=lambda command: command[0]):  # groups after commands, as Typer has them
         app.command(name, help=said)(lambda: None)
 

@@ -309,6 +309,13 @@ def build(package: Path) -> list[Path]:
     return [library, listing]
 
 
+def fits(place: str, call: str) -> bool:
+    """Whether a loop still has as many arguments."""
+    home, name = place.split(":")
+    node = Module.at(PACKAGE, home).homes[name]
+    return isinstance(node, ast.FunctionDef) and len(node.args.args) == len(split(call))
+
+
 def add(calls: Path) -> None:
     """List what was written down (``PRIVPAC_KERNELS=>FILE``), of loops that are still there."""
     listed: dict[str, list[str]] = json.loads(SIGNATURES.read_text())
@@ -316,7 +323,11 @@ def add(calls: Path) -> None:
     for line in calls.read_text().splitlines():
         place, _, kinds = line.partition(" ")
         listed[place] = sorted({kinds, *listed.get(place, [])})
-    kept = {place: kinds for place, kinds in sorted(listed.items()) if place in wanted}
+    kept = {
+        place: [call for call in kinds if fits(place, call)]
+        for place, kinds in sorted(listed.items())
+        if place in wanted
+    }
     SIGNATURES.write_text(json.dumps(kept, indent=1) + "\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -84,12 +85,18 @@ def test_the_overview_without_loading_commands_is_the_same() -> None:
     begin = "import sys; from privpac.cli.commands import load, outline; from privpac.cli.app import app\n"
     heavy = "sys.exit('loaded' if {'numpy', 'polars', 'flint', 'scipy', 'numba'} & set(sys.modules) else 0)"
     shown = []
-    for start in ("load([])", "outline(app, [])"):
-        code = (
-            begin
-            + f"{start}\napp(['--help'], standalone_mode=False)\n"
-            + (heavy if start == "outline(app, [])" else "")
-        )
+    for start in ("load([])", "outline(app)"):
+        code = begin + f"{start}\napp(['--help'], standalone_mode=False)\n" + (heavy if start == "outline(app)" else "")
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         shown.append(done.stdout)
     assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "first"), [("privpac lea", "learn"), ("privpac learn --eps", "--epsilon"), ("privpac", "audit")]
+)
+def test_the_shell_is_told_what_could_come_next(words: str, first: str) -> None:
+    asked = {"_PRIVPAC_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(max(1, words.count(" ")))}
+    code = "import sys; sys.argv = ['privpac']; from privpac.cli.app import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **asked}, capture_output=True, text=True)
+    assert first in done.stdout.split(), done.stderr

@@ -27,12 +27,17 @@ __all__ = ["EXHAUSTED", "FAILED", "NOTHING", "app", "fail", "main", "silence", "
 _OVERVIEW = {"-h", "--help", "--version", "--install-completion", "--show-completion"}
 FAILED, BAD, NOTHING, EXHAUSTED, STOPPED = 1, 2, 3, 4, 130
 
-app = Commands(
-    name="privpac",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+
+def _empty() -> Commands:
+    return Commands(
+        name="privpac",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+app = _empty()
 errors = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
@@ -102,16 +107,20 @@ def main() -> None:
     sys.exit(_run())
 
 
-def _load() -> None:
-    """The command that was called, or the names of all."""
-    from privpac.cli.commands import load, outline
+def _called() -> Commands:
+    """The app with the command that was called, or one with nothing but the names of all."""
+    from privpac.cli.commands import HOMES, load, outline
 
-    if "_PRIVPAC_COMPLETE" in os.environ:  # the shell asks what could come next
-        outline(app, os.environ.get("COMP_WORDS", "").split()[1:])
-    elif all(word in _OVERVIEW for word in sys.argv[1:]):
-        outline(app, [])
-    else:
-        load(sys.argv[1:])
+    words, completing = sys.argv[1:], "_PRIVPAC_COMPLETE" in os.environ
+    if completing:  # the shell asks what could come next
+        words = (os.environ.get("COMP_WORDS") or os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
+    if all(word in _OVERVIEW for word in words) or (completing and words[0] not in HOMES):
+        names = _empty()
+        names.callback()(_options)
+        outline(names)
+        return names
+    load(words)
+    return app
 
 
 def _prepare_streams() -> None:
@@ -129,8 +138,7 @@ def _prepare_streams() -> None:
 
 def _run() -> int:
     try:
-        _load()
-        code = app(standalone_mode=False)  # an Exit inside a command comes back as its code
+        code = _called()(standalone_mode=False)  # an Exit inside a command comes back as its code
         if sys.stdout is not None:
             sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):

@@ -8,9 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["load", "outline"]
+__all__ = ["HOMES", "load", "outline"]
 
-_HOMES = {
+HOMES = {
     "audit": "audit",
     "bounds": "bounds",
     "cap": "cap",
@@ -32,25 +32,20 @@ _HOMES = {
     "studio": "studio",
     "user-level": "user_level",
 }
-_GROUPS = ("protocol_commands.base",)  # modules that a command's module imports
 
 
 def load(words: Sequence[str]) -> None:
     """Import the command that these words begin with; all of them for the overview, or if there is no such command."""
-    named = _HOMES.get(words[0]) if words else None
-    for home in sorted(set(_HOMES.values())) if named is None else [named]:
+    named = HOMES.get(words[0]) if words else None
+    for home in sorted(set(HOMES.values())) if named is None else [named]:
         import_module(f"privpac.cli.{home}")
 
 
-def outline(app: Any, words: Sequence[str]) -> None:
+def outline(app: Any) -> None:
     """What :func:`load` does, for a process that will run no command: names and first lines are read off the source."""
-    if words and words[0] in _HOMES:
-        return load(words)
-    homes = (Path(__file__).parent / f"{home.replace('.', '/')}.py" for home in sorted({*_HOMES.values(), *_GROUPS}))
-    found = [command for home in homes for command in _commands(home)]
+    found = [command for home in sorted(Path(__file__).parent.rglob("*.py")) for command in _commands(home)]
     for _, name, said in sorted(found, key=lambda command: command[0]):  # groups after commands, as Typer has them
         app.command(name, help=said)(lambda: None)
-    return None
 
 
 def _commands(source: Path) -> Iterator[tuple[bool, str, str]]:

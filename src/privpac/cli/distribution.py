@@ -173,8 +173,8 @@ def distribution(
         str,
         typer.Option(
             help=(
-                "auto; histogram: average, counts or gaussian; gaussian: coarse-to-fine or cover; mean: average, "
-                "trimmed or friendly."
+                "auto; histogram: average, counts, gaussian or stable; gaussian: coarse-to-fine or cover; mean: "
+                "average, trimmed or friendly."
             )
         ),
     ] = "auto",
@@ -183,7 +183,7 @@ def distribution(
         typer.Option(
             "--delta",
             "-d",
-            help="The promise may fail so often (gaussian noise; mean: trimmed, friendly).",
+            help="The promise may fail so often (gaussian noise; stable; mean: trimmed, friendly).",
             rich_help_panel=METHOD,
         ),
     ] = None,
@@ -193,6 +193,10 @@ def distribution(
             help="How far apart two people's means are expected to be (mean: trimmed, friendly).",
             rich_help_panel=METHOD,
         ),
+    ] = None,
+    max_values: Annotated[
+        int | None,
+        typer.Option(help="So many values of a person count (histogram, method stable).", rich_help_panel=METHOD),
     ] = None,
     max_records: MaxRecords = None,
     records_per_user: RecordsPerUser = None,
@@ -229,6 +233,8 @@ def distribution(
     person.
 
     privpac distribution visits.parquet --user patient --feature hour=0:23 --epsilon 1
+
+    privpac distribution searches.parquet --user account --feature query=text --epsilon 1 --delta 1e-6
     """
     features = features_of(feature)
     options: dict[str, Any] = {
@@ -247,6 +253,7 @@ def distribution(
         "stages": stages,
         "delta": delta,
         "width": width,
+        "max_values": max_values,
     }
     learner = distribution_learner(family, unit=Unit.USER if user else Unit.ITEM, domains=features, **options)
     if isinstance(learner, DistributionLearner):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "least_alpha", "least_epsilon", "plan", "plan_of_tree", "plan_users"]
 
-FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "median")
+FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "vocabulary", "median")
 """Families of distributions, and the median, by name."""
 _WORDS = {"bins": "k", "values": "k", "candidates": "k", "columns": "d"}
 

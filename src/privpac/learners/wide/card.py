@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import field, frozen
 
+from privpac.composition import zcdp_within
 from privpac.concepts.cards.card import Band, Card
 from privpac.concepts.cards.codes import CodeTable
 from privpac.concepts.cards.family import PointsCard
@@ -43,7 +44,7 @@ from privpac.learners.wide.card_arithmetic import (
     training_time,
     updated,
 )
-from privpac.learners.wide.card_budget import CardBudget, zcdp_within
+from privpac.learners.wide.card_budget import CardBudget
 from privpac.learners.wide.card_calibration import SAME_PEOPLE, CalibrationPass, bands_from
 from privpac.learners.wide.card_kernels import State
 from privpac.learners.wide.card_passes import CentrePass, CountPass, NormPass, Pass, StepPass, passes_over

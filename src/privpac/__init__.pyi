@@ -45,6 +45,7 @@ from .data import Missing as Missing
 from .data import Texts as Texts
 from .data import UserData as UserData
 from .evaluation import plan_evaluation as plan_evaluation
+from .evaluation import plan_least_error as plan_least_error
 from .guarantee import Guarantee as Guarantee
 from .law import BOTTOM as BOTTOM
 from .law import Law as Law

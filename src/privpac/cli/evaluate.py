@@ -27,6 +27,7 @@ from privpac.cli.options import (
     MaxRecords,
     NeighboursOption,
     OnInvalid,
+    RecordsPerUser,
     TreeText,
     User,
     check_targets,
@@ -228,8 +229,9 @@ def least_error(
     max_records: MaxRecords = None,
     neighbours: NeighboursOption = "add-remove",
     confidence: Confidence = "0.95",
-    method: Annotated[str, typer.Option(help="sum (with a bound), oneshot or bisect (within --radius).")] = "sum",
+    method: Annotated[str, typer.Option(help="sum (with a bound), oneshot or bisect (within --radius); auto.")] = "sum",
     radius: Annotated[str, typer.Option(help="Accuracy aimed at by oneshot and bisect.")] = "1/8",
+    records_per_user: RecordsPerUser = None,
     on_invalid: OnInvalid = "raise",
     label_map: LabelMap = None,
     engine: Engine = "auto",
@@ -251,7 +253,7 @@ def least_error(
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
     labels = label_map_of(label_map)
     asked: dict[str, Any] = {"epsilon": epsilon, "max_records": max_records, "neighbours": neighbours}
-    asked |= {"method": method, "radius": radius}
+    asked |= {"method": method, "radius": radius, "records_per_user": records_per_user}
     check_recovery(ledger)
     with _book(ledger) as book:
         declared = {"features": features, "label": label, "on_invalid": on_invalid, "label_map": labels}

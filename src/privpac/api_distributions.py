@@ -11,6 +11,7 @@ family         learner                                        must be declared (
 ``histogram``  noisy averages, every person alike; with       ``bins`` where values are many
                ``max_records`` noisy counts of records;
                ``gaussian`` for many columns and a ``delta``
+               ``shuffle`` without a trusted curator          ``delta``, ``neighbours="replace"``
                ``stable`` for columns that nobody can list    ``delta``; the column's domain may be ``Texts()``
 ``discrete``   selection from a cover of all mass functions   ``records_per_user`` (or ``tau``)
 ``product``    the same, for independent columns              ``records_per_user`` (or ``tau``)
@@ -49,6 +50,7 @@ from privpac.learners.base import ITEM_LEVEL
 from privpac.learners.transform.means import FriendlyMean, TrimmedMean
 from privpac.ledger import BudgetLedger
 from privpac.parameters import declared
+from privpac.protocols.histogram import ShuffleHistogram
 from privpac.released import Released
 
 __all__ = [
@@ -258,7 +260,7 @@ def distribution_learner(
     if family not in FAMILIES:
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
     methods = {
-        "histogram": ("average", "counts", "gaussian", "stable"),
+        "histogram": ("average", "counts", "gaussian", "stable", "shuffle"),
         "gaussian": ("coarse-to-fine", "cover"),
         "mean": ("average", "trimmed", "friendly"),
     }.get(family, ("cover", "columns"))
@@ -278,7 +280,7 @@ def distribution_learner(
             chosen = "counts"
         if method == "auto" and _open(domains or {}, options.get("features")):
             chosen = "stable"
-        if chosen in ("gaussian", "stable") and options.get("delta") is None:
+        if chosen in ("gaussian", "stable", "shuffle") and options.get("delta") is None:
             what = "an open column" if method == "auto" else f"method {chosen!r}"
             instead = "Categories([...]), values that are declared," if chosen == "stable" else "method 'average'"
             raise ParameterError(f"{what} needs delta above 0, such as 1e-6; {instead} needs none")
@@ -286,6 +288,7 @@ def distribution_learner(
             "counts": ClippedHistogram,
             "gaussian": GaussianHistogram,
             "stable": VocabularyHistogram,
+            "shuffle": ShuffleHistogram,
         }
         kind = kinds.get(chosen, AveragedHistogram)
         given = _given(kind, options, f"family {family!r} with method {chosen!r}")

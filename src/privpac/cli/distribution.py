@@ -173,8 +173,8 @@ def distribution(
         str,
         typer.Option(
             help=(
-                "auto; histogram: average, counts, gaussian or stable; gaussian: coarse-to-fine or cover; mean: "
-                "average, trimmed or friendly."
+                "auto; histogram: average, counts, gaussian, stable or shuffle; gaussian: coarse-to-fine or cover; "
+                "mean: average, trimmed or friendly."
             )
         ),
     ] = "auto",
@@ -183,7 +183,7 @@ def distribution(
         typer.Option(
             "--delta",
             "-d",
-            help="The promise may fail so often (gaussian noise; stable; mean: trimmed, friendly).",
+            help="The promise may fail so often (gaussian noise; stable; shuffle; mean: trimmed, friendly).",
             rich_help_panel=METHOD,
         ),
     ] = None,

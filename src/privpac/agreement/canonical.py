@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.learner import Hypothesis, Numbers, StableLearner, Universe
+from privpac.agreement.learner import Hypothesis, ItemUniverse, NumberedItems, StableLearner
 from privpac.agreement.queries.naive_bayes import BayesRule
 from privpac.agreement.races.words import integer
+from privpac.agreement.records import clean
 from privpac.agreement.rules import LinearRule
 from privpac.errors import ParameterError
 
@@ -160,7 +161,7 @@ class CanonicalLists:
         return int(getattr(self.inner, "Gamma", 0))
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return PackedLists(self.tests, self.rules)
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
@@ -277,8 +278,8 @@ class CanonicalWeights:
         return self.most * (len(self.sizes) if self.bayes else sum(size - 1 for size in self.sizes))
 
     @cached_property
-    def universe(self) -> Numbers:
-        return Numbers((2 * self.most + 1) ** self._width * (2 * self._edge + 2))
+    def universe(self) -> NumberedItems:
+        return NumberedItems((2 * self.most + 1) ** self._width * (2 * self._edge + 2))
 
     @property
     def never(self) -> bytes:
@@ -286,7 +287,10 @@ class CanonicalWeights:
         return self.pack((0,) * self._width, 0)
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
-        found = self.inner.item(x, y, seed)
+        # The inner learner takes one range for all columns, negative numbers too: what is outside its own column's
+        # values, and the code of an invalid value, is dropped here.
+        valid = clean(x, y, tuple((0, size - 1) for size in self.sizes))
+        found = self.inner.item(valid.x, valid.y, seed)
         rule = None if found is None else self.inner.decode(found)
         return None if rule is None else self.pack(*self.form(rule))
 

@@ -36,7 +36,7 @@ from typing import Any
 from privpac.agreement.canonical import MAX_POINTS, CanonicalLists, CanonicalWeights
 from privpac.agreement.hashed import HashedPointScores, read_coins
 from privpac.agreement.intervals import IntervalScores
-from privpac.agreement.learner import Numbers, StableLearner
+from privpac.agreement.learner import NumberedItems, StableLearner
 from privpac.agreement.littlestone.small import SmallClassLists, reduction_lists, version_lists
 from privpac.agreement.parity import ParitySolver
 from privpac.agreement.queries.conjunctions import SQConjunctions, SQDisjunctions
@@ -55,7 +55,7 @@ from privpac.agreement.scores import CutScores, ParityScores, PointScores, RuleS
 from privpac.agreement.separator import RoundedSeparator
 from privpac.errors import ParameterError
 
-__all__ = ["KINDS", "Task"]
+__all__ = ["KINDS", "Task", "types_of"]
 
 Sizes = tuple[int, ...]
 Values = dict[str, Any]
@@ -224,6 +224,11 @@ _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Map
 KINDS = tuple(_BUILDERS)
 
 
+def types_of(kind: str) -> Mapping[str, type]:
+    """The parameters of a kind of rule: integers, or texts (names and rationals)."""
+    return _BUILDERS[kind][1] if kind in _BUILDERS else {}
+
+
 @dataclass(frozen=True)
 class Task:
     """A kind of rule over columns with so many values each.
@@ -268,7 +273,7 @@ class Task:
             return self.learner.never
         if isinstance(self.learner, SmallClassLists):
             # The table of "never" is the number 0; numbered points have it last.
-            return universe.item(last if isinstance(universe, Numbers) else 0)
+            return universe.item(last if isinstance(universe, NumberedItems) else 0)
         return universe.item(never.get(self.kind, 0))
 
     @cached_property

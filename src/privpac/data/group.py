@@ -23,13 +23,13 @@ from privpac.data.columns import numbers
 from privpac.data.jit import jit
 from privpac.data.schema import Bools, Words
 
-__all__ = ["Groups", "Offsets", "Rows", "ascends", "compress", "group", "item_offsets", "mix", "take"]
+__all__ = ["Grouping", "Offsets", "Rows", "ascends", "compress", "dictionary", "group", "item_offsets", "mix", "take"]
 
 Offsets = NDArray[np.int64]
 Rows = NDArray[np.uint32]
 
 
-class Groups(NamedTuple):
+class Grouping(NamedTuple):
     """CSR offsets and the row order, ``None`` if rows stay where they are."""
 
     offsets: Offsets
@@ -41,35 +41,51 @@ class Groups(NamedTuple):
         return self.offsets[:-1] if self.order is None else self.order[self.offsets[:-1]]
 
 
-def group(ids: pl.Series) -> Groups:
+def group(ids: pl.Series) -> Grouping:
     """Group rows by id; no id is missing."""
     if ids.dtype == pl.String:
         return _group_text(ids)
     return _group_integers(numbers(ids))
 
 
-def _group_integers(keys: NDArray[Any]) -> Groups:
+def _group_integers(keys: NDArray[Any]) -> Grouping:
     if not len(keys):
-        return Groups(np.zeros(1, np.int64), None)
+        return Grouping(np.zeros(1, np.int64), None)
     least, most, ascending = _survey(keys)
     if ascending:
-        return Groups(_runs(keys), None)
+        return Grouping(_runs(keys), None)
     span = int(most) - int(least) + 1
     if span <= max(len(keys), 1 << 16):
-        return Groups(*_counting(keys.view(np.uint64), np.uint64(int(least) % (1 << 64)), span))
-    return Groups(*_hashed(keys.view(np.uint64), _part_bits(len(keys))))
+        return Grouping(*_counting(keys.view(np.uint64), np.uint64(int(least) % (1 << 64)), span))
+    return Grouping(*_hashed(keys.view(np.uint64), _part_bits(len(keys))))
 
 
-def _group_text(ids: pl.Series) -> Groups:
+def _group_text(ids: pl.Series) -> Grouping:
     if not len(ids):
-        return Groups(np.zeros(1, np.int64), None)
+        return Grouping(np.zeros(1, np.int64), None)
     offsets, order = _hashed(_text_keys(ids), _part_bits(len(ids)))
     together = ids.gather(order)
     changes = (together.slice(1) != together.slice(0, len(ids) - 1)).to_numpy()
     if int(changes.sum()) != len(offsets) - 2 or not changes[offsets[1:-1] - 1].all():
-        indices = ids.to_arrow().dictionary_encode().indices.to_numpy(zero_copy_only=False)
-        return _group_integers(indices.astype(np.int64))
-    return Groups(*_by_first_row(offsets, order))
+        exact = ids.rank("dense").to_numpy().astype(np.uint64)
+        return Grouping(*_by_first_row(*_hashed(exact, _part_bits(len(ids)))))
+    return Grouping(*_by_first_row(offsets, order))
+
+
+def dictionary(texts: pl.Series) -> tuple[NDArray[np.int64], pl.Series]:
+    """The distinct texts in the order of their first rows, and the place of each row's among them; -1 where it is
+    missing."""
+    rows = texts.is_not_null().to_numpy().nonzero()[0] if texts.null_count() else None
+    present = texts if rows is None else texts.gather(rows)
+    found = _group_text(present)
+    place = np.empty(len(present), np.int64)
+    if found.order is not None:
+        _number(found.offsets, found.order, place)
+    out = place
+    if rows is not None:
+        out = np.full(len(texts), -1, np.int64)
+        out[rows] = place
+    return out, present.gather(found.firsts).alias("")
 
 
 def _text_keys(ids: pl.Series) -> Words:
@@ -231,6 +247,14 @@ def _by_first_row(offsets: Offsets, order: Rows) -> tuple[Offsets, Rows]:
             users += 1
             new_offsets[users] = start + last - first
     return new_offsets, new_order
+
+
+@jit
+def _number(offsets: Offsets, order: Rows, out: NDArray[np.int64]) -> None:
+    """Each row's group."""
+    for g in range(offsets.size - 1):
+        for i in range(offsets[g], offsets[g + 1]):
+            out[order[i]] = g
 
 
 @jit

@@ -27,12 +27,12 @@ from privpac.distributions.averaged import AveragedHistogram, averaged_sums
 from privpac.distributions.base import Sum
 from privpac.distributions.masses import published
 from privpac.guarantee import Guarantee
-from privpac.mechanisms.gaussian import Gaussian
+from privpac.mechanisms.gaussian import DiscreteGaussian
 from privpac.parameters import named, probability
 
 if TYPE_CHECKING:
     from privpac.data import Users
-    from privpac.distributions.cells import Cells
+    from privpac.distributions.cells import Partition
     from privpac.rng import Rng
 
 __all__ = ["GaussianHistogram"]
@@ -76,9 +76,9 @@ class GaussianHistogram(AveragedHistogram):
             derivation=how,
         )
 
-    def noise(self, columns: int) -> Gaussian:
+    def noise(self, columns: int) -> DiscreteGaussian:
         """The noise of one of so many columns."""
-        return Gaussian(
+        return DiscreteGaussian(
             self.rho / columns,
             self.factor * self.levels**2,
             delta=self.delta,
@@ -93,7 +93,7 @@ class GaussianHistogram(AveragedHistogram):
     def _public(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         return super()._public(sizes) | {"noise": "discrete Gaussian", "rho": self.rho}
 
-    def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
+    def _weights(self, users: Users, cells: Partition, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         sums = users.fold(Sum((cells.size,), lambda part: averaged_sums(part, cells, self.levels)))
         noise = self.noise(int(self.epsilon / epsilon))
         return published([max(0, value) for value in noise.sample_vector(sums.tolist(), rng)])

@@ -45,6 +45,8 @@ __all__ = ["EvaluatedLearner", "PartBudget", "part_budget"]
 _ROUNDED = Fraction(1, 1 << 32)
 """More than what is rounded up when the parts are put together again."""
 
+_TWO = "evaluate= is for two labels; leave out classes=, or evaluate"
+
 
 @dataclass(frozen=True)
 class PartBudget:
@@ -90,7 +92,7 @@ def _share(value: Rational) -> Fraction:
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _BoundPair:
     rule: Any
     least: Any
     people: Users
@@ -117,7 +119,7 @@ class EvaluatedLearner(Learner):
 
     def __attrs_post_init__(self) -> None:
         if getattr(self.concept, "classes", None) is not None:
-            raise ParameterError("evaluate= is for two labels; leave out classes=, or evaluate")
+            raise ParameterError(_TWO)
         if self.learner.guarantee.neighbours is not self.budget.neighbours:
             raise IncompatibleGuarantees(
                 f"this method promises {self.learner.guarantee.neighbours} only, and the parts of a split need "
@@ -153,7 +155,7 @@ class EvaluatedLearner(Learner):
         learned = first[0] if len(first) == 1 else compose_basic(first)
         return self.budget.compose(learned, self._evaluator(_no_rule).guarantee)
 
-    def bind(self, data: Users) -> _Bound:
+    def bind(self, data: Users) -> _BoundPair:
         if not hasattr(data, "split"):
             raise TypeError(f"data must be UserData, got {type(data).__name__}")
         if getattr(data, "part_of_split", False) and self.budget.neighbours is Neighbours.REPLACE:
@@ -162,15 +164,17 @@ class EvaluatedLearner(Learner):
         # Columns are checked once, for all people, before they are dealt.
         if getattr(data, "labels", ()) is None:
             raise ParameterError("evaluate= needs labels 0 and 1: name the label column when the data are built")
+        if len(getattr(data, "classes", ())) > 2:
+            raise ParameterError(_TWO)
         users: Any = self.concept.bind(data)[1]
         parts = users.split({"learn": 1 - self.share, "evaluate": self.share}, ids=self.budget.ids)
-        return _Bound(
+        return _BoundPair(
             self.learner.bind(parts["learn"]),
             None if self.least is None else self.least.bind(parts["learn"]),
             parts["evaluate"],
         )
 
-    def draw(self, bound: _Bound, rng: Rng) -> Released:
+    def draw(self, bound: _BoundPair, rng: Rng) -> Released:
         released = replace(self.learner.draw(bound.rule, rng), guarantee=self.guarantee)
         shown = {"evaluated on": f"{self.share} of the people"}
         if self.budget.whole is Neighbours.REPLACE:

@@ -38,7 +38,7 @@ from privpac.protocols.shuffle import ShuffleSelection
 
 if TYPE_CHECKING:
     from privpac.data import Users
-    from privpac.distributions.cells import Cells
+    from privpac.distributions.cells import Partition
     from privpac.rng import Rng
 
 __all__ = ["ShuffleHistogram"]
@@ -114,7 +114,7 @@ class ShuffleHistogram(ColumnMasses):
         noise = self.calibrated
         return ShuffleSelection(cells, noise.r, noise.p, self.n_min or people, 1 << 20)
 
-    def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
+    def _weights(self, users: Users, cells: Partition, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         counts = users.fold(
             Sum((cells.size,), lambda part: np.bincount(cells.index(part), minlength=cells.size).astype(np.int64))
         )

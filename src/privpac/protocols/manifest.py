@@ -17,7 +17,7 @@ from typing import Any
 from privpac.agreement.tasks import Task
 from privpac.agreement.work import check_work
 from privpac.errors import ManifestError, ParameterError, PrivpacError, TooLargeError
-from privpac.protocols.columns import Column, exact
+from privpac.protocols.columns import DeviceColumn, exact
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.seal import OVERHEAD
 from privpac.protocols.shuffle import ShuffleSelection
@@ -114,6 +114,8 @@ class Manifest:
             )
         if self._claim["unit"] != "user" or not isinstance(self.values["label"], str):
             raise ManifestError("the unit is the user, and the label is a column's name")
+        if not all(isinstance(self.values[key], str) for key in ("default", "analyzer")):
+            raise ManifestError("default and analyzer are hexadecimal texts, perhaps empty")
         names = [column.name for column in self.columns]
         if len({*names, self.label}) != len(names) + 1:
             raise ManifestError("columns must have different names")
@@ -201,11 +203,11 @@ class Manifest:
         return bytes.fromhex(self.values["seed"])
 
     @cached_property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[DeviceColumn, ...]:
         listed = self.values["features"]
         if not isinstance(listed, list) or not listed:
             raise ManifestError("features must list at least one column")
-        return tuple(Column.read(entry) for entry in listed)
+        return tuple(DeviceColumn.read(entry) for entry in listed)
 
     @cached_property
     def task(self) -> Task:

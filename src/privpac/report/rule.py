@@ -22,7 +22,7 @@ from privpac.errors import ParameterError, TooLargeError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan, plan_of_tree, plan_users
 from privpac.released import Released
-from privpac.report.cards import card_of
+from privpac.report.cards import cards_of
 from privpac.report.measured import before_the_data, evaluated_section
 from privpac.report.pages import page, write_page
 from privpac.report.plots import NO, YES, plan_picture, rule_picture
@@ -78,7 +78,7 @@ def report_html(
         cases=_cases(rule) if isinstance(rule, Rule) and rule.picture == "domain" else None,
         picture=rule_picture(rule) if isinstance(rule, Rule) and rule.picture == "domain" else "",
         questions=questions_picture(rule) if getattr(rule, "picture", "") == "questions" else "",
-        card=card_of(rule),
+        cards=cards_of(rule),
         promise=promise_lines(guarantee),
         public=_public(released),
         planned=None if planned is None else _planned(planned),

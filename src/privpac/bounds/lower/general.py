@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import betainc, ndtr, ndtri
 
 from privpac.bounds.certificate import SLACK, Certificate, open_unit, positive, relation
 from privpac.bounds.laws import binom
@@ -23,6 +22,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least, least_between
+from privpac.special import betainc, ndtr, ndtri
 
 __all__ = [
     "STRICT",

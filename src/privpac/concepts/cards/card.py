@@ -23,7 +23,7 @@ from privpac.data.missing import values_of
 from privpac.errors import ParameterError
 from privpac.released import register
 
-__all__ = ["Band", "Card", "Line", "band_edges", "bands_of", "bins_of"]
+__all__ = ["Band", "Card", "CardLine", "band_edges", "bands_of", "bins_of"]
 
 MAX_TOP = 1000
 """The most points that one answer may have."""
@@ -38,7 +38,7 @@ class Band(NamedTuple):
     high: Fraction
 
 
-class Line(NamedTuple):
+class CardLine(NamedTuple):
     """One answer, or several neighbouring ones, and their points."""
 
     answer: str
@@ -104,6 +104,11 @@ class Card(Rule):
         return [(column, points) for column, points in zip(self.columns, self.points) if len(set(points)) > 1]
 
     @property
+    def cards(self) -> tuple[Card, ...]:
+        """The cards that a page shows."""
+        return (self,)
+
+    @property
     def least(self) -> int:
         return sum(min(points) for points in self.points)
 
@@ -131,19 +136,22 @@ class Card(Rule):
             raise ParameterError(
                 "this card was learned without a calibration, so it has no chances; learn it with calibrate='1/10'"
             )
-        totals = self.totals(self.encode(X))
-        rates = np.array([float(band.rate) for band in self.bands])
-        ones = rates[bands_of(totals, [band.last for band in self.bands])]
+        ones = self.rates(self.encode(X))
         return np.stack([1 - ones, ones], axis=1)
+
+    def rates(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+        """How often the label is 1 in the band of each row, of a card with a calibration."""
+        rates = np.array([float(band.rate) for band in self.bands])
+        return rates[bands_of(self.totals(codes), [band.last for band in self.bands])]
 
     # Words
 
-    def lines(self, column: BinnedColumn, points: Sequence[int]) -> list[Line]:
+    def lines(self, column: BinnedColumn, points: Sequence[int]) -> list[CardLine]:
         """The answers of a column and their points, neighbouring bins with the same points together."""
         domain = values_of(column.domain)
         if column.is_category:
             return [
-                Line(domain.text(code) if code < column.bins else "missing", points[code])
+                CardLine(domain.text(code) if code < column.bins else "missing", points[code])
                 for code in range(column.width)
             ]
         runs = [(value, list(run)) for value, run in groupby(range(column.bins), key=lambda b: points[b])]
@@ -151,15 +159,15 @@ class Card(Rule):
         for i, (value, run) in enumerate(runs):
             last = run[-1]
             if len(run) == 1 and column.bins == domain.size:
-                out.append(Line(domain.text(last), value))
+                out.append(CardLine(domain.text(last), value))
             elif last < column.bins - 1:
-                out.append(Line(f"≤ {domain.text(column.edges[last] - 1)}", value))
+                out.append(CardLine(f"≤ {domain.text(column.edges[last] - 1)}", value))
             else:
-                out.append(Line("any" if i == 0 else f"> {domain.text(column.edges[run[0] - 1] - 1)}", value))
-        return [*out, Line("missing", points[-1])] if column.has_missing else out
+                out.append(CardLine("any" if i == 0 else f"> {domain.text(column.edges[run[0] - 1] - 1)}", value))
+        return [*out, CardLine("missing", points[-1])] if column.has_missing else out
 
     @property
-    def table(self) -> list[tuple[str, list[Line]]]:
+    def table(self) -> list[tuple[str, list[CardLine]]]:
         """Name and lines of every column whose answers differ in points."""
         return [(column.name, self.lines(column, points)) for column, points in self._varied]
 
@@ -180,15 +188,20 @@ class Card(Rule):
         said = super().__str__()
         if self.condition() in ("always", "never"):
             return f"{said}, whatever the points"
-        width = max(len(name) for name, _ in self.table)
-        out = [said]
-        for name, lines in self.table:
-            out.append(f"  {name:<{width}}  " + " · ".join(f"{line.answer}: {line.points}" for line in lines))
+        return "\n".join([said, *self.rows()])
+
+    def rows(self) -> list[str]:
+        """The lines below the first."""
+        width = max((len(name) for name, _ in self.table), default=0)
+        out = [
+            f"  {name:<{width}}  " + " · ".join(f"{line.answer}: {line.points}" for line in lines)
+            for name, lines in self.table
+        ]
         if self.idle:
             out.append(f"  no points: {', '.join(self.idle)}")
         if self.bands:
             out.append("  points and how often: " + " · ".join(self.band_words()))
-        return "\n".join(out)
+        return out
 
     def band_words(self) -> list[str]:
         """The calibration, band by band."""

@@ -27,8 +27,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from scipy.special import ndtri
-
 from privpac.bounds.certificate import Certificate
 from privpac.bounds.counts import certify_averages, certify_counts
 from privpac.bounds.lower.candidates import lower_selection
@@ -54,6 +52,7 @@ from privpac.planning.targets.family_shape import read_shape
 from privpac.planning.targets.median_targets import MedianTarget, median_target
 from privpac.planning.targets.target import PlannedMethod, read_goal
 from privpac.planning.targets.vocabulary_targets import VocabularyTarget
+from privpac.special import ndtri
 
 __all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_target", "shape_of_family"]
 

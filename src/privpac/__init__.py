@@ -4,7 +4,7 @@
 Data                      UserData, scan, from_spark; Integers, Grid, Floats, Dates, Categories, Texts, Missing;
                           Schema, suggest_domains
 Learn                     learn, methods, load, Released
-How good is it            evaluate, choose, least_error, plan_evaluation
+How good is it            evaluate, choose, least_error, plan_evaluation, plan_least_error
 Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Conjunctions, Disjunctions, DecisionLists,
                           Parities, Questions, Halfspaces, SmallTrees, PointsCard, FiniteClass
 Hierarchies               PrefixTree, PathTree, AddressTree, Taxonomy, StarTree, BranchThresholds, VC1Tree, parse_tree

@@ -47,6 +47,7 @@ from .data import Texts as Texts
 from .data import UserData as UserData
 from .data import suggest_domains as suggest_domains
 from .evaluation import plan_evaluation as plan_evaluation
+from .evaluation import plan_least_error as plan_least_error
 from .guarantee import Guarantee as Guarantee
 from .law import BOTTOM as BOTTOM
 from .law import Law as Law

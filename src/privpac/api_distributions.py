@@ -11,6 +11,8 @@ family         learner                                        must be declared (
 ``histogram``  noisy averages, every person alike; with       ``bins`` where values are many
                ``max_records`` noisy counts of records;
                ``gaussian`` for many columns and a ``delta``
+               ``shuffle`` without a trusted curator          ``delta``, ``neighbours="replace"``
+               ``stable`` for columns that nobody can list    ``delta``; the column's domain may be ``Texts()``
 ``discrete``   selection from a cover of all mass functions   ``records_per_user`` (or ``tau``)
 ``product``    the same, for independent columns              ``records_per_user`` (or ``tau``)
 ``gaussian``   coarse to fine; ``method="cover"`` selects     ``radius``, ``records_per_user``, maybe ``max_variance``
@@ -28,9 +30,10 @@ from fractions import Fraction
 from typing import Any
 
 from privpac.api import release_rule
-from privpac.data import Domain, Grid, Integers, Users
+from privpac.data import Domain, Texts, Users
 from privpac.distributions.averaged import AveragedHistogram, ColumnByColumn
 from privpac.distributions.base import DistributionLearner
+from privpac.distributions.bins import edges_of, equal_bins
 from privpac.distributions.covariance import CoarseToFineGaussian
 from privpac.distributions.covers.learner import CoverLearner
 from privpac.distributions.families import Gaussian
@@ -39,13 +42,15 @@ from privpac.distributions.histogram import ClippedHistogram
 from privpac.distributions.mean import AveragedMean
 from privpac.distributions.means import CoarseToFineMean
 from privpac.distributions.selection.selector import HypothesisSelector
+from privpac.distributions.vocabulary.learner import VocabularyHistogram
 from privpac.errors import ItemLevelWarning, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Neighbours, Unit, one_of
 from privpac.learners.base import ITEM_LEVEL
 from privpac.learners.transform.means import FriendlyMean, TrimmedMean
 from privpac.ledger import BudgetLedger
 from privpac.parameters import declared
+from privpac.protocols.histogram import ShuffleHistogram
 from privpac.released import Released
 
 __all__ = [
@@ -59,7 +64,6 @@ __all__ = [
 ]
 
 FAMILIES = ("histogram", "discrete", "product", "gaussian", "mean")
-MAX_BINS = 1 << 16
 _COVER_ALPHA = Fraction(1, 5)
 _COUNTED = ("max_records", "stages", "first_share")
 """Who declares one of these means a histogram of records, not of people."""
@@ -256,7 +260,7 @@ def distribution_learner(
     if family not in FAMILIES:
         raise ParameterError(f"family must be one of {', '.join(FAMILIES)}, got {str(family)[:40]!r}")
     methods = {
-        "histogram": ("average", "counts", "gaussian"),
+        "histogram": ("average", "counts", "gaussian", "stable", "shuffle"),
         "gaussian": ("coarse-to-fine", "cover"),
         "mean": ("average", "trimmed", "friendly"),
     }.get(family, ("cover", "columns"))
@@ -274,13 +278,22 @@ def distribution_learner(
             shared["unit"] is Unit.ITEM or any(options.get(name) is not None for name in _COUNTED)
         ):
             chosen = "counts"
-        if chosen == "gaussian" and options.get("delta") is None:
-            raise ParameterError("method 'gaussian' needs delta above 0, such as 1e-6; method 'average' needs none")
-        kinds: dict[str, Any] = {"counts": ClippedHistogram, "gaussian": GaussianHistogram}
+        if method == "auto" and _open(domains or {}, options.get("features")):
+            chosen = "stable"
+        if chosen in ("gaussian", "stable", "shuffle") and options.get("delta") is None:
+            what = "an open column" if method == "auto" else f"method {chosen!r}"
+            instead = "Categories([...]), values that are declared," if chosen == "stable" else "method 'average'"
+            raise ParameterError(f"{what} needs delta above 0, such as 1e-6; {instead} needs none")
+        kinds: dict[str, Any] = {
+            "counts": ClippedHistogram,
+            "gaussian": GaussianHistogram,
+            "stable": VocabularyHistogram,
+            "shuffle": ShuffleHistogram,
+        }
         kind = kinds.get(chosen, AveragedHistogram)
         given = _given(kind, options, f"family {family!r} with method {chosen!r}")
         if "bins" in given:
-            given["bins"] = _edges(given["bins"], domains or {}, given.get("features"))
+            given["bins"] = edges_of(given["bins"], domains or {}, given.get("features"))
         histogram: DistributionLearner = kind(epsilon, **given, **shared)
         return histogram
     if family == "mean":
@@ -293,6 +306,12 @@ def distribution_learner(
         cover = CoverLearner(family, epsilon, **given, **shared)
         return cover if method == "cover" else _searchable(cover, domains or {}, given)
     return _normal(epsilon, chosen, {name: value for name, value in options.items() if value is not None}, shared)
+
+
+def _open(domains: Mapping[str, Domain | None], features: Any) -> bool:
+    """Whether a column is read whose values nobody can list."""
+    named = domains if features is None else [features] if isinstance(features, str) else features
+    return any(isinstance(domains.get(name), Texts) for name in named)
 
 
 def _searchable(cover: CoverLearner, domains: Mapping[str, Domain | None], given: dict[str, Any]) -> Any:
@@ -348,47 +367,6 @@ def _normal(epsilon: Rational, method: str, given: dict[str, Any], shared: dict[
         given["min_variance"] = given.pop("variance")
     kind: Any = CoarseToFineGaussian if wide else CoarseToFineMean
     return kind(epsilon, **_given(kind, given, "family 'gaussian'" + (" with max_variance" if wide else "")), **shared)  # type: ignore[no-any-return]
-
-
-def equal_bins(domain: Domain | None, count: int, ends: tuple[Any, Any] | None = None) -> tuple[Fraction, ...]:
-    """Edges of ``count`` equal bins between the declared ends, by default those of a bounded domain of numbers.
-
-    >>> from privpac.data import Integers
-    >>> [int(edge) for edge in equal_bins(Integers(0, 23), 4)]
-    [0, 6, 12, 18, 24]
-    """
-    positive_int(count, "bins", maximum=MAX_BINS)
-    if ends is not None:
-        low, high = rational(ends[0], "the lower end of the range"), rational(ends[1], "the upper end of the range")
-    elif isinstance(domain, Integers):
-        low, high = Fraction(domain.lo), Fraction(domain.hi) + 1
-    elif isinstance(domain, Grid):
-        low, high = rational(domain.lo), rational(domain.hi) + rational(domain.step)
-    else:
-        raise ParameterError("a number of bins needs a column declared with Integers or Grid; give the edges instead")
-    if low >= high:
-        raise ParameterError(f"a range of bins must increase, got {float(low):g} to {float(high):g}")
-    return tuple(low + (high - low) * i / count for i in range(count + 1))
-
-
-def _edges(bins: Any, domains: Mapping[str, Domain | None], features: Any) -> Any:
-    """Bins with numbers of them replaced by edges."""
-    if isinstance(bins, Mapping):
-        return {
-            name: equal_bins(domains.get(name), edges) if _is_count(edges) else edges for name, edges in bins.items()
-        }
-    if not _is_count(bins):
-        return bins
-    named = list(domains) if features is None else [features] if isinstance(features, str) else list(features)
-    return (
-        equal_bins(domains.get(named[0]), bins)
-        if len(named) == 1
-        else {name: equal_bins(domains.get(name), bins) for name in named}
-    )
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 # What both share

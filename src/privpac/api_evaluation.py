@@ -13,6 +13,7 @@ from privpac.errors import ParameterError
 from privpac.evaluation.candidates import ModelChoice
 from privpac.evaluation.evaluator import LEVELS, Evaluator
 from privpac.evaluation.least import LeastError
+from privpac.evaluation.plan_least import plan_least_error
 from privpac.evaluation.table import Cells, Weight
 from privpac.evaluation.together import EvaluatedLearner, part_budget
 from privpac.exact import Rational
@@ -179,6 +180,7 @@ def least_error(
     confidence: Rational = "0.95",
     method: str = "sum",
     radius: Rational = "1/8",
+    records_per_user: int | None = None,
     ledger: BudgetLedger | None = None,
 ) -> Released:
     """How well can any rule of this kind do?  A private lower bound on the least error, for people like these.
@@ -191,12 +193,15 @@ def least_error(
         Public, as in :func:`privpac.learn`.  The size of the class does not matter.
     epsilon, neighbours, max_records, confidence, ledger
         As in :func:`privpac.evaluate`.
-    method : {"sum", "oneshot", "bisect"}
+    method : {"sum", "oneshot", "bisect", "auto"}
         ``"sum"``: the least sum of errors with noise, and a bound that holds.  ``"oneshot"`` and ``"bisect"``: how many
         people find the best rule wrong more often than a level, in one selection or by comparisons (Li, Wang and Ye,
         *Improved Bounds*): a number within ``radius`` of the least error if people are enough, without a bound.
+        ``"auto"``: the one for which :func:`privpac.plan_least_error` certifies the fewest people.
     radius : rational
-        For the latter two.
+        For all but ``"sum"``.
+    records_per_user : int, optional
+        For ``"auto"``: records each person is publicly promised to hold.
 
     Returns
     -------
@@ -212,12 +217,21 @@ def least_error(
     """
     unit = getattr(data, "unit", Unit.USER)
     concept = class_of_rules(rule, getattr(data, "features", {}))
+    if method == "auto":
+        if records_per_user is None:
+            raise ParameterError("method 'auto' needs records_per_user: how many records each person holds, declared")
+        planned = plan_least_error(
+            concept, epsilon=epsilon, radius=radius, records_per_user=records_per_user, neighbours=neighbours
+        )
+        method = planned.best
+        if method != "sum":
+            max_records = min(planned[method].parameters["max_records"], max_records or records_per_user)
     if method in ("oneshot", "bisect"):
         told: dict[str, Any] = {"neighbours": neighbours, "unit": unit, "max_records": max_records}
         rules: Any = TreeNodes(concept) if isinstance(concept, VC1Tree) else concept
         search = MinimumError(rules, epsilon, radius=radius, estimator=method, **told)
         return release_rule(search, data, ledger=ledger)
     if method != "sum":
-        raise ParameterError(f"method must be sum, oneshot or bisect, got {str(method)[:40]!r}")
+        raise ParameterError(f"method must be sum, oneshot, bisect or auto, got {str(method)[:40]!r}")
     learner = LeastError(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)
     return release_rule(learner, data, ledger=ledger)

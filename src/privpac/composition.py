@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import gcd, lcm
 from typing import Any
 
@@ -44,7 +45,11 @@ __all__ = [
     "parallel_replace",
     "zcdp_budget",
     "zcdp_epsilon",
+    "zcdp_within",
 ]
+
+_RHO_BITS = 16
+_LEAST_POWER = -4000
 
 _EXACT_DEGREE = 1 << 15  # the common grid of all epsilons is used up to this many steps in all
 _ROUNDED_DEGREE = 1 << 14  # else so many, and at least _STEPS_PER_PART for each part
@@ -262,6 +267,31 @@ def zcdp_epsilon(rho: Rational, delta: Rational, form: str = "simple") -> Fracti
     # Any order gives a valid bound; at the best one the error of its last bit is of second order.  Below 0 it rounds to
     # 0.
     return up(bound)
+
+
+@lru_cache(maxsize=64)
+def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest ``rho`` of 16 significant bits whose optimal conversion at ``delta`` is at most ``epsilon``.
+
+    >>> zcdp_within(Fraction(1), Fraction(1, 10**6))
+    Fraction(25539, 1048576)
+    """
+
+    def fits(rho: Fraction) -> bool:
+        return zcdp_epsilon(rho, delta, "optimal") <= epsilon
+
+    power, step = 0, 1
+    if fits(Fraction(1)):
+        while fits(Fraction(2) ** (power + 1)):
+            power += 1
+    else:
+        while not fits(Fraction(2) ** (power - step)):
+            step *= 2
+            if step > -_LEAST_POWER:
+                raise InfeasibleError(f"epsilon = {float(epsilon):g} at this delta leaves no budget; use a larger one")
+        power = last_between(lambda k: fits(Fraction(2) ** k), power - step, power - step // 2)
+    unit = Fraction(2) ** (power - _RHO_BITS + 1)
+    return last_between(lambda k: fits(k * unit), 1 << (_RHO_BITS - 1), 1 << _RHO_BITS) * unit
 
 
 def _best_order(rho: Fraction, delta: Fraction) -> Fraction:

@@ -34,7 +34,7 @@ def test_one_cell_keeps_the_promise_and_less_noise_does_not() -> None:
 
 def test_the_largest_rho_that_fits_is_taken() -> None:
     learner = GaussianHistogram(1, delta="1e-6")
-    step = Fraction(1, 1 << 30)
+    step = learner.rho / 2**15
     assert zcdp_epsilon(learner.rho, "1e-6", "optimal") <= 1 < zcdp_epsilon(learner.rho + step, "1e-6", "optimal")
 
 

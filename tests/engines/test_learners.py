@@ -34,6 +34,7 @@ from privpac.distributions import (
     CoverLearner,
     GaussianHistogram,
     HypothesisSelector,
+    VocabularyHistogram,
 )
 from privpac.errors import ParameterError
 from privpac.law import Law
@@ -185,6 +186,12 @@ CASES: dict[str, Case] = {
     "averaged histogram": Case(lambda: AveragedHistogram(1), "x kind", label=False, law=False),
     "columns one by one": Case(lambda: ColumnByColumn(1), "x kind", label=False, law=False),
     "histogram with Gaussian noise": Case(lambda: GaussianHistogram(1, delta="1e-4"), "x kind", label=False, law=False),
+    "stable histogram of words": Case(
+        lambda: VocabularyHistogram(4, delta="1e-1", max_values=3), "place", label=False, law=False
+    ),
+    "stable histogram of codes": Case(
+        lambda: VocabularyHistogram(4, delta="1e-1", max_records=4, neighbours="replace"), "x", label=False, law=False
+    ),
     "averaged mean": Case(lambda: AveragedMean(1), "x", label=False, law=False),
     "histogram": Case(lambda: ClippedHistogram(1, max_records=4), "x kind", label=False, law=False),
     "histogram in one stage": Case(lambda: ClippedHistogram(1, max_records=4, stages=1), label=False, law=False),

@@ -16,11 +16,12 @@ from math import exp, log
 import numpy as np
 import pytest
 
+from privpac.composition import zcdp_within
 from privpac.concepts.cards.codes import CodeShape, CodeTable, U, code_table
 from privpac.guarantee import Neighbours
 from privpac.learners.wide import card_kernels as kernels
 from privpac.learners.wide.card_arithmetic import centre_clip, clip_size, norm_cap
-from privpac.learners.wide.card_budget import CardBudget, zcdp_within
+from privpac.learners.wide.card_budget import CardBudget
 from privpac.learners.wide.card_kernels import DescentState, Packed
 
 User = tuple[tuple[tuple[int, ...], int], ...]

@@ -12,7 +12,7 @@ from card_reference import User, clip, gradient, mean, norm, packed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privpac.composition import zcdp_epsilon
+from privpac.composition import zcdp_epsilon, zcdp_within
 from privpac.concepts.cards.codes import CodeShape, U, code_rows, code_table, sigmoid_table
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Neighbours
@@ -27,7 +27,7 @@ from privpac.learners.wide.card_arithmetic import (
     shrunk_centre,
     training_time,
 )
-from privpac.learners.wide.card_budget import CardBudget, zcdp_within
+from privpac.learners.wide.card_budget import CardBudget
 from privpac.learners.wide.card_kernels import DescentState, Packed
 
 # Codes

@@ -344,9 +344,11 @@ def test_what_is_out_of_reach_is_refused_by_its_row_only() -> None:
 def test_an_unknown_family_is_told_the_families() -> None:
     wrong: Any
     for wrong in ("poisson", "", None, 3):
-        with pytest.raises(ParameterError, match="selection, discrete, product, histogram, gaussian, median"):
+        with pytest.raises(
+            ParameterError, match="selection, discrete, product, histogram, gaussian, vocabulary, median"
+        ):
             family_target(wrong, epsilon=1)
-    assert set(FAMILY_TARGETS) == set(SHAPES)
+    assert set(FAMILY_TARGETS) == {*SHAPES, "vocabulary"}  # which needs a delta: tests of its own
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ TARGETS: dict[str, Callable[[], Any]] = {
     "histogram, many columns": lambda: family_target("histogram", epsilon=1, k=8, d=16),
     "gaussian": lambda: family_target("gaussian", epsilon=1, radius=10),
     "gaussian, covariance": lambda: family_target("gaussian", epsilon=1, radius=10, d=8, max_variance=20),
+    "vocabulary": lambda: family_target("vocabulary", epsilon=1, delta="1e-6"),
     "median": lambda: median_target(bits=20, epsilon=1),
     "median, delta": lambda: median_target(bits=20, epsilon=1, delta="1e-6"),
     "tree": lambda: tree_target(PathTree(1000), epsilon=1, delta="1e-6", **GOAL),

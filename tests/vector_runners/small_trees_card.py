@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from privpac.composition import zcdp_epsilon
+from privpac.composition import zcdp_epsilon, zcdp_within
 from privpac.concepts.cards.codes import CodeShape, CodeTable, code_rows, code_table
 from privpac.guarantee import Neighbours
 from privpac.learners.wide.card_arithmetic import (
@@ -20,7 +20,7 @@ from privpac.learners.wide.card_arithmetic import (
     training_time,
     updated,
 )
-from privpac.learners.wide.card_budget import CardBudget, zcdp_within
+from privpac.learners.wide.card_budget import CardBudget
 from privpac.learners.wide.card_kernels import (
     DescentState,
     Packed,

@@ -119,6 +119,7 @@ from .trees.learner import text_tree as text_tree
 from .trees.learner import tree_failure as tree_failure
 from .trees.plan import certified_alpha as certified_alpha
 from .trees.plan import plan_tree as plan_tree
+from .vocabulary import certify_vocabulary as certify_vocabulary
 from .votes import certified_voters as certified_voters
 from .votes import fewest_voters as fewest_voters
 from .votes import gamma_for_transcript as gamma_for_transcript

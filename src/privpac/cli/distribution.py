@@ -176,8 +176,8 @@ def distribution(
         str,
         typer.Option(
             help=(
-                "auto; histogram: average, counts or gaussian; gaussian: coarse-to-fine or cover; mean: average, "
-                "trimmed or friendly."
+                "auto; histogram: average, counts, gaussian, stable or shuffle; gaussian: coarse-to-fine or cover; "
+                "mean: average, trimmed or friendly."
             )
         ),
     ] = "auto",
@@ -186,7 +186,7 @@ def distribution(
         typer.Option(
             "--delta",
             "-d",
-            help="The promise may fail so often (gaussian noise; mean: trimmed, friendly).",
+            help="The promise may fail so often (gaussian noise; stable; shuffle; mean: trimmed, friendly).",
             rich_help_panel=METHOD,
         ),
     ] = None,
@@ -196,6 +196,10 @@ def distribution(
             help="How far apart two people's means are expected to be (mean: trimmed, friendly).",
             rich_help_panel=METHOD,
         ),
+    ] = None,
+    max_values: Annotated[
+        int | None,
+        typer.Option(help="So many values of a person count (histogram, method stable).", rich_help_panel=METHOD),
     ] = None,
     max_records: MaxRecords = None,
     records_per_user: RecordsPerUser = None,
@@ -232,6 +236,8 @@ def distribution(
     person.
 
     privpac distribution visits.parquet --user patient --feature hour=0:23 --epsilon 1
+
+    privpac distribution searches.parquet --user account --feature query=text --epsilon 1 --delta 1e-6
     """
     facts = table_facts(schema, user=user, feature=feature, on_invalid=on_invalid)
     features = facts.features
@@ -251,6 +257,7 @@ def distribution(
         "stages": stages,
         "delta": delta,
         "width": width,
+        "max_values": max_values,
     }
     learner = distribution_learner(family, unit=facts.unit, domains=features, **options)
     if isinstance(learner, DistributionLearner):

@@ -29,6 +29,7 @@ from privpac.cli.options import (
     NeighboursOption,
     OnInvalid,
     Positive,
+    RecordsPerUser,
     TreeText,
     User,
     check_targets,
@@ -234,8 +235,9 @@ def least_error(
     max_records: MaxRecords = None,
     neighbours: NeighboursOption = "add-remove",
     confidence: Confidence = "0.95",
-    method: Annotated[str, typer.Option(help="sum (with a bound), oneshot or bisect (within --radius).")] = "sum",
+    method: Annotated[str, typer.Option(help="sum (with a bound), oneshot or bisect (within --radius); auto.")] = "sum",
     radius: Annotated[str, typer.Option(help="Accuracy aimed at by oneshot and bisect.")] = "1/8",
+    records_per_user: RecordsPerUser = None,
     on_invalid: OnInvalid = None,
     label_map: LabelMap = None,
     positive: Positive = None,
@@ -255,7 +257,7 @@ def least_error(
     concept = named_class(rule or "threshold", facts.features, "auto") if grown is None else grown
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
     asked: dict[str, Any] = {"epsilon": epsilon, "max_records": max_records, "neighbours": neighbours}
-    asked |= {"method": method, "radius": radius}
+    asked |= {"method": method, "radius": radius, "records_per_user": records_per_user}
     check_recovery(ledger)
     with _book(ledger) as book:
         data, bar = _read(table, engine, **facts.reading)

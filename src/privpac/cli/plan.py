@@ -38,6 +38,7 @@ SHAPE, PREDICTIONS = "Distributions", "Predictions"
 
 _PLURALS = {"parities": "parity", "branches": "branch"}
 _SHAPES = {"k": "--values", "d": "--columns", "domain": "--domain"}
+_SHAPES |= {"max_values": "--max-values"}
 _SHAPES |= {"radius": "--radius", "variance": "--variance", "max_variance": "--max-variance"}
 
 REFUSED = (
@@ -92,7 +93,7 @@ def plan(
         typer.Option(
             "--delta",
             "-d",
-            help="With --tree, --model or --queries: the promise may fail with this probability, e.g. 1e-6.",
+            help="With --tree, --model, --queries or vocabulary: the promise may fail so often, e.g. 1e-6.",
             rich_help_panel=METHOD,
         ),
     ] = None,
@@ -134,6 +135,10 @@ def plan(
     ] = None,
     max_variance: Annotated[
         str | None, typer.Option(help="gaussian: the largest variance, if it is not known.", rich_help_panel=SHAPE)
+    ] = None,
+    max_values: Annotated[
+        int | None,
+        typer.Option(help="vocabulary: so many values of a person count.", rich_help_panel=SHAPE),
     ] = None,
     people_are: PeopleAre = None,
     model_noise: Annotated[
@@ -210,6 +215,7 @@ def plan(
     question |= {"model_noise": model_noise, "delta": delta or 0, "every_method": every_method, "queries": queries}
     question |= {"representation": representation}
     shape = {"k": values, "d": columns, "radius": radius, "variance": variance, "max_variance": max_variance}
+    shape |= {"max_values": max_values}
     given: dict[str, Any] = {part: value for part, value in shape.items() if value is not None}
     if not population and (public or user or label):
         raise ParameterError(

@@ -19,7 +19,9 @@ from .results import GaussianDistribution as GaussianDistribution
 from .results import HistogramDistribution as HistogramDistribution
 from .results import NamedCandidate as NamedCandidate
 from .results import ProductDistribution as ProductDistribution
+from .results import VocabularyDistribution as VocabularyDistribution
 from .selection.candidates import Density as Density
 from .selection.comparison import scheffe_probability as scheffe_probability
 from .selection.comparison import scheffe_range as scheffe_range
 from .selection.selector import HypothesisSelector as HypothesisSelector
+from .vocabulary.learner import VocabularyHistogram as VocabularyHistogram

@@ -6,7 +6,7 @@ integers that add up to ``L``.
 **Guarantee.** ``(epsilon, delta)`` per user. A column's vector moves by at most ``L**2`` in squared Euclidean norm for
 a person who comes or leaves (non-negative numbers with sum ``L``), and by ``2 L**2`` for one who is replaced (two such
 vectors, whose product is not negative). Discrete Gaussian noise of ``sigma2 = d s/(2 rho)`` on each of ``d`` columns is
-``rho/d``-zCDP, together ``rho``; ``rho`` is the largest multiple of ``2**-30`` whose optimal conversion stays within
+``rho/d``-zCDP, together ``rho``; ``rho`` is the largest of 16 significant bits whose optimal conversion stays within
 ``(epsilon, delta)``.
 
 **When it pays.**  The noise of a cell grows with the square root of the number of columns instead of the number itself:
@@ -22,13 +22,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import field, frozen
 
-from privpac.composition import zcdp_epsilon
+from privpac.composition import zcdp_within
 from privpac.distributions.averaged import AveragedHistogram, averaged_sums
 from privpac.distributions.base import Sum
 from privpac.distributions.masses import published
-from privpac.errors import InfeasibleError
 from privpac.guarantee import Guarantee
-from privpac.least import last_between
 from privpac.mechanisms.gaussian import DiscreteGaussian
 from privpac.parameters import named, probability
 
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
     from privpac.rng import Rng
 
 __all__ = ["GaussianHistogram"]
-
-_STEP = 1 << 30
 
 
 @frozen(slots=False, field_transformer=named)
@@ -58,7 +54,7 @@ class GaussianHistogram(AveragedHistogram):
 
     delta: Fraction = field(kw_only=True, converter=probability)
 
-    named: ClassVar[str] = "averaged histogram, DiscreteGaussian noise"
+    named: ClassVar[str] = "averaged histogram, Gaussian noise"
 
     def __attrs_post_init__(self) -> None:
         self.rho  # noqa: B018  # a delta too small for any noise is refused here
@@ -66,17 +62,7 @@ class GaussianHistogram(AveragedHistogram):
     @cached_property
     def rho(self) -> Fraction:
         """The zCDP parameter of everything released."""
-
-        def fits(steps: int) -> bool:
-            return zcdp_epsilon(Fraction(steps, _STEP), self.delta, "optimal") <= self.epsilon
-
-        low, high = 0, _STEP
-        while fits(high):
-            low, high = high, 2 * high
-        steps = last_between(fits, low, high)
-        if steps == 0:
-            raise InfeasibleError("no DiscreteGaussian noise reaches so small an epsilon and delta; use a larger one")
-        return Fraction(steps, _STEP)
+        return zcdp_within(self.epsilon, self.delta)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -79,7 +79,8 @@ class ColumnMasses(DistributionLearner):
             return LineCells.at_edges(name, domain, edges[1:-1])
         if domain.size > MAX_CELLS:
             raise TooLargeError(
-                f"column {name!r} has {domain.size} possible values, more than {MAX_CELLS}; give bins=[...]"
+                f"column {name!r} has {domain.size} possible values, more than {MAX_CELLS}; give bins=[...], "
+                "or method='stable' and a delta"
             )
         return CodeCells(name, domain.size)
 

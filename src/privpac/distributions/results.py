@@ -25,6 +25,7 @@ from privpac.distributions.parametric import (
     NamedCandidate,
     uniforms,
 )
+from privpac.distributions.vocabulary.result import VocabularyDistribution
 from privpac.errors import ParameterError
 from privpac.released import register, rule_from_dict, rule_to_dict
 
@@ -36,6 +37,7 @@ __all__ = [
     "HistogramDistribution",
     "NamedCandidate",
     "ProductDistribution",
+    "VocabularyDistribution",
 ]
 
 Floats64 = NDArray[np.float64]

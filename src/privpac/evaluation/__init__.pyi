@@ -8,6 +8,8 @@ from .least import LeastError as LeastError
 from .least import LeastErrorBound as LeastErrorBound
 from .plan import EvaluationPlan as EvaluationPlan
 from .plan import plan_evaluation as plan_evaluation
+from .plan_least import LeastErrorPlan as LeastErrorPlan
+from .plan_least import plan_least_error as plan_least_error
 from .rate import MeasuredRate as MeasuredRate
 from .result import Evaluation as Evaluation
 from .search import SearchLearner as SearchLearner

@@ -10,6 +10,7 @@ from privpac.mechanisms.prefix_point import PrefixInteriorPoint
 from privpac.mechanisms.randomized_response import RandomizedResponse
 from privpac.mechanisms.rank import RankMechanism, rank_law, rank_window
 from privpac.mechanisms.sensitivity import range_sensitivity
+from privpac.mechanisms.stable_weights import StableWeights
 from privpac.mechanisms.truncated_laplace import TruncatedLaplace
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "RandomizedResponse",
     "RankMechanism",
     "ReleaseTest",
+    "StableWeights",
     "TruncatedLaplace",
     "choosing_law",
     "choosing_sample",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FAMILIES", "least_alpha", "least_epsilon", "plan", "plan_of_tree", "plan_users"]
 
-FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "median")
+FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "vocabulary", "median")
 """Families of distributions, and the median, by name."""
 _OWN_TARGETS: dict[str, Callable[..., Target]] = {"small-tree": small_tree_target}
 """By the one method that learns a class, where it has one."""

@@ -6,6 +6,7 @@ from .client import Client as Client
 from .device import Device as Device
 from .hadamard import ChunkedHadamard as ChunkedHadamard
 from .hadamard import HadamardSelection as HadamardSelection
+from .histogram import ShuffleHistogram as ShuffleHistogram
 from .manifest import Manifest as Manifest
 from .protocol import CentralProtocol as CentralProtocol
 from .protocol import LocalProtocol as LocalProtocol

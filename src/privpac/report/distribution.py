@@ -24,6 +24,7 @@ from privpac.distributions.results import (
     HistogramDistribution,
     NamedCandidate,
     ProductDistribution,
+    VocabularyDistribution,
 )
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.released import Released
@@ -97,9 +98,20 @@ def _shapes(found: Any) -> list[Outline]:
         return [Outline(found.feature, "steps", edges, found.probabilities / np.diff(edges))]
     if isinstance(found, FamilyDistribution):
         return [_family(found)]
+    if isinstance(found, VocabularyDistribution):
+        return [_most_held(found)]
     return (
         [_masses(found.feature, found.domain, found.probabilities)] if isinstance(found, DiscreteDistribution) else []
     )
+
+
+def _most_held(found: VocabularyDistribution) -> Outline:
+    """The values shown with the largest masses, and everything else in one bar."""
+    kept = np.argsort(-found.probabilities, kind="stable")[: _MOST_NAMES - 1]
+    masses = found.probabilities[kept]
+    names = (*(found.name(int(place)) for place in kept), "all others")
+    heights = np.append(masses, 1 - masses.sum())
+    return Outline(found.feature, "bars", np.arange(len(names), dtype=float), heights, names)
 
 
 def _bell(name: str, mean: float, variance: float) -> Outline:

@@ -1,4 +1,5 @@
 from .classifier import PrivateRuleClassifier as PrivateRuleClassifier
 from .density import PrivateGaussian as PrivateGaussian
 from .density import PrivateHistogram as PrivateHistogram
+from .quantiles import PrivateQuantileTransformer as PrivateQuantileTransformer
 from .search import PrivateSearchCV as PrivateSearchCV

@@ -20,44 +20,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
-from privpac.composition import zcdp_epsilon
-from privpac.errors import InfeasibleError
 from privpac.guarantee import Neighbours
 from privpac.learners.wide.card_arithmetic import centre_clip, norm_cap
-from privpac.least import last_between
 
-__all__ = ["CALIBRATION_LEVELS", "CardBudget", "zcdp_within"]
+__all__ = ["CALIBRATION_LEVELS", "CardBudget"]
 
 CALIBRATION_LEVELS = 840
-_BITS = 16
-_SMALLEST = -4000
-
-
-@lru_cache(maxsize=64)
-def zcdp_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest ``rho`` of 16 significant bits whose optimal conversion at ``delta`` is at most ``epsilon``.
-
-    >>> zcdp_within(Fraction(1), Fraction(1, 10**6))
-    Fraction(25539, 1048576)
-    """
-
-    def fits(rho: Fraction) -> bool:
-        return zcdp_epsilon(rho, delta, "optimal") <= epsilon
-
-    power, step = 0, 1
-    if fits(Fraction(1)):
-        while fits(Fraction(2) ** (power + 1)):
-            power += 1
-    else:
-        while not fits(Fraction(2) ** (power - step)):
-            step *= 2
-            if step > -_SMALLEST:
-                raise InfeasibleError(f"epsilon = {float(epsilon):g} at this delta leaves no budget; use a larger one")
-        power = last_between(lambda k: fits(Fraction(2) ** k), power - step, power - step // 2)
-    unit = Fraction(2) ** (power - _BITS + 1)
-    return last_between(lambda k: fits(k * unit), 1 << (_BITS - 1), 1 << _BITS) * unit
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,12 @@ def read_shape(family: str, given: Mapping[str, Any]) -> dict[str, Any]:
     >>> read_shape("product", {"k": 3, "d": 2})
     {'sizes': (3, 3)}
     """
-    read = {"selection": _selection, "discrete": _discrete, "gaussian": _gaussian}.get(family, _columns)
+    read = {
+        "selection": _selection,
+        "discrete": _discrete,
+        "gaussian": _gaussian,
+        "vocabulary": _vocabulary,
+    }.get(family, _columns)
     return read(family, given)
 
 
@@ -73,6 +78,10 @@ def _gaussian(family: str, given: Mapping[str, Any]) -> dict[str, Any]:
         raise ParameterError("family 'gaussian' needs radius: a public bound on how far the mean is from 0")
     ranges = {name: given[name] for name in ("radius", "variance", "max_variance") if name in given}
     return {"law": Gaussian(**ranges), "d": positive_int(given.get("d", 1), "d", maximum=4096)}
+
+
+def _vocabulary(family: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {} if "max_values" not in given else {"max_values": positive_int(given["max_values"], "max_values")}
 
 
 def _count(family: str, given: Mapping[str, Any], name: str, what: str) -> int:

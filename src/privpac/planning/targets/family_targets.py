@@ -1,19 +1,18 @@
 """Families of distributions as something to plan for: users needed to learn a law in total variation, from public
 numbers only.
 
-=============  ==============================================
-========================================================================== family         must be given
-methods =============  ==============================================
-========================================================================== ``selection``  ``k`` candidates (or
-``candidates``,            hypothesis selection
+=============  =============================================  =====================================================
+family         must be given                                  methods
+=============  =============================================  =====================================================
+``selection``  ``k`` candidates (or ``candidates``,           hypothesis selection
                ``domains``)
-``discrete``   ``k`` values (or ``domain``)                    selection from a cover, noisy averages, noisy counts
-``product``    ``d`` columns of ``k`` values (or ``sizes``)    selection from a cover, noisy averages, noisy counts
-``histogram``  ``k`` bins (``d`` columns, or ``sizes``)        noisy averages, noisy counts
-``gaussian``   ``radius`` (``d``, ``variance``,                coarse to fine (known variance), selection from a cover
+``discrete``   ``k`` values (or ``domain``)                   selection from a cover, noisy averages, noisy counts
+``product``    ``d`` columns of ``k`` values (or ``sizes``)   selection from a cover, noisy averages, noisy counts
+``histogram``  ``k`` bins (``d`` columns, or ``sizes``)       noisy averages, noisy counts
+``gaussian``   ``radius`` (``d``, ``variance``,               coarse to fine (known variance), selection from a cover
                ``max_variance``)
-=============  ==============================================
-==========================================================================
+``vocabulary`` ``delta`` (``max_values``)                     stable histogram
+=============  =============================================  =====================================================
 
 Certified numbers are those of the learners themselves (their own certificates, with the same cover, clip and split of
 the budget). Not certified, so not in a plan: histograms in two stages, and coarse-to-fine variances and covariances.
@@ -52,6 +51,7 @@ from privpac.planning.targets.family_base import FamilyTarget
 from privpac.planning.targets.family_shape import read_shape
 from privpac.planning.targets.median_targets import MedianTarget, median_target
 from privpac.planning.targets.target import PlannedMethod, read_goal
+from privpac.planning.targets.vocabulary_targets import VocabularyTarget
 from privpac.special import ndtri
 
 __all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_target", "shape_of_family"]
@@ -356,7 +356,8 @@ def _declared(m: int) -> list[int]:
 
 
 FAMILY_TARGETS: dict[str, type[FamilyTarget]] = {
-    kind.family: kind for kind in (SelectionTarget, DiscreteTarget, ProductTarget, HistogramTarget, GaussianTarget)
+    kind.family: kind
+    for kind in (SelectionTarget, DiscreteTarget, ProductTarget, HistogramTarget, GaussianTarget, VocabularyTarget)
 }
 
 

@@ -1,0 +1,153 @@
+"""Private quantiles as a scikit-learn transformer: every value becomes its place among people like these.
+
+The guarantee covers ``fit``; ``transform`` of anything by the released quantiles costs nothing.  In front of another
+private estimator both spend: their epsilons add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from privpac.data import Domain
+from privpac.distributions.cells import is_numeric
+from privpac.distributions.quantiles.columns import ColumnQuantiles
+from privpac.errors import ParameterError
+from privpac.guarantee import positive_int
+from privpac.sklearn.estimator import PrivateEstimator
+
+__all__ = ["PrivateQuantileTransformer"]
+
+Floats64 = NDArray[np.float64]
+MAX_QUANTILES = 1000
+
+
+class PrivateQuantileTransformer(PrivateEstimator, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Map each column to its ranks by quantiles released with ``epsilon``-differential privacy per person.
+
+    Parameters
+    ----------
+    n_quantiles : int
+        So many quantiles of each column, equally spaced: 3 are the quartiles.  All of them share epsilon.
+    epsilon : number
+        Privacy loss of one ``fit``, shared equally by columns and quantiles.
+    weight : {"user", "own", "one", "record"}
+        Who counts how much, as for ``privpac.quantile``.
+    max_records : int, optional
+        So many rows of a person are read; ``weight="record"`` needs it.
+    domains : mapping or sequence of domains, optional
+        Public domain of each column, by name or by position; None means every finite number.
+    neighbours : {"add-remove", "replace"}
+        Which datasets must be hard to tell apart.
+    on_invalid : {"raise", "drop", "clamp"}
+        What happens to a row outside its domain.
+    ledger : path, optional
+        Where every ``fit`` is paid from.
+    unit : {"user", "item"}, optional
+        Whom to protect; without it ``groups`` decide.
+
+    Attributes
+    ----------
+    quantiles_ : array of shape (n_quantiles, n_features)
+        The released values.
+    references_ : array of shape (n_quantiles,)
+        Their ranks.
+
+    >>> import numpy as np
+    >>> from privpac.data import Integers
+    >>> ages = np.arange(4000).reshape(-1, 1) % 100
+    >>> model = PrivateQuantileTransformer(epsilon=4, domains=[Integers(0, 99)]).fit(ages, groups=np.arange(4000))
+    >>> abs(float(model.transform([[50]])[0, 0]) - 0.5) < 0.1, str(model.guarantee_)
+    (True, '(4, 0)-DP per user, add-remove')
+    """
+
+    def __init__(
+        self,
+        n_quantiles: int = 9,
+        epsilon: Any = 1.0,
+        weight: str = "user",
+        max_records: int | None = None,
+        domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
+        neighbours: str = "add-remove",
+        on_invalid: str = "raise",
+        ledger: str | Path | None = None,
+        unit: str | None = None,
+    ) -> None:
+        self.n_quantiles = n_quantiles
+        self.epsilon = epsilon
+        self.weight = weight
+        self.max_records = max_records
+        self.domains = domains
+        self.neighbours = neighbours
+        self.on_invalid = on_invalid
+        self.ledger = ledger
+        self.unit = unit
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
+        """Learn the quantiles of every column; ``groups`` names the person of each row, ``y`` is ignored."""
+        unit = self._unit(groups)
+        columns = self._columns(X, reset=True)
+        features = self._domains(list(columns))
+        count = positive_int(self.n_quantiles, "n_quantiles", maximum=MAX_QUANTILES)
+        strange = [name for name, domain in features.items() if not is_numeric(domain)]
+        if strange:
+            raise ParameterError(
+                f"column {strange[0]!r} does not hold numbers, so its values have no ranks between them"
+            )
+        q = [Fraction(i, count + 1) for i in range(1, count + 1)]
+        learner = ColumnQuantiles.of(
+            features,
+            self.epsilon,
+            q,
+            weight=self.weight,
+            max_records=self.max_records,
+            neighbours=self.neighbours,
+            unit=unit,
+        )
+        learner.check_domains(features)
+        self.released_ = self._release(learner, columns, None, groups, features)
+        return self
+
+    @property
+    def references_(self) -> Floats64:
+        """The ranks of the released values."""
+        check_is_fitted(self, "released_")
+        return np.array([float(one) for one in self.released_.hypothesis.columns[0].q])
+
+    @property
+    def quantiles_(self) -> Floats64:
+        """The released values, a column for each of ``X``'s."""
+        check_is_fitted(self, "released_")
+        return np.column_stack([np.array(part.values, dtype=float) for part in self.released_.hypothesis.columns])
+
+    def transform(self, X: Any) -> Floats64:
+        """Ranks by straight lines between the quantiles; beyond the outermost ones those of the ends."""
+        check_is_fitted(self, "released_")
+        columns, ranks = self._columns(X, reset=False), self.references_
+        out = []
+        for values, known in zip(columns.values(), self.quantiles_.T):
+            x = np.asarray(values, dtype=float)
+            # Where quantiles coincide a value lies anywhere between their ranks: the middle of both readings.
+            out.append((np.interp(x, known, ranks) - np.interp(-x, -known[::-1], -ranks[::-1])) / 2)
+        return np.column_stack(out)
+
+    def inverse_transform(self, X: Any) -> Floats64:
+        """Values at given ranks, by the same lines."""
+        check_is_fitted(self, "released_")
+        rows = np.atleast_2d(np.asarray(X, dtype=float))
+        if rows.shape[1] != self.n_features_in_:
+            raise ParameterError(f"{self.n_features_in_} columns were fitted, got {rows.shape[1]}")
+        return np.column_stack([np.interp(p, self.references_, known) for p, known in zip(rows.T, self.quantiles_.T)])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags

@@ -6,8 +6,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from markupsafe import Markup
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from privpac.concepts.cards.card import Card
@@ -15,7 +15,7 @@ from privpac.concepts.small_trees.columns import BinnedColumn
 from privpac.data.missing import values_of
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, plain_name, svg
 
-__all__ = ["card_of", "card_picture"]
+__all__ = ["card_figure", "card_of"]
 
 _SHADES = LinearSegmentedColormap.from_list("points", [NO, YES])
 _ROW, _BAR = 0.5, 0.42
@@ -34,14 +34,14 @@ def card_of(rule: Any) -> dict[str, Any] | None:
     return {
         "threshold": rule.threshold,
         "most": rule.most,
-        "picture": card_picture(rule),
+        "picture": svg(card_figure(rule), str(rule)),
         "lines": rule.table,
         "idle": rule.idle,
         "bands": rule.band_words() if rule.bands else (),
     }
 
 
-def card_picture(card: Card) -> Markup:
+def card_figure(card: Card) -> Figure:
     """All columns whose answers differ in points, up to a page of them."""
     shown = [(column, points) for column, points in zip(card.columns, card.points) if column.name in card.reads][
         :_MOST_ROWS
@@ -54,7 +54,7 @@ def card_picture(card: Card) -> Markup:
     axes.set_xlim(-0.02, 1.02 + _MISSING)
     axes.set_ylim(-len(shown) + 0.55, 1 - 0.4)
     axes.axis("off")
-    return svg(figure, str(card))
+    return figure
 
 
 def _strip(axes: Any, column: BinnedColumn, points: tuple[int, ...], y: float, top: int) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from privpac.data import Domain
@@ -29,11 +30,12 @@ from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.released import Released
 from privpac.report.pages import page, write_page
 from privpac.report.plots import INK, LINES, NO, YES, Markup, figure_of, plain_name, svg
-from privpac.report.rule import WORDS, promise_lines
+from privpac.report.words import WORDS, promise_lines
 
 __all__ = [
     "BEHIND",
     "candidates_of",
+    "distribution_figure",
     "distribution_html",
     "distribution_picture",
     "draw_distribution",
@@ -221,12 +223,19 @@ def distribution_picture(
     found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
 ) -> Markup | str:
     """SVG text of one column; empty for a candidate that is a function, which has no saved form."""
-    shapes = _shapes(found)
-    if column >= len(shapes):
-        return ""
+    figure = distribution_figure(found, others, column=column, name=name)
+    return "" if figure is None else svg(figure, f"the released distribution of {_shapes(found)[column].column}")
+
+
+def distribution_figure(
+    found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
+) -> Figure | None:
+    """One column; None for what is no distribution, and for a candidate that is a function."""
+    if column >= len(_shapes(found)):
+        return None
     figure, axes = figure_of(2.7)
     draw_distribution(axes, found, others, column=column, name=name)
-    return svg(figure, f"the released distribution of {shapes[column].column}")
+    return figure
 
 
 # The page

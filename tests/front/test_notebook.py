@@ -175,3 +175,6 @@ def test_a_plan_is_a_frame() -> None:
     assert voices["users"].to_list() == list(planned().row("two voices").values)
     least = pp.plan(pp.Thresholds(AGE), epsilon=1, n_users=5000, records_per_user=4).to_frame(predict=False)
     assert least["alpha"].dtype.is_float()
+    hopeless = pp.plan(pp.Thresholds(AGE), epsilon="1/100", n_users=3, records_per_user=1, setting="agnostic")
+    assert None in hopeless.to_frame(predict=False)["alpha"].to_list()
+    assert "<td class='n'>–</td>" in replace(hopeless, asked=None)._repr_html_()

@@ -110,7 +110,14 @@ def _plan(value: Plan) -> dict[str, Any]:
         "grid": {
             "sizes": [f"{m:,}" for m in value.records_per_user],
             "groups": [
-                (name, [(r.method, [value.written(v) for v in r.values]) for r in rows if r.kind == kind])
+                (
+                    name,
+                    [
+                        (r.method, ["–" if v is None else value.written(v) for v in r.values])
+                        for r in rows
+                        if r.kind == kind
+                    ],
+                )
                 for kind, name in told.items()
             ],
         },

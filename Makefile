@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PEERS := .venv-peers/bin
+# Compiled modules are kept, or each of some hundred processes that the tests start would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test test-slow test-all test-browser test-spark test-storm lint format docs bench clean

@@ -110,7 +110,7 @@ def audit(
             "not taken"
         )
     promised = getattr(subject, "guarantee", None)
-    task = _Task(subject, build, features)
+    task = _AuditTask(subject, build, features)
     if datasets is not None and universe is not None:
         raise ParameterError("give either universe= or datasets=, not both")
     relation = _relation(neighbours, promised, datasets)
@@ -159,7 +159,7 @@ def _relation(neighbours: Neighbours | str | None, promised: Any, datasets: Any)
 
 
 def _places(
-    task: _Task, universe: Any, datasets: Any, n_users: int | None, records: int | None, relation: Neighbours
+    task: _AuditTask, universe: Any, datasets: Any, n_users: int | None, records: int | None, relation: Neighbours
 ) -> tuple[Universe | None, list[tuple[Any, Any]], str]:
     """The datasets as tuples of users (None if they are something else), their neighbouring pairs, and both in
     words."""
@@ -200,7 +200,7 @@ def _frozen(data: Any) -> Any:
     return tuple(_frozen(part) if isinstance(part, (list, tuple)) else part for part in data)
 
 
-class _Task:
+class _AuditTask:
     """What is audited, and how a listed dataset becomes what it reads."""
 
     def __init__(self, subject: Any, build: Callable[[Any], Any] | None, features: Mapping[str, Domain] | None) -> None:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import privpac.agreement.queries.ellipsoid as module
 from privpac.agreement.queries.ellipsoid import SQEllipsoid, plan_ellipsoid
 from privpac.agreement.queries.ellipsoid_moves import UNIT, Constants, Ellipsoid, constants, normalise
-from privpac.agreement.queries.rounding import Answers
+from privpac.agreement.queries.rounding import RoundedAnswers
 from privpac.agreement.records import Records, distinct
 from privpac.errors import ParameterError
 
@@ -164,7 +164,7 @@ def test_normalised_directions_have_length_one(direction: list[int]) -> None:
 # Whole runs
 
 
-class Adversary(Answers):
+class Adversary(RoundedAnswers):
     """Answers within one step of the truth, chosen by somebody else."""
 
     def __init__(self, how: str, grid: int, weights: Any) -> None:
@@ -224,7 +224,7 @@ def test_slabs_solve_a_line_of_a_million_values(monkeypatch: pytest.MonkeyPatch)
     y = (x[:, 0] >= 500_000).astype(np.int64)
     learner = SQEllipsoid.certified(1, "1/10", bound=10**6)
     records, weights = distinct(Records(x, y))
-    run = learner.run(records, Answers(SEED, learner.label, learner.grid, weights))
+    run = learner.run(records, RoundedAnswers(SEED, learner.label, learner.grid, weights))
     assert run.status == "done"
     assert run.steps < 60
     assert moves
@@ -241,7 +241,9 @@ def test_all_labels_equal_need_one_cut() -> None:
     for label in (0, 1):
         y = np.full(8, label)
         assert (
-            learner.run(Records(x, y), Answers(SEED, learner.label, learner.grid, np.ones(8, dtype=np.int64))).steps
+            learner.run(
+                Records(x, y), RoundedAnswers(SEED, learner.label, learner.grid, np.ones(8, dtype=np.int64))
+            ).steps
             <= 1
         )
         rule = learner.decode(learner.item(x, y, SEED) or b"")

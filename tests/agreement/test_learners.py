@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privpac.agreement
-from privpac.agreement.learner import Hypothesis, Numbers, Padded, StableLearner, Universe
+from privpac.agreement.learner import Hypothesis, ItemUniverse, NumberedItems, Padded, StableLearner
 from privpac.agreement.littlestone.dimension import Rows
 from privpac.agreement.littlestone.lists import ListRaceLearner, VersionSpaceList
 from privpac.agreement.littlestone.reduction_list import PointsReductionList
@@ -74,7 +74,7 @@ def drawn(columns: int, values: int, m: int, seed: int) -> tuple[Any, Any]:
 def test_items_are_bytes_of_the_universe_that_name_rules(name: str) -> None:
     learner, columns, values = LEARNERS[name]
     assert isinstance(learner, StableLearner)
-    assert isinstance(learner.universe, Universe)
+    assert isinstance(learner.universe, ItemUniverse)
     for seed in range(12):
         x, y = drawn(columns, values, 5 + 7 * seed, seed)
         if seed % 2:
@@ -190,7 +190,7 @@ def test_too_few_records_give_no_item_and_too_many_are_not_read() -> None:
 
 @given(st.integers(1, 2**70), st.data())
 def test_numbers_round_trip(size: int, data: Any) -> None:
-    universe = Numbers(size)
+    universe = NumberedItems(size)
     number = data.draw(st.integers(0, size - 1))
     assert universe.number(universe.item(number)) == number
     with pytest.raises(ParameterError):

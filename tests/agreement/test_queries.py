@@ -21,7 +21,7 @@ from privpac.agreement.queries.decision_lists import (
     count_tests,
 )
 from privpac.agreement.queries.naive_bayes import SQNaiveBayes
-from privpac.agreement.queries.rounding import Answers, query_records, round_shared, sqrt_up
+from privpac.agreement.queries.rounding import RoundedAnswers, query_records, round_shared, sqrt_up
 from privpac.agreement.races.words import derive, rate
 from privpac.agreement.rules import Junction, LinearRule, RuleList
 from privpac.agreement.separator import RoundedSeparator, fraction_free_solve
@@ -61,15 +61,15 @@ def test_two_users_differ_with_probability_grid_times_distance(a: int, b: int, g
 
 
 def test_answers_are_counted_and_keyed() -> None:
-    one, other = (Answers(SEED, label, 7, ONE) for label in ("a", "b"))
+    one, other = (RoundedAnswers(SEED, label, 7, ONE) for label in ("a", "b"))
     first = [one.ask(np.array([1]), 3) for _ in range(40)]
     assert first == one.given
     assert set(first) == {2, 3}
     assert [other.ask(np.array([1]), 3) for _ in range(40)] != first
     with pytest.raises(ParameterError):
-        Answers(SEED, "a", 7, np.zeros(0, dtype=np.int64))
+        RoundedAnswers(SEED, "a", 7, np.zeros(0, dtype=np.int64))
     with pytest.raises(ParameterError):
-        Answers(SEED, "a", 0, ONE)
+        RoundedAnswers(SEED, "a", 0, ONE)
 
 
 def test_certified_records_of_queries() -> None:

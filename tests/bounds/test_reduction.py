@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.bounds.reduction.accuracy import certify_reduction, reduction_excess, selection_error
-from privpac.bounds.reduction.plan import MAX_COST, ROUNDED, Candidates, plan_reduction
+from privpac.bounds.reduction.plan import MAX_COST, ROUNDED, ReductionTask, plan_reduction
 from privpac.bounds.reduction.privacy import (
     empirical_size,
     inner_budget,
@@ -327,7 +327,7 @@ def test_a_certified_number_holds_for_every_larger_one(relation: str) -> None:
 def test_integer_costs_reach_what_was_judged(relation: str, levels: int) -> None:
     for n in (50, 3000, 10**6):
         for epsilon in ("0.2", 1, 4):
-            task = Candidates.read(epsilon, 0, "0.01", 0, 2, levels, relation, line)
+            task = ReductionTask.read(epsilon, 0, "0.01", 0, 2, levels, relation, line)
             found = task.best(n, Fraction(1, 4), task.noise)
             if found is not None:
                 plan = task.settle(n, Fraction(1, 4), *found[1:])

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.data import group as grouping
-from privpac.data.group import Groups, group
+from privpac.data.group import Grouping, group
 
 quick = settings(deadline=None, max_examples=60)
 
 
-def check(ids: Sequence[object], groups: Groups) -> None:
+def check(ids: Sequence[object], groups: Grouping) -> None:
     rows = np.arange(len(ids)) if groups.order is None else groups.order
     expected: dict[object, list[int]] = {}
     for row, identity in enumerate(ids):
@@ -69,7 +69,7 @@ def test_two_ids_with_one_hash_are_never_merged(ids: list[str], keys: int) -> No
 @pytest.mark.parametrize("bits", [0, 1, 5, 10])
 def test_any_number_of_parts_gives_the_same_groups(bits: int) -> None:
     ids = np.random.default_rng(1).integers(0, 500, 3000).astype(np.uint64) * np.uint64(0x123456789ABCDEF)
-    check(ids.tolist(), Groups(*grouping._hashed(ids, bits)))
+    check(ids.tolist(), Grouping(*grouping._hashed(ids, bits)))
 
 
 def test_many_rows_of_wide_ids() -> None:

@@ -14,10 +14,10 @@ from privpac.composition import zcdp_epsilon
 from privpac.data import Integers, UserData
 from privpac.distributions import AveragedHistogram, GaussianHistogram
 from privpac.errors import ParameterError
-from privpac.mechanisms.gaussian import Gaussian
+from privpac.mechanisms.gaussian import DiscreteGaussian
 
 
-def holds(noise: Gaussian, epsilon: Fraction, delta: Fraction) -> bool:
+def holds(noise: DiscreteGaussian, epsilon: Fraction, delta: Fraction) -> bool:
     def law(people: tuple[Any, ...]) -> Any:
         return noise.law(len(people), bounds=(-60, 60))
 
@@ -28,7 +28,7 @@ def test_one_cell_keeps_the_promise_and_less_noise_does_not() -> None:
     learner = GaussianHistogram(2, delta="1e-3", levels=1)
     noise = learner.noise(1)
     assert holds(noise, Fraction(2), Fraction(1, 1000))
-    less = Gaussian(16 * noise.rho, 1, delta="1e-3", unit="user", neighbours="add-remove")
+    less = DiscreteGaussian(16 * noise.rho, 1, delta="1e-3", unit="user", neighbours="add-remove")
     assert not holds(less, Fraction(2), Fraction(1, 1000))
 
 

@@ -16,19 +16,19 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from privpac.concepts.cards.codes import CodeTable, Shape, U, code_table
+from privpac.concepts.cards.codes import CodeShape, CodeTable, U, code_table
 from privpac.guarantee import Neighbours
 from privpac.learners.wide import card_kernels as kernels
 from privpac.learners.wide.card_arithmetic import centre_clip, clip_size, norm_cap
 from privpac.learners.wide.card_budget import CardBudget, zcdp_within
-from privpac.learners.wide.card_kernels import Packed, State
+from privpac.learners.wide.card_kernels import DescentState, Packed
 
 User = tuple[tuple[tuple[int, ...], int], ...]
 
 SHAPES = {
-    "numbers": (Shape(True, 4), Shape(True, 2)),
-    "missing": (Shape(True, 3, True),),
-    "mixed": (Shape(True, 3), Shape(False, 2, True)),
+    "numbers": (CodeShape(True, 4), CodeShape(True, 2)),
+    "missing": (CodeShape(True, 3, True),),
+    "mixed": (CodeShape(True, 3), CodeShape(False, 2, True)),
 }
 
 
@@ -39,20 +39,20 @@ def packed(columns: int, users: Sequence[User]) -> Packed:
     return Packed(codes, labels, np.cumsum([0, *(len(user) for user in users)]))
 
 
-def people(shapes: tuple[Shape, ...]) -> list[User]:
+def people(shapes: tuple[CodeShape, ...]) -> list[User]:
     """All users of at most two records, and some of three."""
     records = [(codes, y) for codes in product(*(range(shape.codes) for shape in shapes)) for y in (0, 1)]
     few: list[User] = [user for size in range(3) for user in combinations_with_replacement(records, size)]
     return few + [(records[0], records[0], records[-1]), (records[-1], records[-1], records[1])]
 
 
-def states(table: CodeTable) -> list[State]:
+def states(table: CodeTable) -> list[DescentState]:
     """Weights and centres at the ends of what can be released, and in between."""
     rng = np.random.default_rng(3)
     size = table.coordinates
-    ends = [State((w,) * (size + 1), (c,) * size) for w in (0, 1 << 30, -(1 << 30)) for c in (0, U, -U)]
+    ends = [DescentState((w,) * (size + 1), (c,) * size) for w in (0, 1 << 30, -(1 << 30)) for c in (0, U, -U)]
     drawn = [
-        State(
+        DescentState(
             tuple(rng.integers(-(1 << 28), 1 << 28, size + 1).tolist()), tuple(rng.integers(-U, U + 1, size).tolist())
         )
         for _ in range(4)

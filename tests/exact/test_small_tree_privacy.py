@@ -18,7 +18,7 @@ import pytest
 
 from privpac.auditing import Universe, audit_exact
 from privpac.concepts.small_trees import SmallTrees
-from privpac.concepts.small_trees.cells import Cells
+from privpac.concepts.small_trees.cells import TreeCells
 from privpac.concepts.small_trees.shape import TreeShape
 from privpac.data import Categories, Integers, UserData
 from privpac.learners.wide.small_tree import SmallTreeLearner
@@ -93,7 +93,7 @@ def test_small_trees_are_private(name: str, relation: str) -> None:
 # The reference, and mutations
 
 
-def cells(concept: SmallTrees, data: Sequence[User], weight: Callable[[User, Sequence[User]], int]) -> Cells:
+def cells(concept: SmallTrees, data: Sequence[User], weight: Callable[[User, Sequence[User]], int]) -> TreeCells:
     """From the definition: the weight of every record, tests looked up one by one."""
     total, k = 0, len(concept.tests)
     single, both, others = np.zeros((1, k), dtype=np.int64), np.zeros((1, k, k), dtype=np.int64), 0
@@ -106,7 +106,7 @@ def cells(concept: SmallTrees, data: Sequence[User], weight: Callable[[User, Seq
             others += a * y
             single[0] += v * held
             both[0] += v * np.outer(held, held)
-    return Cells(np.array([total], dtype=np.int64), single, both, others)
+    return TreeCells(np.array([total], dtype=np.int64), single, both, others)
 
 
 def holds(concept: SmallTrees, test: Any, values: Sequence[Any]) -> bool:

@@ -7,7 +7,7 @@ from math import isqrt
 
 import numpy as np
 
-from privpac.concepts.cards.codes import Shape, U, code_rows, sigmoid_table
+from privpac.concepts.cards.codes import CodeShape, U, code_rows, sigmoid_table
 from privpac.learners.wide.card_kernels import Packed
 
 User = list[tuple[tuple[int, ...], int]]
@@ -18,18 +18,18 @@ def near(a: int, b: int) -> int:
     return (2 * a + b) // (2 * b)
 
 
-def vector(shapes: Sequence[Shape], codes: Sequence[int]) -> list[int]:
+def vector(shapes: Sequence[CodeShape], codes: Sequence[int]) -> list[int]:
     """All coordinates of a record, without the intercept."""
     return [z for shape, code in zip(shapes, codes) for z in code_rows(shape)[code]]
 
 
-def mean(shapes: Sequence[Shape], user: User) -> list[int]:
+def mean(shapes: Sequence[CodeShape], user: User) -> list[int]:
     rows = [vector(shapes, codes) for codes, _ in user]
     width = sum(shape.width for shape in shapes)
     return [near(sum(row[k] for row in rows), len(user)) for k in range(width)] if user else [0] * width
 
 
-def gradient(shapes: Sequence[Shape], user: User, weights: Sequence[int], centre: Sequence[int]) -> list[int]:
+def gradient(shapes: Sequence[CodeShape], user: User, weights: Sequence[int], centre: Sequence[int]) -> list[int]:
     width = sum(shape.width for shape in shapes)
     sums = [0] * (width + 1)
     for codes, label in user:

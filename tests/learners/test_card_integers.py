@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privpac.composition import zcdp_epsilon
-from privpac.concepts.cards.codes import Shape, U, code_rows, code_table, sigmoid_table
+from privpac.concepts.cards.codes import CodeShape, U, code_rows, code_table, sigmoid_table
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Neighbours
 from privpac.learners.wide import card_kernels as kernels
@@ -28,7 +28,7 @@ from privpac.learners.wide.card_arithmetic import (
     training_time,
 )
 from privpac.learners.wide.card_budget import CardBudget, zcdp_within
-from privpac.learners.wide.card_kernels import Packed, State
+from privpac.learners.wide.card_kernels import DescentState, Packed
 
 # Codes
 
@@ -36,7 +36,7 @@ from privpac.learners.wide.card_kernels import Packed, State
 @pytest.mark.parametrize("bins", [*range(2, 40), 64, 99, 128, 200, 255, 256, 300])
 def test_code_tables(bins: int) -> None:
     """Norm below 7U/6; reflecting the bins flips the odd waves and keeps the even ones."""
-    rows = code_rows(Shape(True, bins))
+    rows = code_rows(CodeShape(True, bins))
     assert all(36 * sum(z * z for z in row) < 49 * U * U for row in rows)
     for row, mirrored in zip(rows, reversed(rows)):
         assert all(z == (-y if k % 2 == 0 else y) for k, (z, y) in enumerate(zip(row, mirrored)))
@@ -48,12 +48,12 @@ def test_code_tables(bins: int) -> None:
 @given(st.booleans(), st.integers(1, 40), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_entries_are_the_rows(ordered: bool, bins: int, missing: bool) -> None:
-    shape = Shape(ordered, bins, missing)
+    shape = CodeShape(ordered, bins, missing)
     if shape.codes < 2:
         with pytest.raises(ParameterError):
             code_rows(shape)
         return
-    table = code_table([Shape(False, 2), shape])
+    table = code_table([CodeShape(False, 2), shape])
     for k in range(shape.width):
         weights = [0, 0, 0, *(int(i == k) for i in range(shape.width))]
         assert table.split(table.scores(weights))[1] == [row[k] for row in code_rows(shape)]
@@ -61,7 +61,7 @@ def test_entries_are_the_rows(ordered: bool, bins: int, missing: bool) -> None:
 
 def test_too_many_coordinates_are_refused() -> None:
     with pytest.raises(TooLargeError, match="coordinates"):
-        code_table([Shape(False, 1 << 17), Shape(False, 1 << 17)])
+        code_table([CodeShape(False, 1 << 17), CodeShape(False, 1 << 17)])
 
 
 def test_sigmoid_table() -> None:
@@ -77,26 +77,26 @@ def test_sigmoid_table() -> None:
 
 
 SHAPES = st.lists(
-    st.tuples(st.booleans(), st.integers(2, 20), st.booleans()).map(lambda values: Shape(*values)),
+    st.tuples(st.booleans(), st.integers(2, 20), st.booleans()).map(lambda values: CodeShape(*values)),
     min_size=1,
     max_size=4,
 )
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> tuple[list[Shape], list[User], State, int]:
+def tables(draw: st.DrawFn) -> tuple[list[CodeShape], list[User], DescentState, int]:
     shapes = draw(SHAPES)
     record = st.tuples(st.tuples(*(st.integers(0, shape.codes - 1) for shape in shapes)), st.integers(0, 1))
     users = draw(st.lists(st.lists(record, max_size=7), max_size=6))
     width = sum(shape.width for shape in shapes)
     weights = draw(st.lists(st.integers(-(1 << 30), 1 << 30), min_size=width + 1, max_size=width + 1))
     centre = draw(st.lists(st.integers(-U, U), min_size=width, max_size=width))
-    return shapes, users, State(tuple(weights), tuple(centre)), draw(st.integers(LEAST_CLIP, 9000))
+    return shapes, users, DescentState(tuple(weights), tuple(centre)), draw(st.integers(LEAST_CLIP, 9000))
 
 
 @given(tables())
 @settings(max_examples=120, deadline=None)
-def test_kernels_equal_the_definition(case: tuple[list[Shape], list[User], State, int]) -> None:
+def test_kernels_equal_the_definition(case: tuple[list[CodeShape], list[User], DescentState, int]) -> None:
     shapes, users, state, cap = case
     table, data = code_table(shapes), packed(len(shapes), users)
     wanted = [gradient(shapes, user, state.weights, state.centre) for user in users]
@@ -119,7 +119,7 @@ def test_kernels_equal_the_definition(case: tuple[list[Shape], list[User], State
 @given(tables(), st.randoms(use_true_random=False))
 @settings(max_examples=40, deadline=None)
 def test_a_users_vectors_do_not_depend_on_others(
-    case: tuple[list[Shape], list[User], State, int], order: random.Random
+    case: tuple[list[CodeShape], list[User], DescentState, int], order: random.Random
 ) -> None:
     """Alone, in any batch and in any order: the same vector; the batch is the sum of its users."""
     shapes, users, state, cap = case
@@ -138,12 +138,12 @@ def test_a_users_vectors_do_not_depend_on_others(
 def test_threads_give_the_same_sums() -> None:
     """More records than one thread takes: the parts add up to the sums of single users."""
     rng = np.random.default_rng(1)
-    shapes = [Shape(True, 16), Shape(False, 5), Shape(True, 3, True)]
+    shapes = [CodeShape(True, 16), CodeShape(False, 5), CodeShape(True, 3, True)]
     table, rows = code_table(shapes), 90_000
     codes = np.stack([rng.integers(0, shape.codes, rows) for shape in shapes], axis=1).astype(np.uint8)
     offsets = np.concatenate([[0], np.sort(rng.integers(0, rows + 1, 20_000)), [rows]])
     data = Packed(codes, rng.integers(0, 2, rows).astype(np.uint8), offsets)
-    state = State(
+    state = DescentState(
         tuple(rng.integers(-(1 << 28), 1 << 28, table.coordinates + 1).tolist()),
         tuple(rng.integers(-U, U, table.coordinates).tolist()),
     )
@@ -214,7 +214,7 @@ def test_division(x: int, m: int) -> None:
 
 def test_the_centre_needs_its_clip() -> None:
     """Users at the ends of many columns have a longer mean code than R; the clip brings it down."""
-    shapes = [Shape(True, 64)] * 9
+    shapes = [CodeShape(True, 64)] * 9
     table, data = code_table(shapes), packed(9, [[((0,) * 9, 0)]])
     cap = centre_clip(9)
     longest = sum(x * x for x in kernels.means(table, data)[0])
@@ -224,7 +224,7 @@ def test_the_centre_needs_its_clip() -> None:
 
 def test_the_norm_needs_its_cap() -> None:
     """A centre far from a user makes the gradient at zero weights twice as long as B0."""
-    shapes = [Shape(True, 64)] * 9
+    shapes = [CodeShape(True, 64)] * 9
     table, data = code_table(shapes), packed(9, [[((0,) * 9, 0)]])
     centre, cap = [U] * table.coordinates, norm_cap(9)
     free = kernels.norm_terms(table, data, centre, 1 << 40)[0]
@@ -312,7 +312,7 @@ def test_the_shares_add_up(neighbours: Neighbours, bought: bool, calibrate: Frac
 @given(tables(), st.integers(1, 40))
 @settings(max_examples=100, deadline=None)
 def test_rounded_points_agree_where_the_score_is_clear(
-    case: tuple[list[Shape], list[User], State, int], top: int
+    case: tuple[list[CodeShape], list[User], DescentState, int], top: int
 ) -> None:
     """Whole points err by at most half a point a column, the threshold by one: a score further away decides alike."""
     shapes, users, state, _ = case

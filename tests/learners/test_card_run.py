@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from card_reference import clip, gradient, mean, near, norm
 
-from privpac.concepts.cards.codes import Shape, U, code_rows
+from privpac.concepts.cards.codes import CodeShape, U, code_rows
 from privpac.concepts.cards.family import PointsCard
 from privpac.data import Categories, Integers, UserData
 from privpac.guarantee import Neighbours
@@ -21,7 +21,7 @@ from privpac.learners.wide.card_calibration import BANDS
 from privpac.testing import SeededRng, insecure_randomness
 
 COLUMNS = {"a": Integers(0, 9), "b": Categories(["u", "v", "w"]), "c": Integers(0, 1)}
-SHAPES = [Shape(True, 4), Shape(False, 3), Shape(True, 2)]
+SHAPES = [CodeShape(True, 4), CodeShape(False, 3), CodeShape(True, 2)]
 
 
 def people(seed: int, users: int) -> list[list[tuple[Any, ...]]]:

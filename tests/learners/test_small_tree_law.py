@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2
 
 from privpac.concepts.small_trees import SmallTrees
-from privpac.concepts.small_trees.cells import Cells
+from privpac.concepts.small_trees.cells import TreeCells
 from privpac.concepts.small_trees.shape import Side, TreeShape
 from privpac.data import Categories, Integers, UserData
 from privpac.errors import TooLargeError
@@ -35,7 +35,7 @@ def random_law(
         return rng.integers(-size, size + 1, (labels - 1, *shape))
 
     both = some(tests, tests)
-    cells = Cells(some(), some(tests), both + both.transpose(0, 2, 1), int(rng.integers(0, size)))
+    cells = TreeCells(some(), some(tests), both + both.transpose(0, 2, 1), int(rng.integers(0, size)))
     return SmallTreeLaw(TreeShape(prior, Fraction(7, 10), labels, depth), cells, Fraction(rate))
 
 

@@ -16,14 +16,14 @@ from scipy.stats import chi2
 from privpac.composition import zcdp_epsilon
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import as_arb, exp_ball, precision
-from privpac.mechanisms import Gaussian, discrete_gaussian
+from privpac.mechanisms import DiscreteGaussian, discrete_gaussian
 from privpac.mechanisms.gaussian import normal_reach
 from privpac.testing import SeededRng, insecure_randomness
 
 
-def noise(sigma2: Any, sensitivity2: int = 1) -> Gaussian:
+def noise(sigma2: Any, sensitivity2: int = 1) -> DiscreteGaussian:
     rho = Fraction(sensitivity2) / (2 * Fraction(sigma2))
-    return Gaussian(rho, sensitivity2, delta="1e-6", unit="user", neighbours="add-remove")
+    return DiscreteGaussian(rho, sensitivity2, delta="1e-6", unit="user", neighbours="add-remove")
 
 
 @pytest.mark.parametrize("sigma2", ["1/10", "1/2", "1", "7/3", "50"])
@@ -173,7 +173,7 @@ def test_the_normaliser_is_the_theta_function() -> None:
 def test_bad_parameters(change: dict[str, Any], error: type[Exception]) -> None:
     good = {"rho": 1, "sensitivity2": 1, "delta": "1e-6", "unit": "user", "neighbours": "replace"}
     with pytest.raises(error):
-        Gaussian(**(good | change))
+        DiscreteGaussian(**(good | change))
 
 
 def test_bad_values_and_sizes() -> None:

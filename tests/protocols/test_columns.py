@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers, Texts
 from privpac.errors import ManifestError, ParameterError
-from privpac.protocols.columns import INVALID, Column, encode, exact
+from privpac.protocols.columns import INVALID, DeviceColumn, encode, exact
 from privpac.protocols.domains import column_of, domain_of
 
 DOMAINS: dict[str, Domain] = {
@@ -33,7 +33,7 @@ DOMAINS: dict[str, Domain] = {
 @pytest.mark.parametrize("name", DOMAINS)
 def test_codes_are_those_of_the_domain_and_survive_the_manifest(name: str) -> None:
     domain = DOMAINS[name]
-    column = Column.read(column_of("x", domain).write())
+    column = DeviceColumn.read(column_of("x", domain).write())
     assert column.size == domain.size
     back = domain_of(column)
     assert back == domain or name == "numbered"
@@ -47,7 +47,7 @@ def test_codes_are_those_of_the_domain_and_survive_the_manifest(name: str) -> No
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_floats_have_the_curators_code(x: float) -> None:
-    column, expected = Column.floats("x"), int(Floats().encode([x])[0][0])
+    column, expected = DeviceColumn.floats("x"), int(Floats().encode([x])[0][0])
     assert column.code(x) == column.code(repr(x)) == column.code(np.float64(x)) == expected or len(repr(x)) > 40
 
 
@@ -130,7 +130,7 @@ def test_spellings() -> None:
 )
 def test_bad_entries_are_refused(entry: Any) -> None:
     with pytest.raises(ManifestError):
-        Column.read(entry)
+        DeviceColumn.read(entry)
 
 
 def test_open_vocabularies_have_no_column() -> None:

@@ -9,7 +9,7 @@ import pytest
 from wire_vectors import PLACE, cases
 
 from privpac.protocols import Client, Manifest
-from privpac.protocols.columns import Column
+from privpac.protocols.columns import DeviceColumn
 from privpac.testing import WordRng, insecure_randomness
 
 WRITTEN = json.loads(PLACE.read_text())
@@ -37,5 +37,5 @@ def test_a_client_from_the_manifest_alone_sends_the_published_messages(case: dic
 
 @pytest.mark.parametrize("case", WRITTEN["columns"], ids=lambda case: str(case["column"]))
 def test_published_codes(case: dict[str, Any]) -> None:
-    column = Column.read(case["column"])
+    column = DeviceColumn.read(case["column"])
     assert [str(column.code(value)) for value in case["values"]] == case["codes"]

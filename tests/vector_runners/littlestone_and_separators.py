@@ -19,7 +19,7 @@ from privpac.agreement.littlestone.reduction_plan import accuracy_order, cutoffs
 from privpac.agreement.queries.decision_lists import KDecisionList, conjunction_tests, count_tests
 from privpac.agreement.queries.ellipsoid import SQEllipsoid, plan_ellipsoid
 from privpac.agreement.queries.ellipsoid_moves import Ellipsoid, constants, normalise
-from privpac.agreement.queries.rounding import Answers
+from privpac.agreement.queries.rounding import RoundedAnswers
 from privpac.agreement.races.words import derive
 from privpac.agreement.records import Records, distinct
 from privpac.agreement.separator import RoundedSeparator
@@ -168,7 +168,7 @@ def run_sq_ellipsoid(case: Case, file: Any) -> None:
         None if largest == 1 else largest,
         grid=params["I"],
     )
-    answers = Answers(seed_of(file), learner.label, learner.grid, weights)
+    answers = RoundedAnswers(seed_of(file), learner.label, learner.grid, weights)
     run = learner.run(records, answers)
     assert answers.given == case["answers"]
     assert run.centre == [int(c) for c in case["centre"]]
@@ -181,8 +181,8 @@ def run_rounded_svm(case: Case, file: Any) -> None:
     learner = RoundedSeparator(
         records.x.shape[1], case["lambda"], case["stages"], None if bound == 1 else bound, grid=case["I"]
     )
-    assert learner.trail(records, Answers(seed_of(file), learner.label, learner.grid, weights)) == case["trail"]
-    rule = learner.decode(learner.learn(records, Answers(seed_of(file), learner.label, learner.grid, weights)))
+    assert learner.trail(records, RoundedAnswers(seed_of(file), learner.label, learner.grid, weights)) == case["trail"]
+    rule = learner.decode(learner.learn(records, RoundedAnswers(seed_of(file), learner.label, learner.grid, weights)))
     assert rule is not None
     assert list(rule.weights) == case["weights"]
 
@@ -199,10 +199,10 @@ def run_conjunctions(case: Case) -> None:
 def run_sq_kdl(case: Case, file: Any) -> None:
     records, weights = table_records(case["sample"])
     learner = KDecisionList(case["d"], case["k"], case["theta"], case["stop"], grid=case["I"])
-    answers = Answers(seed_of(file), learner.label, learner.grid, weights)
+    answers = RoundedAnswers(seed_of(file), learner.label, learner.grid, weights)
     assert [list(rule) for rule in learner.rules(records, answers)] == case["rules"]
     assert answers.given == case["answers"]
-    rule = learner.decode(learner.learn(records, Answers(seed_of(file), learner.label, learner.grid, weights)))
+    rule = learner.decode(learner.learn(records, RoundedAnswers(seed_of(file), learner.label, learner.grid, weights)))
     assert rule is not None
     assert rule.default == case["default"]
 

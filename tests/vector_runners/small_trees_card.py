@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from privpac.composition import zcdp_epsilon
-from privpac.concepts.cards.codes import CodeTable, Shape, code_rows, code_table
+from privpac.concepts.cards.codes import CodeShape, CodeTable, code_rows, code_table
 from privpac.guarantee import Neighbours
 from privpac.learners.wide.card_arithmetic import (
     centre_clip,
@@ -22,8 +22,8 @@ from privpac.learners.wide.card_arithmetic import (
 )
 from privpac.learners.wide.card_budget import CardBudget, zcdp_within
 from privpac.learners.wide.card_kernels import (
+    DescentState,
     Packed,
-    State,
     centre_sum,
     clip,
     gradient_sum,
@@ -36,8 +36,8 @@ from privpac.learners.wide.card_kernels import (
 __all__ = ["RUNNERS"]
 
 
-def shape(column: dict[str, Any]) -> Shape:
-    return Shape(column["kind"] == "number", column["bins"], column["missing"])
+def shape(column: dict[str, Any]) -> CodeShape:
+    return CodeShape(column["kind"] == "number", column["bins"], column["missing"])
 
 
 def table_of(case: dict[str, Any]) -> CodeTable:
@@ -85,7 +85,7 @@ def run_clip(case: dict[str, Any]) -> None:
 
 def run_step(case: dict[str, Any]) -> None:
     table, users = table_of(case), packed(case)
-    state = State(tuple(case["weights"]), tuple(case["centre"]))
+    state = DescentState(tuple(case["weights"]), tuple(case["centre"]))
     found = gradients(table, users, state)
     assert found == case["gradients"]
     assert [clip(vector, case["clip"]) for vector in found] == case["clipped"]

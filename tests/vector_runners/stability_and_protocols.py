@@ -15,7 +15,7 @@ from privpac.agreement.littlestone.dimension import Rows, Search
 from privpac.agreement.littlestone.lists import race_lists
 from privpac.agreement.queries.conjunctions import SQConjunctions
 from privpac.agreement.queries.decision_lists import SQDecisionLists
-from privpac.agreement.queries.rounding import Answers, round_shared
+from privpac.agreement.queries.rounding import RoundedAnswers, round_shared
 from privpac.agreement.races.dyadic import block_component, leaf_component, race_blocks, race_dyadic, race_scores
 from privpac.agreement.races.flat import race_indexed, race_named
 from privpac.agreement.races.words import (
@@ -189,7 +189,7 @@ def sample_of(case: Case) -> tuple[Records, Any]:
 def run_sq_conjunction(case: Case, file: Any) -> None:
     records, weights = sample_of(case)
     learner = SQConjunctions(case["d"], case["keep_at_most"], grid=case["I"])
-    answers = Answers(seed_of(file), learner.label, learner.grid, weights)
+    answers = RoundedAnswers(seed_of(file), learner.label, learner.grid, weights)
     assert int.from_bytes(learner.learn(records, answers), "little") == case["mask"]
     assert answers.given == case["answers"]
     x, y = [row for row, _ in case["sample"]], [label for _, label in case["sample"]]
@@ -201,10 +201,10 @@ def run_sq_conjunction(case: Case, file: Any) -> None:
 def run_sq_decision_list(case: Case, file: Any) -> None:
     records, weights = sample_of(case)
     learner = SQDecisionLists(case["d"], theta=case["theta"], stop=case["stop"], grid=case["I"])
-    answers = Answers(seed_of(file), learner.label, learner.grid, weights)
+    answers = RoundedAnswers(seed_of(file), learner.label, learner.grid, weights)
     assert [list(rule) for rule in learner.rules(records, answers)] == case["rules"]
     assert answers.given == case["answers"]
-    rule = learner.decode(learner.learn(records, Answers(seed_of(file), learner.label, learner.grid, weights)))
+    rule = learner.decode(learner.learn(records, RoundedAnswers(seed_of(file), learner.label, learner.grid, weights)))
     assert rule is not None
     assert rule.default == case["default"]
     assert list(rule.labels) == [label for _, label in case["rules"]]
@@ -213,7 +213,7 @@ def run_sq_decision_list(case: Case, file: Any) -> None:
 def run_sq_perceptron(case: Case, file: Any) -> None:
     records, weights = sample_of(case)
     learner = SQPerceptron(case["d"], case["T"], case["stop_index"], case["fp"], grid=case["I"])
-    answers = Answers(seed_of(file), learner.label, learner.grid, weights)
+    answers = RoundedAnswers(seed_of(file), learner.label, learner.grid, weights)
     assert learner.weights(records, answers) == case["w"]
     assert answers.given == case["answers"]
 

@@ -1,10 +1,10 @@
 from .intervals import IntervalScores as IntervalScores
 from .learner import Hypothesis as Hypothesis
+from .learner import ItemUniverse as ItemUniverse
 from .learner import ListLearner as ListLearner
-from .learner import Numbers as Numbers
+from .learner import NumberedItems as NumberedItems
 from .learner import Padded as Padded
 from .learner import StableLearner as StableLearner
-from .learner import Universe as Universe
 from .littlestone.dimension import Rows as Rows
 from .littlestone.dimension import Search as Search
 from .littlestone.dimension import littlestone_dimension as littlestone_dimension
@@ -36,7 +36,7 @@ from .queries.decision_lists import count_tests as count_tests
 from .queries.ellipsoid import SQEllipsoid as SQEllipsoid
 from .queries.ellipsoid import plan_ellipsoid as plan_ellipsoid
 from .queries.naive_bayes import SQNaiveBayes as SQNaiveBayes
-from .queries.rounding import Answers as Answers
+from .queries.rounding import RoundedAnswers as RoundedAnswers
 from .queries.rounding import query_records as query_records
 from .queries.rounding import round_shared as round_shared
 from .races.dyadic import Component as Component

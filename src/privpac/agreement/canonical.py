@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.learner import Hypothesis, Numbers, StableLearner, Universe
+from privpac.agreement.learner import Hypothesis, ItemUniverse, NumberedItems, StableLearner
 from privpac.agreement.queries.naive_bayes import BayesRule
 from privpac.agreement.races.words import integer
 from privpac.agreement.rules import LinearRule
@@ -160,7 +160,7 @@ class CanonicalLists:
         return int(getattr(self.inner, "Gamma", 0))
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return PackedLists(self.tests, self.rules)
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
@@ -277,8 +277,8 @@ class CanonicalWeights:
         return self.most * (len(self.sizes) if self.bayes else sum(size - 1 for size in self.sizes))
 
     @cached_property
-    def universe(self) -> Numbers:
-        return Numbers((2 * self.most + 1) ** self._width * (2 * self._edge + 2))
+    def universe(self) -> NumberedItems:
+        return NumberedItems((2 * self.most + 1) ** self._width * (2 * self._edge + 2))
 
     @property
     def never(self) -> bytes:

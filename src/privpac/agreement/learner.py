@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privpac.agreement.races.words import integer
 from privpac.agreement.records import Records
 
-__all__ = ["Hypothesis", "ListLearner", "Numbers", "Padded", "StableLearner", "Universe"]
+__all__ = ["Hypothesis", "ListLearner", "NumberedItems", "Padded", "StableLearner", "ItemUniverse"]
 
 
 @runtime_checkable
@@ -34,7 +34,7 @@ class Hypothesis(Protocol):
 
 
 @runtime_checkable
-class Universe(Protocol):
+class ItemUniverse(Protocol):
     """All items a learner can send: ``size`` of them, or every string of ``bits`` bits."""
 
     @property
@@ -55,7 +55,7 @@ class StableLearner(Protocol):
     """Turns one user's records into one item."""
 
     @property
-    def universe(self) -> Universe: ...
+    def universe(self) -> ItemUniverse: ...
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
         """The user's item, ``None`` for a user with nothing to say."""
@@ -75,16 +75,16 @@ class ListLearner(Protocol):
         """The allowed range of every column."""
 
     @property
-    def universe(self) -> Universe: ...
+    def universe(self) -> ItemUniverse: ...
 
     def decode(self, item: bytes) -> Hypothesis | None: ...
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumberedItems:
     """The items ``0..size-1``, written little end first in as few bytes as hold the largest.
 
-    >>> Numbers(1000).item(258), Numbers(1000).number(bytes([2, 1]))
+    >>> NumberedItems(1000).item(258), NumberedItems(1000).number(bytes([2, 1]))
     (b'\\x02\\x01', 258)
     """
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from privpac.agreement.learner import Padded, Universe
+from privpac.agreement.learner import ItemUniverse, Padded
 from privpac.agreement.races.flat import MAX_DENOMINATOR
 from privpac.agreement.races.words import check_seed, integer
 from privpac.agreement.records import clean
@@ -35,7 +35,7 @@ class ParitySolver:
         integer("max_records", self.max_records, 1, MAX_DENOMINATOR)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return Padded(-(-self.width // 8))
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:

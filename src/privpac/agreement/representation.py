@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from privpac.agreement.learner import Hypothesis, Numbers
+from privpac.agreement.learner import Hypothesis, NumberedItems
 from privpac.agreement.logarithms import ln_up
 from privpac.agreement.races.dyadic import race_dyadic
 from privpac.agreement.races.flat import MAX_DENOMINATOR, MAX_INDEXED, check_race, race_indexed
@@ -54,8 +54,8 @@ class RaceLearner:
             )
 
     @property
-    def universe(self) -> Numbers:
-        return Numbers(sum(self.scores.sizes))
+    def universe(self) -> NumberedItems:
+        return NumberedItems(sum(self.scores.sizes))
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
         check_seed(seed)

@@ -19,9 +19,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.learner import Padded, Universe
+from privpac.agreement.learner import ItemUniverse, Padded
 from privpac.agreement.queries.base import QueryLearner
-from privpac.agreement.queries.rounding import Answers
+from privpac.agreement.queries.rounding import RoundedAnswers
 from privpac.agreement.races.words import integer, rational
 from privpac.agreement.records import Records
 from privpac.agreement.rules import LinearRule
@@ -78,14 +78,14 @@ class RoundedSeparator(QueryLearner):
         return -(-square.numerator // square.denominator)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return Padded(_BYTES * (self.d + 1))
 
-    def learn(self, records: Records, answers: Answers) -> bytes:
+    def learn(self, records: Records, answers: RoundedAnswers) -> bytes:
         last = self.trail(records, answers)[-1]
         return b"".join(max(-_MOST, min(_MOST, weight)).to_bytes(_BYTES, "little", signed=True) for weight in last)
 
-    def trail(self, records: Records, answers: Answers) -> list[list[int]]:
+    def trail(self, records: Records, answers: RoundedAnswers) -> list[list[int]]:
         """The agreed vector of every stage."""
         weights = answers.weights
         rows = np.concatenate([records.x.astype(np.int64), np.ones((len(records), 1), dtype=np.int64)], axis=1)

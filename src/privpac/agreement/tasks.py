@@ -36,7 +36,7 @@ from typing import Any
 from privpac.agreement.canonical import MAX_POINTS, CanonicalLists, CanonicalWeights
 from privpac.agreement.hashed import HashedPointScores, read_coins
 from privpac.agreement.intervals import IntervalScores
-from privpac.agreement.learner import Numbers, StableLearner
+from privpac.agreement.learner import NumberedItems, StableLearner
 from privpac.agreement.littlestone.small import SmallClassLists, reduction_lists, version_lists
 from privpac.agreement.parity import ParitySolver
 from privpac.agreement.queries.conjunctions import SQConjunctions, SQDisjunctions
@@ -268,7 +268,7 @@ class Task:
             return self.learner.never
         if isinstance(self.learner, SmallClassLists):
             # The table of "never" is the number 0; numbered points have it last.
-            return universe.item(last if isinstance(universe, Numbers) else 0)
+            return universe.item(last if isinstance(universe, NumberedItems) else 0)
         return universe.item(never.get(self.kind, 0))
 
     @cached_property

@@ -28,7 +28,7 @@ from privpac.concepts.cells import (
     named_domains,
 )
 from privpac.concepts.dimensions import cut_mistakes
-from privpac.concepts.kernels.line import Line
+from privpac.concepts.kernels.line import OneColumn
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.stumps import stump_labellings
 from privpac.concepts.one_column import DIRECTIONS, check_cut, cut_condition, cut_predictions
@@ -228,7 +228,7 @@ class Stumps(ConceptClass):
         sizes = np.diff(users.offsets)
         own = np.stack([sizes, np.zeros_like(sizes)])
         rest = (users.labels, users.offsets, self.directions, own, statistic, statistic.shape(sizes))
-        lines = [Line(users.codes[name], *rest) for name in columns]
+        lines = [OneColumn(users.codes[name], *rest) for name in columns]
         if statistic.uses_minimum:
             # Sorting a user again is cheaper than keeping every sorted column.
             for line in lines:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Poll
 from privpac.concepts.dimensions import cut_mistakes
-from privpac.concepts.kernels.line import Line
+from privpac.concepts.kernels.line import OneColumn
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.line import threshold_labellings
 from privpac.concepts.one_column import DIRECTIONS, Threshold, cut_predictions
@@ -173,7 +173,7 @@ class Thresholds(ConceptClass):
         assert users.labels is not None
         sizes = np.diff(users.offsets)
         own = np.stack([sizes, np.zeros_like(sizes)])
-        line = Line(
+        line = OneColumn(
             users.codes[columns[0]],
             users.labels,
             users.offsets,
@@ -197,7 +197,7 @@ class Thresholds(ConceptClass):
 
 
 def zero_steps(base: int, size: int, directions: int) -> Iterator[Step]:
-    """The steps of ``Line.steps`` with all scores zero."""
+    """The steps of ``OneColumn.steps`` with all scores zero."""
     zero, start = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.uint64)
     for i in range(directions):
         cut0 = base + i * (size + 1)

@@ -16,7 +16,7 @@ import polars as pl
 
 from privpac.data.columns import column, numbers
 from privpac.data.domains import Categories, Domain
-from privpac.data.group import Groups, Offsets, Rows, group, item_offsets, take
+from privpac.data.group import Grouping, Offsets, Rows, group, item_offsets, take
 from privpac.data.ids import SPOILT, as_ids
 from privpac.data.readers import read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Verdict, Words, accept, wrong_type
@@ -24,7 +24,7 @@ from privpac.data.texts import read_column
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import one_of
 
-__all__ = ["Declared", "Parts", "assemble", "declare", "from_lists", "declared_labels", "matrix_columns"]
+__all__ = ["Declared", "BuiltUsers", "assemble", "declare", "from_lists", "declared_labels", "matrix_columns"]
 
 _LABEL = "\0label"
 _PLAIN_YES = {"1", "1.0", "true", "yes", "y", "t"}
@@ -85,7 +85,7 @@ class Declared:
         return self.shown.get(column, column)
 
 
-class Parts(NamedTuple):
+class BuiltUsers(NamedTuple):
     """Everything grouped by user; ``keep`` still to be applied."""
 
     offsets: Offsets
@@ -147,7 +147,7 @@ def declare(
 
 def assemble(
     table: dict[str, pl.Series], declared: Declared, *, offsets: Offsets | None = None, plain_text: bool = False
-) -> Parts:
+) -> BuiltUsers:
     """Group a table by user, encode declared columns and labels."""
     ids, rows = None, len(next(iter(table.values())))
     if any(len(series) != rows for series in table.values()):
@@ -157,7 +157,7 @@ def assemble(
         groups = group(ids)
         ids = ids.gather(groups.firsts)
     else:
-        groups = Groups(item_offsets(rows) if offsets is None else offsets, None)
+        groups = Grouping(item_offsets(rows) if offsets is None else offsets, None)
     codes: dict[str, Words] = {}
     raw: dict[str, pl.Series] = {}
     vocabularies: dict[str, pl.Series] = {}
@@ -176,7 +176,7 @@ def assemble(
     if declared.label is not None:
         found_labels, good = _labels(table[declared.label], declared, plain_text)
         keep, labels = _both(keep, good), _move(found_labels, groups.order)
-    return Parts(
+    return BuiltUsers(
         groups.offsets, codes, labels, raw, ids, None if keep is None else _move(keep, groups.order), vocabularies
     )
 

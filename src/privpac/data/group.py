@@ -23,13 +23,13 @@ from privpac.data.columns import numbers
 from privpac.data.jit import jit
 from privpac.data.schema import Bools, Words
 
-__all__ = ["Groups", "Offsets", "Rows", "ascends", "compress", "group", "item_offsets", "mix", "take"]
+__all__ = ["Grouping", "Offsets", "Rows", "ascends", "compress", "group", "item_offsets", "mix", "take"]
 
 Offsets = NDArray[np.int64]
 Rows = NDArray[np.uint32]
 
 
-class Groups(NamedTuple):
+class Grouping(NamedTuple):
     """CSR offsets and the row order, ``None`` if rows stay where they are."""
 
     offsets: Offsets
@@ -41,35 +41,35 @@ class Groups(NamedTuple):
         return self.offsets[:-1] if self.order is None else self.order[self.offsets[:-1]]
 
 
-def group(ids: pl.Series) -> Groups:
+def group(ids: pl.Series) -> Grouping:
     """Group rows by id; no id is missing."""
     if ids.dtype == pl.String:
         return _group_text(ids)
     return _group_integers(numbers(ids))
 
 
-def _group_integers(keys: NDArray[Any]) -> Groups:
+def _group_integers(keys: NDArray[Any]) -> Grouping:
     if not len(keys):
-        return Groups(np.zeros(1, np.int64), None)
+        return Grouping(np.zeros(1, np.int64), None)
     least, most, ascending = _survey(keys)
     if ascending:
-        return Groups(_runs(keys), None)
+        return Grouping(_runs(keys), None)
     span = int(most) - int(least) + 1
     if span <= max(len(keys), 1 << 16):
-        return Groups(*_counting(keys.view(np.uint64), np.uint64(int(least) % (1 << 64)), span))
-    return Groups(*_hashed(keys.view(np.uint64), _part_bits(len(keys))))
+        return Grouping(*_counting(keys.view(np.uint64), np.uint64(int(least) % (1 << 64)), span))
+    return Grouping(*_hashed(keys.view(np.uint64), _part_bits(len(keys))))
 
 
-def _group_text(ids: pl.Series) -> Groups:
+def _group_text(ids: pl.Series) -> Grouping:
     if not len(ids):
-        return Groups(np.zeros(1, np.int64), None)
+        return Grouping(np.zeros(1, np.int64), None)
     offsets, order = _hashed(_text_keys(ids), _part_bits(len(ids)))
     together = ids.gather(order)
     changes = (together.slice(1) != together.slice(0, len(ids) - 1)).to_numpy()
     if int(changes.sum()) != len(offsets) - 2 or not changes[offsets[1:-1] - 1].all():
         indices = ids.to_arrow().dictionary_encode().indices.to_numpy(zero_copy_only=False)
         return _group_integers(indices.astype(np.int64))
-    return Groups(*_by_first_row(offsets, order))
+    return Grouping(*_by_first_row(offsets, order))
 
 
 def _text_keys(ids: pl.Series) -> Words:

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.data.build import Declared, Parts, assemble, declare, declared_labels, from_lists, matrix_columns
+from privpac.data.build import BuiltUsers, Declared, assemble, declare, declared_labels, from_lists, matrix_columns
 from privpac.data.columns import column
 from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
@@ -206,7 +206,7 @@ class UserData(Shown):
         return replace(cls.of_parts(assemble(columns, declared, offsets=offsets), declared, "first"), unit=Unit.USER)
 
     @classmethod
-    def of_parts(cls, parts: Parts, declared: Declared, rule: str = "hash") -> UserData:
+    def of_parts(cls, parts: BuiltUsers, declared: Declared, rule: str = "hash") -> UserData:
         """From columns that were grouped and checked already; ``rule`` is the default of :meth:`max_records`."""
         unit = Unit.ITEM if declared.user is None else Unit.USER
         unbound = dict.fromkeys(declared.features)

@@ -30,7 +30,7 @@ from privpac.bounds.counts import LEVELS
 from privpac.data import UserData
 from privpac.data.jit import jit
 from privpac.distributions.base import Sum
-from privpac.distributions.cells import Cells
+from privpac.distributions.cells import Partition
 from privpac.distributions.masses import ColumnMasses, published
 from privpac.guarantee import Guarantee
 from privpac.mechanisms.laplace import discrete_laplace
@@ -62,7 +62,7 @@ def _sums(offsets: Ints, cells: Ints, size: int, levels: int) -> Ints:
     return out
 
 
-def averaged_sums(users: UserData, cells: Cells, levels: int) -> Ints:
+def averaged_sums(users: UserData, cells: Partition, levels: int) -> Ints:
     """The sum over users of ``levels`` times their own shares of every cell."""
     return _sums(users.offsets, np.asarray(cells.index(users), np.int64), cells.size, levels)
 
@@ -105,7 +105,7 @@ class AveragedHistogram(ColumnMasses):
         """Of the noise of one cell of one of so many columns, in steps: at most ``2/eta**2``."""
         return 2 * float(self.factor * self.levels * columns / self.epsilon) ** 2
 
-    def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
+    def _weights(self, users: Users, cells: Partition, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         sums = users.fold(Sum((cells.size,), lambda part: averaged_sums(part, cells, self.levels)))
         eta = epsilon / (self.factor * self.levels)
         return published([max(0, value + discrete_laplace(eta, rng)) for value in sums.tolist()])

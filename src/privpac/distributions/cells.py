@@ -24,7 +24,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 
 __all__ = [
-    "Cells",
+    "Partition",
     "CodeCells",
     "LineCells",
     "ProductCells",
@@ -116,7 +116,7 @@ def read_edges(edges: Any, least: int = 1, name: str = "bins") -> tuple[Fraction
 # Partitions
 
 
-class Cells(ABC):
+class Partition(ABC):
     """A partition of the records' space into ``size`` cells."""
 
     size: int
@@ -127,7 +127,7 @@ class Cells(ABC):
 
 
 @dataclass(frozen=True)
-class CodeCells(Cells):
+class CodeCells(Partition):
     """Every value of a small domain is a cell."""
 
     feature: str
@@ -142,7 +142,7 @@ class CodeCells(Cells):
 
 
 @dataclass(frozen=True, eq=False)
-class LineCells(Cells):
+class LineCells(Partition):
     """Consecutive runs of codes: the cell of a code is the number of ``cuts`` at or below it."""
 
     feature: str
@@ -179,10 +179,10 @@ class LineCells(Cells):
 
 
 @dataclass(frozen=True)
-class ProductCells(Cells):
+class ProductCells(Partition):
     """Tuples of cells, the first column most significant."""
 
-    parts: tuple[Cells, ...]
+    parts: tuple[Partition, ...]
 
     def __post_init__(self) -> None:
         if self.size > MAX_CELLS:

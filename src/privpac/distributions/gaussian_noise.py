@@ -29,12 +29,12 @@ from privpac.distributions.masses import published
 from privpac.errors import InfeasibleError
 from privpac.guarantee import Guarantee
 from privpac.least import last_between
-from privpac.mechanisms.gaussian import Gaussian
+from privpac.mechanisms.gaussian import DiscreteGaussian
 from privpac.parameters import named, probability
 
 if TYPE_CHECKING:
     from privpac.data import Users
-    from privpac.distributions.cells import Cells
+    from privpac.distributions.cells import Partition
     from privpac.rng import Rng
 
 __all__ = ["GaussianHistogram"]
@@ -58,7 +58,7 @@ class GaussianHistogram(AveragedHistogram):
 
     delta: Fraction = field(kw_only=True, converter=probability)
 
-    named: ClassVar[str] = "averaged histogram, Gaussian noise"
+    named: ClassVar[str] = "averaged histogram, DiscreteGaussian noise"
 
     def __attrs_post_init__(self) -> None:
         self.rho  # noqa: B018  # a delta too small for any noise is refused here
@@ -75,7 +75,7 @@ class GaussianHistogram(AveragedHistogram):
             low, high = high, 2 * high
         steps = last_between(fits, low, high)
         if steps == 0:
-            raise InfeasibleError("no Gaussian noise reaches so small an epsilon and delta; use a larger one")
+            raise InfeasibleError("no DiscreteGaussian noise reaches so small an epsilon and delta; use a larger one")
         return Fraction(steps, _STEP)
 
     @property
@@ -90,9 +90,9 @@ class GaussianHistogram(AveragedHistogram):
             derivation=how,
         )
 
-    def noise(self, columns: int) -> Gaussian:
+    def noise(self, columns: int) -> DiscreteGaussian:
         """The noise of one of so many columns."""
-        return Gaussian(
+        return DiscreteGaussian(
             self.rho / columns,
             self.factor * self.levels**2,
             delta=self.delta,
@@ -107,7 +107,7 @@ class GaussianHistogram(AveragedHistogram):
     def _public(self, sizes: Mapping[str, int]) -> dict[str, Any]:
         return super()._public(sizes) | {"noise": "discrete Gaussian", "rho": self.rho}
 
-    def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
+    def _weights(self, users: Users, cells: Partition, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         sums = users.fold(Sum((cells.size,), lambda part: averaged_sums(part, cells, self.levels)))
         noise = self.noise(int(self.epsilon / epsilon))
         return published([max(0, value) for value in noise.sample_vector(sums.tolist(), rng)])

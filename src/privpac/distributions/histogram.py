@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from privpac.data import UserData
 from privpac.data.jit import jit
 from privpac.distributions.base import Sum
-from privpac.distributions.cells import Cells
+from privpac.distributions.cells import Partition
 from privpac.distributions.masses import ColumnMasses, published
 from privpac.errors import ParameterError
 from privpac.guarantee import Guarantee
@@ -80,7 +80,7 @@ def _deviations(offsets: Ints, cells: Ints, scaled: Ints, clip: Ints, a0: int) -
     return out, users
 
 
-def clipped_deviations(users: UserData, cells: Cells, scaled: Ints, clip: Ints, a0: int = A0) -> Ints:
+def clipped_deviations(users: UserData, cells: Partition, scaled: Ints, clip: Ints, a0: int = A0) -> Ints:
     """``sum_i clip(a0 c_ij - m_i a_j, -tau_j, tau_j)`` for every cell."""
     out, sizes = _deviations(users.offsets, cells.index(users), scaled, clip, a0)
     for m in np.flatnonzero(sizes[1:]) + 1:
@@ -148,7 +148,7 @@ class ClippedHistogram(ColumnMasses):
         stages = {name: self.stages_for(size) for name, size in sizes.items()}
         return {"max_records": self.cap, "stages": next(iter(stages.values())) if len(stages) == 1 else stages}
 
-    def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
+    def _weights(self, users: Users, cells: Partition, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         two = self.stages_for(cells.size) == 2
         first = epsilon * self.first_share if two else epsilon
         kept = self._counts(users, cells, first, rng)
@@ -162,7 +162,7 @@ class ClippedHistogram(ColumnMasses):
         noisy = [value + discrete_laplace(Fraction(1, scale), rng) for value, scale in zip(sums.tolist(), scales)]
         return published([max(0, a * total + g) for a, g in zip(scaled.tolist(), noisy)])
 
-    def _counts(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> list[int]:
+    def _counts(self, users: Users, cells: Partition, epsilon: Fraction, rng: Rng) -> list[int]:
         """Noisy counts, cut off at 0."""
         assert self.cap is not None
         true = users.fold(

@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from privpac.data import Domain
 from privpac.distributions.base import BoundUsers, DistributionLearner
-from privpac.distributions.cells import MAX_CELLS, Cells, CodeCells, LineCells, is_numeric, read_edges
+from privpac.distributions.cells import MAX_CELLS, CodeCells, LineCells, Partition, is_numeric, read_edges
 from privpac.distributions.results import DiscreteDistribution, Distribution, HistogramDistribution, ProductDistribution
 from privpac.errors import ParameterError, TooLargeError
 from privpac.parameters import named, privacy
@@ -52,7 +52,7 @@ class ColumnMasses(DistributionLearner):
     named: ClassVar[str]
 
     @abstractmethod
-    def _weights(self, users: Users, cells: Cells, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
+    def _weights(self, users: Users, cells: Partition, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         """The released weights of one column."""
 
     @abstractmethod
@@ -70,7 +70,7 @@ class ColumnMasses(DistributionLearner):
             raise ParameterError("several columns need bins={column: edges}")
         return None if self.bins is None else tuple(self.bins)
 
-    def cells_of(self, name: str, domain: Domain, only: bool) -> Cells:
+    def cells_of(self, name: str, domain: Domain, only: bool) -> Partition:
         """The cells of a column."""
         edges = self.edges_of(name, only)
         if edges is not None:

@@ -63,7 +63,7 @@ JOB_FAILED = (
 
 
 @dataclass(frozen=True)
-class _Task:
+class _PartitionTask:
     """A function of a partition's batches that gives at most one value, made silent."""
 
     work: Callable[[Iterator[Any]], Iterable[Any]]
@@ -258,7 +258,7 @@ class SparkUsers(RecipeUsers):
         rows, doubtful, ascii_ids = _quiet(lambda: survey(chosen, asked, user))
         if doubtful is not None:
             seen = chosen.select(*map(quoted, doubtful.wanted))
-            parts = _quiet(lambda: seen.mapInArrow(_Task(_Check(doubtful), tasks), _PARTS))
+            parts = _quiet(lambda: seen.mapInArrow(_PartitionTask(_Check(doubtful), tasks), _PARTS))
             _reduce(parts, tasks, _FaultSum()).report(declared)
         if user is not None and not ascii_ids:
             unordered = chosen
@@ -272,7 +272,7 @@ class SparkUsers(RecipeUsers):
 
     def fold(self, kernel: Kernel[P]) -> P:
         """The kernel's value over all users: parts on the workers, merged there."""
-        task = _Task(_Fold(kernel, self._recipe, self._chunk_rows, self._ordered), self._partitions)
+        task = _PartitionTask(_Fold(kernel, self._recipe, self._chunk_rows, self._ordered), self._partitions)
         parts = _quiet(lambda: self._grouped().mapInArrow(task, _PARTS))
         return _reduce(parts, self._partitions, kernel)
 
@@ -301,7 +301,7 @@ def _reduce(parts: Any, count: int, kernel: Kernel[P]) -> P:
     while True:
         width = -(-count // FAN_IN)
         grouped = parts.repartition(width, "slot") if width > 1 else parts.repartition(1)
-        parts, count = grouped.mapInArrow(_Task(_Merge(kernel), width, stored=True), _PARTS), width
+        parts, count = grouped.mapInArrow(_PartitionTask(_Merge(kernel), width, stored=True), _PARTS), width
         if width == 1:
             break
     rows = _quiet(parts.collect)

@@ -51,7 +51,7 @@ MAX_LEVELS = 1 << 26
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _BoundPredictor:
     predictor: Predictor
     users: Users
 
@@ -113,7 +113,7 @@ class Evaluator(Learner):
         how = ("noisy sums of the people's own tables, which have the same size for everybody",)
         return Guarantee(epsilon, unit=self.unit, neighbours=self.neighbours, rho=epsilon**2 / 2, derivation=how)
 
-    def bind(self, data: Users) -> _Bound:
+    def bind(self, data: Users) -> _BoundPredictor:
         check_users(data, self.unit)
         binary(data, "an evaluation")
         if getattr(data, "labels", ()) is None:
@@ -122,9 +122,9 @@ class Evaluator(Learner):
         if self.max_records is not None:
             users = users.max_records(self.max_records)
             check_reads(predictor, users)
-        return _Bound(predictor, users)
+        return _BoundPredictor(predictor, users)
 
-    def draw(self, bound: _Bound, rng: Rng) -> Released:
+    def draw(self, bound: _BoundPredictor, rng: Rng) -> Released:
         empty = CELLS["error"].index("wrong") if self.knows_people else -1
         sums = bound.users.fold(TableKernel(bound.predictor, self.cells, self.weight, self.steps, empty)).tolist()
         people = count_users(bound.users) if self.knows_people else None

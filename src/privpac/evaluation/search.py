@@ -31,7 +31,7 @@ __all__ = ["SearchLearner"]
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _BoundRules:
     rules: Mapping[str, Any]
     choosers: UserData
 
@@ -76,7 +76,7 @@ class SearchLearner(Learner):
     def guarantee(self) -> Guarantee:
         return self.budget.compose(self._learned, self._choice(dict.fromkeys(self.learners, _silent)).guarantee)
 
-    def bind(self, data: Any) -> _Bound:
+    def bind(self, data: Any) -> _BoundRules:
         if not hasattr(data, "split"):
             raise TypeError(f"data must be UserData, got {type(data).__name__}")
         share, users = rational(self.share), data
@@ -84,9 +84,11 @@ class SearchLearner(Learner):
             concept = getattr(learner, "concept", getattr(learner, "tree", None))
             users = users if concept is None else concept.bind(users)[1]
         parts = users.split({"learn": 1 - share, "choose": share}, ids=self.budget.ids)
-        return _Bound({name: learner.bind(parts["learn"]) for name, learner in self.learners.items()}, parts["choose"])
+        return _BoundRules(
+            {name: learner.bind(parts["learn"]) for name, learner in self.learners.items()}, parts["choose"]
+        )
 
-    def draw(self, bound: _Bound, rng: Rng) -> Released:
+    def draw(self, bound: _BoundRules, rng: Rng) -> Released:
         drawn = {name: learner.draw(bound.rules[name], rng) for name, learner in self.learners.items()}
         # A setting that released nothing is right about nobody.
         choice = self._choice({name: found.hypothesis if found else _silent for name, found in drawn.items()})

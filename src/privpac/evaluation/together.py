@@ -90,7 +90,7 @@ def _share(value: Rational) -> Fraction:
 
 
 @dataclass(frozen=True)
-class _Bound:
+class _BoundPair:
     rule: Any
     least: Any
     people: Users
@@ -153,7 +153,7 @@ class EvaluatedLearner(Learner):
         learned = first[0] if len(first) == 1 else compose_basic(first)
         return self.budget.compose(learned, self._evaluator(_no_rule).guarantee)
 
-    def bind(self, data: Users) -> _Bound:
+    def bind(self, data: Users) -> _BoundPair:
         if not hasattr(data, "split"):
             raise TypeError(f"data must be UserData, got {type(data).__name__}")
         if getattr(data, "part_of_split", False) and self.budget.neighbours is Neighbours.REPLACE:
@@ -164,13 +164,13 @@ class EvaluatedLearner(Learner):
             raise ParameterError("evaluate= needs labels 0 and 1: name the label column when the data are built")
         users: Any = self.concept.bind(data)[1]
         parts = users.split({"learn": 1 - self.share, "evaluate": self.share}, ids=self.budget.ids)
-        return _Bound(
+        return _BoundPair(
             self.learner.bind(parts["learn"]),
             None if self.least is None else self.least.bind(parts["learn"]),
             parts["evaluate"],
         )
 
-    def draw(self, bound: _Bound, rng: Rng) -> Released:
+    def draw(self, bound: _BoundPair, rng: Rng) -> Released:
         released = replace(self.learner.draw(bound.rule, rng), guarantee=self.guarantee)
         shown = {"evaluated on": f"{self.share} of the people"}
         if self.budget.whole is Neighbours.REPLACE:

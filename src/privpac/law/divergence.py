@@ -104,7 +104,7 @@ class _Blocks:
         return None
 
 
-class _Cells:
+class _PairedCells:
     """Any two laws: groups of values with both probabilities."""
 
     def __init__(self, p: Law, q: Law) -> None:
@@ -140,12 +140,12 @@ class _Cells:
         return sum_of(lost) if lost else None
 
 
-def _compare(p: Law, q: Law) -> _Blocks | _Cells:
+def _compare(p: Law, q: Law) -> _Blocks | _PairedCells:
     if not (isinstance(p, Law) and isinstance(q, Law)):
         raise TypeError(f"a Law is compared with a Law, not {type(q).__name__}")
     if isinstance(p, BlockLaw) and isinstance(q, BlockLaw) and p.rate == q.rate:
         return _Blocks(p, q)
-    return _Cells(p, q)
+    return _PairedCells(p, q)
 
 
 def _paired_cells(p: BlockLaw, q: BlockLaw) -> Iterator[tuple[int, Number, Number]]:
@@ -231,7 +231,7 @@ def max_divergence(p: Law, q: Law) -> Ball | float:
     return _top(compared)
 
 
-def _top(compared: _Blocks | _Cells) -> Ball:
+def _top(compared: _Blocks | _PairedCells) -> Ball:
     """The largest ``ln(P/Q)`` where both have mass, at least 0 and to 2**-100."""
     return _enclosed(compared.top, lambda ball: ball.width <= max(ball.hi, _ONE) / (1 << 100))
 

@@ -37,7 +37,7 @@ from typing import Any
 from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable, ParameterError
 from privpac.ledger.lines import FIRST, START, Reading, as_line, chained, read_seal, seal
 from privpac.ledger.making import is_draft, write_at
-from privpac.ledger.state import State
+from privpac.ledger.state import LedgerState
 
 __all__ = ["LedgerFile", "Turn"]
 
@@ -107,7 +107,7 @@ class LedgerFile:
     # Reading and writing
 
     @contextmanager
-    def reading(self, hashes: set[str] | None = None) -> Iterator[State]:
+    def reading(self, hashes: set[str] | None = None) -> Iterator[LedgerState]:
         """What is on disk; waits for no writer.  With ``hashes`` everything is read again, and every head on the way
         put there."""
         with _reading:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from privpac.ledger.state import State
+from privpac.ledger.state import LedgerState
 
 __all__ = ["FIRST", "MAGIC", "START", "Reading", "as_line", "chained", "read_seal", "seal"]
 
@@ -47,7 +47,7 @@ class Reading:
     """How far a file was read: the state, and the place, number and hash of the last line."""
 
     def __init__(self, passes: tuple[int, str] = (START, FIRST), hashes: set[str] | None = None) -> None:
-        self.state = State(hashes)
+        self.state = LedgerState(hashes)
         self.lines, self.begin, self.end, self.head, self.before = 0, START, START, FIRST, FIRST
         self._passes, self.passed = passes, passes == (self.end, self.head)  # an end and a head that were seen before
 

@@ -26,7 +26,7 @@ from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, Para
 from privpac.guarantee import positive_int
 from privpac.ledger.file import LedgerFile
 from privpac.ledger.rows import now, plain_text
-from privpac.ledger.state import MAX_QUERIES, Session, State
+from privpac.ledger.state import MAX_QUERIES, LedgerState, Session
 
 __all__ = ["Answer", "Ask", "QueryLog"]
 
@@ -169,7 +169,7 @@ class QueryLog:
         with self._file.reading() as state:
             return self._session(state, session_id).head
 
-    def _session(self, state: State, session_id: str) -> Session:
+    def _session(self, state: LedgerState, session_id: str) -> Session:
         found = state.sessions.get(plain_text(session_id, "session_id", 100))
         if found is None:
             # Without its counter every answer counts as spent.

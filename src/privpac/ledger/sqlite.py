@@ -23,7 +23,7 @@ from typing import Any
 from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable
 from privpac.ledger.making import draft_file
 from privpac.ledger.rows import genesis
-from privpac.ledger.state import State
+from privpac.ledger.state import LedgerState
 from privpac.released_write import sync_directory
 
 __all__ = ["convert"]
@@ -141,7 +141,7 @@ def _entries(db: sqlite3.Connection) -> list[Any]:
     if meta.pop("genesis", None) != genesis(meta):
         raise ValueError
     entries: list[Any] = [["settings", meta]]
-    state = State()
+    state = LedgerState()
     state.take(entries[0])
     columns = "seq, spend_id, label, eps, delta, rho, cum_eps, cum_delta, cum_rho, at, prev, hash"
     for row in db.execute(f"SELECT {columns} FROM spend ORDER BY seq"):
@@ -155,7 +155,7 @@ def _entries(db: sqlite3.Connection) -> list[Any]:
     return entries
 
 
-def _sessions(db: sqlite3.Connection, state: State) -> Iterator[Any]:
+def _sessions(db: sqlite3.Connection, state: LedgerState) -> Iterator[Any]:
     count = 0
     for session_id, spend_id, queries, at, digest in db.execute(
         "SELECT session_id, spend_id, queries, at, hash FROM session"

@@ -24,7 +24,7 @@ from typing import Any
 from privpac.ledger.account import Account
 from privpac.ledger.rows import Spend, chain_hash, plain_text, read_number
 
-__all__ = ["MAX_QUERIES", "Session", "State"]
+__all__ = ["MAX_QUERIES", "Session", "LedgerState"]
 
 MAX_QUERIES = 1 << 40
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -58,7 +58,7 @@ class Session:
         )
 
 
-class State:
+class LedgerState:
     """All lines so far.  ``take`` raises ``ValueError`` (or ``TypeError``, ``KeyError``) for a line that breaks a
     rule."""
 

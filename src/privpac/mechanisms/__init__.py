@@ -3,7 +3,7 @@
 from privpac.mechanisms.certificate import ReleaseTest, pass_curve, smallest_K
 from privpac.mechanisms.choosing import ChoosingKind, ChoosingMechanism, choosing_law, choosing_sample
 from privpac.mechanisms.exponential import ExponentialMechanism
-from privpac.mechanisms.gaussian import Gaussian, discrete_gaussian
+from privpac.mechanisms.gaussian import DiscreteGaussian, discrete_gaussian
 from privpac.mechanisms.interior_point import InteriorPoint, plan_interior_point
 from privpac.mechanisms.laplace import Laplace, discrete_laplace
 from privpac.mechanisms.prefix_point import PrefixInteriorPoint
@@ -16,7 +16,7 @@ __all__ = [
     "ChoosingKind",
     "ChoosingMechanism",
     "ExponentialMechanism",
-    "Gaussian",
+    "DiscreteGaussian",
     "InteriorPoint",
     "Laplace",
     "PrefixInteriorPoint",

@@ -38,7 +38,7 @@ from privpac.mechanisms.sensitivity import Protected
 from privpac.parameters import bounds, fraction, named, probability
 from privpac.rng import Rng, secret_rng
 
-__all__ = ["Gaussian", "discrete_gaussian", "gaussian_noise", "normal_reach"]
+__all__ = ["DiscreteGaussian", "discrete_gaussian", "gaussian_noise", "normal_reach"]
 
 _LISTED = 1 << 16
 """The largest ``sigma2`` whose probabilities are listed: their sums have some twenty standard deviations of terms."""
@@ -125,7 +125,7 @@ def normal_reach(sigma2: Fraction, beta: Fraction) -> int:
 
 
 @frozen(slots=False, field_transformer=named)
-class Gaussian(Protected):
+class DiscreteGaussian(Protected):
     """Integer query, a number or a vector, plus discrete Gaussian noise in every coordinate.
 
     Parameters
@@ -137,7 +137,7 @@ class Gaussian(Protected):
     delta
         The failure probability at which ``guarantee`` states ``rho`` as an (epsilon, delta) promise.
 
-    >>> noise = Gaussian("1/8", 1, delta="1e-6", unit="user", neighbours="add-remove")
+    >>> noise = DiscreteGaussian("1/8", 1, delta="1e-6", unit="user", neighbours="add-remove")
     >>> noise.sigma2, noise.guarantee.rho
     (Fraction(4, 1), Fraction(1, 8))
     >>> round(float(noise.law(0, bounds=(-20, 20)).prob(0)), 4)

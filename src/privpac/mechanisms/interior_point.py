@@ -87,7 +87,7 @@ def plan_interior_point(
     1
     """
     budget = (read_epsilon(epsilon), _read_delta(delta), rational(beta, "beta", minimum=_SMALLEST, below=1))
-    ask = _Ask(*budget, positive_int(bits, "bits"), top, _read_engine(engine), size)
+    ask = _InteriorQuestion(*budget, positive_int(bits, "bits"), top, _read_engine(engine), size)
     wanted = _read_levels(levels, ask.delta)
     return ask.plan(wanted) if isinstance(wanted, int) else ask.auto()
 
@@ -119,7 +119,7 @@ def _read_levels(levels: Any, delta: Fraction) -> int | str:
 
 
 @dataclass(frozen=True)
-class _Ask:
+class _InteriorQuestion:
     """A planning question."""
 
     epsilon: Fraction

@@ -69,7 +69,7 @@ _LAW_WORK = 1 << 22
 # Laws
 
 
-class _Noise:
+class _VoteNoise:
     """Integer weights of ``N + K`` on ``0..2K``: ``a**|k| b**(K - |k|)`` for ``q = a/b``."""
 
     def __init__(self, q: Rational, K: int) -> None:
@@ -101,7 +101,7 @@ def histogram_law(votes: Any, q: Rational, K: int, named: int = 1) -> Law:
     >>> histogram_law({"c": 2}, "4/5", 2).prob_exact("c")
     Fraction(36, 97)
     """
-    noise, items = _Noise(q, K), _items(votes)
+    noise, items = _VoteNoise(q, K), _items(votes)
     top = max((count for _, count in items), default=0) + noise.K
     if len(items) ** 2 * (top + 1) > _LAW_WORK:
         raise TooLargeError(f"the law of {len(items)} items has too many terms to be written out; draw with sample()")
@@ -120,7 +120,7 @@ def histogram_law(votes: Any, q: Rational, K: int, named: int = 1) -> Law:
 
 def gap_law(votes: Any, q: Rational, K: int, neighbours: Neighbours | str) -> Law:
     """The law of :class:`GapSelection`."""
-    noise, step = _Noise(q, K), _step(one_of(Neighbours, neighbours, "neighbours"))
+    noise, step = _VoteNoise(q, K), _step(one_of(Neighbours, neighbours, "neighbours"))
     first, gap = _lead(votes)
     return _law({} if first is BOTTOM else {first: noise.total - noise.most(noise.K + step - gap)}, noise.total)
 

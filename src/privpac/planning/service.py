@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from privpac.bounds.reduction.plan import COSTS, ROUNDED, SHARES, Candidates, ReductionPlan, plan_reduction
+from privpac.bounds.reduction.plan import COSTS, ROUNDED, SHARES, ReductionPlan, ReductionTask, plan_reduction
 from privpac.bounds.reduction.privacy import inner_delta
 from privpac.bounds.votes import MAX_QUERIES, gamma_for_transcript
 from privpac.composition import zcdp_budget
@@ -93,7 +93,7 @@ def plan_service(
     def log_growth(t: int) -> float:
         return math.log(concept.growth(t))
 
-    task = Candidates.read(target, 0, _FAILURE, 0, 2, top, relation, log_growth)
+    task = ReductionTask.read(target, 0, _FAILURE, 0, 2, top, relation, log_growth)
     best: tuple[float, float, Fraction, int, float, float, int] | None = None
     for eps_a in (rational(e) for e in _INNER):
         for noise, t, a, b in _splits(task, n, eps_a, leak > 0):
@@ -132,7 +132,7 @@ def plan_service(
     return ServicePlan(predictor, min(1.0, total + rounding), noise + rounding)
 
 
-def _splits(task: Candidates, n: int, eps_a: Fraction, leaks: bool) -> Iterator[tuple[float, int, float, float]]:
+def _splits(task: ReductionTask, n: int, eps_a: Fraction, leaks: bool) -> Iterator[tuple[float, int, float, float]]:
     """For every size of T to try the least noise, with its costs."""
     t, b = task.rows(n, eps_a)
     tried = np.isin(t, np.floor(SHARES[::_EVERY] * n)) | (t == 1)

@@ -43,7 +43,7 @@ class ShuffleNoise:
         return self.r * self.p / (1 - self.p)
 
 
-class _Noise:
+class _BucketNoise:
     """Balls of ``f(0..N)`` and of the upper tails, with ``N`` so large that what lies beyond is below ``2**-bits``."""
 
     def __init__(self, r: Fraction, p: Fraction, bits: int) -> None:
@@ -85,7 +85,7 @@ def _read(r: Rational, p: Rational) -> tuple[Fraction, Fraction]:
 def noise_mass(r: Rational, p: Rational, last: int) -> list[Ball]:
     """``f(0..last)`` of ``NB(r, p)``."""
     with precision(_BITS):
-        noise = _Noise(*_read(r, p), _BITS // 2)
+        noise = _BucketNoise(*_read(r, p), _BITS // 2)
         return [ball_of(noise.f(k), floor=Fraction(0)) for k in range(last + 1)]
 
 
@@ -95,7 +95,7 @@ def delta_one(r: Rational, p: Rational, epsilon: Rational) -> tuple[Ball, Ball]:
     if shape <= 1:
         raise ParameterError("r must be above 1")
     with precision(_BITS):
-        noise, factor = _Noise(shape, share, _BITS // 2), as_arb(rational(epsilon, "epsilon", above=0)).exp()
+        noise, factor = _BucketNoise(shape, share, _BITS // 2), as_arb(rational(epsilon, "epsilon", above=0)).exp()
         away, back = arb(0), arb(0)
         for k in range(len(noise.mass) + 1):
             away += _positive(noise.f(k) - factor * noise.f(k - 1))
@@ -118,12 +118,12 @@ def delta_two(r: Rational, p: Rational, epsilon: Rational) -> Ball:
         raise ParameterError("r must be above 1")
     with precision(_BITS):
         return ball_of(
-            _two(_Noise(shape, share, _BITS // 2), as_arb(rational(epsilon, "epsilon", above=0)).exp()),
+            _two(_BucketNoise(shape, share, _BITS // 2), as_arb(rational(epsilon, "epsilon", above=0)).exp()),
             floor=Fraction(0),
         )
 
 
-def _two(noise: _Noise, factor: arb) -> arb:
+def _two(noise: _BucketNoise, factor: arb) -> arb:
     total = arb(0)
     for b in range(len(noise.mass)):
         c = factor * as_arb(Fraction(b) / (b + noise.r - 1))

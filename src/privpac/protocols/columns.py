@@ -26,7 +26,7 @@ from typing import Any
 
 from privpac.errors import ManifestError, ParameterError
 
-__all__ = ["INVALID", "Column", "check_columns", "encode", "exact"]
+__all__ = ["INVALID", "DeviceColumn", "check_columns", "encode", "exact"]
 
 INVALID = -1
 """The code of what has none: outside every range."""
@@ -50,7 +50,7 @@ def exact(value: Any) -> Fraction:
 
 
 @dataclass(frozen=True)
-class Column:
+class DeviceColumn:
     """A named column: ``first + step * code``, ``values[code]``, a day, or a float."""
 
     name: str
@@ -63,7 +63,7 @@ class Column:
     # Manifests
 
     @classmethod
-    def read(cls, entry: Any) -> Column:
+    def read(cls, entry: Any) -> DeviceColumn:
         """From a manifest."""
         if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str) or not entry["name"]:
             raise ManifestError("a feature needs a name")
@@ -79,7 +79,7 @@ class Column:
         return cls.numbers(name, *(exact(entry.get(key, 1)) for key in ("lo", "hi", "step")))
 
     @classmethod
-    def numbers(cls, name: str, lo: Fraction, hi: Fraction, step: Fraction = Fraction(1)) -> Column:
+    def numbers(cls, name: str, lo: Fraction, hi: Fraction, step: Fraction = Fraction(1)) -> DeviceColumn:
         steps = (hi - lo) / step if step > 0 else Fraction(-1)
         if steps < 0 or steps.denominator != 1 or steps >= 1 << 64:
             raise ManifestError("hi must be lo plus a number of steps, below 2**64")
@@ -88,7 +88,7 @@ class Column:
         return cls(name, int(steps) + 1, lo, step)
 
     @classmethod
-    def listed(cls, name: str, values: Any) -> Column:
+    def listed(cls, name: str, values: Any) -> DeviceColumn:
         if not isinstance(values, (list, tuple)) or not values or any(not isinstance(value, str) for value in values):
             raise ManifestError("values must be a list of texts")
         if len(set(values)) < len(values):
@@ -96,7 +96,7 @@ class Column:
         return cls(name, len(values), values=tuple(values), kind="values")
 
     @classmethod
-    def days(cls, name: str, first: Any, last: Any) -> Column:
+    def days(cls, name: str, first: Any, last: Any) -> DeviceColumn:
         try:
             low, high = date.fromisoformat(first).toordinal(), date.fromisoformat(last).toordinal()
         except (TypeError, ValueError):
@@ -106,7 +106,7 @@ class Column:
         return cls(name, high - low + 1, Fraction(low), kind="days")
 
     @classmethod
-    def floats(cls, name: str) -> Column:
+    def floats(cls, name: str) -> DeviceColumn:
         return cls(name, 1 << 64, kind="floats")
 
     def write(self) -> dict[str, Any]:
@@ -172,7 +172,12 @@ class Column:
         return int(bits) + _TOP if bits < _TOP else (1 << 64) - 1 - int(bits)
 
 
-_CODES = {"numbers": Column._number, "values": Column._listed, "days": Column._day, "floats": Column._float}
+_CODES = {
+    "numbers": DeviceColumn._number,
+    "values": DeviceColumn._listed,
+    "days": DeviceColumn._day,
+    "floats": DeviceColumn._float,
+}
 
 
 def _text(value: Fraction) -> int | str:
@@ -192,7 +197,7 @@ def _label(value: Any) -> int:
         return INVALID
 
 
-def check_columns(columns: Sequence[Column], label: str, header: Iterable[str]) -> None:
+def check_columns(columns: Sequence[DeviceColumn], label: str, header: Iterable[str]) -> None:
     """A column that is missing, or written differently, is an error on the device: its records would all be dropped."""
     known = [str(name) for name in header]
     for name in (*(column.name for column in columns), label):
@@ -204,7 +209,7 @@ def check_columns(columns: Sequence[Column], label: str, header: Iterable[str]) 
 
 
 def encode(
-    columns: Sequence[Column], label: str, records: Iterable[Mapping[str, Any]]
+    columns: Sequence[DeviceColumn], label: str, records: Iterable[Mapping[str, Any]]
 ) -> tuple[list[list[int]], list[int]]:
     """Codes and labels of records by column name; a column that no record has is an error, in one record an invalid
     value."""

@@ -9,29 +9,29 @@ from fractions import Fraction
 from privpac.concepts.cells import Frozen
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
 from privpac.errors import ParameterError
-from privpac.protocols.columns import Column
+from privpac.protocols.columns import DeviceColumn
 
 __all__ = ["column_of", "columns_of", "domain_of", "domains_of"]
 
 
-def column_of(name: str, domain: Domain) -> Column:
+def column_of(name: str, domain: Domain) -> DeviceColumn:
     """The column of a declared domain; an open vocabulary has none, because its codes depend on everybody's data."""
     if isinstance(domain, Integers):
-        return Column.numbers(name, Fraction(domain.lo), Fraction(domain.hi))
+        return DeviceColumn.numbers(name, Fraction(domain.lo), Fraction(domain.hi))
     if isinstance(domain, Grid):
-        return Column.numbers(name, domain.lo, domain.hi, domain.step)
+        return DeviceColumn.numbers(name, domain.lo, domain.hi, domain.step)
     if isinstance(domain, Dates):
-        return Column.days(name, domain.lo.isoformat(), domain.hi.isoformat())
+        return DeviceColumn.days(name, domain.lo.isoformat(), domain.hi.isoformat())
     if isinstance(domain, Categories):
-        return Column.listed(name, [str(value) for value in domain.values])
+        return DeviceColumn.listed(name, [str(value) for value in domain.values])
     if isinstance(domain, Floats):
-        return Column.floats(name)
+        return DeviceColumn.floats(name)
     raise ParameterError(
         f"a protocol reads Integers, Grid, Dates, Categories and Floats, but {name!r} is {type(domain).__name__}"
     )
 
 
-def domain_of(column: Column) -> Domain:
+def domain_of(column: DeviceColumn) -> Domain:
     """The domain of a column."""
     if column.values is not None:
         return Categories(column.values)
@@ -46,11 +46,11 @@ def domain_of(column: Column) -> Domain:
     return Grid(column.first, last, column.step)
 
 
-def columns_of(features: Mapping[str, Domain]) -> tuple[Column, ...]:
+def columns_of(features: Mapping[str, Domain]) -> tuple[DeviceColumn, ...]:
     """Columns in the order given."""
     return tuple(column_of(name, domain) for name, domain in features.items())
 
 
-def domains_of(columns: Iterable[Column]) -> Frozen[Domain]:
+def domains_of(columns: Iterable[DeviceColumn]) -> Frozen[Domain]:
     """Named domains in the order of the columns."""
     return Frozen(tuple((column.name, domain_of(column)) for column in columns))

@@ -17,7 +17,7 @@ from typing import Any
 from privpac.agreement.tasks import Task
 from privpac.agreement.work import check_work
 from privpac.errors import ManifestError, ParameterError, PrivpacError, TooLargeError
-from privpac.protocols.columns import Column, exact
+from privpac.protocols.columns import DeviceColumn, exact
 from privpac.protocols.hadamard import ChunkedHadamard
 from privpac.protocols.seal import OVERHEAD
 from privpac.protocols.shuffle import ShuffleSelection
@@ -201,11 +201,11 @@ class Manifest:
         return bytes.fromhex(self.values["seed"])
 
     @cached_property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[DeviceColumn, ...]:
         listed = self.values["features"]
         if not isinstance(listed, list) or not listed:
             raise ManifestError("features must list at least one column")
-        return tuple(Column.read(entry) for entry in listed)
+        return tuple(DeviceColumn.read(entry) for entry in listed)
 
     @cached_property
     def task(self) -> Task:

@@ -68,7 +68,7 @@ _WORDS_HERE = WORDS | {
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class Outline:
     """Heights over a column: bars with ``names``, steps between ``x`` edges, or a curve at ``x``."""
 
     column: str
@@ -89,14 +89,14 @@ class Shape:
         return float(self.x[first]), float(self.x[min(last + 1, len(self.x) - 1)])
 
 
-def _shapes(found: Any) -> list[Shape]:
+def _shapes(found: Any) -> list[Outline]:
     if isinstance(found, ProductDistribution):
         return [shape for part in found.parts for shape in _shapes(part)]
     if isinstance(found, GaussianDistribution):
         return [_bell(name, found.mean[i], found.covariance[i][i]) for i, name in enumerate(found.names)]
     if isinstance(found, HistogramDistribution):
         edges = np.array([float(edge) for edge in found.edges])
-        return [Shape(found.feature, "steps", edges, found.probabilities / np.diff(edges))]
+        return [Outline(found.feature, "steps", edges, found.probabilities / np.diff(edges))]
     if isinstance(found, FamilyDistribution):
         return [_family(found)]
     return (
@@ -104,7 +104,7 @@ def _shapes(found: Any) -> list[Shape]:
     )
 
 
-def _bell(name: str, mean: float, variance: float) -> Shape:
+def _bell(name: str, mean: float, variance: float) -> Outline:
     deviation = variance**0.5
 
     def height(x: Floats64) -> Floats64:
@@ -113,30 +113,30 @@ def _bell(name: str, mean: float, variance: float) -> Shape:
     return _curve(name, height, mean - 3.5 * deviation, mean + 3.5 * deviation)
 
 
-def _family(found: FamilyDistribution) -> Shape:
+def _family(found: FamilyDistribution) -> Outline:
     low, high = found._frozen.ppf(_MOST)
     if found.is_discrete:
         values = np.arange(low, min(high, low + 4096) + 1)
-        return Shape(
+        return Outline(
             found.feature, "steps", np.append(values, values[-1] + 1) - 0.5, found.pmf(values), measured="probability"
         )
     return _curve(found.feature, found.pdf, low, high)
 
 
-def _curve(name: str, height: Callable[[Floats64], Floats64], low: float, high: float) -> Shape:
+def _curve(name: str, height: Callable[[Floats64], Floats64], low: float, high: float) -> Outline:
     def finite(x: Floats64) -> Floats64:
         y = height(x)
         return np.where(np.isfinite(y), y, np.nan)
 
     x = np.linspace(low, high, _POINTS)
-    return Shape(name, "curve", x, finite(x), curve=finite)
+    return Outline(name, "curve", x, finite(x), curve=finite)
 
 
-def _masses(feature: str, domain: Domain, masses: Floats64) -> Shape:
+def _masses(feature: str, domain: Domain, masses: Floats64) -> Outline:
     if domain.kind in ("integers", "grid") and len(masses) > 1:
         values = np.array([float(domain.value(code)) for code in range(domain.size)])
         step = (values[-1] - values[0]) / (len(values) - 1)
-        return Shape(
+        return Outline(
             feature,
             "steps",
             np.append(values - step / 2, values[-1] + step / 2),
@@ -149,7 +149,7 @@ def _masses(feature: str, domain: Domain, masses: Floats64) -> Shape:
         else np.argsort(-masses, kind="stable")
     )
     kept = order[:_MOST_NAMES] if domain.kind == "categories" else order
-    return Shape(
+    return Outline(
         feature, "bars", np.arange(float(len(kept))), masses[kept], tuple(domain.text(int(code)) for code in kept)
     )
 
@@ -188,7 +188,7 @@ def draw_distribution(
         axes.legend(fontsize=9, frameon=False)
 
 
-def _line(axes: Any, shape: Shape, ends: tuple[float, float], **style: Any) -> None:
+def _line(axes: Any, shape: Outline, ends: tuple[float, float], **style: Any) -> None:
     if shape.curve is not None:
         x = np.linspace(*ends, _POINTS)
         axes.plot(x, shape.curve(x), **style)
@@ -196,7 +196,7 @@ def _line(axes: Any, shape: Shape, ends: tuple[float, float], **style: Any) -> N
         axes.stairs(shape.height, shape.x, baseline=0, **style)
 
 
-def _bars(axes: Any, shape: Shape) -> None:
+def _bars(axes: Any, shape: Outline) -> None:
     axes.bar(shape.x, shape.height, color=YES, width=0.75)
     count = len(shape.names)
     chosen = [i * (count - 1) // max(1, min(count, 12) - 1) for i in range(min(count, 12))]
@@ -270,7 +270,7 @@ def distribution_html(released: Released, candidates: Mapping[str, Any] | None =
     )
 
 
-def _public(released: Released, shapes: Sequence[Shape]) -> list[tuple[str, Any]]:
+def _public(released: Released, shapes: Sequence[Outline]) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [("method", released.learner), ("outcome", released.outcome)]
     rows += [(_WORDS_HERE.get(name, name), value) for name, value in released.parameters.items()]
     return rows + ([("columns", ", ".join(shape.column for shape in shapes))] if shapes else [])

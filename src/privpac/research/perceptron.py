@@ -18,9 +18,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from privpac.agreement.learner import Padded, Universe
+from privpac.agreement.learner import ItemUniverse, Padded
 from privpac.agreement.queries.base import QueryLearner
-from privpac.agreement.queries.rounding import Answers, sqrt_up
+from privpac.agreement.queries.rounding import RoundedAnswers, sqrt_up
 from privpac.agreement.races.words import integer, rational
 from privpac.agreement.records import Records
 from privpac.agreement.rules import LinearRule
@@ -73,13 +73,13 @@ class SQPerceptron(QueryLearner):
         return self.steps * (self.d + 1)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return Padded(_BYTES * self.d)
 
-    def learn(self, records: Records, answers: Answers) -> bytes:
+    def learn(self, records: Records, answers: RoundedAnswers) -> bytes:
         return b"".join(w.to_bytes(_BYTES, "little", signed=True) for w in self.weights(records, answers))
 
-    def weights(self, records: Records, answers: Answers) -> list[int]:
+    def weights(self, records: Records, answers: RoundedAnswers) -> list[int]:
         signs = 2 * records.y - 1
         signed = records.x.astype(np.int64) * signs[:, None]
         exact = signed.astype(object)

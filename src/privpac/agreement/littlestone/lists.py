@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privpac.agreement.learner import Hypothesis, ListLearner, Padded, Universe
+from privpac.agreement.learner import Hypothesis, ItemUniverse, ListLearner, Padded
 from privpac.agreement.littlestone.dimension import Rows
 from privpac.agreement.logarithms import ln_up
 from privpac.agreement.races.flat import MAX_DENOMINATOR, check_race, race_named
@@ -70,7 +70,7 @@ class ListRaceLearner:
         return self.parts * self.records_per_part + self.filter_records
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return self.learner.universe
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
@@ -109,7 +109,7 @@ class TableLists:
         return ((0, self.rows.points - 1),)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return Padded(-(-self.rows.points // 8))
 
     def decode(self, item: bytes) -> Hypothesis | None:

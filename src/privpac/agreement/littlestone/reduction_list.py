@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from privpac.agreement.learner import Numbers, Universe
+from privpac.agreement.learner import ItemUniverse, NumberedItems
 from privpac.agreement.littlestone.dimension import DEFAULT_BUDGET, Rows, Search, WorkExceeded
 from privpac.agreement.littlestone.lists import TableLists, VersionSpaceList
 from privpac.agreement.littlestone.reduction import Reduction
@@ -142,12 +142,12 @@ class PointsReductionList:
         return ((0, self.size - 1),)
 
     @property
-    def universe(self) -> Universe:
-        return Numbers(self.size + 1)
+    def universe(self) -> ItemUniverse:
+        return NumberedItems(self.size + 1)
 
     def decode(self, item: bytes) -> OnePoint | None:
         number = int.from_bytes(item, "little")
-        if len(item) != Numbers(self.size + 1).width or number > self.size:
+        if len(item) != NumberedItems(self.size + 1).width or number > self.size:
             return None
         return OnePoint(None if number == self.size else number)
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.learner import Hypothesis, ListLearner, Universe
+from privpac.agreement.learner import Hypothesis, ItemUniverse, ListLearner
 from privpac.agreement.littlestone.dimension import Rows
 from privpac.agreement.littlestone.lists import ListRaceLearner, NearlyConsistentList, VersionSpaceList
 from privpac.agreement.littlestone.reduction_list import PointsReductionList, ReductionList, version_space_records
@@ -95,7 +95,7 @@ class SmallClassLists:
         return ListRaceLearner(self.learner, self.parts, self.records_per_part, self.Gamma)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return self.learner.universe
 
     @property

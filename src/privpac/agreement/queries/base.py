@@ -1,8 +1,8 @@
 """What statistical-query learners share: distinct records in, rounded answers, one item out.
 
 A learner is deterministic integer code that sees the user's records only through rounded answers
-(``rounding.Answers``), so two users whose answers agree have the same item.  It takes its public coins from the seed
-and nothing else.
+(``rounding.RoundedAnswers``), so two users whose answers agree have the same item.  It takes its public coins from the
+seed and nothing else.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from privpac.agreement.learner import Hypothesis, Universe
-from privpac.agreement.queries.rounding import Answers, query_records
+from privpac.agreement.learner import Hypothesis, ItemUniverse
+from privpac.agreement.queries.rounding import RoundedAnswers, query_records
 from privpac.agreement.races.flat import MAX_DENOMINATOR
 from privpac.agreement.races.words import check_seed, integer
 from privpac.agreement.records import Records, clean, distinct
@@ -48,10 +48,10 @@ class QueryLearner(ABC):
 
     @property
     @abstractmethod
-    def universe(self) -> Universe: ...
+    def universe(self) -> ItemUniverse: ...
 
     @abstractmethod
-    def learn(self, records: Records, answers: Answers) -> bytes:
+    def learn(self, records: Records, answers: RoundedAnswers) -> bytes:
         """The item, from distinct records and the answers to queries on them."""
 
     @abstractmethod
@@ -64,7 +64,7 @@ class QueryLearner(ABC):
         if len(records) < self.min_records:
             return None
         found, weights = distinct(records)
-        return self.learn(found, Answers(seed, self.label, self.grid, weights))
+        return self.learn(found, RoundedAnswers(seed, self.label, self.grid, weights))
 
     def plan(self, beta: Any) -> int:
         """Certified records per user: the item differs from the common one with probability at most ``beta/30``."""

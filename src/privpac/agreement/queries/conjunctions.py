@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.learner import Padded, Universe
+from privpac.agreement.learner import ItemUniverse, Padded
 from privpac.agreement.queries.base import QueryLearner
-from privpac.agreement.queries.rounding import Answers
+from privpac.agreement.queries.rounding import RoundedAnswers
 from privpac.agreement.races.words import integer, rational
 from privpac.agreement.records import Records
 from privpac.agreement.rules import Junction, literals
@@ -58,10 +58,10 @@ class SQConjunctions(QueryLearner):
         return 2 * self.d
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return Padded(-(-2 * self.d // 8))
 
-    def learn(self, records: Records, answers: Answers) -> bytes:
+    def learn(self, records: Records, answers: RoundedAnswers) -> bytes:
         said, positive = self._view(records)
         mask = 0
         for j in range(2 * self.d):

@@ -25,9 +25,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.learner import Padded, Universe
+from privpac.agreement.learner import ItemUniverse, Padded
 from privpac.agreement.queries.base import QueryLearner
-from privpac.agreement.queries.rounding import Answers
+from privpac.agreement.queries.rounding import RoundedAnswers
 from privpac.agreement.races.dyadic import race_scores
 from privpac.agreement.races.flat import MAX_DENOMINATOR, check_race
 from privpac.agreement.races.words import check_seed, derive, integer, rational
@@ -77,7 +77,7 @@ class _Lists:
         return conjunction_tests(self.d, self.k)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return Padded(3 * self.max_rules + 1, 3)
 
     def holds(self, records: Records) -> NDArray[np.bool_]:
@@ -156,13 +156,13 @@ class KDecisionList(QueryLearner):
         return _Lists(self.d, self.k, self.max_rules)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return self._lists.universe
 
-    def learn(self, records: Records, answers: Answers) -> bytes:
+    def learn(self, records: Records, answers: RoundedAnswers) -> bytes:
         return self._lists.encode(self.rules(records, answers), 0)
 
-    def rules(self, records: Records, answers: Answers) -> Rules:
+    def rules(self, records: Records, answers: RoundedAnswers) -> Rules:
         """The rules as (number of the test, label)."""
         holds = self._lists.holds(records)
         left = np.ones(len(records), dtype=np.bool_)
@@ -229,7 +229,7 @@ class StagewiseDecisionList:
         return count_tests(self.d, self.k)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return self._lists.universe
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:

@@ -21,11 +21,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from privpac.agreement.learner import Padded, Universe
+from privpac.agreement.learner import ItemUniverse, Padded
 from privpac.agreement.logarithms import ln_up
 from privpac.agreement.queries.base import QueryLearner
 from privpac.agreement.queries.ellipsoid_moves import UNIT, Ellipsoid
-from privpac.agreement.queries.rounding import Answers, sqrt_up
+from privpac.agreement.queries.rounding import RoundedAnswers, sqrt_up
 from privpac.agreement.races.words import integer, rational
 from privpac.agreement.records import Records
 from privpac.agreement.rules import LinearRule
@@ -131,17 +131,17 @@ class SQEllipsoid(QueryLearner):
         return -(-(70 + ((self.radius**2 * (self.d + 1)) ** 3 - 1).bit_length()) // 8)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return Padded(self._bytes * (self.d + 1))
 
-    def learn(self, records: Records, answers: Answers) -> bytes:
+    def learn(self, records: Records, answers: RoundedAnswers) -> bytes:
         # The theorem keeps the centre within range; labels no separator explains may push it out, and it stays at the
         # end.
         most = (1 << (8 * self._bytes - 1)) - 1
         centre = (max(-most, min(most, c)) for c in self.run(records, answers).centre)
         return b"".join(c.to_bytes(self._bytes, "little", signed=True) for c in centre)
 
-    def run(self, records: Records, answers: Answers) -> EllipsoidRun:
+    def run(self, records: Records, answers: RoundedAnswers) -> EllipsoidRun:
         D, scale = self.d + 1, 1 << UNIT
         rows = np.concatenate([records.x.astype(object), np.ones((len(records), 1), dtype=object)], axis=1)
         signs = 2 * records.y - 1

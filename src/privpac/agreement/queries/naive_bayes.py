@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.agreement.learner import Padded, Universe
+from privpac.agreement.learner import ItemUniverse, Padded
 from privpac.agreement.queries.base import QueryLearner
-from privpac.agreement.queries.rounding import Answers
+from privpac.agreement.queries.rounding import RoundedAnswers
 from privpac.agreement.races.words import ilog2, integer
 from privpac.agreement.records import Records
 from privpac.errors import ParameterError
@@ -63,10 +63,10 @@ class SQNaiveBayes(QueryLearner):
         return 1 + 2 * sum(self.domains)
 
     @property
-    def universe(self) -> Universe:
+    def universe(self) -> ItemUniverse:
         return Padded(_BYTES * self.queries)
 
-    def learn(self, records: Records, answers: Answers) -> bytes:
+    def learn(self, records: Records, answers: RoundedAnswers) -> bytes:
         given = [answers.ask(records.y)]
         for j, n in enumerate(self.domains):
             for v in range(n):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from privpac.agreement.races.words import derive, integer, le64, rational, word_named
 from privpac.errors import ParameterError
 
-__all__ = ["Answers", "query_records", "round_shared", "sqrt_up"]
+__all__ = ["RoundedAnswers", "query_records", "round_shared", "sqrt_up"]
 
 
 def round_shared(s: int, M: int, I: int, word: int) -> int:  # noqa: E741
@@ -34,7 +34,7 @@ def round_shared(s: int, M: int, I: int, word: int) -> int:  # noqa: E741
     return (I * s * (1 << 64) + word * M) // (M << 64)
 
 
-class Answers:
+class RoundedAnswers:
     """Rounded answers to the statistical queries of one user, counted from 0 in asking order.
 
     ``weights`` are the multiplicities of the user's distinct records; a query gives an integer in ``-scale..scale`` for

@@ -13,7 +13,7 @@ from privpac.bounds.certificate import Certificate
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Neighbours
 
-__all__ = ["Compute", "Numbers", "RateCell", "RateRow", "RateTable", "NOTHING", "cell_of", "largest"]
+__all__ = ["Compute", "RateNumbers", "RateCell", "RateRow", "RateTable", "NOTHING", "cell_of", "largest"]
 
 Compute = Callable[[], Certificate]
 
@@ -115,7 +115,7 @@ def _shown(cell: RateCell) -> Any:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class RateNumbers:
     """Public numbers, read and checked."""
 
     epsilon: Fraction

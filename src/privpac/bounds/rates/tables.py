@@ -27,7 +27,7 @@ from privpac.bounds.agreement import plurality as agreement
 from privpac.bounds.certificate import Certificate, open_unit, positive, relation
 from privpac.bounds.lower import agnostic as lower_agnostic
 from privpac.bounds.lower import general as lower
-from privpac.bounds.rates.cells import NOTHING, Compute, Numbers, RateCell, RateRow, RateTable, cell_of, largest
+from privpac.bounds.rates.cells import NOTHING, Compute, RateCell, RateNumbers, RateRow, RateTable, cell_of, largest
 from privpac.bounds.selection import agnostic, pairwise, realizable
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, dyadic_base, rational
@@ -44,7 +44,7 @@ _MOST_BITS = 512
 # Li, Wang and Ye, *Improved Bounds*, Table 1: agnostic learning, pure DP
 
 
-def _agnostic_below(x: Numbers, m: int) -> Compute:
+def _agnostic_below(x: RateNumbers, m: int) -> Compute:
     """For classes of Littlestone dimension ``ldim``, such as cut-offs: the four bounds of the planner, the largest of
     them."""
     hard: dict[str, Any] = {"alpha": x.alpha, "beta": x.beta, "epsilon": x.epsilon}
@@ -56,7 +56,7 @@ def _agnostic_below(x: Numbers, m: int) -> Compute:
     )
 
 
-def _agnostic_table(x: Numbers) -> Built:
+def _agnostic_table(x: RateNumbers) -> Built:
     def item() -> Certificate:
         return agnostic.plan_item_proper(log_size=x.log_size, dimension=x.vc, **x.goal)
 
@@ -121,7 +121,7 @@ def _mean_grid(d: int, radius: float, c: float) -> float:
     return d * math.log(max(1, math.ceil(radius * math.sqrt(d) / (2 * float(ndtri((1 + c) / 2))))))
 
 
-def _covers(x: Numbers) -> dict[str, float]:
+def _covers(x: RateNumbers) -> dict[str, float]:
     """``ln |cover|`` at radius ``alpha/10``; entries of a covariance between I and K I on a grid of spacing ``2c/d``,
     by box count."""
     c, d, top = float(x.alpha) / 10, x.d, float(x.spread)
@@ -134,7 +134,7 @@ def _covers(x: Numbers) -> dict[str, float]:
     }
 
 
-def _selection(x: Numbers, log_size: float, m: int, epsilon: Any = None) -> Certificate:
+def _selection(x: RateNumbers, log_size: float, m: int, epsilon: Any = None) -> Certificate:
     """A cover by pairwise comparison of densities: width 1, ``alpha0 = c``, ``alpha1 = alpha - 2 c``."""
     goal = x.goal | ({} if epsilon is None else {"epsilon": epsilon})
     alpha = goal.pop("alpha")
@@ -143,7 +143,7 @@ def _selection(x: Numbers, log_size: float, m: int, epsilon: Any = None) -> Cert
     return plan(log_size=log_size, alpha1=alpha - 2 * c, alpha0=c, width=1, records_per_user=m, **goal)
 
 
-def _pure_table(x: Numbers) -> Built:
+def _pure_table(x: RateNumbers) -> Built:
     hard: dict[str, Any] = {"alpha": x.alpha, "epsilon": x.epsilon, "success": x.success}
     hard |= {"records_per_user": x.m, "neighbours": x.neighbours}
 
@@ -231,7 +231,7 @@ def _pure_table(x: Numbers) -> Built:
 # Ghazi et al., *Few Examples*, Table 2: approximate DP
 
 
-def _approximate_table(x: Numbers) -> Built:
+def _approximate_table(x: RateNumbers) -> Built:
     x = replace(x, neighbours=Neighbours.REPLACE)  # what Theorem 10 is proved for
     covers = _covers(x)
 
@@ -296,7 +296,7 @@ def _approximate_table(x: Numbers) -> Built:
 # Ghazi, Kumar and Manurangsi, *Correlated Sampling*, Table 1: learning by agreement
 
 
-def _agreement_table(x: Numbers) -> Built:
+def _agreement_table(x: RateNumbers) -> Built:
     eps = x.epsilon if x.neighbours is Neighbours.ADD_REMOVE else x.epsilon / 2
     bits = max(1, x.ldim)
 
@@ -370,7 +370,7 @@ def _agreement_table(x: Numbers) -> Built:
     )
 
 
-TABLES: dict[str, Callable[[Numbers], Built]] = {
+TABLES: dict[str, Callable[[RateNumbers], Built]] = {
     "000-1": _agnostic_table,
     "002-1": _pure_table,
     "002-2": _approximate_table,
@@ -407,7 +407,7 @@ def table(
     if isinstance(size, int) and size.bit_length() > _MOST_BITS:
         raise ParameterError(f"size must be at most 2^{_MOST_BITS - 1}, got a number of {size.bit_length()} bits")
     open_unit(alpha, "alpha"), open_unit(beta, "beta"), positive(epsilon, "epsilon")
-    x = Numbers(
+    x = RateNumbers(
         rational(epsilon, "epsilon", above=0, maximum=100),
         rational(delta, "delta", minimum=0, below=1),
         rational(alpha, "alpha", above=0, below="1/2"),

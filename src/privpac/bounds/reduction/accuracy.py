@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.bounds.certificate import LIMIT, SLACK, Certificate, log_size_of, open_unit, positive, relation
-from privpac.bounds.reduction.plan import INNER_EPSILONS, ROUNDED, Candidates, Objective, ReductionPlan
+from privpac.bounds.reduction.plan import INNER_EPSILONS, ROUNDED, Objective, ReductionPlan, ReductionTask
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
@@ -183,7 +183,7 @@ def certify_reduction(
     """
     target, failure, rule = open_unit(alpha, "alpha"), open_unit(beta, "beta"), relation(neighbours)
     steps = None if levels is None else positive_int(levels, "levels")
-    task = Candidates.read(epsilon, delta, failure / 8, inner_delta, labellings, steps or 1, rule, log_growth)
+    task = ReductionTask.read(epsilon, delta, failure / 8, inner_delta, labellings, steps or 1, rule, log_growth)
     objective = excess_objective(
         beta=failure, log_growth=log_growth, inner_error=inner_error, neighbours=rule, levels=steps
     )

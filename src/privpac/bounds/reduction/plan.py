@@ -28,7 +28,7 @@ from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.least import last_between, least_between
 
-__all__ = ["MAX_COST", "ROUNDED", "Candidates", "ReductionPlan", "integer_costs", "plan_reduction"]
+__all__ = ["MAX_COST", "ROUNDED", "ReductionTask", "ReductionPlan", "integer_costs", "plan_reduction"]
 
 MAX_COST = 1 << 26
 """``A`` and ``B * levels`` stay at most this, so that scores stay below 2**62 for fewer than 2**36 units."""
@@ -114,7 +114,7 @@ def plan_reduction(
     >>> round(plan.noise, 3), plan.epsilon <= 1
     (0.072, True)
     """
-    task = Candidates.read(epsilon, delta, failure, inner_delta, labellings, levels, neighbours, log_growth)
+    task = ReductionTask.read(epsilon, delta, failure, inner_delta, labellings, levels, neighbours, log_growth)
     n = positive_int(n_users, "n_users", minimum=2, maximum=_MAX_UNITS)
     most = None if most_split is None else positive_int(most_split, "most_split")
     needs = [
@@ -150,7 +150,7 @@ def integer_costs(
 
 
 @dataclass(frozen=True, eq=False)
-class Candidates:
+class ReductionTask:
     """What is affordable with a target ``(epsilon, delta)``: for every share and every cost ``a`` the largest ``b``."""
 
     target: Fraction
@@ -173,7 +173,7 @@ class Candidates:
         levels: int,
         neighbours: Neighbours | str,
         log_growth: LogGrowth,
-    ) -> Candidates:
+    ) -> ReductionTask:
         return cls(
             rational(epsilon, "epsilon", above=0, maximum=1000),
             rational(delta, "delta", minimum=0, below=1),
@@ -279,7 +279,7 @@ def _ratio(a: float, b: float, levels: int) -> tuple[int, int]:
     return max(1, min(MAX_COST, round(B * ratio))), B
 
 
-def _infeasible(n: int, needs: list[tuple[Fraction, int]], task: Candidates) -> InfeasibleError:
+def _infeasible(n: int, needs: list[tuple[Fraction, int]], task: ReductionTask) -> InfeasibleError:
     target, leak, inner_leak = task.target, task.leak, task.inner_leak
     if inner_leak and not leak:
         return InfeasibleError(f"the inner algorithm spends delta = {float(inner_leak):.3g}: allow delta above 0")

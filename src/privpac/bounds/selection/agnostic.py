@@ -125,7 +125,7 @@ def plan_user_agnostic(
     of thresholds do not follow ``n``), so the number holds for every larger number of users.
     """
     m = _records(records_per_user)
-    task = _Task.read(log_size, dimension, alpha, beta, epsilon, neighbours, share, estimator, estimates)
+    task = _AgnosticTask.read(log_size, dimension, alpha, beta, epsilon, neighbours, share, estimator, estimates)
     known = None if noise is None else _known(noise)
     found: Certificate | None = None
     for size in numbers_up_to(m) if truncate else [m]:
@@ -136,7 +136,7 @@ def plan_user_agnostic(
     return found
 
 
-def _user_plan(task: _Task, m: int, known: tuple[Fraction, Fraction] | None, beat: int | None) -> Certificate:
+def _user_plan(task: _AgnosticTask, m: int, known: tuple[Fraction, Fraction] | None, beat: int | None) -> Certificate:
     def direct(n: int, radius: float, spent: float, b: float, gap: float) -> bool:
         slack = (task.log_h - math.log(b)) / (task.lam * spent * n)
         return _fits(2 * radius + slack, gap)
@@ -183,7 +183,7 @@ def plan_threshold_search(
     """
     m, log_x = _records(records_per_user), log_size_of(log_domain, "log_domain")
     log_h = log_x + math.log1p(math.exp(-log_x))
-    task = _Task.read(log_h, 1, alpha, beta, epsilon, neighbours, share, estimator, estimates)
+    task = _AgnosticTask.read(log_h, 1, alpha, beta, epsilon, neighbours, share, estimator, estimates)
     ratio = rational(theta, "theta", above="1/2", maximum="99/100")
     tail, b = task.exact_alpha / 2, task.beta / 5
     rounds, mass = 0, Fraction(1)
@@ -235,7 +235,7 @@ def _divergence(y: float, p: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Task:
+class _AgnosticTask:
     log_h: float
     dimension: int
     exact_alpha: Fraction
@@ -258,11 +258,11 @@ class _Task:
         share: Rational,
         estimator: str,
         estimates: tuple[int, ...],
-    ) -> _Task:
+    ) -> _AgnosticTask:
         if estimator not in ESTIMATORS:
             raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
         exact = rational(alpha, "alpha", minimum="1e-9", below=1)
-        return _Task(
+        return _AgnosticTask(
             log_size_of(log_size),
             positive_int(dimension, "dimension"),
             exact,
@@ -277,7 +277,7 @@ class _Task:
 
 
 def _scan(
-    task: _Task,
+    task: _AgnosticTask,
     m: int,
     known: tuple[Fraction, Fraction] | None,
     alpha: Fraction,

@@ -65,7 +65,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class _Cells:
+class _EstimateCells:
     """The cells of an estimate: grid values to compare with, and both ends of what an answer leaves possible."""
 
     cells: int
@@ -76,7 +76,7 @@ class _Cells:
 
 
 @lru_cache(maxsize=64)
-def _cells(estimator: str, j: int) -> _Cells:
+def _cells(estimator: str, j: int) -> _EstimateCells:
     accuracy = Fraction(1, 1 << j)
     if estimator == "bisect":
         width, cells = accuracy, 1 << j
@@ -86,7 +86,7 @@ def _cells(estimator: str, j: int) -> _Cells:
         cells = math.ceil(1 / width)
         centres = [min(Fraction(1), (i + Fraction(1, 2)) * width) for i in range(cells)]
     below, above = (np.array([float(centre + sign * accuracy) for centre in centres]) for sign in (-1, 1))
-    return _Cells(cells, float(width), [float(i * width) for i in range(1, cells)], below, above)
+    return _EstimateCells(cells, float(width), [float(i * width) for i in range(1, cells)], below, above)
 
 
 @lru_cache(maxsize=512)
@@ -102,7 +102,7 @@ def estimate_plan(estimator: str, m: int, j: int, alpha: Fraction) -> Estimate:
     return Estimate(estimator, m, j, alpha)
 
 
-def _worst_robust_gap(m: int, cells: _Cells, alpha: Fraction) -> float:
+def _worst_robust_gap(m: int, cells: _EstimateCells, alpha: Fraction) -> float:
     # Rounding is monotone, so that clipping the rounded ends is rounding the clipped ones.
     high = np.maximum(0.0, np.minimum(float(1 - alpha), cells.above))
     low = np.minimum(np.maximum(0.0, cells.below), high)

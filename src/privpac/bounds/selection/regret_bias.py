@@ -233,7 +233,7 @@ def _own_luck(m: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class _ExcessCells:
     """Cells of excess error, and for every clip ``t`` an upper bound of ``E(r(h) - t)+`` at their upper ends."""
 
     low: Array
@@ -242,7 +242,7 @@ class _Cells:
 
 
 @lru_cache(maxsize=4)
-def _cells(m: int) -> _Cells:
+def _cells(m: int) -> _ExcessCells:
     edges = _edges(m)
     high = edges[1:]
     # Pr[Z + M >= t] by convolution; sums beyond 2m wrap nowhere.
@@ -259,7 +259,7 @@ def _cells(m: int) -> _Cells:
         # r is at most m: only t in clip+1..m can be exceeded.
         beyond = (1 - (1 - ends[0]) * (1 - ends[1]))[:, 1 : m + 1]
         over[i] = np.append(np.cumsum(beyond[:, ::-1], axis=1)[:, ::-1].max(axis=0), 0.0)
-    return _Cells(edges[:-1], high, over)
+    return _ExcessCells(edges[:-1], high, over)
 
 
 def _edges(m: int) -> Array:

@@ -81,12 +81,12 @@ def plan_tree(
             0, "tree learner", "a class with one rule", epsilon1=Fraction(0), epsilon2=Fraction(0), hi=1, K=0
         )
     asked = (rational(epsilon, "epsilon", above=0), rational(delta, "delta", minimum=0, below=1))
-    ask = _Ask(top, width, *asked, rational(alpha), target, m if same_law else 1, relation(neighbours), form)
+    ask = _TreeQuestion(top, width, *asked, rational(alpha), target, m if same_law else 1, relation(neighbours), form)
     return _planned(ask) if within is None else _planned_within(ask, positive_int(within, "within"))
 
 
 @dataclass(frozen=True)
-class _Ask:
+class _TreeQuestion:
     """A planning question."""
 
     height: int
@@ -131,7 +131,7 @@ Place = tuple[int, int, int]
 class _Search:
     """The fewest parts found so far for one number of users per part."""
 
-    def __init__(self, ask: _Ask, users_per_part: int, below: int) -> None:
+    def __init__(self, ask: _TreeQuestion, users_per_part: int, below: int) -> None:
         self.ask, self.good = ask, ask.good(users_per_part)
         self.parts = below
         self.place: Place | None = None
@@ -202,7 +202,7 @@ class _Search:
 
 
 @lru_cache(maxsize=256)
-def _planned(ask: _Ask) -> Certificate:
+def _planned(ask: _TreeQuestion) -> Certificate:
     if all(ask.budget(share) is None for share in range(1, _GRID)):
         raise InfeasibleError("delta too large for epsilon: no split leaves room for it; use a smaller delta")
     search = _Search(ask, 1, LIMIT)
@@ -223,7 +223,7 @@ def _planned(ask: _Ask) -> Certificate:
     return _certificate(ask, best, parts, place)
 
 
-def _planned_within(ask: _Ask, n_users: int) -> Certificate:
+def _planned_within(ask: _TreeQuestion, n_users: int) -> Certificate:
     """A plan of at most ``n_users`` users, one in each part, if the search finds one."""
     # Starts that are almost enough count: single steps may lead from them to one that is.
     search = _Search(ask, 1, n_users + n_users // 16 + 2)
@@ -235,7 +235,7 @@ def _planned_within(ask: _Ask, n_users: int) -> Certificate:
     return _certificate(ask, 1, search.parts, search.place)
 
 
-def _certificate(ask: _Ask, users_per_part: int, parts: int, place: Place) -> Certificate:
+def _certificate(ask: _TreeQuestion, users_per_part: int, parts: int, place: Place) -> Certificate:
     budget = ask.budget(place[0])
     assert budget is not None
     _, hi, opt = place

@@ -23,7 +23,7 @@ from privpac.data.missing import values_of
 from privpac.errors import ParameterError
 from privpac.released import register
 
-__all__ = ["Band", "Card", "Line", "band_edges", "bands_of", "bins_of"]
+__all__ = ["Band", "Card", "CardLine", "band_edges", "bands_of", "bins_of"]
 
 MAX_TOP = 1000
 """The most points that one answer may have."""
@@ -38,7 +38,7 @@ class Band(NamedTuple):
     high: Fraction
 
 
-class Line(NamedTuple):
+class CardLine(NamedTuple):
     """One answer, or several neighbouring ones, and their points."""
 
     answer: str
@@ -138,12 +138,12 @@ class Card(Rule):
 
     # Words
 
-    def lines(self, column: BinnedColumn, points: Sequence[int]) -> list[Line]:
+    def lines(self, column: BinnedColumn, points: Sequence[int]) -> list[CardLine]:
         """The answers of a column and their points, neighbouring bins with the same points together."""
         domain = values_of(column.domain)
         if column.is_category:
             return [
-                Line(domain.text(code) if code < column.bins else "missing", points[code])
+                CardLine(domain.text(code) if code < column.bins else "missing", points[code])
                 for code in range(column.width)
             ]
         runs = [(value, list(run)) for value, run in groupby(range(column.bins), key=lambda b: points[b])]
@@ -151,15 +151,15 @@ class Card(Rule):
         for i, (value, run) in enumerate(runs):
             last = run[-1]
             if len(run) == 1 and column.bins == domain.size:
-                out.append(Line(domain.text(last), value))
+                out.append(CardLine(domain.text(last), value))
             elif last < column.bins - 1:
-                out.append(Line(f"≤ {domain.text(column.edges[last] - 1)}", value))
+                out.append(CardLine(f"≤ {domain.text(column.edges[last] - 1)}", value))
             else:
-                out.append(Line("any" if i == 0 else f"> {domain.text(column.edges[run[0] - 1] - 1)}", value))
-        return [*out, Line("missing", points[-1])] if column.has_missing else out
+                out.append(CardLine("any" if i == 0 else f"> {domain.text(column.edges[run[0] - 1] - 1)}", value))
+        return [*out, CardLine("missing", points[-1])] if column.has_missing else out
 
     @property
-    def table(self) -> list[tuple[str, list[Line]]]:
+    def table(self) -> list[tuple[str, list[CardLine]]]:
         """Name and lines of every column whose answers differ in points."""
         return [(column.name, self.lines(column, points)) for column, points in self._varied]
 

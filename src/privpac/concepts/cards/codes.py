@@ -28,7 +28,17 @@ from numpy.typing import NDArray
 from privpac.errors import ParameterError, TooLargeError, Undecided
 from privpac.exact import MAX_PRECISION, precision
 
-__all__ = ["LANES", "MAX_COORDINATES", "U", "CodeTable", "Shape", "code_rows", "code_table", "nearest", "sigmoid_table"]
+__all__ = [
+    "LANES",
+    "MAX_COORDINATES",
+    "U",
+    "CodeTable",
+    "CodeShape",
+    "code_rows",
+    "code_table",
+    "nearest",
+    "sigmoid_table",
+]
 
 U = 4096
 """The unit of codes, centres, residuals and gradients."""
@@ -42,7 +52,7 @@ MAX_COORDINATES = 1 << 18
 _SCORES_A_UNIT = 256
 
 
-class Shape(NamedTuple):
+class CodeShape(NamedTuple):
     """What a code depends on: whether bins are ordered, how many there are, and whether a value may be missing."""
 
     ordered: bool
@@ -77,10 +87,10 @@ def nearest(compute: Callable[[], arb]) -> int:
 
 
 @lru_cache(maxsize=256)
-def code_rows(shape: Shape) -> tuple[tuple[int, ...], ...]:
+def code_rows(shape: CodeShape) -> tuple[tuple[int, ...], ...]:
     """The coordinates of every code, a missing value last.
 
-    >>> code_rows(Shape(True, 3, True))
+    >>> code_rows(CodeShape(True, 3, True))
     ((-3547, -1024, 0), (0, 2048, 0), (3547, -1024, 0), (0, 0, 4096))
     """
     if shape.bins < 1 or shape.codes < 2:
@@ -118,7 +128,7 @@ class CodeTable(NamedTuple):
     ``lanes[e]``.  Coordinate 0 is the intercept.
     """
 
-    shapes: tuple[Shape, ...]
+    shapes: tuple[CodeShape, ...]
     base: NDArray[np.int64]
     first: NDArray[np.int64]
     lanes: NDArray[np.int64]
@@ -143,7 +153,7 @@ class CodeTable(NamedTuple):
         return [list(entries[at : at + shape.codes]) for at, shape in zip(starts, self.shapes)]
 
 
-def code_table(shapes: Sequence[Shape]) -> CodeTable:
+def code_table(shapes: Sequence[CodeShape]) -> CodeTable:
     """The codes of some columns, in order."""
     shapes = tuple(shapes)
     coordinates = sum(shape.width for shape in shapes)
@@ -172,7 +182,7 @@ def code_table(shapes: Sequence[Shape]) -> CodeTable:
     )
 
 
-def _sparse(shape: Shape) -> list[tuple[int, ...]]:
+def _sparse(shape: CodeShape) -> list[tuple[int, ...]]:
     """The coordinates of every code from its first that may differ from 0 on, without listing one-hot rows whole."""
     alone = (U, *([0] * (LANES - 1)))
     if not shape.ordered:

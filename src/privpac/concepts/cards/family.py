@@ -11,7 +11,7 @@ from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.cards.card import MAX_TOP, Card
-from privpac.concepts.cards.codes import CodeTable, Shape, code_table
+from privpac.concepts.cards.codes import CodeShape, CodeTable, code_table
 from privpac.concepts.cells import Frozen
 from privpac.concepts.small_trees.columns import DEFAULT_CUTS, Cuts, read_cuts, read_missing
 from privpac.concepts.small_trees.wide_class import WideClass, read_columns
@@ -66,7 +66,9 @@ class PointsCard(WideClass):
     @cached_property
     def codes(self) -> CodeTable:
         """The public codes of the columns."""
-        return code_table([Shape(not column.is_category, column.bins, column.has_missing) for column in self.binned])
+        return code_table(
+            [CodeShape(not column.is_category, column.bins, column.has_missing) for column in self.binned]
+        )
 
     # Cards
 

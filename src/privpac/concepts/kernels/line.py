@@ -23,7 +23,7 @@ from privpac.concepts.profile import Step
 from privpac.concepts.statistics import Statistic
 from privpac.data.jit import jit
 
-__all__ = ["Line", "change_type", "contribution", "sort_within_users"]
+__all__ = ["OneColumn", "change_type", "contribution", "sort_within_users"]
 
 Codes = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -236,7 +236,7 @@ def _walk(
 
 
 @dataclass(frozen=True)
-class Line:
+class OneColumn:
     """Users seen through one column.  ``own``, least and most mistakes, is shared by the columns of a class, which
     widen it in turn."""
 

@@ -24,7 +24,7 @@ from privpac.concepts.small_trees.columns import BinnedColumn
 from privpac.data import UserData
 from privpac.data.jit import jit
 
-__all__ = ["Cells", "CellsKernel", "PairSums", "cells_of", "pair_count"]
+__all__ = ["TreeCells", "CellsKernel", "PairSums", "cells_of", "pair_count"]
 
 Ints = NDArray[np.int64]
 
@@ -44,7 +44,7 @@ class PairSums:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cells:
+class TreeCells:
     """``D`` of label ``k = 1..c-1`` (weight of label k less that of label 0): in all, where a test holds, where two do.
 
     ``others`` is the weight of all records that label 0 gets wrong: the score of "always label 0".
@@ -55,7 +55,7 @@ class Cells:
     both: Ints
     others: int
 
-    def same(self, other: Cells) -> bool:
+    def same(self, other: TreeCells) -> bool:
         """Whether all cells are equal; trees then have the same law."""
         return all(
             np.array_equal(mine, theirs)
@@ -63,7 +63,7 @@ class Cells:
         )
 
     def __repr__(self) -> str:
-        return "<Cells>"
+        return "<TreeCells>"
 
 
 def pair_count(columns: tuple[BinnedColumn, ...]) -> int:
@@ -158,7 +158,7 @@ class CellsKernel:
         return found
 
 
-def cells_of(columns: tuple[BinnedColumn, ...], sums: PairSums) -> Cells:
+def cells_of(columns: tuple[BinnedColumn, ...], sums: PairSums) -> TreeCells:
     """Where tests hold, from the sums of bins."""
     places, _ = _places(columns)
     tables = sums.tables if len(sums.totals) == 2 else sums.tables[1:] - sums.tables[0]
@@ -180,4 +180,4 @@ def cells_of(columns: tuple[BinnedColumn, ...], sums: PairSums) -> Cells:
             both[:, rows, columns_k] = found
             both[:, columns_k, rows] = found.transpose(0, 2, 1)
     totals = sums.totals
-    return Cells(totals[1:] - totals[0], single, both, int(totals[1:].sum()))
+    return TreeCells(totals[1:] - totals[0], single, both, int(totals[1:].sum()))

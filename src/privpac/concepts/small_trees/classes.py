@@ -13,7 +13,7 @@ from attrs import Attribute, evolve, field, frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.cells import Frozen, domains_of
-from privpac.concepts.small_trees.cells import Cells, CellsKernel, cells_of, pair_count
+from privpac.concepts.small_trees.cells import CellsKernel, TreeCells, cells_of, pair_count
 from privpac.concepts.small_trees.columns import (
     DEFAULT_CUTS,
     BinnedColumn,
@@ -210,6 +210,6 @@ class SmallTrees(WideClass):
     def cells_kernel(self) -> CellsKernel:
         return CellsKernel(self.binned, self.levels, self.labels)
 
-    def cells(self, users: Users) -> Cells:
+    def cells(self, users: Users) -> TreeCells:
         """Where tests hold, summed over bound users: private."""
         return cells_of(self.binned, users.fold(self.cells_kernel()))

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
 from privpac.distributions.base import Sum
-from privpac.distributions.cells import Cells, CodeCells, ProductCells
+from privpac.distributions.cells import CodeCells, Partition, ProductCells
 from privpac.distributions.results import DiscreteDistribution, Distribution, ProductDistribution
 from privpac.distributions.selection.comparison import scheffe_range
 from privpac.distributions.selection.kernels import clipped_sum, group_sizes, prefix_sums
@@ -122,7 +122,7 @@ def _set_table(counts: Ints, sizes: Ints, base: Ints, user_base: Ints, units: in
     return out
 
 
-def set_table(users: UserData, cells: Cells, units: int, top: int) -> Ints:
+def set_table(users: UserData, cells: Partition, units: int, top: int) -> Ints:
     """``tab[A, q]`` over these users, A as a bit pattern of cells."""
     sizes = users.sizes
     index = np.repeat(np.arange(users.n_users), sizes) * cells.size + cells.index(users)

@@ -47,7 +47,7 @@ __all__ = [
     "Density",
     "Histogram",
     "Joint",
-    "Line",
+    "LineLaw",
     "Normal",
     "Pmf",
     "Product",
@@ -227,7 +227,7 @@ class Histogram(Candidate):
 
 
 @dataclass(frozen=True, eq=False)
-class Line(Candidate):
+class LineLaw(Candidate):
     """A continuous law of one column with a distribution function; ``normal`` holds mean and deviation if it is one."""
 
     law: Any

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from privpac.data import Domain, Floats, UserData
 from privpac.data.jit import jit
 from privpac.distributions.base import Sum
-from privpac.distributions.cells import Cells, LineCells, codes_below, codes_upto
+from privpac.distributions.cells import LineCells, Partition, codes_below, codes_upto
 from privpac.distributions.selection.candidates import Candidate, Counts
 from privpac.distributions.selection.crossings import integer_range, line_cuts, spread
 from privpac.distributions.selection.kernels import linear_sums, rank_sums, single_sums, tally
@@ -128,7 +128,7 @@ def scheffe_range(q: Any, unit: int, top: int, cap: int | None, neighbours: Neig
 class Ranked:
     """Cells with ranks and masses; ``total`` is what integer masses sum to, 1 for floats."""
 
-    cells: Cells
+    cells: Partition
     above: NDArray[Any]
     below: NDArray[Any]
     masses: Masses
@@ -211,7 +211,7 @@ def _rounded(masses: Floats64) -> Ints:
     return whole
 
 
-def ranked_by_masses(cells: Cells, rows: Sequence[Any]) -> Ranked:
+def ranked_by_masses(cells: Partition, rows: Sequence[Any]) -> Ranked:
     """Cells whose candidates are ordered by their masses (over a cell all have the same width, so by density too)."""
     masses, total = exact_masses(rows)
     above, below = rank(masses.T)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.distributions.selection.candidates import Candidate, Counts, Joint, Line, check_terms
+from privpac.distributions.selection.candidates import Candidate, Counts, Joint, LineLaw, check_terms
 from privpac.errors import ParameterError, TooLargeError
 
 __all__ = ["integer_range", "line_cuts", "normal_cuts", "spread"]
@@ -54,7 +54,7 @@ def _grid(candidate: Candidate) -> Floats64:
     tails = 10.0 ** -np.arange(4, 15.01, 0.25)
     levels = np.concatenate([tails, np.arange(1, _LEVELS) / _LEVELS])
     points = [candidate.quantiles(levels)]
-    if isinstance(candidate, Line):
+    if isinstance(candidate, LineLaw):
         points += [
             np.asarray(candidate.law.isf(tails)),
             np.array([*candidate.law.support(), candidate.law.mean()], dtype=np.float64),
@@ -80,7 +80,7 @@ def line_cuts(candidates: Sequence[Candidate]) -> list[Fraction]:
     for i in range(size):
         for j in range(i):
             p, r = candidates[i], candidates[j]
-            if isinstance(p, Line) and isinstance(r, Line) and p.normal is not None and r.normal is not None:
+            if isinstance(p, LineLaw) and isinstance(r, LineLaw) and p.normal is not None and r.normal is not None:
                 found.update(normal_cuts(*p.normal, *r.normal))
             else:
                 rest.append((i, j))

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.data import Domain, Floats
-from privpac.distributions.cells import Cells, CodeCells, LineCells, ProductCells, is_numeric, read_edges
+from privpac.distributions.cells import CodeCells, LineCells, Partition, ProductCells, is_numeric, read_edges
 from privpac.distributions.selection.candidates import Candidate, Counts, Histogram, Joint, Normal
 from privpac.distributions.selection.comparison import (
     CandidateComparison,
@@ -166,7 +166,7 @@ def _quantiles(candidate: Candidate, levels: NDArray[np.float64]) -> NDArray[np.
 
 
 def _values(candidates: Sequence[Candidate], domains: Mapping[str, Domain]) -> Ranked:
-    cells: list[Cells] = [CodeCells(name, domain.size) for name, domain in domains.items()]
+    cells: list[Partition] = [CodeCells(name, domain.size) for name, domain in domains.items()]
     partition = cells[0] if len(cells) == 1 else ProductCells(tuple(cells))
     return ranked_by_masses(partition, [candidate.value_masses(domains) for candidate in candidates])
 
@@ -189,7 +189,7 @@ def _boxes(candidates: Sequence[Candidate], domains: Mapping[str, Domain], bins:
     """Boxes of edges, the outer ones reaching to the domain's ends; masses by density at the middle times volume."""
     if not isinstance(bins, Mapping) or set(bins) != set(domains):
         raise ParameterError(f"several columns need bins={{column: edges}} for each of {list(domains)}")
-    cells: list[Cells] = []
+    cells: list[Partition] = []
     middles, widths = [], []
     for name, domain in domains.items():
         edges = bins[name]

@@ -20,7 +20,7 @@ from privpac.data import Domain, UserData
 from privpac.data.jit import jit
 from privpac.distributions.cells import values_of
 from privpac.distributions.parametric import uniforms
-from privpac.distributions.selection.candidates import Candidate, Joint, Line, Normal, Product
+from privpac.distributions.selection.candidates import Candidate, Joint, LineLaw, Normal, Product
 from privpac.distributions.selection.comparison import CandidateComparison
 from privpac.distributions.selection.kernels import density_sums
 from privpac.errors import ParameterError
@@ -137,9 +137,9 @@ def _one_covariance(candidates: Sequence[Candidate]) -> Floats64 | None:
 def _drawn(candidate: Candidate, u: Floats64, seed: int) -> Floats64:
     if isinstance(candidate, Normal):
         return np.asarray(ndtri(u) @ np.linalg.cholesky(candidate.covariance).T + candidate.mean)
-    if isinstance(candidate, Product) and all(isinstance(part, Line) for part in candidate.parts):
+    if isinstance(candidate, Product) and all(isinstance(part, LineLaw) for part in candidate.parts):
         return np.column_stack([part.quantiles(u[:, i]) for i, part in enumerate(candidate.parts)])
-    if isinstance(candidate, Line):
+    if isinstance(candidate, LineLaw):
         return candidate.quantiles(u[:, 0])[:, None]
     if isinstance(candidate, Joint) and candidate.density.sample is not None:
         rows = np.asarray(candidate.density.sample(len(u), seed), dtype=np.float64)

@@ -21,7 +21,7 @@ from privpac.distributions.selection.candidates import (
     Density,
     Histogram,
     Joint,
-    Line,
+    LineLaw,
     Normal,
     Pmf,
     Product,
@@ -91,7 +91,7 @@ def _frozen(law: Any, name: str) -> Candidate:
     if not np.isfinite(law.ppf(0.5)):
         raise ParameterError(f"{name} has invalid parameters for {law.dist.name!r}")
     normal = (rational(float(law.mean())), rational(float(law.std()))) if law.dist.name == "norm" else None
-    return Line(law, name, normal)
+    return LineLaw(law, name, normal)
 
 
 def _gaussian(mean: Any, covariance: Any, name: str) -> Candidate:

@@ -154,7 +154,7 @@ def _merge(rise: Any, drop: Any, place: Any, score: Any) -> int:
     return n
 
 
-class Places(NamedTuple):
+class MedianPlaces(NamedTuple):
     """Places of all users so far, in any order."""
 
     rise: Codes
@@ -173,10 +173,10 @@ class MedianKernel:
     region: str
     presorted: bool = False
 
-    def zero(self) -> Places:
-        return Places(np.empty(0, np.uint64), np.empty(0, np.uint64))
+    def zero(self) -> MedianPlaces:
+        return MedianPlaces(np.empty(0, np.uint64), np.empty(0, np.uint64))
 
-    def chunk(self, users: UserData) -> Places:
+    def chunk(self, users: UserData) -> MedianPlaces:
         key, offsets = users.codes[self.column], users.offsets
         if not self.presorted:
             key, _ = sort_within_users(key, np.zeros(len(key), np.uint8), offsets)
@@ -192,12 +192,12 @@ class MedianKernel:
             return self.zero()
         rises = [rise[a:i] for (a, _), (i, _) in zip(spans, found)]
         drops = [drop[a:j] for (a, _), (_, j) in zip(spans, found)]
-        return Places(np.concatenate(rises), np.concatenate(drops))
+        return MedianPlaces(np.concatenate(rises), np.concatenate(drops))
 
-    def merge(self, a: Places, b: Places) -> Places:
-        return Places(np.concatenate([a.rise, b.rise]), np.concatenate([a.drop, b.drop]))
+    def merge(self, a: MedianPlaces, b: MedianPlaces) -> MedianPlaces:
+        return MedianPlaces(np.concatenate([a.rise, b.rise]), np.concatenate([a.drop, b.drop]))
 
-    def profile(self, places: Places) -> Profile:
+    def profile(self, places: MedianPlaces) -> Profile:
         """Scores of the cuts ``lower..upper``."""
         rise, drop = np.sort(places.rise), np.sort(places.drop)
         at, score = np.empty(len(rise) + len(drop) + 1, np.uint64), np.empty(len(rise) + len(drop) + 1, np.int64)

@@ -38,7 +38,7 @@ def branch_scores(least: Callable[[int, int], int], lower: int, middle: int, upp
 # Three noisy values, the least wins
 
 
-class _Noise:
+class _LaplaceNoise:
     """Discrete Laplace noise with ``x = e**-rate``: mass and upper tail as sums of ``coefficient * x**(slope * d)``."""
 
     def __init__(self, rate: Fraction) -> None:
@@ -64,7 +64,7 @@ class _Noise:
         return sum((a / (1 - self.power(i)) for a, i in terms), arb(0))
 
 
-def _first_wins(noise: _Noise, own: int, others: Sequence[tuple[int, int]]) -> arb:
+def _first_wins(noise: _LaplaceNoise, own: int, others: Sequence[tuple[int, int]]) -> arb:
     """``Pr[value at own + noise = v, and every other value >= v + strict]``, summed over v; ``others``: (score,
     strict)."""
     centres = [own, *(score for score, _ in others)]
@@ -85,7 +85,7 @@ def _first_wins(noise: _Noise, own: int, others: Sequence[tuple[int, int]]) -> a
 
 
 def _noisy_branch(scores: dict[str, int], rate: Fraction) -> dict[str, arb]:
-    noise = _Noise(rate)
+    noise = _LaplaceNoise(rate)
     sides = [name for name in ("left", "right") if name in scores]
     out = {"mid": _first_wins(noise, scores["mid"], [(scores[side], 1) for side in sides])}
     if len(sides) == 2:

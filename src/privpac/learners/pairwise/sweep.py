@@ -226,6 +226,31 @@ def _first_row(begins: Any, starts: Any, values: Any, gains: Any, centre: Any, c
 
 
 @jit
+def _enter(
+    piece: int,
+    owner: Any,
+    begins: Any,
+    starts: Any,
+    values: Any,
+    gains: Any,
+    centre: Any,
+    current: Any,
+    places: Any,
+    steps: Any,
+) -> int:
+    """The sweep enters a piece: where its user's row steps differently now, and by how much; the number of places."""
+    u, found, before = owner[piece], 0, 0
+    old, new = centre[u] + values[current[u]], centre[u] + values[piece]
+    current[u] = piece
+    for p in range(begins[u], begins[u + 1]):
+        now = gains[new - values[p]] - gains[old - values[p]]
+        if now != before:
+            places[found], steps[found] = starts[p], now - before
+            found, before = found + 1, now
+    return found
+
+
+@jit
 def _rows(first: int, last: int, pieces: Any, events: Any, gains: Any, centre: Any, row: Any, out: Any) -> None:
     """Columns ``first..last - 1``, the row summed up for each."""
     single, begins, starts, values = pieces
@@ -233,20 +258,14 @@ def _rows(first: int, last: int, pieces: Any, events: Any, gains: Any, centre: A
     width = len(single)
     current = np.empty(len(begins) - 1, dtype=np.int64)
     change = np.zeros(width, dtype=np.int64)
+    places, steps = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64)
     _place(begins, starts, first, current)
     _first_row(begins, starts, values, gains, centre, current, change)
     for a in range(first, last):
         if a > first:
             for k in range(edges[a], edges[a + 1]):
-                u = owner[order[k]]
-                old, new = centre[u] + values[current[u]], centre[u] + values[order[k]]
-                current[u] = order[k]
-                before = 0
-                for p in range(begins[u], begins[u + 1]):
-                    now = gains[new - values[p]] - gains[old - values[p]]
-                    if now != before:
-                        change[starts[p]] += now - before
-                        before = now
+                for i in range(_enter(order[k], owner, begins, starts, values, gains, centre, current, places, steps)):
+                    change[places[i]] += steps[i]
         running = 0
         for b in range(width):
             running += change[b]
@@ -297,6 +316,7 @@ def _tree(first: int, last: int, pieces: Any, events: Any, gains: Any, centre: A
         leaves *= 2
     tree = np.zeros((2 * leaves, 2), dtype=np.int64)
     change = np.zeros(width, dtype=np.int64)
+    places, steps = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64)
     _place(begins, starts, first, current)
     _first_row(begins, starts, values, gains, centre, current, change)
     tree[leaves + width :, 1] = _LOWEST
@@ -309,15 +329,8 @@ def _tree(first: int, last: int, pieces: Any, events: Any, gains: Any, centre: A
     for a in range(first, last):
         if a > first:
             for k in range(edges[a], edges[a + 1]):
-                u = owner[order[k]]
-                old, new = centre[u] + values[current[u]], centre[u] + values[order[k]]
-                current[u] = order[k]
-                before = 0
-                for p in range(begins[u], begins[u + 1]):
-                    now = gains[new - values[p]] - gains[old - values[p]]
-                    if now != before:
-                        _add(tree, leaves, starts[p], now - before)
-                        before = now
+                for i in range(_enter(order[k], owner, begins, starts, values, gains, centre, current, places, steps)):
+                    _add(tree, leaves, places[i], steps[i])
         # The row is 0 at a itself, which counts as a competitor only inside a column of several rules.
         out[a] = _top_without(tree, leaves, a) if single[a] else tree[1, 1]
 

@@ -36,7 +36,7 @@ from privpac.rng import Rng
 __all__ = ["NamedParts", "NodeChoice"]
 
 
-class Parts(Protocol):
+class PartVotes(Protocol):
     """What the draws read: the depth of every part's node, and the votes at a level."""
 
     @property
@@ -76,13 +76,13 @@ class NodeChoice:
     delta: Fraction
     point: InteriorPoint | None = None
 
-    def depth_law(self, parts: Parts) -> Law:
+    def depth_law(self, parts: PartVotes) -> Law:
         """The law of ``z``; ``BOTTOM`` only for interior points that abstain."""
         if self.point is not None:
             return self.point.law(parts.depths)
         return rank_law(parts.depths, self.hi, self.K, self.tree.height, self.r1)
 
-    def node_law(self, parts: Parts, z: int) -> Law:
+    def node_law(self, parts: PartVotes, z: int) -> Law:
         """The law of the node, given the depth."""
         width = self.tree.level_width(z)
         if z == 0:
@@ -102,7 +102,7 @@ class NodeChoice:
         nodes = (self.tree.level_node(z, i) for i in range(width))
         return Law.from_weights([(v, self.r2 ** votes.get(v, 0)) for v in nodes])
 
-    def law(self, parts: Parts) -> Law:
+    def law(self, parts: PartVotes) -> Law:
         """The law of what is released: nodes, and ``BOTTOM`` apart from the root."""
         depths = self.depth_law(parts).as_finite()
         if self.tree.is_path:
@@ -114,7 +114,7 @@ class NodeChoice:
             shares.append((depths.number(z), Law.point(BOTTOM) if z is BOTTOM else self.node_law(parts, z)))
         return Law.mixture(shares)
 
-    def sample(self, parts: Parts, rng: Rng) -> Hashable:
+    def sample(self, parts: PartVotes, rng: Rng) -> Hashable:
         """One exact draw from :meth:`law`, on trees of any height and width."""
         z = self._depth(parts, rng)
         if isinstance(z, Bottom):
@@ -130,7 +130,7 @@ class NodeChoice:
             return named
         return BOTTOM if width is None else self._level_sample(votes, z, width, rng)
 
-    def _depth(self, parts: Parts, rng: Rng) -> int | Bottom:
+    def _depth(self, parts: PartVotes, rng: Rng) -> int | Bottom:
         if self.point is not None:
             return self.point.sample(parts.depths, rng)
         return int(rank_law(parts.depths, self.hi, self.K, self.tree.height, self.r1).sample(rng))

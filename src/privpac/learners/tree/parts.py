@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from privpac.concepts.trees.base import VC1Tree
     from privpac.data import Users
 
-__all__ = ["MAX_PARTITIONS", "BoundTree", "Groups", "all_partitions", "draw_partition"]
+__all__ = ["MAX_PARTITIONS", "BoundTree", "PartSizes", "all_partitions", "draw_partition"]
 
 MAX_PARTITIONS = 1 << 12
 """How many partitions an exact law averages over at most."""
@@ -35,7 +35,7 @@ Partition = NDArray[np.int64]
 
 
 @frozen(slots=False, field_transformer=named)
-class Groups:
+class PartSizes:
     """How users form parts, each of which says one node.  All public.
 
     Parameters

@@ -20,7 +20,7 @@ from privpac.learners.base import Learner
 from privpac.learners.selection.regret import COUNT_SHARE
 from privpac.learners.tree.accuracy import TreeAim
 from privpac.learners.tree.law import NodeChoice
-from privpac.learners.tree.parts import Groups
+from privpac.learners.tree.parts import PartSizes
 from privpac.learners.tree.split import Ranks, Split
 from privpac.mechanisms.choosing import choosing_law
 from privpac.mechanisms.laplace import Laplace
@@ -58,7 +58,7 @@ class PlannedTreeLearner(Composed, Learner):
         How many records of a user are read at most.
     ranks : Ranks
         Given by its own parameters: ``selector``, ``epsilon1``, ``hi``, ``K``.
-    groups : Groups
+    groups : PartSizes
         Given by its own parameters: ``parts``, ``users_per_part``.
     aim : TreeAim
         Given by its own parameters: ``alpha``, ``beta``, ``records_per_user``, ``public_n_users``, ``strict``.
@@ -72,7 +72,7 @@ class PlannedTreeLearner(Composed, Learner):
     mode: Mode = "closure"
     max_records: int | None = field(default=None, kw_only=True, converter=whole_or_none)
     ranks: Ranks = part(Ranks)
-    groups: Groups = part(Groups)
+    groups: PartSizes = part(PartSizes)
     aim: TreeAim = part(TreeAim)
 
     def __attrs_post_init__(self) -> None:

@@ -93,7 +93,7 @@ class Split:
     ) -> Split:
         if height == 0:
             return Split("exponential", Fraction(0), Fraction(0), Fraction(0), Fraction(0), 1, 0, None)
-        ask = _Ask(height, width, epsilon, delta, beta, one_way, hi, K)
+        ask = _SplitQuestion(height, width, epsilon, delta, beta, one_way, hi, K)
         if hi is not None and K is not None and hi > K + 1:
             raise ParameterError(f"hi must be at most K + 1, got hi = {hi} and K = {K}")
         if width != 1 and epsilon1 is not None and epsilon1 >= epsilon:
@@ -110,7 +110,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class _Ask:
+class _SplitQuestion:
     height: int
     width: int | None
     epsilon: Fraction

@@ -45,7 +45,7 @@ from privpac.learners.wide.card_arithmetic import (
 )
 from privpac.learners.wide.card_budget import CardBudget, zcdp_within
 from privpac.learners.wide.card_calibration import SAME_PEOPLE, CalibrationPass, bands_from
-from privpac.learners.wide.card_kernels import State
+from privpac.learners.wide.card_kernels import DescentState
 from privpac.learners.wide.card_passes import CentrePass, CountPass, NormPass, Pass, StepPass, passes_over
 from privpac.mechanisms.gaussian import discrete_gaussian, gaussian_noise
 from privpac.parameters import bounds, named, probability_or_zero, whole_or_none
@@ -180,7 +180,7 @@ def _descend(
     (norm,) = _noisy(run(NormPass(table, centre, norm_cap(columns))), budget.norm_variance, rng)
     clip = clip_size(norm, users, budget.rest, columns)
     time, variance = training_time(users, budget.rest), budget.step_variance(clip)
-    state = State.start(centre)
+    state = DescentState.start(centre)
     total = [0] * (table.coordinates + 1)
     for step in range(1, steps + 1):
         moved = _noisy(run(StepPass(table, state, clip)), variance, rng)

@@ -31,7 +31,17 @@ from privpac.concepts.cards.codes import LANES, CodeTable, U, sigmoid_table
 from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.data.jit import jit
 
-__all__ = ["Packed", "State", "centre_sum", "clip", "gradient_sum", "gradients", "means", "norm_sum", "norm_terms"]
+__all__ = [
+    "Packed",
+    "DescentState",
+    "centre_sum",
+    "clip",
+    "gradient_sum",
+    "gradients",
+    "means",
+    "norm_sum",
+    "norm_terms",
+]
 
 Ints = NDArray[np.int64]
 _UNIT = U
@@ -52,15 +62,15 @@ class Packed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class State:
+class DescentState:
     """The public numbers at which gradients are taken; weights start with the intercept's, the centre has none."""
 
     weights: tuple[int, ...]
     centre: tuple[int, ...]
 
     @staticmethod
-    def start(centre: Sequence[int]) -> State:
-        return State((0,) * (len(centre) + 1), tuple(centre))
+    def start(centre: Sequence[int]) -> DescentState:
+        return DescentState((0,) * (len(centre) + 1), tuple(centre))
 
 
 # Integers
@@ -228,7 +238,7 @@ def _sum_gradients(
     return total
 
 
-def _public(table: CodeTable, state: State) -> tuple[Any, ...]:
+def _public(table: CodeTable, state: DescentState) -> tuple[Any, ...]:
     scores = np.array(table.scores(state.weights), np.int64)
     constant = state.weights[0] * U - sum(w * c for w, c in zip(state.weights[1:], state.centre))
     centre = np.array([0, *state.centre], np.int64)
@@ -249,7 +259,7 @@ def centre_sum(table: CodeTable, packed: Packed, cap: int) -> Ints:
     return _added(spread(part, user_spans(packed.offsets)), size)[1:]
 
 
-def _gradients_of(table: CodeTable, packed: Packed, state: State, cap: int, norms: bool) -> Ints:
+def _gradients_of(table: CodeTable, packed: Packed, state: DescentState, cap: int, norms: bool) -> Ints:
     public, run = _public(table, state), cast(Any, _sum_gradients)
 
     def part(a: int, b: int) -> Ints:
@@ -259,14 +269,14 @@ def _gradients_of(table: CodeTable, packed: Packed, state: State, cap: int, norm
     return _added(spread(part, user_spans(packed.offsets)), table.coordinates + 1)
 
 
-def gradient_sum(table: CodeTable, packed: Packed, state: State, cap: int) -> Ints:
+def gradient_sum(table: CodeTable, packed: Packed, state: DescentState, cap: int) -> Ints:
     """The sum over users of their gradients, each shortened to ``cap``; the intercept first."""
     return _gradients_of(table, packed, state, cap, False)
 
 
 def norm_sum(table: CodeTable, packed: Packed, centre: Sequence[int], cap: int) -> int:
     """The sum over users of the norms of their gradients at zero weights, rounded up, each at most ``cap``."""
-    return int(_gradients_of(table, packed, State.start(centre), cap, True)[0])
+    return int(_gradients_of(table, packed, DescentState.start(centre), cap, True)[0])
 
 
 def means(table: CodeTable, packed: Packed) -> list[list[int]]:
@@ -278,7 +288,7 @@ def means(table: CodeTable, packed: Packed) -> list[list[int]]:
     return out
 
 
-def gradients(table: CodeTable, packed: Packed, state: State) -> list[list[int]]:
+def gradients(table: CodeTable, packed: Packed, state: DescentState) -> list[list[int]]:
     """Each user's gradient, not shortened."""
     base, first, lanes, scores, constant, centre, sigmoid = _public(table, state)
     own, out = np.zeros(table.coordinates + 1 + LANES, np.int64), []
@@ -290,7 +300,7 @@ def gradients(table: CodeTable, packed: Packed, state: State) -> list[list[int]]
 
 def norm_terms(table: CodeTable, packed: Packed, centre: Sequence[int], cap: int) -> list[int]:
     """Each user's term of :func:`norm_sum`."""
-    vectors = gradients(table, packed, State.start(centre))
+    vectors = gradients(table, packed, DescentState.start(centre))
     return [min(int(root_up(sum(g * g for g in vector))), cap) for vector in vectors]
 
 

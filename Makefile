@@ -6,7 +6,7 @@ PEERS := .venv-peers/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-slow test-all test-browser test-spark test-storm lint format docs notebooks bench clean
+.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-storm lint format docs notebooks bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -14,7 +14,8 @@ help:  ## what can be made
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[test,lint,examples,docs]"
+	$(BIN)/python -m pip install --quiet --editable ".[all,test,lint,examples,docs]"
+	$(BIN)/python kernels/compile.py
 	@touch $@
 
 .venv-peers/.installed: benchmarks/peers/requirements.txt
@@ -25,18 +26,37 @@ help:  ## what can be made
 
 venv: .venv/.installed  ## the virtual environment .venv
 
+kernels: venv  ## compile the loops again, after one has changed
+	$(BIN)/python kernels/compile.py
+
+signatures: venv  ## list the types that the tests call loops with, for a loop that is new or called differently
+	rm -f build/calls.txt; mkdir -p build
+	PRIVPAC_KERNELS=">$(CURDIR)/build/calls.txt" $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	$(BIN)/python kernels/compile.py --add build/calls.txt
+	$(MAKE) kernels
+
 demo: venv  ## learn a private rule from a real table and write a report
 	$(BIN)/python examples/demo.py
 
 test: venv  ## the tests, without the longest enumerations and simulations
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
-test-slow: venv  ## those that "test" leaves out
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+test-slow: venv  ## those that "test" leaves out, and all examples of every property
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis"
 
-test-all: test test-slow test-browser test-spark test-storm  ## everything
+test-all: test test-slow test-clients test-browser test-spark test-storm  ## everything
 
-test-browser: venv  ## the service's console in chromium (installed with apt where root may)
+clients/js/node_modules/.installed: clients/js/package.json clients/js/package-lock.json
+	@command -v npm >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
+		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; } || true
+	@if command -v npm >/dev/null; then cd clients/js && npm ci --no-audit --no-fund --silent && touch node_modules/.installed; fi
+
+test-clients: venv clients/js/node_modules/.installed  ## the clients: JavaScript in node, Python as a wheel of its own
+	@if test -e clients/js/node_modules/.installed && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then cd clients/js && node --test --test-reporter=dot test/*.test.js; \
+	else echo "SKIPPED clients/js: no node 20 and npm here, and apt cannot install them"; fi
+	$(BIN)/python -m pytest -n 0 -rs tests/clients
+
+test-browser: venv clients/js/node_modules/.installed  ## console and consent page in chromium (installed with apt where root may)
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
 		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } || true
 	@if command -v chromium >/dev/null; then \
@@ -56,13 +76,13 @@ test-storm: venv  ## kills, links, full disks, hostile files and hostile HTTP: a
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/storm
 
 lint: venv  ## ruff and mypy --strict
-	$(BIN)/ruff check src tests examples benchmarks docs/_site
-	$(BIN)/ruff format --check src tests examples benchmarks docs/_site
+	$(BIN)/ruff check src tests examples benchmarks clients/python docs/_site
+	$(BIN)/ruff format --check src tests examples benchmarks clients/python docs/_site
 	$(BIN)/mypy --strict src
 
 format: venv  ## let ruff fix what it can
-	$(BIN)/ruff check --fix src tests examples benchmarks docs/_site
-	$(BIN)/ruff format src tests examples benchmarks docs/_site
+	$(BIN)/ruff check --fix src tests examples benchmarks clients/python docs/_site
+	$(BIN)/ruff format src tests examples benchmarks clients/python docs/_site
 
 docs: venv  ## the documentation site in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -80,4 +100,4 @@ bench: venv .venv-peers/.installed  ## benchmarks against peers and against the 
 	$(BIN)/python benchmarks/peers.py --quick
 
 clean:  ## remove what the targets built
-	rm -rf .venv .venv-peers site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers clients/js/node_modules site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

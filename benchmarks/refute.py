@@ -32,6 +32,7 @@ from privpac.data import Integers
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
 from privpac.planning.targets.rule_targets import rule_target
+from privpac.planning.targets.service_targets import service_target
 from privpac.planning.targets.tree_targets import tree_target
 
 PLANTED = (((1 << 20) - 1, "1/2", 5, "add-remove", 451), (1440, "1", 4, "replace", 250))
@@ -83,8 +84,12 @@ def other_questions(quick: bool) -> Iterator[tuple[str, Any, int]]:
             rule_target(Stumps({"a": Integers(0, 99), "b": Integers(0, 99)}), *rule),
             4,
         )
-        every = rule_target(Thresholds(Integers(0, 63)), 4, "0.2", "0.1", relation, None, every_method=True)
+        few = Thresholds(Integers(0, 63))
+        every = rule_target(few, 4, "0.2", "0.1", relation, None, every_method=True)
         yield f"65 cuts, ε 4, α 0.2, β 0.1, {relation}", every, 16
+        for delta in (0, "1e-6"):
+            told: dict[str, Any] = {"epsilon": 8, "alpha": "0.3", "beta": "0.1", "delta": delta, "neighbours": relation}
+            yield f"5 answers, 65 cuts, ε 8, α 0.3, δ {delta}, {relation}", service_target(few, 5, **told), 1
         shapes = {"path of 256": PathTree(Integers(0, 255), "x", "above"), "star of 64": StarTree(Integers(0, 63), "x")}
         for name, made in (shapes | {"open vocabulary of height 8, δ 1e-6": PrefixTree(8)}).items():
             delta = "1e-6" if "open" in name else 0

@@ -15,7 +15,7 @@ from common import _above_median, _rdata
 
 from privpac.data import Categories, Domain, Integers, Missing, UserData
 
-__all__ = ["TABLES", "Wide", "wide_table"]
+__all__ = ["CLASSES", "FRESH", "TABLES", "Wide", "wide_table"]
 
 BINS, FEW, MOST_RECORDS = 16, 16, 20
 
@@ -30,15 +30,17 @@ class Wide:
     domains: dict[str, Domain]
     labels: Any
     people: Any
+    classes: tuple[str, ...] = ()
 
     def users(self, people: Any) -> UserData:
         rows = np.isin(self.people, people)
-        part = self.frame[rows]
+        labels = np.array(self.classes)[self.labels[rows]] if self.classes else self.labels[rows]
         return UserData.from_frame(
-            part.assign(who=self.people[rows], label_=self.labels[rows]),
+            self.frame[rows].assign(who=self.people[rows], label_=labels),
             user="who",
             features=self.domains,
             label="label_",
+            **({"classes": self.classes} if self.classes else {}),
         )
 
 
@@ -122,10 +124,95 @@ TABLES: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
 }
 
+FRESH: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "women": (
+        _median("sampleSelection", "nlswork", "ln_wage"),
+        "idcode",
+        "year age race msp grade not_smsa c_city south ind_code occ_code union ttl_exp tenure hours",
+    ),
+    "health": (
+        _with(lambda: _rdata("COUNT", "rwm5yr"), lambda t: t["docvis"] > 1),
+        "id",
+        "hospvis year edlevel age outwork female married kids hhninc educ self",
+    ),
+    "children": (
+        _with(lambda: _rdata("mlmRev", "egsingle"), lambda t: t["math"] > 0),
+        "childid",
+        "year grade retained female black hispanic size lowinc mobility",
+    ),
+    "anger": (
+        _with(lambda: _rdata("lme4", "VerbAgg"), lambda t: t["r2"] == "Y"),
+        "id",
+        "Anger Gender btype situ mode",
+    ),
+    "lectures": (
+        _with(lambda: _rdata("lme4", "InstEval"), lambda t: t["y"] > 3),
+        "s",
+        "studage lectage service dept d",
+    ),
+    "fares": (_median("wooldridge", "airfare", "fare"), "id", "year dist passen bmktshr concen"),
+    "pupils": (
+        _median("mlmRev", "star", "read"),
+        "id",
+        "gr cltype hdeg exp trace ses schtype sx eth birthy yrs",
+    ),
+    "vaccines": (
+        _with(lambda: _rdata("mlmRev", "guImmun"), lambda t: t["immun"] == "Y"),
+        "mom",
+        "kid2p mom25p ord ethn momEd husEd momWork rural pcInd81",
+    ),
+    "colon": (
+        _with(lambda: _rdata("survival", "colon"), lambda t: t["status"] > 0),
+        "id",
+        "rx sex age obstruct perfor adhere nodes differ extent surg etype",
+    ),
+    "athletes": (
+        _median("wooldridge", "gpa3", "trmgpa"),
+        "id",
+        "term sat tothrs season crsgpa verbmath hssize hsrank female black football",
+    ),
+    "patents": (
+        _median("Ecdat", "PatentsHGH", "pat"),
+        "cusip",
+        "year scisect logk logr logr1 logr2 logr3 logr4 logr5",
+    ),
+    "counties": (
+        _with(lambda: _rdata("wooldridge", "countymurders"), lambda t: t["murders"] > 0),
+        "countyid",
+        "density popul perc1019 perc2029 percblack percmale rpcincmaint rpcpersinc rpcunemins year",
+    ),
+}
+"""Looked at once, after every choice was made: what a change of the card is judged by."""
+
+
+def _thirds(load: Callable[[], Any], column: str) -> Callable[[], Any]:
+    def label(table: Any) -> Any:
+        low, high = table[column].quantile(1 / 3), table[column].quantile(2 / 3)
+        return (table[column] > low).astype(int) + (table[column] > high).astype(int)
+
+    return _with(load, label)
+
+
+CLASSES: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "flights, early or late": (
+        _with(_flights, lambda t: (t["arr_delay"] > -10).astype(int) + (t["arr_delay"] > 15).astype(int)),
+        *TABLES["flights"][1:],
+    ),
+    "ketchup, brand": (_with(lambda: _rdata("Ecdat", "Catsup"), lambda t: t["choice"]), *TABLES["ketchup"][1:]),
+    "wages, thirds": (_thirds(_waged, "lwage"), *TABLES["wages"][1:]),
+    "young men, thirds": (_thirds(lambda: _rdata("plm", "Males"), "wage"), *TABLES["young men"][1:]),
+    "liver, stage": (
+        _with(lambda: _rdata("survival", "pbcseq"), lambda t: t["stage"]),
+        "id",
+        "age sex day ascites hepato spiders edema bili chol albumin alk.phos ast platelet protime",
+    ),
+}
+"""With more than two labels."""
+
 
 def wide_table(name: str) -> Wide:
     """A table in public bins."""
-    load, person, columns = TABLES[name]
+    load, person, columns = (TABLES | FRESH | CLASSES)[name]
     table = load().dropna(subset=[person, "label_"])
     table = table[table.groupby(person).cumcount() < MOST_RECORDS].reset_index(drop=True)
     frame, raw, domains = {}, {}, {}
@@ -134,6 +221,10 @@ def wide_table(name: str) -> Wide:
         frame[column], raw[column] = values, plain
         domains[column] = Missing(domain, "own") if values.isna().any() else domain
     pandas = type(table)
+    classes: tuple[str, ...] = ()
+    if name in CLASSES:
+        classes = tuple(sorted(map(str, table["label_"].unique())))
+        table["label_"] = table["label_"].map({value: classes.index(str(value)) for value in table["label_"].unique()})
     return Wide(
         name,
         pandas(frame),
@@ -141,6 +232,7 @@ def wide_table(name: str) -> Wide:
         domains,
         table["label_"].astype(int).to_numpy(),
         np.unique(table[person].astype(str).to_numpy().astype(str), return_inverse=True)[1],
+        classes,
     )
 
 

@@ -35,6 +35,7 @@ GROUND = {
     "parameters",
     "released",
     "rng",
+    "special",
 }
 MIDDLE = {"ground", "bounds", "agreement", "mechanisms", "data", "concepts"}
 EVERYTHING = MIDDLE | {

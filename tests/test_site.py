@@ -107,7 +107,7 @@ def test_readme_speaks_plainly_before_the_fold() -> None:
     fold = (ROOT / "README.md").read_text(encoding="utf-8").split("## ")[0]
     for word in ("law", "clipped", "regret", "realizable", "agnostic", "hypothes", "mechanism"):
         assert not re.search(rf"\b{word}", fold, re.IGNORECASE), word
-    assert "pip install privpac" in fold
+    assert 'pip install "privpac' in fold
     assert fold.count("![") == 1
 
 

@@ -194,10 +194,12 @@ def prepare_default(
     epsilon: Rational,
     method: str = "auto",
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    labels: int = 2,
     **options: Any,
 ) -> Prepared:
-    """The same for columns alone, with the class of rules that is learned where none is named."""
-    facts = {name: options.get(name) for name in ("delta", "public_n_users")}
+    """The same for columns alone, with the class of rules that is learned where none is named; ``labels`` of them may
+    be more than two."""
+    facts: dict[str, Any] = {"labels": labels, **{name: options.get(name) for name in ("delta", "public_n_users")}}
     rules = default_rules(features, epsilon=epsilon, method=method, neighbours=neighbours, **facts)
     given = unused(rules, options)
     found = prepare(rules.concept, epsilon=epsilon, method=rules.method, neighbours=neighbours, **given)
@@ -307,6 +309,7 @@ def learn(
     told: dict[str, Any] = {"setting": setting, "neighbours": neighbours, "max_records": max_records, "unit": unit}
     told |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     if rule is None:
+        told |= {"labels": len(getattr(data, "classes", ())) or 2}
         prepared = prepare_default(features, epsilon=epsilon, method=method, **told, **options)
     else:
         concept = class_of_rules(rule, features, method)

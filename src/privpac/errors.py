@@ -25,6 +25,7 @@ __all__ = [
     "LedgerMismatch",
     "LedgerUnavailable",
     "ManifestError",
+    "MissingExtra",
     "ModelFileError",
     "NoReleaseError",
     "NotVC1Error",
@@ -47,6 +48,10 @@ class PrivpacError(Exception):
 
 class ParameterError(PrivpacError, ValueError):
     """A parameter is outside its range; seen before any data are touched."""
+
+
+class MissingExtra(PrivpacError, ImportError):
+    """A package that the base install does without is not here; the message has the line that installs it."""
 
 
 class InfeasibleError(ParameterError):

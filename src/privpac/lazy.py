@@ -11,7 +11,50 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["attach_stub"]
+__all__ = ["EXTRAS", "WHEN_COMPILING", "attach_stub", "need"]
+
+#: What is to be called, once, when a loop has to be compiled: the command line says why it takes its time.
+WHEN_COMPILING: list[Callable[[], None]] = []
+
+#: Which extra of the package brings a module that the base install does without.
+EXTRAS = {
+    "cryptography": "serve",
+    "fastapi": "serve",
+    "matplotlib": "plots",
+    "numba": "compile",
+    "pyarrow": "tables",
+    "pyspark": "spark",
+    "sklearn": "sklearn",
+    "uvicorn": "serve",
+}
+
+
+def need(module: str, what: str = "this") -> Any:
+    """Import a module of an extra; where it is not installed, say what is missing and how to get it.
+
+    Parameters
+    ----------
+    module
+        The module's name, with dots.
+    what
+        What needs it, to begin the message with.
+
+    >>> need("json").dumps([1])
+    '[1]'
+    """
+    package = module.partition(".")[0]
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as missing:
+        if missing.name is None or missing.name.partition(".")[0] != package:
+            raise
+        from privpac.errors import MissingExtra
+
+        extra = EXTRAS[package]
+        raise MissingExtra(
+            f'{what} needs {package}, which is not installed; install it with: pip install "privpac[{extra}]"',
+            name=missing.name,
+        ) from None
 
 
 def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

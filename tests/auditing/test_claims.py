@@ -26,6 +26,7 @@ from privpac.learners.tree.learner import TreeLearner
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
 from privpac.planning.targets.rule_targets import rule_target
+from privpac.planning.targets.service_targets import service_target
 from privpac.planning.targets.tree_targets import tree_target
 
 
@@ -53,6 +54,7 @@ TARGETS: dict[str, tuple[Any, int]] = {
 
 SLOW: dict[str, tuple[Any, int]] = {
     "every method": (rules(Thresholds(Integers(0, 63)), every_method=True), 16),
+    "service": (service_target(Thresholds(Integers(0, 63)), 5, 8, "0.3", "0.1", "1e-6"), 1),
     "discrete": (family_target("discrete", epsilon=1, k=3), 4),
     "product": (family_target("product", epsilon=1, k=2, d=2), 4),
     "selection": (family_target("selection", epsilon=1, k=3), 4),

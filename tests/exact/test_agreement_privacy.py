@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from privpac.auditing.exact import Dataset, audit_exact, datasets, neighbouring, user_universe
 from privpac.concepts import Thresholds
@@ -66,6 +67,38 @@ def test_learner_is_private_on_every_pair_of_users_with_two_records(relation: st
     report = audit_exact(made, universe, build=build)
     assert report.holds
     assert report.epsilon_found > Fraction(1, 100) or delta  # it is not vacuous: a user changes the law
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("delta", [DELTA, 0], ids=["approximate", "pure"])
+def test_seed_repetition_is_private_on_every_pair(relation: str, delta: Any) -> None:
+    made = evolve(learner(relation, delta), repeats=3)
+    report = audit_exact(made, datasets(USERS, 2 if relation == "add-remove" else 1), build=build)
+    assert report.holds
+    assert report.epsilon_found > Fraction(1, 100) or delta
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_two_seeds_with_the_noise_of_one_would_not_be_private(relation: str) -> None:
+    """The mutation: everybody names the common item of both seeds; one leaves, or names two others instead."""
+    others = {} if relation == "add-remove" else {(0, 1): 1, (1, 1): 1}
+
+    def worst_stick(shares: int) -> Fraction:
+        one = StableHistogram(Fraction(1, shares), delta=DELTA / shares, neighbours=relation)
+        factor, found = Fraction(2718281829, 10**9), Fraction(0)
+        for count in range(1, 3 * one.K):
+            sides = [
+                histogram_law({u: c for u, c in votes.items() if c}, one.q, one.K)
+                for votes in ({(0, 0): count, (1, 0): count}, {(0, 0): count - 1, (1, 0): count - 1} | others)
+            ]
+            tables = [{u: law.prob_exact(u) for u in law.support()} for law in sides]
+            for x, y in (tables, tables[::-1]):
+                stick = sum((max(Fraction(0), p - factor * y.get(u, Fraction(0))) for u, p in x.items()), Fraction(0))
+                found = max(found, stick)
+        return found
+
+    assert worst_stick(2) <= DELTA
+    assert relation == "replace" or worst_stick(1) > DELTA  # of both, the common items of leavers show it best
 
 
 def counts(items: Dataset) -> dict[int, int]:

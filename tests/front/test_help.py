@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,3 +77,15 @@ def test_exit_codes_are_listed(command: Command) -> None:
     shown = " ".join(command("--help").out.split())
     for words in ("0 released", "2 bad input", "3 nothing was released", "4 the budget", "5 an audit", "1 the machine"):
         assert words in shown
+
+
+def test_the_overview_without_loading_commands_is_the_same() -> None:
+    """``privpac --help`` reads names and first lines off the source."""
+    begin = "import sys; from privpac.cli.commands import load, outline; from privpac.cli.app import app\n"
+    heavy = "sys.exit('loaded' if {'numpy', 'polars', 'flint', 'scipy', 'numba'} & set(sys.modules) else 0)"
+    shown = []
+    for start in ("load([])", "outline([])"):
+        code = begin + f"{start}\napp(['--help'], standalone_mode=False)\n" + (heavy if start == "outline([])" else "")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        shown.append(done.stdout)
+    assert shown[0] == shown[1]

@@ -208,8 +208,9 @@ def test_large_squares_are_rounded_up_exactly() -> None:
 @given(st.integers(-(1 << 50), 1 << 50), st.integers(1, 1 << 37))
 @settings(max_examples=300, deadline=None)
 def test_division(x: int, m: int) -> None:
-    assert int(kernels.floor_divide(x, m)) == x // m
-    assert int(kernels.floor_divide((x // m) * m, m)) == x // m
+    for number in (x, (x // m) * m, (x // m) * m - 1):
+        if abs(number // m) < 1 << 50:
+            assert int(kernels.floor_divide(number, m, 1 / m)) == number // m
 
 
 def test_the_centre_needs_its_clip() -> None:

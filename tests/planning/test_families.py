@@ -262,6 +262,23 @@ def test_lower_bounds_stay_below_certified_numbers(family: str, neighbours: str)
                 )
 
 
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+def test_lower_bounds_of_many_columns_say_more_than_one_and_stay_below(neighbours: str) -> None:
+    for sizes in ((8,) * 16, (200, 4, 4, 2)):
+        for epsilon in ("0.2", 5):
+            told: dict[str, Any] = {"epsilon": epsilon, "alpha": "0.2", "neighbours": neighbours}
+            target = family_target("histogram", sizes=sizes, **told)
+            alone = family_target("histogram", k=max(sizes), **told)
+            for m in (1, 16):
+                found, kind = numbers(target, m), kinds(target)
+                least = min(n for name, n in found.items() if kind[name] == "certified" and n is not None)
+                assert numbers(alone, m)["any private learner"] <= found["any private learner"] <= least
+    assert found["any private learner"] > 0
+    wide = numbers(family_target("gaussian", epsilon=1, alpha="0.1", radius=10, d=30, max_variance=20), 16)
+    known = numbers(family_target("gaussian", epsilon=1, alpha="0.1", radius=10, d=30), 16)
+    assert wide["any private learner"] > 3 * known["any private learner"]
+
+
 @pytest.mark.parametrize("family", list(SHAPES))
 def test_easier_wishes_never_need_more_users(family: str) -> None:
     base = family_target(family, epsilon=1, alpha="0.3", **SHAPES[family])

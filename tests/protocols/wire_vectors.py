@@ -21,6 +21,7 @@ from privpac.protocols import AnalyzerKey, CentralProtocol, Client, LocalProtoco
 from privpac.protocols.bundle import bundle
 from privpac.protocols.domains import column_of
 from privpac.protocols.files import write_shuffled
+from privpac.protocols.promises import told
 from privpac.protocols.seal import seal
 from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
 from privpac.testing import WordRng, insecure_randomness
@@ -64,62 +65,94 @@ def seals() -> list[dict[str, Any]]:
     return out
 
 
-def runs() -> list[dict[str, Any]]:
-    """Whole clients: manifest, records, item, and the plain messages that the words give."""
+def made() -> dict[str, Any]:
+    """One run of every rule and learner, and of every way to send."""
     ages = {"age": Integers(0, 99)}
     bits = {"smokes": Categories(["no", "yes"]), "sport": Integers(0, 1), "old": Integers(0, 1)}
+    mixed = {"dose": Grid("0", "1", "0.1"), "ward": Categories(["north", "south", "west"]), "sport": Integers(0, 1)}
     given: dict[str, Any] = {"label": "ill", "seed": SEED, "min_records": 20}
-    made: dict[str, Any] = {
-        "local threshold": LocalProtocol("threshold", ages, 1, task={"Gamma": rate(20)}, **given),
-        "local point": LocalProtocol("point", ages, 1, task={"Gamma": rate(20)}, **given),
-        "local hashed point": LocalProtocol(
-            "hashed-point", ages, 1, task={"Gamma": rate(20), "coins": SEED[::-1].hex()}, **given
-        ),
-        "local stump, dates": LocalProtocol(
-            "stump", {"day": Dates("2020-01-01", "2020-12-31"), **ages}, 2, task={"Gamma": rate(20)}, **given
-        ),
-        "local threshold, chunks": LocalProtocol("threshold", {"age": Floats()}, 1, task={"Gamma": rate(20)}, **given),
-        "local parity": LocalProtocol("parity", bits, 1, **given),
-        "local conjunction": LocalProtocol("conjunction", bits, 1, **given),
-        "local decision list": LocalProtocol("decision-list", bits, 1, **given),
-        "local decision list, queries": LocalProtocol("decision-list", bits, 1, task={"learner": "queries"}, **given),
-        "local halfspace": LocalProtocol("halfspace", bits, 1, **given),
-        "local naive Bayes": LocalProtocol("naive-bayes", bits, 1, **given),
-        "shuffle threshold": ShuffleProtocol(
-            "threshold", ages, 1, delta="1e-6", n_min=500, n_max=1000, task={"Gamma": rate(20)}, **given
-        ),
-        "central threshold": CentralProtocol("threshold", ages, 1, delta="1e-6", task={"Gamma": rate(20)}, **given),
+
+    def local(rule: str, columns: dict[str, Any], epsilon: int = 1, **task: Any) -> LocalProtocol:
+        return LocalProtocol(rule, columns, epsilon, task=task, **given)
+
+    slow = {"Gamma": rate(20)}
+    shuffled = {"delta": "1e-6", "n_min": 500, "n_max": 1000, **given}
+    return {
+        "local threshold": local("threshold", ages, **slow),
+        "local threshold, indexed": local("threshold", ages, race="indexed", **slow),
+        "local threshold below": local("threshold-below", ages, **slow),
+        "local threshold, lists": local("threshold", {"hour": Integers(0, 7)}, learner="lists", alpha="1", parts=3),
+        "local threshold, chunks": local("threshold", {"age": Floats()}, **slow),
+        "local point": local("point", ages, **slow),
+        "local hashed point": local("hashed-point", ages, coins=SEED[::-1].hex(), **slow),
+        "local interval": local("interval", ages, cells=30, **slow),
+        "local stump, dates": local("stump", {"day": Dates("2020-01-01", "2020-12-31"), **ages}, 2, **slow),
+        "local parity": local("parity", bits),
+        "local parity, solved": local("parity", bits, learner="solve"),
+        "local conjunction": local("conjunction", bits),
+        "local disjunction": local("disjunction", bits, keep_at_most=1, grid=30),
+        "local decision list": local("decision-list", bits),
+        "local decision list, pairs": local("decision-list", bits, k=2, stages=3, weight=3),
+        "local decision list, queries": local("decision-list", bits, learner="queries"),
+        "local decision list, proved pairs": local("decision-list", bits, learner="queries", k=2, alpha="1/2"),
+        "local halfspace": local("halfspace", bits),
+        "local halfspace, any columns": local("halfspace", mixed, stages=3, ridge="1/10", grid=8),
+        "local halfspace, large columns": local("halfspace", {**mixed, "income": Integers(0, 100_000)}),
+        "local halfspace, queries": local("halfspace", mixed, learner="queries"),
+        "local halfspace, proved queries": local("halfspace", ages, learner="queries", alpha="1/2"),
+        "local naive Bayes": local("naive-bayes", bits),
+        "local naive Bayes, any columns": local("naive-bayes", mixed, grid=30),
+        "shuffle threshold": ShuffleProtocol("threshold", ages, 1, task=slow, **shuffled),
+        "shuffle decision list, chunks": ShuffleProtocol("decision-list", bits, 1, width=6, **shuffled),
+        "shuffle point, under": ShuffleProtocol("point", {"hour": Integers(0, 7)}, 2, direction="under", **shuffled),
+        "central threshold": CentralProtocol("threshold", ages, 1, delta="1e-6", task=slow, **given),
         "central, sealed": CentralProtocol(
             "decision-list", bits, 1, delta="1e-6", analyzer=_key("central").public, **given
         ),
     }
+
+
+def records_of(features: dict[str, Any], noise: bool = True) -> list[dict[str, Any]]:
+    """Sixty records: labels follow the last column (but for some), and some values are none of the domain's."""
+    records: list[dict[str, Any]] = []
+    for i in range(60):
+        row: dict[str, Any] = {}
+        for place, (column, domain) in enumerate(features.items()):
+            code = (7 * i + (3 * place + 1) * (i * i // 5)) % min(domain.size, 100)
+            text = isinstance(domain, (Categories, Dates, Grid))
+            row[column] = str(domain.text(code)) if text else code
+        high = min(domain.size, 100) // 2 + (1 if domain.size > 2 else 0)
+        row["ill"] = int(code >= high) ^ int(noise and i % 11 == 3)
+        if i % 17 == 5:
+            row[column] = "none"
+        if i % 19 == 7:
+            row["ill"] = "unknown"
+        records.append(row)
+    return records
+
+
+def runs() -> list[dict[str, Any]]:
+    """Whole clients: manifest, records, item, and the plain messages that the words give."""
     out = []
-    for name, protocol in made.items():
-        manifest = protocol.manifest
-        records: list[dict[str, Any]] = []
-        for i in range(60):
-            row: dict[str, Any] = {}
-            for column, domain in protocol.features.items():
-                code = (7 * i + 3 * len(column)) % min(domain.size, 100)
-                row[column] = domain.text(code) if isinstance(domain, (Categories, Dates)) else code
-            values = list(row.values())
-            row["ill"] = int(values[-1] >= 41 if "age" in row else values[1] == 1 and (i % 4) != 0)
-            records.append(row)
+    for name, protocol in made().items():
+        clear = name.endswith((", lists", ", solved"))  # these say nothing where labels are wrong
+        manifest, records = protocol.manifest, records_of(protocol.features, not clear)
         client = Client(manifest)
-        item, words = client.item(records), _words(name, 400)
+        item, words = client.item(records), _words(name, 4000)
         with insecure_randomness():
-            plain = client._plain(item, WordRng(words))
-            silent = client._plain(None, WordRng(words))
+            sources = WordRng(words), WordRng(words)
+            plain, silent = client._plain(item, sources[0]), client._plain(None, sources[1])
         out.append(
             {
                 "name": name,
                 "manifest": manifest.write().decode(),
                 "run_id": manifest.run.hex(),
+                "told": told(manifest),
                 "records": records,
                 "item": (item or b"").hex(),
                 "number": str(manifest.task.learner.universe.number(item)) if item else "",
                 "universe": str(manifest.task.learner.universe.size),
-                "words": [str(word) for word in words],
+                "words": [str(word) for word in words[: max(source.used for source in sources)]],
                 "messages": [message.hex() for message in plain],
                 "messages_of_nothing_to_say": [message.hex() for message in silent],
                 "message_bytes_on_the_wire": manifest.message_bytes,
@@ -132,9 +165,21 @@ def columns() -> list[dict[str, Any]]:
     cases: list[tuple[Any, list[Any]]] = [
         (Integers(-5, 10), ["-5", "0", "10", "11", "1.0", "1.5", "1e1", " 7 ", "", "x", 3]),
         (Grid("0", "1", "0.1"), ["0", "0.3", "0.30", "0.35", "1", "3e-1"]),
-        (Dates("2020-01-01", "2020-12-31"), ["2020-01-01", "2020-12-31", "2021-01-01", "2020-02-30"]),
+        (
+            Dates("2020-01-01", "2020-12-31"),
+            [
+                "2020-01-01",
+                "2020-12-31",
+                "2021-01-01",
+                "2020-02-30",
+                "20200301",
+                " 2020-03-01T00:00:00Z ",
+                "2020-03-01 12:00",
+            ],
+        ),
         (Categories(["no", "yes"]), ["no", "yes", "Yes", ""]),
-        (Floats(), ["0", "-0.0", "1.5", "-1.5", "1e300", "nan", "inf"]),
+        (Integers(0, (1 << 64) - 1), ["18446744073709551615", "18446744073709551616", "1e19", "-0", "+3."]),
+        (Floats(), ["0", "-0.0", "1.5", "-1.5", "1e300", "1e999", "5e-324", "0.1", "nan", "inf", 0.5, -7]),
     ]
     out = []
     for domain, values in cases:
@@ -204,5 +249,15 @@ def cases() -> dict[str, Any]:
     return found
 
 
+def written(found: dict[str, Any]) -> str:
+    """One case a line."""
+    sections = []
+    for name, value in found.items():
+        lines = [json.dumps(case) for case in value] if isinstance(value, list) else None
+        text = "[\n" + ",\n".join(lines) + "\n]" if lines else json.dumps(value)
+        sections.append(f"{json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(sections) + "\n}\n"
+
+
 if __name__ == "__main__":
-    PLACE.write_text(json.dumps(cases(), indent=1) + "\n")
+    PLACE.write_text(written(cases()))

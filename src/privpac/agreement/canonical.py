@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from privpac.agreement.learner import Hypothesis, ItemUniverse, NumberedItems, StableLearner
 from privpac.agreement.queries.naive_bayes import BayesRule
 from privpac.agreement.races.words import integer
+from privpac.agreement.records import clean
 from privpac.agreement.rules import LinearRule
 from privpac.errors import ParameterError
 
@@ -286,7 +287,10 @@ class CanonicalWeights:
         return self.pack((0,) * self._width, 0)
 
     def item(self, x: Any, y: Any, seed: bytes) -> bytes | None:
-        found = self.inner.item(x, y, seed)
+        # The inner learner takes one range for all columns, negative numbers too: what is outside its own column's
+        # values, and the code of an invalid value, is dropped here.
+        valid = clean(x, y, tuple((0, size - 1) for size in self.sizes))
+        found = self.inner.item(valid.x, valid.y, seed)
         rule = None if found is None else self.inner.decode(found)
         return None if rule is None else self.pack(*self.form(rule))
 

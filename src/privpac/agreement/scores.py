@@ -195,10 +195,11 @@ class ParityScores:
 
 def walsh_hadamard(values: Ints) -> Ints:
     """``sum_x values[x] (-1)^<a, x>`` for every ``a``; the length is a power of two."""
-    out, half = values.copy(), 1
-    while half < len(out):
+    out, half = values, 1
+    while half < len(values):
         pairs = out.reshape(-1, 2, half)
-        pairs[:, 0], pairs[:, 1] = pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]
+        first, second = pairs[:, 0], pairs[:, 1]
+        out = np.stack([first + second, first - second], axis=1).reshape(-1)
         half *= 2
     return out
 

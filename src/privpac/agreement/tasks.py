@@ -55,7 +55,7 @@ from privpac.agreement.scores import CutScores, ParityScores, PointScores, RuleS
 from privpac.agreement.separator import RoundedSeparator
 from privpac.errors import ParameterError
 
-__all__ = ["KINDS", "Task"]
+__all__ = ["KINDS", "Task", "types_of"]
 
 Sizes = tuple[int, ...]
 Values = dict[str, Any]
@@ -222,6 +222,11 @@ _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Map
 }
 
 KINDS = tuple(_BUILDERS)
+
+
+def types_of(kind: str) -> Mapping[str, type]:
+    """The parameters of a kind of rule: integers, or texts (names and rationals)."""
+    return _BUILDERS[kind][1] if kind in _BUILDERS else {}
 
 
 @dataclass(frozen=True)

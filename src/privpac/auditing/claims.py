@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from privpac.auditing.drawn_rules import estimating_claim, reduction_claim, search_claim
+from privpac.auditing.drawn_rules import estimating_claim, reduction_claim, search_claim, service_claim, surrogate_claim
 from privpac.auditing.family_laws import (
     candidates_claim,
     histogram_claim,
@@ -51,6 +51,8 @@ ROWS: dict[str, Maker] = {
     **dict.fromkeys(LEARNERS, _selection),
     "search": search_claim,
     "reduction": reduction_claim,
+    "service": service_claim,
+    "surrogate": surrogate_claim,
     "tree": tree_claim,
     "all rules": selection_claim,
     "average": histogram_claim,

@@ -3,6 +3,8 @@ laws.
 
 * *Selection with an estimate*: the learner's exact law given the data, averaged over data sets.
 * *The search, the agnostic reduction*: runs, each on a data set of its own.
+* *The prediction service*: runs; a law has so few values that a session answers a query at each of them, and what it
+  says there is a rule.
 
 Seeds are fixed.  Either way a refutation needs a lower confidence bound above ``beta``
 (:class:`~privpac.auditing.refute.Failure`).
@@ -25,14 +27,19 @@ from privpac.bounds.certificate import Certificate
 from privpac.concepts.base import ConceptClass
 from privpac.data import UserData
 from privpac.errors import PrivpacWarning
+from privpac.guarantee import Neighbours
 from privpac.learners.agnostic.search import ThresholdSearch
+from privpac.learners.prediction.session import vote_law
+from privpac.learners.prediction.voters import VotePredictor
 from privpac.learners.reduction.learner import AgnosticReduction
 from privpac.learners.selection.realizable import RealizableSelection
+from privpac.learners.selection.surrogate import SurrogateSelection
 from privpac.planning.models.fixed_draws import fixed_draws
 from privpac.planning.models.simulation import ModelRng
+from privpac.planning.service import plan_service
 from privpac.planning.targets.target import PlannedMethod
 
-__all__ = ["estimating_claim", "reduction_claim", "search_claim", "users_of"]
+__all__ = ["estimating_claim", "reduction_claim", "search_claim", "service_claim", "surrogate_claim", "users_of"]
 
 SETS, RUNS = 40, 60
 MOST_RULES, MOST_RECORDS = 1 << 12, 1 << 19
@@ -73,9 +80,12 @@ class _Drawn:
     noise: float
     learner: Callable[[int], Any]
     runs: bool
+    turned: bool = False
+    """Labels the other way round: where nobody votes, the default of a class is then wrong."""
 
     def law(self, point: Point) -> FewValueLaw:
-        return law_at(point, float(self.target.alpha), self.noise, *shape_of(self.target.concept))
+        law = law_at(point, float(self.target.alpha), self.noise, *shape_of(self.target.concept))
+        return replace(law, ones=tuple(1 - share for share in law.ones)) if self.turned else law
 
     def about(self, point: Point) -> str:
         return str(self.law(point))
@@ -152,3 +162,81 @@ def reduction_claim(target: Any, method: PlannedMethod, found: Certificate, reco
 
     # One record each is as hard as any number: every user counts alike.
     return _Drawn(target, 1, 0.5, learner, True).claim(method.name, found.n_users)
+
+
+@dataclass(frozen=True)
+class _Answering:
+    """A service as the harness asks it: every value of a law is one query, answered once."""
+
+    service: VotePredictor
+
+    def bind(self, data: UserData) -> Any:
+        return self.service.relabelling.bind(data)
+
+    def draw(self, bound: Any, rng: Any) -> Any:
+        return _Session(self.service, bound.concept, self.service.fit(bound, rng), rng)
+
+
+@dataclass(frozen=True)
+class _Session:
+    service: VotePredictor
+    concept: ConceptClass
+    voters: tuple[int, ...]
+    rng: Any
+
+    @property
+    def hypothesis(self) -> _Session:
+        return self
+
+    def predict_codes(self, codes: dict[str, NDArray[np.uint64]]) -> NDArray[np.int64]:
+        ones = np.sum([self.concept.predictions(codes, voter) for voter in self.voters], axis=0)
+        laws = [vote_law(int(count), len(self.voters), self.service.gamma) for count in ones]
+        return np.array([int(law.as_finite().sample(self.rng)) for law in laws])
+
+
+def service_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
+    """The service with its certified constants; more people find the same ones, where their number is not public."""
+    certified = found.n_users
+    assert certified is not None
+    if target.queries < 4:
+        return "laws have up to four values, and there are fewer answers"
+
+    def service(n: int) -> VotePredictor:
+        told: dict[str, Any] = {"epsilon": target.epsilon, "delta": target.delta, "queries": target.queries}
+        told |= {"alpha": target.alpha, "beta": target.beta, "neighbours": target.neighbours}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivpacWarning)
+            return plan_service(target.concept, public_n_users=n, **told).predictor
+
+    fixed = service(certified) if target.neighbours is Neighbours.ADD_REMOVE else None
+
+    def learner(n: int) -> _Answering:
+        return _Answering(fixed or service(n))
+
+    # One record each is as hard as any number: every person counts alike.
+    return _Drawn(target, 1, 0.5, learner, True, turned=True).claim(method.name, certified)
+
+
+@dataclass(frozen=True)
+class _Redrawn:
+    """A selection from a public set that is drawn anew for every run: it may be a bad one."""
+
+    build: Callable[[bytes], Any]
+
+    def bind(self, data: UserData) -> UserData:
+        return data
+
+    def draw(self, data: UserData, rng: Any) -> Any:
+        learner = self.build(b"".join(rng.word().to_bytes(8, "big") for _ in range(4)))
+        return learner.draw(learner.bind(data), rng)
+
+
+def surrogate_claim(target: Any, method: PlannedMethod, found: Certificate, records_per_user: int) -> Claim | str:
+    """Selection from a representation."""
+    assert found.n_users is not None
+    common = {"epsilon": target.epsilon, "neighbours": target.neighbours, **found.parameters}
+
+    def build(seed: bytes) -> SurrogateSelection:
+        return SurrogateSelection(target.concept, public_seed=seed, **common)
+
+    return _Drawn(target, 1, 0.5, lambda n: _Redrawn(build), True).claim(method.name, found.n_users)

@@ -22,11 +22,11 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
 
 from privpac.auditing.refutation import Point
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError
+from privpac.special import gammaln, xlogy
 
 __all__ = ["OVER", "STARTS", "FewValueLaw", "law_at", "shape_of", "user_types"]
 

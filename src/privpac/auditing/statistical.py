@@ -29,13 +29,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainccinv, betaincinv
 
 from privpac.auditing.events import Output, choose, read_output
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.rng import Rng, secret_rng
+from privpac.special import betainccinv, betaincinv
 
 __all__ = [
     "CONSISTENT",

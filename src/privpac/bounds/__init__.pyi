@@ -23,6 +23,8 @@ from .lower.agnostic import lower_sparse as lower_sparse
 from .lower.agnostic import lower_statistics as lower_statistics
 from .lower.agnostic import lower_testing as lower_testing
 from .lower.candidates import lower_selection as lower_selection
+from .lower.families import lower_covariance as lower_covariance
+from .lower.families import lower_product as lower_product
 from .lower.general import gilbert_varshamov as gilbert_varshamov
 from .lower.general import lower_agnostic_vc as lower_agnostic_vc
 from .lower.general import lower_discrete as lower_discrete
@@ -93,6 +95,11 @@ from .selection.scheffe import plan_scheffe as plan_scheffe
 from .selection.voices import certify_voices_any as certify_voices_any
 from .selection.voices import certify_voices_noise as certify_voices_noise
 from .selection.voices import voices_excess as voices_excess
+from .service import ServiceTask as ServiceTask
+from .service import certify_service as certify_service
+from .service import most_dissent as most_dissent
+from .service import most_wrong_answers as most_wrong_answers
+from .service import voters_apart as voters_apart
 from .transform import amplify as amplify
 from .transform import deamplify as deamplify
 from .transform import group_budget as group_budget
@@ -116,7 +123,6 @@ from .votes import certified_voters as certified_voters
 from .votes import fewest_voters as fewest_voters
 from .votes import gamma_for_transcript as gamma_for_transcript
 from .votes import most_queries as most_queries
-from .votes import part_size as part_size
 from .votes import service_spend as service_spend
 from .votes import transcript_epsilon as transcript_epsilon
 from .votes import vote_epsilon as vote_epsilon

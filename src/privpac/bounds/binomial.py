@@ -16,12 +16,12 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincc
 
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import MAX_PRECISION, Rational, as_arb, precision, rational
 from privpac.guarantee import positive_int
 from privpac.least import least_between
+from privpac.special import betainc, betaincc
 
 __all__ = ["cross", "crosses", "gap", "psi", "psi_exact", "robust_gap", "robust_t"]
 

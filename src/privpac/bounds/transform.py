@@ -22,13 +22,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import betainc, betaincinv, gammaln
 
 from privpac.bounds.certificate import Certificate, open_unit, positive
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.least import half_way, least, narrow
+from privpac.special import betainc, betaincinv, gammaln
 
 __all__ = [
     "amplify",

@@ -33,7 +33,7 @@ from privpac.composition import zcdp_epsilon
 from privpac.errors import InfeasibleError
 from privpac.exact import Rational, as_arb, rational, up
 from privpac.guarantee import Neighbours, positive_int
-from privpac.least import last_between, least
+from privpac.least import last_between
 
 __all__ = [
     "MAX_QUERIES",
@@ -41,7 +41,6 @@ __all__ = [
     "fewest_voters",
     "gamma_for_transcript",
     "most_queries",
-    "part_size",
     "service_spend",
     "transcript_epsilon",
     "vote_epsilon",
@@ -217,30 +216,6 @@ def fewest_voters(epsilon: Rational, alpha: Rational, mean_wrong: Rational | Non
     raise InfeasibleError(
         "no number of voters reaches this alpha: the mean wrong share is too close to it; lower mean_wrong"
     )
-
-
-def part_size(growth: Callable[[int], int], mean_wrong: Rational, beta: Rational, voters: int) -> int:
-    """Records per voter so that, off an event of probability ``beta``, every rule consistent with a part is
-    ``mean_wrong``-close.
-
-    ``n' >= 8/x`` and ``2 growth(2n')**2 2**(-x n'/2) <= beta/r``, whichever labelling of the class was chosen (double
-    sampling).
-    """
-    x, failure, r = (
-        rational(mean_wrong, "mean_wrong", above=0, below=1),
-        rational(beta, "beta", above=0, below=1),
-        _voters(voters),
-    )
-
-    def enough(n: int) -> bool:
-        # growth is an exact integer: 4 growth**4 (r/beta)**2 <= 2**(x n), compared in logarithms rounded up.
-        need = 2 * growth(2 * n) ** 2 * r / failure
-        return need <= 1 or 2 * up(lambda: as_arb(need).log() / as_arb(Fraction(2)).log()) <= x * n
-
-    found = least(enough, start=max(1, math.ceil(8 / x)))
-    if found is None:
-        raise InfeasibleError("no number of records per voter is enough: the class grows too fast for this beta")
-    return found
 
 
 # Shared

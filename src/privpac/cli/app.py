@@ -20,16 +20,17 @@ from rich.console import Console
 from privpac import __version__
 from privpac.cli.help import Commands, in_flags
 from privpac.errors import BudgetExhausted, EngineError, EntropyError, LedgerUnavailable, PrivpacError, Undecided
+from privpac.lazy import WHEN_COMPILING
 
 __all__ = ["EXHAUSTED", "FAILED", "NOTHING", "app", "fail", "main", "silence", "working"]
 
+_OVERVIEW = {"-h", "--help", "--version", "--install-completion", "--show-completion"}
 FAILED, BAD, NOTHING, EXHAUSTED, STOPPED = 1, 2, 3, 4, 130
 
 app = Commands(
     name="privpac",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 errors = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
@@ -88,13 +89,24 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> N
         errors.print(f"privpac: warning: {' '.join(str(message).split())}")
 
 
+def _say_compiling() -> None:
+    with suppress(OSError, ValueError):
+        errors.print("privpac: compiling loops for this machine, once; the next run starts at once")
+
+
 def main() -> None:
     """Entry point of the ``privpac`` command."""
-    from privpac.cli.commands import load
+    from privpac.cli.commands import load, outline
 
-    load(sys.argv[1:])
+    if "_PRIVPAC_COMPLETE" in os.environ:  # the shell asks what could come next
+        outline(os.environ.get("COMP_WORDS", "").split()[1:])
+    elif all(word in _OVERVIEW for word in sys.argv[1:]):
+        outline([])
+    else:
+        load(sys.argv[1:])
     _prepare_streams()
     warnings.showwarning = _show_warning  # type: ignore[assignment]
+    WHEN_COMPILING.append(_say_compiling)
     sys.exit(_run())
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ast
+from collections.abc import Iterator, Sequence
 from importlib import import_module
+from pathlib import Path
 
-__all__ = ["load"]
+from privpac.cli.app import app
+
+__all__ = ["load", "outline"]
 
 _HOMES = {
     "audit": "audit",
     "bounds": "bounds",
+    "cap": "cap",
     "choose": "evaluate",
     "compare": "compare",
     "distribution": "distribution",
@@ -26,6 +31,7 @@ _HOMES = {
     "serve": "serve",
     "user-level": "user_level",
 }
+_GROUPS = ("protocol",)  # modules that a command's module imports
 
 
 def load(words: Sequence[str]) -> None:
@@ -33,3 +39,34 @@ def load(words: Sequence[str]) -> None:
     named = _HOMES.get(words[0]) if words else None
     for home in sorted(set(_HOMES.values())) if named is None else [named]:
         import_module(f"privpac.cli.{home}")
+
+
+def outline(words: Sequence[str]) -> None:
+    """What :func:`load` does, for a process that will run no command: names and first lines are read off the source."""
+    if words and words[0] in _HOMES:
+        return load(words)
+    homes = (Path(__file__).with_name(f"{home}.py") for home in sorted({*_HOMES.values(), *_GROUPS}))
+    found = [command for home in homes for command in _commands(home)]
+    for _, name, said in sorted(found, key=lambda command: command[0]):  # groups after commands, as Typer has them
+        app.command(name, help=said)(lambda: None)
+    return None
+
+
+def _commands(source: Path) -> Iterator[tuple[bool, str, str]]:
+    """Commands of the app in a file (whether a group, name, what it says of itself: its docstring, or its help)."""
+    groups: dict[str, str] = {}
+    for node in ast.parse(source.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            for mark in node.decorator_list:
+                if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "app.command":
+                    given = [*mark.args, *(keyword.value for keyword in mark.keywords if keyword.arg == "name")]
+                    name = ast.literal_eval(given[0]) if given else node.name
+                    yield False, name, (ast.get_docstring(node) or "").partition("\n\n")[0]
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            for keyword in node.value.keywords:
+                if keyword.arg == "help":
+                    groups[ast.unparse(node.targets[0])] = ast.literal_eval(keyword.value)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            call = node.value
+            if ast.unparse(call.func) == "app.add_typer":
+                yield True, ast.literal_eval(call.keywords[0].value), groups[ast.unparse(call.args[0])]

@@ -16,7 +16,6 @@ import typer
 from typer.core import TyperCommand
 
 from privpac.errors import PrivpacError
-from privpac.learners.settings import flag
 
 __all__ = ["Commands", "PagedCommand", "in_flags"]
 
@@ -90,6 +89,8 @@ def in_flags(error: Exception) -> str:
     >>> in_flags(error)
     '--people-are odd needs --people; epsilon must be > 0'
     """
+    from privpac.learners.settings import flag
+
     options: frozenset[str] = getattr(error, "options", frozenset())
 
     def known(match: re.Match[str], after: str = "") -> str:

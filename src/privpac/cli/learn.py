@@ -177,13 +177,13 @@ def learn(
     options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))
     unit = Unit.USER if user else Unit.ITEM
+    named = None if classes is None else [name.strip() for name in classes.split(",")]
     prepared = (
-        prepare_default(features, epsilon=epsilon, unit=unit, **options)
+        prepare_default(features, epsilon=epsilon, unit=unit, labels=len(named or ()) or 2, **options)
         if concept is None
         else prepare(concept, epsilon=epsilon, unit=unit, **options)
     )
     labels = label_map_of(label_map)
-    named = None if classes is None else [name.strip() for name in classes.split(",")]
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)

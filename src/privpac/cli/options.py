@@ -15,6 +15,7 @@ from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain, Texts, parse_feature
 from privpac.errors import ParameterError
+from privpac.lazy import need
 from privpac.learners.settings import flag
 from privpac.ledger import BudgetLedger
 
@@ -219,6 +220,8 @@ def check_targets(targets: Mapping[str, Path | None], sources: Mapping[str, str 
     for name, path in targets.items():
         if path is None:
             continue
+        if name in ("--report", "--plot"):
+            need("matplotlib", name)
         clash = next((other for other, place in {**read, **seen}.items() if place == _real(path)), None)
         if clash is not None:
             raise ParameterError(f"{name} and {clash} name the same file {str(path)!r}; choose another place")

@@ -91,7 +91,7 @@ def plan(
         typer.Option(
             "--delta",
             "-d",
-            help="With --tree or --model: the promise may fail with this probability, e.g. 1e-6.",
+            help="With --tree, --model or --queries: the promise may fail with this probability, e.g. 1e-6.",
             rich_help_panel=METHOD,
         ),
     ] = None,
@@ -100,6 +100,22 @@ def plan(
         str | None,
         typer.Option(
             help="Learning by agreement in this trust model: central, local or shuffle.", rich_help_panel=METHOD
+        ),
+    ] = None,
+    representation: Annotated[
+        str | None,
+        typer.Option(
+            help="Also selection from a public set that stands in for the class: hashed, learned, boosted, auto.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    queries: Annotated[
+        int | None,
+        typer.Option(
+            "--queries",
+            "-q",
+            help="So many answers of a prediction service, instead of a rule.",
+            rich_help_panel=METHOD,
         ),
     ] = None,
     values: Annotated[
@@ -167,6 +183,8 @@ def plan(
 
     privpac plan evaluation --epsilon 1 --people 2000     (how well will an error be known? --alpha: how many people?)
 
+    privpac plan threshold --domain 1441 --queries 100 --epsilon 1 --delta 1e-6     (a service that publishes no rule)
+
     privpac plan tree --tree path:/:32 --epsilon 1 --delta 1e-6 --alpha 0.1 -m 1 -m 10
     """
     if rule == "evaluation":
@@ -188,12 +206,17 @@ def plan(
         "model": model,
         "people": people_are,
     }
-    question |= {"model_noise": model_noise, "delta": delta or 0, "every_method": every_method}
+    question |= {"model_noise": model_noise, "delta": delta or 0, "every_method": every_method, "queries": queries}
+    question |= {"representation": representation}
     shape = {"k": values, "d": columns, "radius": radius, "variance": variance, "max_variance": max_variance}
     given: dict[str, Any] = {part: value for part, value in shape.items() if value is not None}
     if not population and (public or user or label):
         raise ParameterError(
             "--public, --user and --label describe the table of --population; name it, or leave them out"
+        )
+    if queries is not None and (population or name in FAMILIES or name in TREE_RULES or tree):
+        raise ParameterError(
+            "--queries plans a service of rules such as threshold: leave out --population, --tree and distributions"
         )
     if name in FAMILIES:
         if feature or tree or population or noise:
@@ -216,8 +239,8 @@ def plan(
             )
         what = parse_tree(tree or "")
     else:
-        if delta is not None and model is None:
-            raise ParameterError("--delta goes with --tree or --model; the other methods need none")
+        if delta is not None and model is None and queries is None:
+            raise ParameterError("--delta goes with --tree, --model or --queries; the other methods need none")
         if (domain is None) == (not feature):
             raise ParameterError("give either --domain (a number of values) or one or more --feature")
         features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}

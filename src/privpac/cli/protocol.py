@@ -1,7 +1,7 @@
 """``privpac protocol``: a run over data that stay with the people, each role its own command.
 
 analyzer: ``keys``, ``analyze``; coordinator: ``new``; every person: ``device``, ``client``; whoever collects:
-``collect``; shuffler: ``shuffle`` (:mod:`privpac.cli.protocol_roles`).
+``tokens``, ``collect``; shuffler: ``shuffle`` (:mod:`privpac.cli.protocol_roles`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from privpac.agreement.races.words import rate
-from privpac.agreement.tasks import KINDS
+from privpac.agreement.tasks import KINDS, types_of
 from privpac.cli.app import app, working
 from privpac.cli.help import Commands
 from privpac.cli.options import METHOD, Epsilon, Features, Json, NeighboursOption, check_targets, features_of
@@ -31,7 +31,7 @@ from privpac.protocols.seal import AnalyzerKey
 from privpac.protocols.submit import submit
 from privpac.released_write import write_durably
 
-__all__ = ["ManifestFile", "bytes_of", "protocol"]
+__all__ = ["ManifestFile", "bytes_of", "protocol", "task_parameters"]
 
 protocol = Commands(
     help="Learn from data that stay with the people: local, shuffled or central messages.", no_args_is_help=True
@@ -99,7 +99,7 @@ def new(
     """
     given: dict[str, Any] = {"label": label, "min_records": min_records, "max_records": max_records}
     given["beta"] = rational(beta, "beta", above=0, below=1)
-    given["task"] = _parameters(gamma, parameter or [])
+    given["task"] = task_parameters(rule, gamma, parameter or [])
     domains = features_of(feature)
     if key is None and model in ("shuffle", "central") and not unsealed:
         raise ParameterError(
@@ -227,13 +227,17 @@ def client(
 # Parts
 
 
-def _parameters(gamma: str | None, texts: list[str]) -> dict[str, int | str]:
+def task_parameters(rule: str, gamma: str | None, texts: list[str]) -> dict[str, int | str]:
+    """Public parameters of a task, from --gamma and --set; read as what the rule needs: alpha=1 is a text, grid=1 an
+    integer."""
+    types = types_of(rule)
     out: dict[str, int | str] = {} if gamma is None else {"Gamma": rate(gamma)}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name or name in out:
             raise ParameterError(f"a parameter is written name=value, each once; got {text!r}")
-        out[name] = int(value) if re.fullmatch(r"-?[0-9]{1,30}", value) else value
+        whole = types.get(name, int) is int and re.fullmatch(r"-?[0-9]{1,30}", value)
+        out[name] = int(value) if whole else value
     return out
 
 

@@ -1,8 +1,9 @@
-"""``privpac protocol collect | shuffle | analyze``: what happens to messages after they left the devices."""
+"""``privpac protocol tokens | collect | shuffle | analyze``: what happens to messages after they left the devices."""
 
 from __future__ import annotations
 
 import json as json_format
+import secrets
 from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
@@ -47,6 +48,35 @@ Operator = Annotated[
 
 
 @protocol.command()
+def tokens(
+    out: Annotated[Path, typer.Argument(help="Where to write a line 'name token' for every name.")],
+    name: Annotated[list[str] | None, typer.Option("--name", help="A client's name. Repeat.")] = None,
+    names: Annotated[Path | None, typer.Option(help="File with a name on every line.")] = None,
+) -> None:
+    """Make the tokens with which clients show the collector who they are, each its own.
+
+    privpac protocol tokens tokens.txt --names people.txt
+    """
+    listed = [*(name or []), *(_lines(names) if names is not None else [])]
+    if not listed:
+        raise ParameterError("tokens for whom? say --name ann --name bob, or --names with a file of them")
+    strange = sum(not NAME.fullmatch(each) for each in listed)
+    if strange or len(set(listed)) < len(listed):
+        raise ParameterError(
+            f"{strange} of {len(listed)} names are not 1 to 100 letters, digits and . _ - @"
+            if strange
+            else "a name occurs twice; every client has one of its own"
+        )
+    check_targets({"the tokens": out}, {} if names is None else {"the names": names})
+    if out.exists():
+        raise ParameterError(f"{str(out)!r} exists; tokens that people may hold are never overwritten")
+    write_durably(out, "".join(f"{each} {secrets.token_urlsafe(24)}\n" for each in listed).encode(), 0o600)
+    typer.echo(
+        f"{out}: {len(listed)} tokens; give everyone their own, and the file to --tokens of: privpac protocol collect"
+    )
+
+
+@protocol.command()
 def collect(
     manifest: ManifestFile,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the submissions, one file per client.")],
@@ -57,6 +87,9 @@ def collect(
     certificate: Annotated[Path | None, typer.Option(help="Certificate chain, for TLS.")] = None,
     private_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,
     behind_proxy: Annotated[bool, typer.Option("--behind-proxy", help="A proxy in front encrypts.")] = False,
+    origin: Annotated[
+        str | None, typer.Option(help="A page that browsers may send from, e.g. https://study.example")
+    ] = None,
     rate: Annotated[int, typer.Option(help="Requests of one address in a minute; 0 for no limit.", min=0)] = 600,
     until: Annotated[int | None, typer.Option(help="Stop after so many clients.", min=1)] = None,
 ) -> None:
@@ -71,6 +104,7 @@ def collect(
         raise ParameterError("the operator's token has at least 16 characters")
     pair = None if certificate is None or private_key is None else (certificate, private_key)
     more: dict[str, Any] = {"tokens": known, "operator": operator, "certificate": pair, "behind_proxy": behind_proxy}
+    more["origin"] = origin
     try:
         server = Collector(run, out, port, host=host, rate=rate, until=until, **more)
     except OSError as error:
@@ -224,11 +258,15 @@ def _plain(result: Analysis) -> dict[str, Any]:
     }
 
 
-def _tokens(path: Path) -> dict[str, str]:
+def _lines(path: Path) -> list[str]:
     try:
-        pairs = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError):
-        raise ParameterError(f"cannot read the tokens {str(path)!r}") from None
+        raise ParameterError(f"cannot read {str(path)!r} as lines of text") from None
+
+
+def _tokens(path: Path) -> dict[str, str]:
+    pairs = [line.split() for line in _lines(path)]
     if any(len(pair) != 2 or not NAME.fullmatch(pair[0]) or len(pair[1]) < 16 for pair in pairs):
         raise ParameterError("a line of the tokens is a client's name and a token of at least 16 characters")
     if len({pair[0] for pair in pairs}) < len(pairs):

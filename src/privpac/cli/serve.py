@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_format
+import math
 import os
 import resource
 import socket
@@ -107,6 +108,16 @@ def fit(
             rich_help_panel=METHOD,
         ),
     ] = 1,
+    alpha: Annotated[
+        str | None,
+        typer.Option(
+            help="Choose constants with a certificate: the excess error of an answer, e.g. 0.1; says if it holds.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    beta: Annotated[
+        str, typer.Option(help="With --alpha: failure probability allowed.", rich_help_panel=METHOD)
+    ] = "0.05",
     on_invalid: OnInvalid = "raise",
     label_map: LabelMap = None,
     json: Json = False,
@@ -135,7 +146,7 @@ def fit(
         "neighbours": relation,
         "unit": unit,
     }
-    planning |= {"max_records": max_records, "epochs": epochs}
+    planning |= {"max_records": max_records, "epochs": epochs, "alpha": alpha, "beta": beta}
     declared = people or (_NOMINAL_USERS if relation is Neighbours.ADD_REMOVE else None)
     with working("planning"):
         plan = None if declared is None else plan_service(concept, public_n_users=declared, **planning)
@@ -170,6 +181,7 @@ def fit(
     if json:
         body = {"session_id": session.session_id, "guarantee": guarantee.to_dict(), "queries": session.queries}
         body |= {"parameters": dict(session.parameters), "expected_error": round(plan.expected_error, 6)}
+        body |= {"promised_excess": math.ceil(plan.promised_excess * 1e6) / 1e6, "beta": str(plan.beta)}
         typer.echo(json_format.dumps(body, indent=2))
         return
     console = Console(highlight=False, soft_wrap=True, markup=False)
@@ -180,6 +192,12 @@ def fit(
     console.print(
         f"expected error beyond the best rule: about {plan.expected_error:.2g} (estimate for {declared or 'the'} "
         "people)"
+    )
+    console.print(
+        f"certified: at most {math.ceil(plan.promised_excess * 1000) / 1000:g} beyond the best rule, but for "
+        f"{float(plan.beta):g}"
+        if plan.promised_excess < 1
+        else "nothing is certified for so few people; privpac plan --queries says how many it takes"
     )
     if people is None and relation is Neighbours.ADD_REMOVE:
         console.print(f"planned for {_NOMINAL_USERS} people; declare --people for a better plan")

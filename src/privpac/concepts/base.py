@@ -214,6 +214,11 @@ class ConceptClass(ClassOfRules):
     def scored(self) -> bool:
         return True
 
+    def error_steps(self, levels: int) -> int | None:
+        """In how many steps a person's error rate is counted where its least sum is found: the asked ones, or those of
+        the class; None where it is not found."""
+        return levels if self.scored else None
+
     @property
     def directions(self) -> tuple[str, ...]:
         """Of a class whose layout is cuts: "above", "below" or both, in the order of ids."""

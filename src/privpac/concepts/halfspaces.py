@@ -223,7 +223,10 @@ def _scores(
             for h in range(end - 1, begin - 1, -1):
                 run += row[h]
                 row[h] = run
-        own[0, i], own[1, i] = row.min(), row.max()
+        fewest, most = row[0], row[0]
+        for h in range(1, len(row)):
+            fewest, most = min(fewest, row[h]), max(most, row[h])
+        own[0, i], own[1, i] = fewest, most
         least = own[0, i] if uses_minimum else np.int64(0)
         if len(values) <= sizes[i]:
             values = np.empty(2 * sizes[i] + 1, dtype=np.int64)

@@ -60,7 +60,8 @@ def binary(users: Users, who: str, takes_classes: bool = False) -> None:
     declared = getattr(users, "classes", ())
     if len(declared) > 2 and not takes_classes:
         raise ParameterError(
-            f"the data have {len(declared)} classes, and {who} knows two: use SmallTrees, or a label_map to 0 and 1"
+            f"the data have {len(declared)} classes, and {who} knows two: use SmallTrees or PointsCard, or a "
+            "label_map to 0 and 1"
         )
 
 

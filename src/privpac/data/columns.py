@@ -18,12 +18,11 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from privpac.data.schema import Bools, quietly
+from privpac.data.schema import Bools, Bytes, quietly
 
-__all__ = ["column", "days", "holds_text", "missing", "moments", "numbers", "plain", "sound", "text"]
+__all__ = ["buffers", "column", "days", "holds_text", "missing", "moments", "numbers", "plain", "sound", "text"]
 
 _PER_DAY = {"ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _FIRST_DAY, _LAST_DAY = (
@@ -31,6 +30,7 @@ _FIRST_DAY, _LAST_DAY = (
     date.max.toordinal() - date(1970, 1, 1).toordinal(),
 )
 _WIDEST = (1 << 63) - 1
+_PIECE = 1 << 16
 
 
 def plain(series: pl.Series) -> pl.Series:
@@ -70,7 +70,7 @@ def _coerce(values: Any) -> pl.Series:
             # float16 is exact in float32; polars would keep a type that few kernels know.
             return pl.Series(values.astype(np.float32) if values.dtype == np.float16 else values)
         return _objects(values.tolist())
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
+    if type(values).__module__.partition(".")[0] == "pyarrow":
         return pl.Series(sound(values))
     if isinstance(values, (pl.Series, list, tuple)):
         return _objects(list(values))
@@ -115,6 +115,16 @@ def holds_text(dtype: pl.DataType) -> bool:
     return dtype in (pl.String, pl.Decimal, pl.Int128, pl.UInt128, pl.Null) or isinstance(
         dtype, (pl.Categorical, pl.Enum)
     )
+
+
+def buffers(texts: pl.Series) -> tuple[NDArray[np.int64], Bytes]:
+    """Where each text begins (and the last ends), and the UTF-8 bytes of all; a missing one is empty."""
+    sizes = texts.str.len_bytes().fill_null(0).to_numpy()
+    ends = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=ends[1:])
+    # one text of polars holds less than 2^32 bytes
+    parts = [texts.slice(first, _PIECE).str.join("").item() for first in range(0, len(texts), _PIECE)]
+    return ends, np.frombuffer("".join(parts).encode(), np.uint8)
 
 
 def missing(series: pl.Series) -> Bools | None:

@@ -27,6 +27,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.data.columns import holds_text, missing, numbers
+from privpac.data.group import dictionary
 from privpac.data.jit import jit
 from privpac.data.schema import Bytes, Encoded, Verdict, Words, wrong_type
 
@@ -213,9 +214,8 @@ def _text_on_ladder(series: pl.Series, ladder: Ladder) -> Encoded:
 
 def by_distinct_text(series: pl.Series, read: Callable[[str], tuple[int, Verdict]]) -> Encoded:
     """Read every distinct text once."""
-    encoded = series.to_arrow().dictionary_encode()
-    table = [read(shown) for shown in encoded.dictionary.to_pylist()] + [(0, Verdict.MISSING)]
-    rows = encoded.indices.fill_null(len(table) - 1).to_numpy(zero_copy_only=False)
+    rows, distinct = dictionary(series)
+    table = [read(shown) for shown in distinct] + [(0, Verdict.MISSING)]  # missing is -1, the last
     codes, verdicts = _columns(table)
     return Encoded(codes[rows], verdicts[rows])
 

@@ -23,7 +23,7 @@ from privpac.data.columns import numbers
 from privpac.data.jit import jit
 from privpac.data.schema import Bools, Words
 
-__all__ = ["Grouping", "Offsets", "Rows", "ascends", "compress", "group", "item_offsets", "mix", "take"]
+__all__ = ["Grouping", "Offsets", "Rows", "ascends", "compress", "dictionary", "group", "item_offsets", "mix", "take"]
 
 Offsets = NDArray[np.int64]
 Rows = NDArray[np.uint32]
@@ -67,9 +67,25 @@ def _group_text(ids: pl.Series) -> Grouping:
     together = ids.gather(order)
     changes = (together.slice(1) != together.slice(0, len(ids) - 1)).to_numpy()
     if int(changes.sum()) != len(offsets) - 2 or not changes[offsets[1:-1] - 1].all():
-        indices = ids.to_arrow().dictionary_encode().indices.to_numpy(zero_copy_only=False)
-        return _group_integers(indices.astype(np.int64))
+        exact = ids.rank("dense").to_numpy().astype(np.uint64)
+        return Grouping(*_by_first_row(*_hashed(exact, _part_bits(len(ids)))))
     return Grouping(*_by_first_row(offsets, order))
+
+
+def dictionary(texts: pl.Series) -> tuple[NDArray[np.int64], pl.Series]:
+    """The distinct texts in the order of their first rows, and the place of each row's among them; -1 where it is
+    missing."""
+    rows = texts.is_not_null().to_numpy().nonzero()[0] if texts.null_count() else None
+    present = texts if rows is None else texts.gather(rows)
+    found = _group_text(present)
+    place = np.empty(len(present), np.int64)
+    if found.order is not None:
+        _number(found.offsets, found.order, place)
+    out = place
+    if rows is not None:
+        out = np.full(len(texts), -1, np.int64)
+        out[rows] = place
+    return out, present.gather(found.firsts).alias("")
 
 
 def _text_keys(ids: pl.Series) -> Words:
@@ -231,6 +247,14 @@ def _by_first_row(offsets: Offsets, order: Rows) -> tuple[Offsets, Rows]:
             users += 1
             new_offsets[users] = start + last - first
     return new_offsets, new_order
+
+
+@jit
+def _number(offsets: Offsets, order: Rows, out: NDArray[np.int64]) -> None:
+    """Each row's group."""
+    for g in range(offsets.size - 1):
+        for i in range(offsets[g], offsets[g + 1]):
+            out[order[i]] = g
 
 
 @jit

@@ -17,13 +17,12 @@ from typing import Any
 
 import narwhals as nw
 import polars as pl
-import pyarrow.csv as arrow_csv
-import pyarrow.parquet as pq
 
 from privpac.data.columns import column, plain, sound
 from privpac.data.ids import id_column
 from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
+from privpac.lazy import need
 
 __all__ = ["MISSING_TEXTS", "check_names", "check_size", "counted_rows", "expand", "read_files", "read_frame"]
 
@@ -77,6 +76,7 @@ def read_files(
     if len(kinds) != 1 or not kinds <= readers.keys():
         raise ParameterError(f"a table must be .parquet or .csv files of one kind, got {os.fspath(path)!r}")
     kind = kinds.pop()
+    need("pyarrow", "reading a file")
     frames = [readers[kind](file, wanted, missing) for file in files]
     joined = quietly(
         lambda: pl.concat(frames, how="vertical"),
@@ -121,14 +121,15 @@ def _read_parquet(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> 
     broken = f"{where} is not a readable Parquet file"
     schema = quietly(lambda: pl.scan_parquet(file, glob=False, hive_partitioning=False).collect_schema(), broken)
     check_names(list(schema), wanted, where)
-    rows = quietly(lambda: counted_rows(pq.read_metadata(file)), broken)
+    parquet = need("pyarrow.parquet", "reading a Parquet file")
+    rows = quietly(lambda: counted_rows(parquet.read_metadata(file)), broken)
     frame = quietly(lambda: pl.read_parquet(file, columns=list(wanted), glob=False, hive_partitioning=False), broken)
     if len(frame) != rows:
         raise SchemaError(broken) from None
     return frame
 
 
-def counted_rows(metadata: pq.FileMetaData) -> int:
+def counted_rows(metadata: Any) -> int:
     """The rows that a Parquet file says it has, in all and group by group; ``ValueError`` if it says two things.
 
     Readers follow one count or the other, and a reader that fails half-way may give the rows before: so whoever reads
@@ -152,6 +153,7 @@ def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.D
     if not rows:
         return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
     text = dict.fromkeys(wanted, "string")
+    arrow_csv = need("pyarrow.csv", "reading a CSV file")
     convert = arrow_csv.ConvertOptions(
         include_columns=list(wanted),
         column_types=text,

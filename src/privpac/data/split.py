@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.data.columns import text
+from privpac.data.columns import buffers, text
 from privpac.data.jit import jit
 from privpac.data.schema import Bytes, Words
 from privpac.errors import ParameterError
@@ -105,12 +105,7 @@ def members(words: Words, part: tuple[int, int]) -> NDArray[np.bool_]:
 
 def keyed_words(ids: pl.Series, key: bytes) -> Words:
     """The keyed 64-bit BLAKE2b of each id's canonical text."""
-    shown = text(ids).to_arrow(compat_level=pl.CompatLevel.oldest())
-    if len(shown) == 0:
-        return np.empty(0, np.uint64)
-    _, offsets, data = shown.buffers()
-    ends = np.frombuffer(offsets, np.int64)[shown.offset : shown.offset + len(shown) + 1]
-    payload = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    ends, payload = buffers(text(ids))
     padded = np.zeros(128, np.uint8)
     padded[: len(key)] = np.frombuffer(key, np.uint8)
     return _hash(ends, payload, padded, len(key), _IV, _SIGMA)
@@ -178,10 +173,12 @@ def _hash(ends: Any, data: Bytes, key: Bytes, key_length: int, iv: Any, sigma: A
         first, last = ends[i], ends[i + 1]
         size = last - first
         if size == 0:  # the key's block is the last one
-            h[:] = start
+            for j in range(8):
+                h[j] = start[j]
             _compress(h, key, 128, True, iv, sigma, m, v)
         else:
-            h[:] = keyed
+            for j in range(8):
+                h[j] = keyed[j]
             at = first
             while at < last:
                 stop = min(at + 128, last)

@@ -19,6 +19,7 @@ import polars as pl
 
 from privpac.data.columns import holds_text, text
 from privpac.data.domains import Domain
+from privpac.data.group import dictionary
 from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, wrong_type
 from privpac.errors import ParameterError, SchemaError
 
@@ -70,9 +71,8 @@ class Texts(Domain):
         if not (holds_text(dtype) or dtype.is_numeric() or dtype in (pl.Boolean, pl.Date)):
             raise wrong_type(name, dtype, "texts, integers or booleans are") from None
         shown = text(series)
-        encoded = shown.to_arrow().dictionary_encode()
-        vocabulary = pl.Series("", encoded.dictionary, dtype=pl.String)
-        codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+        rows, vocabulary = dictionary(shown)
+        codes = np.maximum(rows, 0).astype(np.uint64)
         if not shown.null_count():
             return Encoded(codes, None), vocabulary
         return Encoded(codes, shown.is_null().to_numpy().astype(np.uint8) * np.uint8(Verdict.MISSING)), vocabulary

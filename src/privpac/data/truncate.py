@@ -27,7 +27,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.data.columns import text
+from privpac.data.columns import buffers, text
 from privpac.data.group import Offsets, mix
 from privpac.data.jit import jit
 from privpac.data.schema import Bools, Bytes, Words
@@ -37,13 +37,7 @@ __all__ = ["hash_ids", "keep_first", "keep_hash"]
 
 def hash_ids(ids: pl.Series) -> Words:
     """The 64-bit hash of each id's canonical text."""
-    shown = text(ids).to_arrow(compat_level=pl.CompatLevel.oldest())  # one buffer of bytes, 64-bit offsets
-    _, offsets, data = shown.buffers()
-    if len(shown) == 0:
-        return np.empty(0, np.uint64)
-    ends = np.frombuffer(offsets, np.int64)[shown.offset : shown.offset + len(shown) + 1]
-    payload = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-    return _hash_texts(ends, payload)
+    return _hash_texts(*buffers(text(ids)))
 
 
 def keep_first(offsets: Offsets, cap: int) -> Bools:
@@ -104,6 +98,33 @@ def _first(offsets: Offsets, cap: int) -> Bools:
 
 
 @jit
+def _ranked(words: Words, size: int, rank: int) -> Any:
+    """The word of a rank (0 for the smallest) among the first ``size``, which change places on the way: quickselect.
+
+    Words are keyed hashes, so that the one in the middle is as good a pivot as a drawn one.
+    """
+    low, high = 0, size - 1
+    while low < high:
+        pivot, i, j = words[(low + high) // 2], low, high
+        while i <= j:
+            while words[i] < pivot:
+                i += 1
+            while words[j] > pivot:
+                j -= 1
+            if i <= j:
+                words[i], words[j] = words[j], words[i]
+                i += 1
+                j -= 1
+        if rank <= j:
+            high = j
+        elif rank >= i:
+            low = i
+        else:
+            break
+    return words[rank]
+
+
+@jit
 def _smallest(offsets: Offsets, words: Words, cap: int) -> Bools:
     keep = np.ones(words.size, np.bool_)
     largest = 0
@@ -114,7 +135,7 @@ def _smallest(offsets: Offsets, words: Words, cap: int) -> Bools:
     slots = 16
     while slots < 2 * largest:
         slots *= 2
-    seen, times = np.empty(slots, np.uint64), np.zeros(slots, np.uint32)
+    seen, times, room = np.empty(slots, np.uint64), np.zeros(slots, np.uint32), np.empty(largest, np.uint64)
     for user in range(offsets.size - 1):
         first, last = offsets[user], offsets[user + 1]
         if last - first <= cap:
@@ -132,7 +153,9 @@ def _smallest(offsets: Offsets, words: Words, cap: int) -> Bools:
             seen[slot] = word
             words[i] = mix(word ^ np.uint64(times[slot]))  # times so far: the rank among equal records
             times[slot] += np.uint32(1)
-        limit = np.partition(words[first:last], cap - 1)[cap - 1]
+        for i in range(first, last):
+            room[i - first] = words[i]
+        limit = _ranked(room, last - first, cap - 1)
         below = 0
         for i in range(first, last):
             below += int(words[i] < limit)

@@ -38,7 +38,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.special import erfinv, ndtr, ndtri
 
 from privpac.bounds.certificate import SLACK, Certificate, open_unit
 from privpac.distributions.coarse import CELL, STEPS, TAU
@@ -47,6 +46,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least
+from privpac.special import erfinv, ndtr, ndtri
 
 __all__ = ["certify_mean"]
 

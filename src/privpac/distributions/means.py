@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
-from scipy.special import digamma
 
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
@@ -37,6 +36,7 @@ from privpac.learners.base import count_users
 from privpac.mechanisms.laplace import discrete_laplace
 from privpac.parameters import Composed, bounds, fraction, named, part, privacy, whole
 from privpac.released import Released
+from privpac.special import digamma
 
 if TYPE_CHECKING:
     from privpac.data import Users

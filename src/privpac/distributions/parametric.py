@@ -16,13 +16,13 @@ from typing import Any, Self
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from privpac.concepts.base import columns_of
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import positive_int
 from privpac.released import register
 from privpac.rng import PublicCoins, Rng, secret_rng
+from privpac.special import ndtri
 
 __all__ = ["Distribution", "FamilyDistribution", "GaussianDistribution", "NamedCandidate", "uniforms"]
 

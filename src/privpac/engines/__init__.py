@@ -6,6 +6,8 @@ as in memory, and chunks are merged by integer addition.  So the profile, and wi
 same on every engine.
 """
 
-from privpac.lazy import attach_stub
+from privpac.lazy import attach_stub, need
+
+need("pyarrow", "an engine for files or Spark")
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

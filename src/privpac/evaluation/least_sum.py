@@ -11,7 +11,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.statistics import Statistic
 from privpac.errors import TooLargeError
 from privpac.learners.wide.tree_law import SmallTreeLaw
@@ -42,13 +41,12 @@ class MeanError(Statistic):
 
 def steps_of(concept: ConceptClass, levels: int) -> int:
     """In how many steps a person's error rate is counted: those of the class where it has steps of its own."""
-    if concept.scored:
-        return levels
-    if isinstance(concept, SmallTrees):
-        return concept.levels
-    raise TooLargeError(
-        f"the least error of {type(concept).__name__} is not found: its rules are not scored one by one"
-    )
+    steps = concept.error_steps(levels)
+    if steps is None:
+        raise TooLargeError(
+            f"the least error of {type(concept).__name__} is not found: its rules are not scored one by one"
+        )
+    return steps
 
 
 def least_sum(concept: Any, users: Users, levels: int) -> int:

@@ -45,6 +45,8 @@ __all__ = ["EvaluatedLearner", "PartBudget", "part_budget"]
 _ROUNDED = Fraction(1, 1 << 32)
 """More than what is rounded up when the parts are put together again."""
 
+_TWO = "evaluate= is for two labels; leave out classes=, or evaluate"
+
 
 @dataclass(frozen=True)
 class PartBudget:
@@ -117,7 +119,7 @@ class EvaluatedLearner(Learner):
 
     def __attrs_post_init__(self) -> None:
         if getattr(self.concept, "classes", None) is not None:
-            raise ParameterError("evaluate= is for two labels; leave out classes=, or evaluate")
+            raise ParameterError(_TWO)
         if self.learner.guarantee.neighbours is not self.budget.neighbours:
             raise IncompatibleGuarantees(
                 f"this method promises {self.learner.guarantee.neighbours} only, and the parts of a split need "
@@ -162,6 +164,8 @@ class EvaluatedLearner(Learner):
         # Columns are checked once, for all people, before they are dealt.
         if getattr(data, "labels", ()) is None:
             raise ParameterError("evaluate= needs labels 0 and 1: name the label column when the data are built")
+        if len(getattr(data, "classes", ())) > 2:
+            raise ParameterError(_TWO)
         users: Any = self.concept.bind(data)[1]
         parts = users.split({"learn": 1 - self.share, "evaluate": self.share}, ids=self.budget.ids)
         return _BoundPair(

@@ -14,18 +14,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from attrs import evolve, field, frozen
-from polars.exceptions import PolarsError
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
-from privpac.errors import EngineError, IncompatibleGuarantees, ParameterError, TooLargeError
+from privpac.errors import (
+    EngineError,
+    EntropyError,
+    IncompatibleGuarantees,
+    InsecureRandomnessError,
+    ParameterError,
+    TooLargeError,
+)
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
@@ -104,10 +109,16 @@ class Hushed:
         return self.learner.bind(data)
 
     def draw(self, bound: Any, rng: Rng) -> Released:
-        # ParameterError, SchemaError and LawError are values out of place; an engine's own errors quote them.
-        with suppress(ValueError, LookupError, ArithmeticError, TooLargeError, PolarsError):
+        # Whatever its class, an error may come of the data and quote them: those of values out of place do, an
+        # engine's own do, and a class of one's own may fail in any way.  Randomness that cannot be had is no secret,
+        # and an EngineError has fixed words already.
+        try:
             return self.learner.draw(bound, rng)
-        raise EngineError(UNTOLD) from None
+        except (EngineError, EntropyError, InsecureRandomnessError):
+            raise
+        except Exception:
+            failed = EngineError(UNTOLD)
+        raise failed from None  # outside, so that no traceback carries what went wrong
 
 
 def check_users(data: Users, unit: Unit) -> None:

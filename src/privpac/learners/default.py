@@ -6,7 +6,8 @@
 | two to four | the best cut on any one of them |
 | five or more, none endless | a small tree; a points card with a delta and 200 people times theta declared |
 
-Theta is epsilon under add-remove and half of it under replace.
+Theta is epsilon under add-remove and half of it under replace.  Of ``k`` labels each has a card of its own with the
+``k``-th part of the budget, whose noise is larger by the root of ``k``: so many times the people are asked for.
 
 Why not more where it could be had: the number of people is private, and buying it costs where the budget is short; a
 delta above 0 is a weaker promise that nobody gets without asking; and what needs many people is the worst choice where
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any
 
 from privpac.concepts.base import ConceptClass
@@ -78,6 +80,7 @@ def default_rules(
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     delta: Rational | None = None,
     public_n_users: int | None = None,
+    labels: int = 2,
 ) -> DefaultRules:
     """The rules to learn over some columns.
 
@@ -108,13 +111,13 @@ def default_rules(
         theta = rational(epsilon, "epsilon", above=0)
         if one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE:
             theta /= 2
-        enough = public_n_users is not None and positive_int(public_n_users, "public_n_users") * theta >= wide.least
-        if enough:
+        least = wide.least if labels <= 2 else isqrt(wide.least**2 * labels)
+        if public_n_users is not None and positive_int(public_n_users, "public_n_users") * theta >= least:
             return DefaultRules(
                 wide.build(columns),
                 wide.method,
                 f"{said}, a delta, and {public_n_users} people declared, times theta = {shown(theta)} at least "
-                f"{wide.least}: a {METHODS[wide.method].title}",
+                f"{least}: a {METHODS[wide.method].title}",
             )
     few = "" if delta is None else "; the delta is not used: too few people are declared for more"
     return DefaultRules(SmallTrees(columns), "small-tree", f"{said}: a small tree{few}")

@@ -40,6 +40,7 @@ __all__ = [
     "method_named",
     "named_class",
     "register",
+    "rules_named",
     "simulated_methods",
     "takes",
 ]
@@ -154,6 +155,7 @@ _ALL = (
         "Single values of a huge column, or a large class with a public `representation` by few rules.",
         by_setting={key: {"representation": "auto"} for key in ("agnostic", "realizable")},
         sized=True,
+        certificates=("surrogate selection",),
         accuracy=MEASURED,
         exact_law=False,
     ),
@@ -189,6 +191,7 @@ _ALL = (
         rules="every class whose rules can be scored one by one, and trees",
         promise="either",
         needs=(("public_n_users",),),
+        certificates=("agnostic reduction",),
         exact_law=False,
     ),
     Method(
@@ -289,7 +292,7 @@ def method_named(name: str) -> Method:
 def method_certified_by(row: str) -> str | None:
     """The method of which a certified row of a plan speaks; None where no method of ``learn`` is.
 
-    >>> method_certified_by("regret selection, bounded noise"), method_certified_by("agnostic reduction")
+    >>> method_certified_by("regret selection, bounded noise"), method_certified_by("clipped histogram, one stage")
     ('regret', None)
     """
     return next((key for key, method in METHODS.items() if row in method.certificates), None)
@@ -357,6 +360,20 @@ def named_class(rule: str, features: Mapping[str, Domain], method: str) -> Conce
             f"the rule {rule!r} is learned by the method 'agreement' alone, got {method!r}; name that method"
         )
     return rule_class(rule, features)
+
+
+def rules_named(rule: Any, features: Mapping[str, Domain] | None, *, agreement: bool = False) -> Any:
+    """What a plan is asked for: a name of a kind of rule becomes a class over ``features``; all else stays."""
+    if not isinstance(rule, str) or rule not in (*RULES, *KINDS):
+        if features is not None:
+            raise ParameterError("features go with a rule by its name, such as 'stump'; a class brings its own columns")
+        return rule
+    if not features:
+        raise ParameterError(
+            f"the rule {rule!r} needs its columns: give features={{'age': Integers(0, 99)}}, or a class such as "
+            "Thresholds(Integers(0, 99))"
+        )
+    return named_class(rule, features, "agreement" if agreement else "auto")
 
 
 # Its learner

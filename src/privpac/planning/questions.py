@@ -3,20 +3,22 @@ distributions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
+from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.exact import Rational
 from privpac.guarantee import Model, Neighbours, positive_int
+from privpac.learners.registry import rules_named
 from privpac.planning.plans import Plan, invert, plan_target
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
 from privpac.planning.targets.rule_targets import rule_target
+from privpac.planning.targets.service_targets import service_target
 from privpac.planning.targets.small_tree_targets import small_tree_target
 from privpac.planning.targets.target import STANDARD_RECORDS, Target
 from privpac.planning.targets.tree_targets import tree_target
@@ -28,6 +30,8 @@ __all__ = ["FAMILIES", "least_alpha", "least_epsilon", "plan", "plan_of_tree", "
 
 FAMILIES = ("histogram", "discrete", "product", "gaussian", "selection", "median")
 """Families of distributions, and the median, by name."""
+_OWN_TARGETS: dict[str, Callable[..., Target]] = {"small-tree": small_tree_target}
+"""By the one method that learns a class, where it has one."""
 _WORDS = {"bins": "k", "values": "k", "candidates": "k", "columns": "d"}
 
 
@@ -48,6 +52,9 @@ def plan(
     population: Population | None = None,
     model_noise: Rational | None = None,
     every_method: bool = False,
+    queries: int | None = None,
+    representation: str | None = None,
+    features: Mapping[str, Domain] | None = None,
     **shape: Any,
 ) -> Plan:
     """How many users do I need for excess error ``alpha`` (0.05) with probability ``1 - beta``, at ``epsilon``?
@@ -59,11 +66,14 @@ def plan(
 
     What is planned for:
 
-    * a class of rules.  ``noise`` (thresholds): each label is wrong with at most this probability at every x.
-      ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods; ``every_method=True`` adds some that
-      have never needed fewer users than selection.
+    * a class of rules, or the name of one over ``features``.  ``noise`` (thresholds): each label is wrong with at most
+      this probability at every x.  ``setting`` restricts the plan to ``"realizable"`` or ``"agnostic"`` methods;
+      ``every_method=True`` adds some that have never needed fewer users than selection; ``representation``
+      ("hashed", "learned", "boosted") selection from a small public set that stands in for the class.
     * a class of rules or a task with ``model="central"``, ``"local"`` or ``"shuffle"``: learning by agreement in that
       trust model.
+    * a class of rules with ``queries``: a prediction service that gives so many answers and publishes no rule
+      (``delta`` allows far more of them); ``alpha`` is then the excess error of an answer.
     * a tree, for labels without noise, with ``delta`` for open vocabularies; with ``setting="agnostic"`` a tree whose
       nodes can be counted, for noisy labels.
     * a family of distributions by name, with its public ``shape``: ``"histogram"`` (``bins=``), ``"discrete"``
@@ -106,6 +116,12 @@ def plan(
         Label noise of the stated model of predictions.
     every_method : bool
         Also methods that have never needed fewer users than selection.
+    queries : int, optional
+        So many answers of a service, instead of a rule.
+    representation : {"auto", "class", "hashed", "learned", "boosted"}, optional
+        Also the method ``surrogate`` with such a public set.
+    features : mapping, optional
+        Columns with their public domains, where the rule is given by its name.
     **shape
         Of a family of distributions, as above.
 
@@ -123,14 +139,22 @@ def plan(
     (Fraction(41, 20000),)
     >>> pp.plan("histogram", bins=100, epsilon=1, records_per_user=1).row("any private learner").kind
     'lower bound'
+    >>> pp.plan(cuts, queries=3, epsilon=8, alpha="0.3").row("prediction service").n_users[0]
+    9971
     """
+    concept = rules_named(concept, features, agreement=model is not None)
     quantity = _quantity(n_users, epsilon, alpha)
     if quantity == "users" and alpha is None:
         alpha = "0.1" if isinstance(concept, str) else "0.05"
     given = (("n_users", n_users), ("epsilon", epsilon), ("alpha", alpha), ("beta", beta))
     numbers = {name: value for name, value in given if value is not None}
     extra: dict[str, Any] = {"noise": noise, "setting": setting, "users": people}
-    extra |= {"population": population, "model_noise": model_noise}
+    extra |= {"population": population, "model_noise": model_noise, "representation": representation}
+    if queries is not None:
+        told = {name: extra.pop(name) for name in ("users", "model_noise")} | _spent(numbers)
+        others = {**extra, **shape, "model": model}
+        service = service_target(concept, queries, delta=delta, neighbours=neighbours, others=others, **told)
+        return _answer(service, quantity, numbers, records_per_user or 1, None)
     if isinstance(concept, str) or model is not None:
         strange = [
             "people" if name == "users" else name
@@ -275,7 +299,7 @@ def _rule_plan(
 ) -> Plan:
     """``more``: the other parameters of :func:`rule_target`."""
     asked = {"beta": beta, **numbers, **({} if noise is None else {"noise": noise})}
-    make: Callable[..., Target] = small_tree_target if isinstance(concept, SmallTrees) else rule_target
+    make: Callable[..., Target] = _OWN_TARGETS.get(getattr(concept, "own_method", None) or "", rule_target)
     target = make(concept, **_spent(asked), noise=noise, **more)
     return _answer(target, quantity, asked, records_per_user, setting)
 

@@ -16,6 +16,7 @@ message is sealed to it.  Standard library and numpy only; sealing needs the pac
 from __future__ import annotations
 
 import csv
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,7 @@ from privpac.protocols.device import ACCEPTED, Device, Kept
 from privpac.protocols.manifest import Manifest
 from privpac.protocols.promises import told
 from privpac.protocols.seal import seal
+from privpac.protocols.submit import submit
 from privpac.protocols.wire import pack_item, pack_report, pack_shuffled
 from privpac.released_write import write_durably
 from privpac.rng import Rng, secret_rng
@@ -113,16 +115,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The commands of the module's first lines; read CSV, write one bundle, say nothing about the records."""
     parser = ArgumentParser(prog="python -m privpac.protocols.client", description="A light client.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    device = verbs.add_parser("device", help="make a person's store")
-    device.add_argument("store", type=Path)
-    device.add_argument("--person", required=True)
-    device.add_argument("--epsilon", required=True, help="the total of all runs")
-    device.add_argument("--delta", default="0")
-    device.add_argument("--accept", action="append", help="local, shuffle or central; repeat")
+    made = verbs.add_parser("device", help="make a person's store")
+    made.add_argument("store", type=Path)
+    made.add_argument("--person", required=True)
+    made.add_argument("--epsilon", required=True, help="the total of all runs")
+    made.add_argument("--delta", default="0")
+    made.add_argument("--accept", action="append", help="local, shuffle or central; repeat")
     answer = verbs.add_parser("send", help="turn records into messages")
     for name in ("manifest", "records", "out"):
         answer.add_argument(name, type=Path)
     answer.add_argument("--store", type=Path, required=True)
+    answer.add_argument("--url", help="send them to this collector, too; the token is in PRIVPAC_TOKEN")
+    answer.add_argument("--authority", help="certificates to trust, for a collector with its own")
     try:
         given = parser.parse_args(arguments)
     except SystemExit as stop:
@@ -132,9 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             Device.new(given.store, given.person, given.epsilon, given.delta, given.accept or ACCEPTED)
         else:
             client = Client(Manifest.read(given.manifest.read_bytes()))
-            kept = client.kept(read_records(client.manifest, given.records), store=given.store)
-            write_durably(given.out, bundle(kept.messages))
+            own = Device.open(given.store)
+            body = bundle(client.messages(read_records(client.manifest, given.records), store=own))
+            write_durably(given.out, body)
             sys.stderr.write(f"{told(client.manifest)}\n")
+            if given.url:
+                token, run = os.environ.get("PRIVPAC_TOKEN"), client.manifest.run
+                submit(given.url, own.person, body, token, run=run, authority=given.authority)
     except PrivpacError as error:
         sys.stderr.write(f"{error}\n")
         return 2

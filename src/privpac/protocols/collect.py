@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import ssl
 import threading
 import time
@@ -40,6 +41,7 @@ _MOST = 10**6
 _DRAIN = 1 << 16
 _AT_ONCE = 64
 _ADDRESSES = 1 << 16
+_ORIGIN = re.compile(r"https?://[A-Za-z0-9.\[\]:-]{1,255}")
 _STATUS = {"foreign": 421, "version": 426}
 
 
@@ -61,8 +63,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Privpac-Run", self.server.manifest.run[:8].hex())
         self.send_header("Connection", "close")
+        if self.server.origin is not None:
+            self.send_header("Access-Control-Allow-Origin", self.server.origin)
+            self.send_header("Access-Control-Expose-Headers", "Privpac-Run")
+            self.send_header("Access-Control-Allow-Methods", "GET, POST")
+            self.send_header("Access-Control-Allow-Headers", "Authorization, Content-Type, Privpac-Version")
         self.end_headers()
         self.wfile.write(body)
+
+    def do_OPTIONS(self) -> None:
+        """A browser asks before it sends from another origin."""
+        self._answer(404 if self.server.origin is None else 204)
 
     @property
     def _bearer(self) -> str:
@@ -139,6 +150,9 @@ class Collector(ThreadingHTTPServer):
         The token that gives everything away, to whoever shuffles or analyses.
     certificate
         Files of a certificate chain and its private key.
+    origin
+        The origin of a page (``https://study.example``) from which browsers may send; ``None``: browsers may send from
+        the collector's own origin alone.
     rate
         Requests of one address in a minute; 0 for no limit (behind a proxy all come from one address).
     until
@@ -159,6 +173,7 @@ class Collector(ThreadingHTTPServer):
         operator: str | None = None,
         certificate: tuple[Path, Path] | None = None,
         behind_proxy: bool = False,
+        origin: str | None = None,
         rate: int = 0,
         until: int | None = None,
     ) -> None:
@@ -167,7 +182,9 @@ class Collector(ThreadingHTTPServer):
                 raise ParameterError("a collector that other machines reach needs tokens, or anyone could use any name")
             if certificate is None and not behind_proxy:
                 raise ParameterError("a collector that other machines reach needs a certificate, its own or a proxy's")
-        self.manifest, self.folder, self.limit = manifest, folder, limit_of(manifest)
+        if origin is not None and not _ORIGIN.fullmatch(origin):
+            raise ParameterError("an origin is written https://study.example, without a path")
+        self.manifest, self.folder, self.limit, self.origin = manifest, folder, limit_of(manifest), origin
         self._tokens, self._operator, self._until, self._lock = tokens, operator, until, threading.Lock()
         self._rate, self._asked, self._room = rate, dict[str, tuple[int, int]](), threading.BoundedSemaphore(_AT_ONCE)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -33,6 +33,7 @@ INVALID = -1
 
 _EXACT = re.compile(r"-?[0-9]{1,400}(/[0-9]{1,400}|\.[0-9]{1,300})?")
 _WRITTEN = re.compile(r"\s*[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?\s*")
+_DAY = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})([T ]00:00(:00(\.0{1,6})?)?(Z|[+-][0-9]{2}:[0-9]{2})?)?")
 _TOP = 1 << 63
 
 
@@ -156,7 +157,8 @@ class DeviceColumn:
     def _day(self, value: Any) -> int:
         moment = value
         if isinstance(value, str):
-            moment = datetime.fromisoformat(value.strip())
+            written = _DAY.fullmatch(value.strip())
+            moment = date.fromisoformat(written[1]) if written else None
         if isinstance(moment, datetime) and moment.time() != time(0):
             return INVALID
         place = int(moment.toordinal()) - int(self.first) if isinstance(moment, date) else INVALID

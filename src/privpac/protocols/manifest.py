@@ -114,6 +114,8 @@ class Manifest:
             )
         if self._claim["unit"] != "user" or not isinstance(self.values["label"], str):
             raise ManifestError("the unit is the user, and the label is a column's name")
+        if not all(isinstance(self.values[key], str) for key in ("default", "analyzer")):
+            raise ManifestError("default and analyzer are hexadecimal texts, perhaps empty")
         names = [column.name for column in self.columns]
         if len({*names, self.label}) != len(names) + 1:
             raise ManifestError("columns must have different names")

@@ -3,21 +3,21 @@ points."""
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import groupby
-from typing import Any
-
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.cards.card import Card
 from privpac.concepts.small_trees.columns import BinnedColumn
 from privpac.data.missing import values_of
+from privpac.lazy import need
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, plain_name, svg
 
-__all__ = ["card_figure", "card_of"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-_SHADES = LinearSegmentedColormap.from_list("points", [NO, YES])
+__all__ = ["card_figure", "cards_of"]
+
 _ROW, _BAR = 0.5, 0.42
 _MISSING = 0.09
 """The width of the box of missing values, beside a strip of width 1."""
@@ -27,18 +27,27 @@ _LETTER = 0.021
 """About the width of a letter below a strip."""
 
 
-def card_of(rule: Any) -> dict[str, Any] | None:
-    """What a page shows of a card; None for other rules and for constants."""
-    if not isinstance(rule, Card) or rule.picture != "card":
-        return None
-    return {
-        "threshold": rule.threshold,
-        "most": rule.most,
-        "picture": svg(card_figure(rule), str(rule)),
-        "lines": rule.table,
-        "idle": rule.idle,
-        "bands": rule.band_words() if rule.bands else (),
-    }
+@cache
+def _shades() -> Any:
+    return need("matplotlib.colors").LinearSegmentedColormap.from_list("points", [NO, YES])
+
+
+def cards_of(rule: Any) -> list[dict[str, Any]]:
+    """What a page shows of a card, or of each of several; nothing of other rules and of constants."""
+    if getattr(rule, "picture", "") != "card":
+        return []
+    return [
+        {
+            "label": card.label,
+            "threshold": card.threshold,
+            "most": card.most,
+            "picture": svg(card_figure(card), str(card)) if card.table else "",
+            "lines": card.table,
+            "idle": card.idle,
+            "bands": card.band_words() if card.bands else (),
+        }
+        for card in rule.cards
+    ]
 
 
 def card_figure(card: Card) -> Figure:
@@ -91,7 +100,8 @@ def _answer(column: BinnedColumn, last: int) -> str:
 
 def _box(axes: Any, left: float, right: float, y: float, points: int, top: int) -> None:
     shade = points / top
-    axes.add_patch(Rectangle((left, y), right - left, _BAR, facecolor=_SHADES(shade), edgecolor="white", linewidth=0.8))
+    box = need("matplotlib.patches").Rectangle
+    axes.add_patch(box((left, y), right - left, _BAR, facecolor=_shades()(shade), edgecolor="white", linewidth=0.8))
     if right - left > 0.03:
         colour = "white" if shade > 0.45 else INK
         axes.text((left + right) / 2, y + _BAR / 2, str(points), ha="center", va="center", fontsize=7.5, color=colour)

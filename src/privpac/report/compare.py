@@ -10,16 +10,16 @@ import os
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
-
-import matplotlib
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from privpac.errors import ParameterError
+from privpac.lazy import need
 from privpac.planning.comparison import Comparison, Measured
 from privpac.report.pages import page, write_page
 from privpac.report.plots import LINES, QUIET, Markup, plain_name, svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["comparison_html", "comparison_picture", "write_comparison", "write_comparison_plot"]
 
@@ -36,13 +36,13 @@ def comparison_picture(found: Comparison) -> Markup:
 
 
 def _drawn(found: Comparison) -> Figure:
-    with matplotlib.rc_context({"font.size": 10}):
+    with need("matplotlib", "a picture").rc_context({"font.size": 10}):
         if len(found.rows) == len(found.methods):
             return _bars(found.rows)
         # Users on the axis where several were asked for, one panel for each epsilon; else epsilon on the axis.
         by_users = len(found.n_users) > 1
         panels = found.epsilons if by_users else [str(found.n_users[0])]
-        figure = Figure(figsize=(4.8, 3.0 * len(panels)))
+        figure: Figure = need("matplotlib.figure").Figure(figsize=(4.8, 3.0 * len(panels)))
         for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels):
             _lines(axes, found, panel if by_users else None)
         axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.22), handlelength=1.6)
@@ -51,7 +51,7 @@ def _drawn(found: Comparison) -> Figure:
 
 
 def _bars(rows: Sequence[Measured]) -> Figure:
-    figure = Figure(figsize=(4.8, 0.6 + 0.3 * len(rows)))
+    figure: Figure = need("matplotlib.figure").Figure(figsize=(4.8, 0.6 + 0.3 * len(rows)))
     axes = figure.subplots()
     places = range(len(rows) - 1, -1, -1)
     axes.barh(
@@ -156,6 +156,6 @@ def write_comparison_plot(found: Comparison, path: str | os.PathLike[str]) -> Pa
     if kind != ".png":
         raise ParameterError(f"a picture is written as .png or .svg, got {str(path)!r}")
     figure, out = _drawn(found), BytesIO()
-    FigureCanvasAgg(figure)
+    need("matplotlib.backends.backend_agg").FigureCanvasAgg(figure)
     figure.savefig(out, format="png", dpi=150, bbox_inches="tight", metadata={"Software": None})
     return write_page(out.getvalue(), path)

@@ -10,10 +10,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from privpac.data import Domain
@@ -31,6 +30,9 @@ from privpac.released import Released
 from privpac.report.pages import page, write_page
 from privpac.report.plots import INK, LINES, NO, YES, Markup, figure_of, plain_name, svg
 from privpac.report.words import WORDS, promise_lines
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "BEHIND",

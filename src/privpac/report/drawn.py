@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from privpac.concepts.base import Rule
 from privpac.evaluation import Evaluation
+from privpac.lazy import need
 from privpac.released_shown import Picture
 from privpac.report.cards import card_figure
 from privpac.report.distribution import distribution_figure
@@ -17,6 +16,9 @@ from privpac.report.measured import bars_figure
 from privpac.report.plots import INK, NO, YES, domain_figure, figure_of, plain_name, svg
 from privpac.report.slices import weights_figure
 from privpac.report.trees import questions_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["figure_of_rule", "plot", "rule_picture"]
 
@@ -31,7 +33,8 @@ def figure_of_rule(rule: Any) -> Figure | None:
     if rule.picture == "questions":
         return questions_figure(rule)  # type: ignore[arg-type]
     if rule.picture == "card":
-        return card_figure(rule)  # type: ignore[arg-type]
+        cards = rule.cards  # type: ignore[attr-defined]
+        return card_figure(cards[0]) if len(cards) == 1 and cards[0].table else None
     if rule.picture != "domain":
         return None
     return weights_figure(rule) if len(rule.pulls) >= _MANY else domain_figure(rule)
@@ -67,8 +70,9 @@ def plot(value: Any) -> Picture:
 
 def _key(figure: Figure, label: str) -> None:
     """Which colour says what."""
+    patch = need("matplotlib.patches").Patch
     figure.legend(
-        handles=[Patch(color=YES), Patch(color=NO)],
+        handles=[patch(color=YES), patch(color=NO)],
         labels=[plain_name(label, 24), "0" if label == "1" else plain_name(f"not {label}", 24)],
         loc="upper left",
         bbox_to_anchor=(0, 0),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from privpac.bounds.selection.voices import certify_voices_any
 from privpac.evaluation import Evaluation, EvaluationCertificate
@@ -13,6 +12,9 @@ from privpac.evaluation.rate import MeasuredRate, percent, points, sure
 from privpac.guarantee import Neighbours, Unit
 from privpac.released import Released
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["bars_figure", "bars_picture", "evaluated_section", "table_picture"]
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from privpac.concepts.base import Rule
 from privpac.data import UserData
-from privpac.errors import ParameterError
+from privpac.errors import MissingExtra, ParameterError
 from privpac.evaluation import Evaluation
 from privpac.exact import shown
 from privpac.guarantee import Guarantee, Unit
@@ -81,6 +81,13 @@ def _more(value: Any) -> list[str]:
 
 def _picture(value: Any) -> Markup | str:
     """The picture of a rule, a distribution or an evaluation; empty where words say it all."""
+    try:
+        return _drawn(value)
+    except MissingExtra:  # a card without a picture says the same
+        return ""
+
+
+def _drawn(value: Any) -> Markup | str:
     if isinstance(value, Evaluation):
         return bars_picture(value)
     return rule_picture(value) if isinstance(value, Rule) else distribution_picture(value)

@@ -8,20 +8,20 @@ import warnings
 from collections.abc import Mapping, Sequence
 from datetime import date
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 from markupsafe import Markup, escape
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
 from privpac.data import Domain
+from privpac.lazy import need
 from privpac.planning import Plan
 from privpac.report.pages import standing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "Markup",
@@ -45,7 +45,7 @@ Codes = NDArray[np.uint64]
 
 def svg(figure: Figure, alt: str) -> Markup:
     """Text without metadata, dates or random ids: the same picture for the same input."""
-    FigureCanvasAgg(figure)
+    need("matplotlib.backends.backend_agg", "a picture").FigureCanvasAgg(figure)
     out = StringIO()
     style = {
         "svg.fonttype": "path",
@@ -54,7 +54,7 @@ def svg(figure: Figure, alt: str) -> Markup:
         "axes.edgecolor": QUIET,
         "text.color": INK,
     }
-    with matplotlib.rc_context(style), warnings.catch_warnings():
+    with need("matplotlib").rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # of a name in a script the font lacks
         figure.savefig(
             out,
@@ -68,8 +68,8 @@ def svg(figure: Figure, alt: str) -> Markup:
 
 
 def figure_of(height: float) -> tuple[Figure, Any]:
-    with matplotlib.rc_context({"font.size": 10}):
-        figure = Figure(figsize=(WIDTH, height))
+    with need("matplotlib", "a picture").rc_context({"font.size": 10}):
+        figure: Figure = need("matplotlib.figure").Figure(figsize=(WIDTH, height))
         return figure, figure.subplots()
 
 
@@ -177,7 +177,8 @@ def _map(rule: Rule, reads: Mapping[str, Domain]) -> Figure:
     said = rule.predict_codes({first: grid_x.ravel(), second: grid_y.ravel()}).reshape(grid_x.shape)
     figure, axes = figure_of(3.4)
     edges = borders(places(a, xs)), borders(places(b, ys))
-    axes.pcolormesh(*edges, said, cmap=ListedColormap([NO, YES]), vmin=0, vmax=1, shading="flat", rasterized=True)
+    colours = need("matplotlib.colors").ListedColormap([NO, YES])
+    axes.pcolormesh(*edges, said, cmap=colours, vmin=0, vmax=1, shading="flat", rasterized=True)
     axes.set_xlabel(plain_name(first))
     axes.set_ylabel(plain_name(second))
     ticks(axes.xaxis, a, xs, 4)

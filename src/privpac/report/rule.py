@@ -21,7 +21,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan, plan_of_tree, plan_users
 from privpac.released import Released
-from privpac.report.cards import card_of
+from privpac.report.cards import cards_of
 from privpac.report.drawn import rule_picture
 from privpac.report.measured import before_the_data, evaluated_section
 from privpac.report.pages import page, write_page
@@ -56,7 +56,7 @@ def report_html(
         path=_path(rule) if isinstance(rule, Rule) and rule.picture == "regions" else None,
         cases=_cases(rule) if isinstance(rule, Rule) and rule.picture == "domain" else None,
         picture=rule_picture(rule) if getattr(rule, "picture", "") in ("domain", "questions") else "",
-        card=card_of(rule),
+        cards=cards_of(rule),
         promise=promise_lines(guarantee),
         public=_public(released),
         planned=None if planned is None else _planned(planned),

@@ -7,15 +7,17 @@ value and all others in the middle of their domains: public numbers only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.colors import ListedColormap
-from matplotlib.figure import Figure
 
 from privpac.concepts.base import Rule
 from privpac.data import Domain
+from privpac.lazy import need
 from privpac.report.plots import NO, POINTS, QUIET, WIDTH, YES, borders, codes_to_draw, places, plain_name, ticks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["weights_figure"]
 
@@ -29,7 +31,8 @@ def weights_figure(rule: Rule) -> Figure:
     pulls = dict(sorted(rule.pulls.items(), key=lambda item: -abs(item[1])))
     shown = dict(list(pulls.items())[:_MOST_BARS])
     high = _ROW * len(shown) + 0.55
-    figure = Figure(figsize=(WIDTH * 1.25, high + 2.3), layout="constrained")
+    drawing = need("matplotlib.figure", "a picture")
+    figure: Figure = drawing.Figure(figsize=(WIDTH * 1.25, high + 2.3), layout="constrained")
     parts: Any = figure.subfigures(2, 1, height_ratios=[high, 2.3])
     _bars(parts[0].subplots(), shown, sum(map(abs, pulls.values())), plain_name(rule.label, 20))
     x, y, z = list(pulls)[:3]
@@ -72,7 +75,7 @@ def _slice(axes: Any, rule: Rule, plane: tuple[str, str], fixed: dict[str, int])
         borders(places(domains[plane[0]], xs)),
         borders(places(domains[plane[1]], ys)),
         said,
-        cmap=ListedColormap([NO, YES]),
+        cmap=need("matplotlib.colors").ListedColormap([NO, YES]),
         vmin=0,
         vmax=1,
         shading="flat",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any, Protocol
 
 from privpac.report.plots import INK, NO, QUIET, WIDTH, YES, figure_of, plain_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["AskingRule", "questions_figure"]
 

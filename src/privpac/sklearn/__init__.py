@@ -1,7 +1,7 @@
-"""Estimators that follow scikit-learn's conventions."""
+"""Estimators that follow scikit-learn's conventions (extra ``[sklearn]``)."""
 
-from privpac.sklearn.classifier import PrivateRuleClassifier
-from privpac.sklearn.density import PrivateGaussian, PrivateHistogram
-from privpac.sklearn.search import PrivateSearchCV
+from privpac.lazy import attach_stub, need
 
-__all__ = ["PrivateGaussian", "PrivateHistogram", "PrivateRuleClassifier", "PrivateSearchCV"]
+need("sklearn", "privpac.sklearn")
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

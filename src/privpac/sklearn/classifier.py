@@ -21,6 +21,8 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_
 
 from privpac.api import prepare, prepare_default
 from privpac.concepts.base import ConceptClass, relabelled
+from privpac.concepts.cards.family import PointsCard
+from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
 from privpac.errors import ParameterError, SchemaError
@@ -52,9 +54,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         Public domain of each column, by name or by position; None means every finite number.
     method, setting, neighbours, max_records, public_n_users, records_per_user, people
         As for :func:`privpac.learn`.
-    classes : pair, optional
-        The two label values, the one that the rule is about last; None reads them off ``y`` and treats them as public
-        schema.
+    classes : sequence, optional
+        The two label values, the one that the rule is about last, or more of them for small trees and cards; None reads
+        them off ``y`` and treats them as public schema.
     on_invalid : {"raise", "drop", "clamp"}
         What happens to values outside their domain.
     ledger : path, optional
@@ -274,7 +276,10 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     @property
     def _many(self) -> bool:
         """Whether the rules may name more than two labels."""
-        return self.rule == "small-tree"
+        kind = (
+            {"small-tree": SmallTrees, "card": PointsCard}.get(self.rule) if isinstance(self.rule, str) else self.rule
+        )
+        return bool(getattr(kind, "takes_classes", False))
 
     def _labels(self, y: Any, n_rows: int) -> NDArray[Any]:
         if y is None:
@@ -289,7 +294,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         if self.classes is not None and not (listed and (self._many or len(self.classes_) == 2)):
             raise ParameterError(
                 "classes must be two different label values, the one that the rule is about last, such as ['no', "
-                "'yes']; more of them with rule='small-tree'"
+                "'yes']; more of them with rule='small-tree' or rule='card'"
             )
         if len(self.classes_) > 2 and not self._many:
             raise ValueError(
@@ -328,7 +333,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     @available_if(_has_chances)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The chances of both classes, where the rule carries them: a points card learned with ``calibrate``."""
+        """The chances of the classes, where the rule carries them: a points card learned with ``calibrate``."""
         chances: NDArray[np.float64] = self.released_.hypothesis.predict_proba(self._columns(X, reset=False))
         return chances
 

@@ -44,9 +44,10 @@ def users_local_chunks(
     """:class:`ChunkedHadamard`, keep probability ``keep``: every chunk's estimates within ``c sqrt(2 n_k ln(12 B
     2**w/beta))`` and a clear majority.
 
-    Estimates and votes fail with probability ``beta/6`` each, over all chunks.  With ``clear`` the right values'
-    estimates (``B`` of them) have half of the estimates' share, which makes them sharper; their sums must be beyond the
-    edge.
+    Estimates and votes fail with probability ``beta/6`` each, over all chunks.  With ``clear`` the sum of the right
+    value's signs must be beyond the edge, too: a sign is +1 with probability ``share keep + (1 - share)/2``
+    (who names another value, or none, has a fair one), so a sum of ``n_k`` of them has an exact binomial tail, which is
+    added to that of the votes.
 
     >>> users_local_chunks("0.7310585784725845", 64, 16, beta="0.1").n_users
     4658
@@ -55,16 +56,20 @@ def users_local_chunks(
     scale = 1 / float(2 * rational(keep, "keep", above=Fraction(1, 2), below=1) - 1)
     b, q = open_unit(beta, "beta"), _read_share(share)
     chunks = -(-positive_int(bits, "bits") // positive_int(width, "width", maximum=64))
-    log = math.log((12 if clear is None else 24) / b) + math.log(chunks) + width * math.log(2)
-    own, places = math.log(12 * chunks / b), chunks << width
+    log = math.log(12 / b) + math.log(chunks) + width * math.log(2)
+    places, plus = chunks << width, q * float(rational(keep, "keep")) + (1 - q) / 2
 
     def fails(n: NDArray[np.int64]) -> Array:
         # A majority of more than 2 sqrt(2 n log)/(2 keep - 1) over all others.
         needed = (n + 2 * scale * np.sqrt(2 * n * log)) / 2
-        if clear is not None:
-            needed = np.maximum(needed, scale * (local_edge(keep, n, places, chunks, clear) + np.sqrt(2 * n * own)))
         least_votes = np.floor(needed * (1 + SLACK)) + 1
-        return np.asarray(binom.cdf(least_votes - 1, n, q))
+        few = np.asarray(binom.cdf(least_votes - 1, n, q))
+        if clear is None:
+            return few
+        # A sum 2 X - n of X plus signs is not beyond the edge iff X <= (n + edge)/2.
+        edge = (n + local_edge(keep, n, places, chunks, clear)) / 2
+        hidden = np.asarray(binom.cdf(np.floor(edge * (1 + SLACK)), n, plus * (1 - SLACK)))
+        return np.asarray(np.minimum(few + hidden, 1))
 
     n = _least(fails, chunks, b / 6)
     return Certificate.upper(

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betainc, betaincc, entr
 
 from privpac.bounds.binomial import gap
 from privpac.bounds.certificate import SLACK, Certificate, open_unit, positive, relation
@@ -27,6 +26,7 @@ from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least
+from privpac.special import betainc, betaincc, entr
 
 __all__ = ["lower_representation", "lower_sparse", "lower_statistics", "lower_testing"]
 
@@ -91,12 +91,13 @@ def lower_testing(
     epsilon: Rational,
     records_per_user: int,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    delta: Rational = 0,
 ) -> Certificate:
-    """Telling two labels of one point apart: ``e**(-epsilon k) (1 - beta - Pr[Bin(n, TV) > k]) <= beta`` for every
-    ``k``.
+    """Telling two labels of one point apart: ``e**(-epsilon k) (1 - beta - Pr[Bin(n, TV) > k]) <= beta + delta (1 -
+    e**(-epsilon k))/(e**epsilon - 1)`` for every ``k``.
 
     ``TV`` is the distance for one user between label bias ``alpha`` one way and the other; couple the two data sets
-    user by user.
+    user by user, of whom ``k`` or fewer differ: group privacy.
     """
     target, b = rational(alpha, "alpha", above=0, below=1), open_unit(beta, "beta")
     m, eps = _records(records_per_user, 1 << 20), _epsilon(epsilon) * _doubled(neighbours)
@@ -109,10 +110,14 @@ def lower_testing(
         )
     k = np.arange(top + 1, dtype=float)
     discount = np.exp(-eps * k)
+    leak = float(rational(delta, "delta", minimum=0, below=1))
+    if relation(neighbours) is Neighbours.ADD_REMOVE:
+        leak *= 1 + math.exp(_epsilon(epsilon))  # of two steps, as its epsilon
+    lost = leak * (1 - discount) / math.expm1(eps) if leak else np.zeros_like(discount)
 
     def possible(n: int) -> bool:
         beyond = np.where(k < n, betainc(k + 1, np.maximum(n - k, 1.0), distance), 0.0)
-        return bool((discount * (1 - b - beyond) <= b * (1 + SLACK) + SLACK * discount).all())
+        return bool((discount * (1 - b - beyond) <= (b + lost) * (1 + SLACK) + SLACK * discount).all())
 
     return Certificate.lower(
         least(possible, start=0, limit=_LIMIT),

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import betainc, ndtr, ndtri
 
 from privpac.bounds.certificate import SLACK, Certificate, open_unit, positive, relation
 from privpac.bounds.laws import binom
@@ -23,9 +22,12 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least, least_between
+from privpac.special import betainc, ndtr, ndtri
 
 __all__ = [
     "STRICT",
+    "code_bound",
+    "codes",
     "gilbert_varshamov",
     "lower_agnostic_vc",
     "lower_discrete",
@@ -34,6 +36,7 @@ __all__ = [
     "lower_littlestone",
     "lower_packing",
     "lower_two_points",
+    "read_private",
     "tilted",
 ]
 
@@ -113,8 +116,8 @@ def lower_agnostic_vc(
     """Agnostic learning, VC dimension ``d``: labels of ``d`` shattered points tilted by ``a > 2 alpha d / dmin`` along
     a code."""
     d, target = _code_length(dimension, "dimension"), open_unit(alpha, "alpha")
-    m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
-    n = _code_bound(_tilted_codes(d, target, m), eps, s, 0)
+    m, s, eps = read_private(records_per_user, success, epsilon, neighbours)
+    n = code_bound(_tilted_codes(d, target, m), eps, s, 0)
     return Certificate.lower(n, "agnostic learning, VC dimension", f"a class of VC dimension {d}", records_per_user=m)
 
 
@@ -130,10 +133,10 @@ def lower_discrete(
     """Learning a law on ``k`` categories in total variation: ``floor(k/2)`` pairs tilted along a code, or two laws at
     bias ``2 alpha``."""
     k, target = positive_int(categories, "categories", minimum=2, maximum=2 * _MAX_CODE), open_unit(alpha, "alpha")
-    m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
+    m, s, eps = read_private(records_per_user, success, epsilon, neighbours)
     bias = 2 * target * STRICT
     start = _two_points(tilted(bias, m)[1], s) if bias < 1 else 0
-    n = _code_bound(_tilted_codes(k // 2, target, m), eps, s, start)
+    n = code_bound(_tilted_codes(k // 2, target, m), eps, s, start)
     return Certificate.lower(n, "discrete law", f"all laws on {k} categories", records_per_user=m)
 
 
@@ -152,14 +155,14 @@ def lower_gauss_mean(
         _code_length(dimension, "dimension"),
         float(rational(alpha, "alpha", minimum="1e-9", maximum="0.499999")),
     )
-    m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
+    m, s, eps = read_private(records_per_user, success, epsilon, neighbours)
 
     def families() -> Iterator[tuple[int, float, float]]:
-        for distance, words in _codes(d):
+        for distance, words in codes(d):
             a = float(ndtri(0.5 + target)) / math.sqrt(distance) * STRICT
             yield words, min(1.0, float(2 * ndtr(a * math.sqrt(m * d)) - 1) * STRICT), 2 * a * a * d * m
 
-    n = _code_bound(families(), eps, s, 0)
+    n = code_bound(families(), eps, s, 0)
     return Certificate.lower(n, "Gaussian mean", f"all means in {d} dimensions, unit covariance", records_per_user=m)
 
 
@@ -182,7 +185,7 @@ def lower_littlestone(
     ``masses`` (default: 1 and ``alpha`` times 1.5, 2, 3, 4, 8, 16).
     """
     tree, target = positive_int(ldim, "ldim", minimum=0, maximum=_MAX_CODE), rational(alpha, "alpha", above=0, below=1)
-    m, s, eps = _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
+    m, s, eps = read_private(records_per_user, success, epsilon, neighbours)
     given = (
         [Fraction(1), *(target * Fraction(c) for c in ("3/2", "2", "3", "4", "8", "16"))] if masses is None else masses
     )
@@ -262,13 +265,13 @@ def tilted(bias: float, m: int) -> tuple[float, float]:
 def _tilted_codes(length: int, target: float, m: int) -> Iterator[tuple[int, float, float]]:
     """``length`` pairs tilted by ``a > 2 target length / dmin`` along a code, one family for each ``dmin`` with
     ``a < 1``."""
-    for distance, words in _codes(length):
+    for distance, words in codes(length):
         bias = 2 * target * length / distance * STRICT
         if bias < 1:
             yield words, *tilted(bias, m)
 
 
-def _code_bound(families: Iterator[tuple[int, float, float]], epsilon: float, success: float, start: int) -> int:
+def code_bound(families: Iterator[tuple[int, float, float]], epsilon: float, success: float, start: int) -> int:
     """The largest packing or Fano bound over families of (tasks, distance of one user, divergence of one user)."""
     found = start
     for tasks, g, kl in families:
@@ -283,7 +286,7 @@ def _least_from_zero(holds: Callable[[int], bool]) -> int | None:
     return least(holds, start=0, limit=_LIMIT)
 
 
-def _codes(length: int) -> Iterator[tuple[int, int]]:
+def codes(length: int) -> Iterator[tuple[int, int]]:
     """Every least distance with at least two code words, and their number."""
     volume, term = 0, 1
     for distance in range(1, length + 1):
@@ -307,6 +310,13 @@ def _epsilon(epsilon: Rational, neighbours: Neighbours | str) -> float:
     if value < 1e-6:
         raise ParameterError(f"epsilon must be at least 1e-6 for a lower bound, got {epsilon}")
     return value
+
+
+def read_private(
+    records_per_user: int, success: Rational, epsilon: Rational, neighbours: Neighbours | str
+) -> tuple[int, float, float]:
+    """Records of each user, the success demanded, and the epsilon under *replace*."""
+    return _records(records_per_user), _success(success), _epsilon(epsilon, neighbours)
 
 
 def _success(success: Rational) -> float:

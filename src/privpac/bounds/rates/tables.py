@@ -20,8 +20,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from scipy.special import ndtri
-
 from privpac.bounds import transform
 from privpac.bounds.agreement import plurality as agreement
 from privpac.bounds.certificate import Certificate, open_unit, positive, relation
@@ -32,6 +30,7 @@ from privpac.bounds.selection import agnostic, pairwise, realizable
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.special import ndtri
 
 __all__ = ["TABLES", "table"]
 

@@ -54,7 +54,8 @@ LogGrowth = Callable[[int], float]
 InnerError = Callable[[int, float, float], float]
 """``(t, eps_A, failure) -> alpha_A``: wrong labels on any realizable T of size t."""
 
-_ASSUMES = "independent users from one law, each counting alike; a proper inner learner"
+_USERS = "independent users from one law, each counting alike"
+_ASSUMES = f"{_USERS}; a proper inner learner"
 _MAX_UNITS = 1 << 36
 
 
@@ -109,13 +110,13 @@ def reduction_excess(
     failure = open_unit(beta, "beta") / 4
     error = 0.0 if envelope is not None else float(rational(inner_error, "inner_error", minimum=0, maximum=1 << 60))
     extra = 0.0 if envelope is None else float(rational(envelope, "envelope", minimum=0, maximum=1))
-    size, square, convergence = _by_size(part, rest, failure, log_growth)
-    apart = float(_relative(error + size / (cost_t * part), square))
+    size, square, convergence = by_size(part, rest, failure, log_growth)
+    apart = float(relative(error + size / (cost_t * part), square))
     rounding = 0.0 if levels is None else 1 / positive_int(levels, "levels")
     return ReductionExcess(convergence, size / (cost_w * rest), apart - error, error + extra, rounding)
 
 
-def _by_size(t: int, w: int, failure: float, log_growth: LogGrowth) -> tuple[float, float, float]:
+def by_size(t: int, w: int, failure: float, log_growth: LogGrowth) -> tuple[float, float, float]:
     """``L``, ``xi**2`` and ``alpha1 + alpha0``: what follows from the sizes alone."""
     log_one = -math.log(failure)
     single = math.sqrt(log_one / (2 * w))
@@ -123,7 +124,7 @@ def _by_size(t: int, w: int, failure: float, log_growth: LogGrowth) -> tuple[flo
     return log_growth(t) + log_one, square, math.sqrt(2 * log_growth(w) / w) + 2 * single
 
 
-def _relative(d: Any, square: Any) -> Any:
+def relative(d: Any, square: Any) -> Any:
     """``omega(d)``."""
     return d + square / 2 + np.sqrt(square * (d + square / 4))
 
@@ -141,7 +142,7 @@ def excess_objective(
         def value(t: NDArray[np.int64], w: NDArray[np.int64], a: Any, b: Any) -> Any:
             rows = np.array([_row(int(x), int(y), float(eps_a)) for x, y in zip(t, w)])
             size, square, convergence, error, part, rest = rows.T[:, :, None]
-            return (convergence + size / (b * rest) + _relative(error + size / (a * part), square) + rounding) * (
+            return (convergence + size / (b * rest) + relative(error + size / (a * part), square) + rounding) * (
                 1 + SLACK
             )
 
@@ -149,13 +150,13 @@ def excess_objective(
 
     def _row(t: int, w: int, eps_a: float) -> tuple[float, ...]:
         if neighbours is Neighbours.ADD_REMOVE:
-            t, w = _at_least(t, beta / 8), _at_least(w, beta / 8)
+            t, w = at_least(t, beta / 8), at_least(w, beta / 8)
         if t < 1 or w < 1:
             return (math.inf, math.inf, math.inf, math.inf, 1.0, 1.0)
         error = inner_error(t, eps_a, beta / 4)
         if not 0 <= error < math.inf:
             raise ParameterError(f"inner_error must be a number that is at least 0, got {error}")
-        return (*_by_size(t, w, beta / 8, log_growth), error, t, w)
+        return (*by_size(t, w, beta / 8, log_growth), error, t, w)
 
     return of
 
@@ -174,9 +175,13 @@ def certify_reduction(
     levels: int | None = None,
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
     n_users: int | None = None,
+    objective: Callable[[Fraction], Objective] | None = None,
 ) -> Certificate:
     """Users with which the excess error is at most ``alpha`` but for ``beta``, with the constants of least promised
     excess.
+
+    ``objective``: the promised excess of an inner learner that is not proper
+    (:mod:`privpac.bounds.reduction.improper`).
 
     ``levels``: steps of a unit's loss; ``None`` where every unit has one record outside T.  ``n_users`` asks about one
     number: the certificate then holds it, or ``None``, and ``excess`` says what is reached.
@@ -184,26 +189,27 @@ def certify_reduction(
     target, failure, rule = open_unit(alpha, "alpha"), open_unit(beta, "beta"), relation(neighbours)
     steps = None if levels is None else positive_int(levels, "levels")
     task = ReductionTask.read(epsilon, delta, failure / 8, inner_delta, labellings, steps or 1, rule, log_growth)
-    objective = excess_objective(
+    promised = objective or excess_objective(
         beta=failure, log_growth=log_growth, inner_error=inner_error, neighbours=rule, levels=steps
     )
+    assumes = _ASSUMES if objective is None else f"{_USERS}; any inner learner"
     inner = [rational(e, "inner_epsilons", minimum=0, maximum=1000) for e in inner_epsilons]
 
     def reached(n: int) -> tuple[float, Fraction, int, float, float]:
-        found = [(got[0], eps, *got[1:]) for eps in inner if (got := task.best(n, eps, objective(eps))) is not None]
+        found = [(got[0], eps, *got[1:]) for eps in inner if (got := task.best(n, eps, promised(eps))) is not None]
         return min(found, default=(math.inf, Fraction(0), 0, 0.0, 0.0))
 
     def certificate(n: int | None, at: int) -> Certificate:
         value, eps, t, a, b = reached(at)
         if value == math.inf:
-            return Certificate.upper(None, "agnostic reduction", _ASSUMES, excess=value)
+            return Certificate.upper(None, "agnostic reduction", assumes, excess=value)
         plan = task.settle(at, eps, t, a, b)
         # What is promised was judged at costs that the integers must reach; it is what they reach where they do not.
-        if plan.a < a * (1 - ROUNDED) or plan.b < b * (1 - ROUNDED):
+        if objective is not None or plan.a < a * (1 - ROUNDED) or plan.b < b * (1 - ROUNDED):
             sizes = np.array([plan.split_size]), np.array([at - plan.split_size])
-            value = float(objective(plan.eps_A)(*sizes, np.array([float(plan.a)]), np.array([[float(plan.b)]]))[0, 0])
+            value = float(promised(plan.eps_A)(*sizes, np.array([float(plan.a)]), np.array([[float(plan.b)]]))[0, 0])
         return Certificate.upper(
-            n if value <= target else None, "agnostic reduction", _ASSUMES, excess=value, **_shown(plan, steps)
+            n if value <= target else None, "agnostic reduction", assumes, excess=value, **_shown(plan, steps)
         )
 
     if n_users is not None:
@@ -219,7 +225,7 @@ def _shown(plan: ReductionPlan, levels: int | None) -> dict[str, Any]:
     return {"split_size": plan.split_size, "a": float(plan.a), "b": float(plan.b), "eps_A": plan.eps_A, **shape}
 
 
-def _at_least(mean: int, failure: float) -> int:
+def at_least(mean: float, failure: float) -> int:
     """A binomial number with this mean is at least ``mean - sqrt(2 mean ln(1/failure))`` but for the failure
     (Chernoff)."""
     return math.floor(mean - math.sqrt(-2 * mean * math.log(failure)) * (1 + SLACK))

@@ -227,17 +227,20 @@ class ReductionTask:
     def best(
         self, n: int, eps_a: Fraction, objective: Objective, least: int = 1, most: int | None = None
     ) -> tuple[float, int, float, float] | None:
-        """``(value, t, a, b)`` of the least objective; ``None`` where nothing is affordable."""
+        """``(value, t, a, b)`` of the least objective; ``None`` where nothing is affordable.  Where so few units are
+        promised nothing: infinity, with the constants of the least noise."""
         t, b = self.rows(n, eps_a, least, most)
         b = b * (1 - ROUNDED)
         if not bool((b > 0).any()):
             return None
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             value = np.where(b > 0, objective(t, n - t, COSTS * (1 - ROUNDED), b), math.inf)
-            if not bool(np.isfinite(value).any()):  # so few units that nothing is promised: the least noise
+            promised = bool(np.isfinite(value).any())
+            if not promised:
                 value = np.where(b > 0, self.noise(t, n - t, COSTS * (1 - ROUNDED), b), math.inf)
         i, j = np.unravel_index(int(np.nanargmin(value)), value.shape)
-        return float(value[i, j]), int(t[i]), float(COSTS[j]), float(b[i, j]) / (1 - ROUNDED)
+        found = float(value[i, j]) if promised else math.inf
+        return found, int(t[i]), float(COSTS[j]), float(b[i, j]) / (1 - ROUNDED)
 
     def noise(self, t: NDArray[np.int64], w: NDArray[np.int64], a: Floats, b: Floats) -> Floats:
         """``L/(b w) + 2 L/(a t)``."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import logsumexp
 
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
+from privpac.special import logsumexp
 
 __all__ = ["agnostic_radius", "log_growth", "relative_deviation"]
 

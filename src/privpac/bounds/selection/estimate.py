@@ -20,9 +20,9 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlog1py, xlogy
 
 from privpac.bounds.certificate import SLACK
+from privpac.special import gammaln, xlog1py, xlogy
 
 __all__ = ["ESTIMATORS", "Estimate", "estimate_plan"]
 

@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from privpac.bounds.certificate import LIMIT, SLACK, Certificate, log_size_of, open_unit, positive, relation, users_for
 from privpac.errors import InfeasibleError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.special import ndtr
 
 __all__ = ["certify_pairwise", "pairwise_closed_form", "plan_pairwise"]
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import betainc
 
 from privpac.bounds.certificate import SLACK, Certificate, log_size_of, open_unit, positive, relation, users_for
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.special import betainc
 
 __all__ = ["certify_realizable", "plan_realizable", "realizable_closed_form"]
 

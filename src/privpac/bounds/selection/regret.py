@@ -16,7 +16,6 @@ from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtr
 
 from privpac.bounds.certificate import SLACK, Certificate, best, log_size_of, open_unit, users_for
 from privpac.bounds.selection.reading import read_clip, read_theta
@@ -24,6 +23,7 @@ from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, best_tilt, neede
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.special import log_ndtr, ndtr
 
 __all__ = [
     "RegretSplit",

@@ -47,13 +47,13 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from privpac.bounds.certificate import SLACK, Certificate, log_size_of, open_unit, users_for
 from privpac.bounds.laws import binom
 from privpac.bounds.selection.reading import read_clip, read_records, read_theta
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
+from privpac.special import betainc
 
 __all__ = ["MAX_COIN_RECORDS", "certify_regret_charged", "certify_regret_coin", "coin_bias"]
 

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from privpac.bounds.certificate import SLACK, Certificate, log_size_of, open_unit, users_for
 from privpac.bounds.laws import binom
@@ -33,6 +32,7 @@ from privpac.bounds.walk import Walks, walks
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
 from privpac.least import least
+from privpac.special import betainc
 
 __all__ = ["MAX_RECORDS", "certify_regret_bounded_noise", "certify_regret_regular", "regret_factors"]
 

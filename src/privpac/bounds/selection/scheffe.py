@@ -26,13 +26,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtr
 
 from privpac.bounds.certificate import SLACK, Certificate, relation
 from privpac.bounds.selection.pairwise import least_users, read_target
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.special import bdtr
 
 __all__ = ["certify_scheffe", "clipped_mean", "plan_scheffe"]
 

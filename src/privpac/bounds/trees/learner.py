@@ -37,7 +37,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincc
 
 from privpac.bounds.certificate import SLACK, Certificate, open_unit, positive, relation
 from privpac.bounds.laws import binom
@@ -45,6 +44,7 @@ from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least
+from privpac.special import betaincc
 
 __all__ = ["TreeBudget", "generic_tree", "lower_tree", "spread_failure", "text_tree", "tree_failure"]
 

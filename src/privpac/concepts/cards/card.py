@@ -104,6 +104,11 @@ class Card(Rule):
         return [(column, points) for column, points in zip(self.columns, self.points) if len(set(points)) > 1]
 
     @property
+    def cards(self) -> tuple[Card, ...]:
+        """The cards that a page shows."""
+        return (self,)
+
+    @property
     def least(self) -> int:
         return sum(min(points) for points in self.points)
 
@@ -131,10 +136,13 @@ class Card(Rule):
             raise ParameterError(
                 "this card was learned without a calibration, so it has no chances; learn it with calibrate='1/10'"
             )
-        totals = self.totals(self.encode(X))
-        rates = np.array([float(band.rate) for band in self.bands])
-        ones = rates[bands_of(totals, [band.last for band in self.bands])]
+        ones = self.rates(self.encode(X))
         return np.stack([1 - ones, ones], axis=1)
+
+    def rates(self, codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.float64]:
+        """How often the label is 1 in the band of each row, of a card with a calibration."""
+        rates = np.array([float(band.rate) for band in self.bands])
+        return rates[bands_of(self.totals(codes), [band.last for band in self.bands])]
 
     # Words
 
@@ -180,15 +188,20 @@ class Card(Rule):
         said = super().__str__()
         if self.condition() in ("always", "never"):
             return f"{said}, whatever the points"
-        width = max(len(name) for name, _ in self.table)
-        out = [said]
-        for name, lines in self.table:
-            out.append(f"  {name:<{width}}  " + " · ".join(f"{line.answer}: {line.points}" for line in lines))
+        return "\n".join([said, *self.rows()])
+
+    def rows(self) -> list[str]:
+        """The lines below the first."""
+        width = max((len(name) for name, _ in self.table), default=0)
+        out = [
+            f"  {name:<{width}}  " + " · ".join(f"{line.answer}: {line.points}" for line in lines)
+            for name, lines in self.table
+        ]
         if self.idle:
             out.append(f"  no points: {', '.join(self.idle)}")
         if self.bands:
             out.append("  points and how often: " + " · ".join(self.band_words()))
-        return "\n".join(out)
+        return out
 
     def band_words(self) -> list[str]:
         """The calibration, band by band."""

@@ -132,6 +132,8 @@ class CodeTable(NamedTuple):
     base: NDArray[np.int64]
     first: NDArray[np.int64]
     lanes: NDArray[np.int64]
+    place: NDArray[np.int64]
+    """For each column the first coordinate of all its codes, -1 where codes differ in it."""
     coordinates: int
     """Without the intercept."""
 
@@ -178,6 +180,7 @@ def code_table(shapes: Sequence[CodeShape]) -> CodeTable:
         np.array(base, np.int64),
         np.array(first, np.int64),
         np.array(lanes, np.int64).reshape(-1, LANES),
+        np.array([first[e] if shape.ordered and not shape.missing else -1 for e, shape in zip(base, shapes)], np.int64),
         coordinates,
     )
 

@@ -14,7 +14,7 @@ from privpac.concepts.cards.card import MAX_TOP, Card
 from privpac.concepts.cards.codes import CodeShape, CodeTable, code_table
 from privpac.concepts.cells import Frozen
 from privpac.concepts.small_trees.columns import DEFAULT_CUTS, Cuts, read_cuts, read_missing
-from privpac.concepts.small_trees.wide_class import WideClass, read_columns
+from privpac.concepts.small_trees.wide_class import WideClass, read_classes, read_columns
 from privpac.data import Domain
 from privpac.guarantee import positive_int
 
@@ -44,6 +44,7 @@ class PointsCard(WideClass):
         to the domains.
     steps : steps of the descent.
     top : the most points one answer can have.
+    classes : the labels, where there are more than two: one card against the rest for each.
 
     >>> from privpac.data import Categories, Integers
     >>> card = PointsCard({"age": Integers(0, 120), "ward": Categories(["a", "b", "c"])})
@@ -56,6 +57,7 @@ class PointsCard(WideClass):
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
     steps: int = field(default=40, converter=_steps)
     top: int = field(default=20, converter=_top)
+    classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
 
     own_method: ClassVar[str | None] = "card"
 
@@ -76,13 +78,15 @@ class PointsCard(WideClass):
     def size(self) -> int:
         """So many tables of points and thresholds there are; many of them predict alike."""
         answers: int = sum(column.width for column in self.binned)
-        cards: int = (self.top + 1) ** answers
-        return cards * (self.top * len(self.binned) + 2)
+        cards: int = (self.top + 1) ** answers * (self.top * len(self.binned) + 2)
+        return cards if self.labels == 2 else cards**self.labels
 
     @property
     def vc_dimension(self) -> int:
-        """An upper bound: one weight for every answer but the first of a column, and a threshold."""
-        return 1 + sum(column.width - 1 for column in self.binned)
+        """An upper bound: one weight for every answer but the first of a column, and a threshold; with more labels that
+        of each card against the rest, together."""
+        one: int = 1 + sum(column.width - 1 for column in self.binned)
+        return one if self.labels == 2 else one * self.labels
 
     def decode(self, hypothesis: int, label: str = "1") -> Card:
         self._refuse()

@@ -204,7 +204,8 @@ def _totals_of_all(key: Any, change: Any, first: Any, totals: Any) -> int:
     running, shown = first.copy(), first.copy()
     if len(change) == 0 or key[1] != 0:
         key[0] = 0
-        totals[:, 0] = first
+        for c in range(columns):
+            totals[c, 0] = first[c]
         n = 1
     for i in range(len(change)):
         for c in range(columns):

@@ -202,8 +202,8 @@ def _walk(
         if m == 0:
             continue
         if m > _FEW or not _by_rank(codes, labels, a, m, at, tag, at_room):
-            at[:m] = codes[a:b]
-            tag[:m] = labels[a:b]
+            for i in range(m):
+                at[i], tag[i] = codes[a + i], labels[a + i]
             sort_span(at, tag, 0, m, at_room, tag_room, stack)
         zeros = _zeros(tag, m)
         if find:
@@ -218,7 +218,8 @@ def _walk(
                         values[v, e] = contribution(e, 0, 0, cap[v, u], levels)
             free = offset[u] + (own[0, u] if uses_minimum else np.int64(0))
             if not dense:
-                key[a:b] = at[:m]
+                for i in range(m):
+                    key[a + i] = at[i]
             for c in range(directions):
                 mistakes, d = zeros if signs[c] > 0 else m - zeros, directions + c
                 if dense:

@@ -70,7 +70,9 @@ def _losses(at: Any, flips: Any, offsets: Any, end: Any, levels: int) -> Any:
             change[end[node]] -= value - before
             stack[top], wrongs[top], values[top] = node, wrong, value
             top += 1
-    return np.cumsum(change[:n])
+    for i in range(1, n):
+        change[i] += change[i - 1]
+    return change[:n]
 
 
 @jit

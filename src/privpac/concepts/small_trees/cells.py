@@ -12,8 +12,9 @@ of label ``k`` are those of label ``k`` less those of label 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -159,25 +160,32 @@ class CellsKernel:
 
 
 def cells_of(columns: tuple[BinnedColumn, ...], sums: PairSums) -> TreeCells:
-    """Where tests hold, from the sums of bins."""
+    """Where tests hold, from the sums of bins: one square of all bins, whose rows and then columns become tests."""
     places, _ = _places(columns)
     tables = sums.tables if len(sums.totals) == 2 else sums.tables[1:] - sums.tables[0]
-    tests = [len(column.tests) for column in columns]
-    starts = list(accumulate(tests, initial=0))
-    single = np.zeros((len(tables), starts[-1]), dtype=np.int64)
-    both = np.zeros((len(tables), starts[-1], starts[-1]), dtype=np.int64)
+    bins = _spans(column.width for column in columns)
+    tests = _spans(len(column.tests) for column in columns)
+    c, width, k = len(tables), bins[-1].stop, tests[-1].stop
+    pairs = np.zeros((c, width, width), dtype=np.int64)
+    single = np.zeros((c, k), dtype=np.int64)
     for j, first in enumerate(columns):
-        rows = slice(starts[j], starts[j + 1])
         own = tables[:, places[j, j] : places[j, j] + first.width]
-        single[:, rows] = first.of_tests(own, 1)
-        square = np.zeros((len(tables), first.width, first.width), dtype=np.int64)
-        square[:, np.arange(first.width), np.arange(first.width)] = own
-        both[:, rows, rows] = first.of_tests(first.of_tests(square, 1), 2)
-        for k in range(j + 1, len(columns)):
-            second, columns_k = columns[k], slice(starts[k], starts[k + 1])
-            pair = tables[:, places[j, k] : places[j, k] + first.width * second.width]
-            found = second.of_tests(first.of_tests(pair.reshape(-1, first.width, second.width), 1), 2)
-            both[:, rows, columns_k] = found
-            both[:, columns_k, rows] = found.transpose(0, 2, 1)
+        single[:, tests[j]] = first.of_tests(own, 1)
+        pairs[:, np.arange(bins[j].start, bins[j].stop), np.arange(bins[j].start, bins[j].stop)] = own
+        for other in range(j + 1, len(columns)):
+            size = first.width * columns[other].width
+            found = tables[:, places[j, other] : places[j, other] + size].reshape(c, first.width, -1)
+            pairs[:, bins[j], bins[other]] = found
+            pairs[:, bins[other], bins[j]] = found.transpose(0, 2, 1)
+    rows, both = np.zeros((c, k, width), dtype=np.int64), np.zeros((c, k, k), dtype=np.int64)
+    for column, span, held in zip(columns, bins, tests):
+        rows[:, held] = column.of_tests(pairs[:, span], 1)
+    for column, span, held in zip(columns, bins, tests):
+        both[:, :, held] = column.of_tests(rows[:, :, span], 2)
     totals = sums.totals
     return TreeCells(totals[1:] - totals[0], single, both, int(totals[1:].sum()))
+
+
+def _spans(sizes: Iterable[int]) -> list[slice]:
+    """Ranges of these sizes, one after the other."""
+    return [slice(a, b) for a, b in pairwise(accumulate(sizes, initial=0))]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from math import log
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from attrs import Attribute, evolve, field, frozen
+from attrs import Attribute, field, frozen
 from numpy.typing import NDArray
 
 from privpac.concepts.cells import Frozen, domains_of
@@ -25,7 +25,7 @@ from privpac.concepts.small_trees.columns import (
 )
 from privpac.concepts.small_trees.shape import Side, TreeShape
 from privpac.concepts.small_trees.tree import Branch, SmallTree, TreeQuestion
-from privpac.concepts.small_trees.wide_class import WideClass, read_columns
+from privpac.concepts.small_trees.wide_class import WideClass, read_classes, read_columns
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
@@ -38,8 +38,6 @@ __all__ = ["LEVELS", "SmallTrees"]
 
 LEVELS = 720_720
 """``lcm(1..16)``: up to 16 records a user's vote is split exactly."""
-
-_MOST_LABELS = 64
 
 
 def _split(split: Rational) -> Fraction:
@@ -58,17 +56,6 @@ def _levels(levels: Any) -> int:
 
 def _max_cells(cells: Any) -> int:
     return positive_int(cells, "max_cells", maximum=1 << 30)
-
-
-def _classes(classes: Any) -> tuple[str, ...] | None:
-    if classes is None:
-        return None
-    if isinstance(classes, str) or not isinstance(classes, Iterable):
-        raise TypeError(f"classes must list the labels, got {type(classes).__name__}")
-    names = tuple(str(name) for name in classes)
-    if not 2 <= len(names) <= _MOST_LABELS or len(set(names)) < len(names):
-        raise ParameterError(f"classes must be 2 to {_MOST_LABELS} different labels, got {len(names)}")
-    return names
 
 
 @frozen(slots=False)
@@ -101,9 +88,7 @@ class SmallTrees(WideClass):
     split: Fraction = field(default=Fraction(7, 10), converter=_split)
     levels: int = field(default=LEVELS, converter=_levels)
     max_cells: int = field(default=1 << 24, converter=_max_cells)
-    classes: tuple[str, ...] | None = field(default=None, converter=_classes)
-
-    takes_classes: ClassVar[bool] = True
+    classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
 
     @columns.validator
     def _known(self, attribute: Attribute[Any], columns: Frozen[Domain | None] | None) -> None:
@@ -122,20 +107,11 @@ class SmallTrees(WideClass):
                 "raise max_cells"
             )
 
-    def _labelled(self, users: Users) -> SmallTrees:
-        """The class with the labels that the data declare."""
-        declared = tuple(getattr(users, "classes", ()))
-        if len(declared) <= 2 and self.labels == 2:
-            return self
-        if self.classes not in (None, declared):
-            raise ParameterError(
-                "classes are declared twice, in the data and in the rules, and differ; declare them in the data alone"
-                if declared
-                else "declare the classes in the data too: UserData.from_frame(..., classes=[...])"
-            )
-        return evolve(self, classes=declared)
-
     # What is known of the class
+
+    def error_steps(self, levels: int) -> int | None:
+        """Its own: scores come with the one law."""
+        return self.levels
 
     @property
     def shattered_points(self) -> int:
@@ -154,10 +130,6 @@ class SmallTrees(WideClass):
     def tests(self) -> tuple[Test, ...]:
         """All questions, in the order of ids."""
         return tuple(Test(j, kind, value) for j, column in enumerate(self.binned) for kind, value in column.tests)
-
-    @property
-    def labels(self) -> int:
-        return 2 if self.classes is None else len(self.classes)
 
     @cached_property
     def shape(self) -> TreeShape:

@@ -3,7 +3,7 @@ one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
@@ -21,7 +21,9 @@ from privpac.errors import ParameterError, TooLargeError
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = ["WideClass", "read_columns"]
+__all__ = ["WideClass", "read_classes", "read_columns"]
+
+_MOST_LABELS = 64
 
 
 def read_columns(columns: Any) -> Frozen[Domain | None] | None:
@@ -29,14 +31,28 @@ def read_columns(columns: Any) -> Frozen[Domain | None] | None:
     return None if columns is None else named_domains(columns, "columns")
 
 
+def read_classes(classes: Any) -> tuple[str, ...] | None:
+    """The labels, where there are more than two; None leaves them to the data."""
+    if classes is None:
+        return None
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise TypeError(f"classes must list the labels, got {type(classes).__name__}")
+    names = tuple(str(name) for name in classes)
+    if not 2 <= len(names) <= _MOST_LABELS or len(set(names)) < len(names):
+        raise ParameterError(f"classes must be 2 to {_MOST_LABELS} different labels, got {len(names)}")
+    return names
+
+
 class WideClass(ConceptClass):
-    """A class over binned columns; its subclasses are frozen ``attrs`` classes that declare the three fields below."""
+    """A class over binned columns; its subclasses are frozen ``attrs`` classes that declare the four fields below."""
 
     columns: Frozen[Domain | None] | None
     cuts: Cuts
     missing: str | tuple[str, ...] | None
+    classes: tuple[str, ...] | None
 
     takes_missing: ClassVar[bool] = True
+    takes_classes: ClassVar[bool] = True
 
     @property
     def scored(self) -> bool:
@@ -79,9 +95,22 @@ class WideClass(ConceptClass):
         asked = self.with_columns(told) if told != dict(self.columns) else self  # type: ignore[arg-type]
         return super(WideClass, asked._labelled(users)).bind(users)
 
+    @property
+    def labels(self) -> int:
+        return 2 if self.classes is None else len(self.classes)
+
     def _labelled(self, users: Users) -> Self:
         """The class with the labels that the data declare."""
-        return self
+        declared = tuple(getattr(users, "classes", ()))
+        if len(declared) <= 2 and self.labels == 2:
+            return self
+        if self.classes not in (None, declared):
+            raise ParameterError(
+                "classes are declared twice, in the data and in the rules, and differ; declare them in the data alone"
+                if declared
+                else "declare the classes in the data too: UserData.from_frame(..., classes=[...])"
+            )
+        return evolve(self, classes=declared)  # type: ignore[misc]
 
     # What cannot be done rule by rule
 

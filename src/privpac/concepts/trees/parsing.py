@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.concepts.trees.strings import buffers
+from privpac.data.columns import buffers
 from privpac.data.jit import jit
 
 __all__ = ["read_networks"]

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from privpac.data.columns import buffers
 from privpac.data.jit import jit
 
-__all__ = ["buffers", "cut_depths", "cut_texts", "path_depths", "path_texts", "split"]
+__all__ = ["cut_depths", "cut_texts", "path_depths", "path_texts", "split"]
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -29,16 +29,6 @@ def split(joined: str) -> tuple[str, ...]:
     return tuple(c.replace("\1\1", "\0").replace("\1\2", "\1") if "\1" in c else c for c in joined.split("\0"))
 
 
-def buffers(series: pl.Series) -> tuple[Ints, Bytes]:
-    """Offsets and UTF-8 bytes."""
-    array = series.to_arrow(compat_level=pl.CompatLevel.oldest())
-    if not len(array):
-        return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint8)
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    return ends, np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, dtype=np.uint8)
-
-
 # Paths
 
 
@@ -46,35 +36,8 @@ def path_texts(words: pl.Series, separator: str, max_depth: int) -> pl.Series:
     """Each text as a path: split at the separator, empty components left out, at most ``max_depth`` of them."""
     if bool(words.str.contains("[\\x00\\x01]").any()):
         words = words.str.replace_all("\1", "\1\2", literal=True).str.replace_all("\0", "\1\1", literal=True)
-    ends, data = buffers(words.str.replace_all(separator, "\0", literal=True))
-    kept, bytes_ = _normalise(ends, data, max_depth)
-    array = pa.LargeStringArray.from_buffers(len(words), pa.py_buffer(kept), pa.py_buffer(bytes_))
-    return pl.Series("", array, dtype=pl.String)
-
-
-@jit
-def _normalise(ends: Any, data: Any, max_depth: int) -> tuple[Any, Any]:
-    n = len(ends) - 1
-    kept, out = np.zeros(n + 1, dtype=np.int64), np.empty(len(data), dtype=np.uint8)
-    size = 0
-    for i in range(n):
-        start, depth, open_ = size, 0, False
-        for j in range(ends[i], ends[i + 1]):
-            if data[j] == 0:
-                open_ = False
-                continue
-            if not open_:
-                if depth == max_depth:
-                    break
-                open_ = True
-                depth += 1
-                if size > start:
-                    out[size] = 0
-                    size += 1
-            out[size] = data[j]
-            size += 1
-        kept[i + 1] = size
-    return kept, out[:size]
+    parts = words.str.split(separator).list.eval(pl.element().filter(pl.element() != ""))
+    return parts.list.head(max_depth).list.join("\0").alias("")
 
 
 def path_depths(ordered: pl.Series) -> tuple[Ints, Ints]:

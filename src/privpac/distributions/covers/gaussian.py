@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from privpac.data import Domain, UserData
 from privpac.distributions.base import Sum
@@ -25,6 +24,7 @@ from privpac.distributions.covers.base import Cover, grid_points
 from privpac.distributions.results import Distribution, GaussianDistribution
 from privpac.distributions.selection.sweep import Sweep, around, worst
 from privpac.errors import TooLargeError
+from privpac.special import ndtr, ndtri
 
 if TYPE_CHECKING:
     from privpac.data import Users

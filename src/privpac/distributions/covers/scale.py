@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from privpac.data import Domain, UserData
 from privpac.distributions.base import Sum
@@ -29,6 +28,7 @@ from privpac.distributions.covers.base import Cover
 from privpac.distributions.results import Distribution, GaussianDistribution
 from privpac.distributions.selection.sweep import Sweep
 from privpac.errors import TooLargeError
+from privpac.special import ndtr
 
 if TYPE_CHECKING:
     from privpac.data import Users

@@ -59,6 +59,15 @@ def _add_narrow(
 
 
 @jit
+def _empty_into(out: Ints, part: Array) -> None:
+    """Add, and begin again."""
+    for p in range(out.shape[0]):
+        for r in range(out.shape[1]):
+            out[p, r] += np.int64(part[p, r])
+            part[p, r] = 0
+
+
+@jit
 def rank_sums(offsets: Ints, cells: Ints, above: Array, below: Array, q: Ints, unit: int, top: int) -> Ints:
     """All pair sums of users whose contributions may be clipped: ``m unit > top`` and at least two records.
 
@@ -68,9 +77,10 @@ def rank_sums(offsets: Ints, cells: Ints, above: Array, below: Array, q: Ints, u
     """
     size, width = q.shape[0], below.shape[1]
     out = np.zeros((size, width), np.int64)
-    likely = np.zeros((size, width), np.int64)
-    likely[:, :size] = q
-    narrow = likely.astype(np.int32)
+    likely, narrow = np.zeros((size, width), np.int64), np.zeros((size, width), np.int32)
+    for p in range(size):
+        for r in range(size):
+            likely[p, r], narrow[p, r] = q[p, r], np.int32(q[p, r])
     small, wide = np.zeros((size, width), np.uint8), np.zeros((size, width), np.int64)
     part, added, room = np.zeros((size, width), np.int32), 0, (1 << 31) // top - 1
     for user in range(offsets.size - 1):
@@ -83,8 +93,7 @@ def rank_sums(offsets: Ints, cells: Ints, above: Array, below: Array, q: Ints, u
             for i in range(first, last):
                 _count_ranks(small, above[cells[i]], below[cells[i]])
             if added == room:
-                out += part
-                part[:] = 0
+                _empty_into(out, part)
                 added = 0
             _add_narrow(part, narrow, small, np.int32(m), np.int32(unit), np.int32(top))
             added += 1
@@ -93,11 +102,10 @@ def rank_sums(offsets: Ints, cells: Ints, above: Array, below: Array, q: Ints, u
             for i in range(first, last):
                 _count_ranks(small, above[cells[i]], below[cells[i]])
                 if (i - first) % 255 == 254:
-                    wide += small
-                    small[:] = 0
-            wide += small
+                    _empty_into(wide, small)
+            _empty_into(wide, small)
             _add_clipped(out, likely, wide, m, unit, top)
-    out += part
+    _empty_into(out, part)
     return out[:, :size].copy()
 
 

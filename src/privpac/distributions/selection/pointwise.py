@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from privpac.data import Domain, UserData
 from privpac.data.jit import jit
@@ -25,6 +24,7 @@ from privpac.distributions.selection.comparison import CandidateComparison
 from privpac.distributions.selection.kernels import density_sums
 from privpac.errors import ParameterError
 from privpac.rng import PublicCoins, derive
+from privpac.special import ndtr, ndtri
 
 __all__ = ["DensityComparison", "monte_carlo", "points_of"]
 

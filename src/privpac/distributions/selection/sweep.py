@@ -37,7 +37,8 @@ def around(thresholds: Ints, along: Floats64) -> Ints:
     upto = np.zeros(most - least + 1, np.int64)
     for t in thresholds:
         upto[t - least] = 1
-    upto = np.cumsum(upto)
+    for j in range(1, upto.size):
+        upto[j] += upto[j - 1]
     out = np.empty(along.size, np.int64)
     for i in range(along.size):
         if along[i] < least:

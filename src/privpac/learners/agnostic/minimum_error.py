@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
-from scipy.special import betainc
 
 from privpac.bounds.binomial import MAX_RECORDS, crosses, psi_exact
 from privpac.concepts.kernels.least_counts import least_counts
@@ -39,6 +38,7 @@ from privpac.learners.sizes import MAX_SIZES, SizedSelection, size_counts
 from privpac.parameters import bounds, fraction, named, one_word_of, probability_or_zero
 from privpac.released import Released
 from privpac.rng import Rng
+from privpac.special import betainc
 
 if TYPE_CHECKING:
     from privpac.data import Users

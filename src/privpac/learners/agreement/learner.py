@@ -8,6 +8,14 @@ Sampling*, Algorithm 2), with ``delta = 0`` by an exponential law over all items
 **Guarantee.**  ``(epsilon, delta)`` per user, add-remove or replace, for every seed: one user changes one item
 (Proposition 1 of the room ``agreement``).  Stability, the number of records and the labels only matter for accuracy.
 
+**Seed repetition** (``repeats = R``).  Everybody names one item for each of R public seeds, and the best supported of
+all tagged items (seed, item) is released: where a seed is bad with probability z (two rules nearly tie), all of them
+are with probability z**R.  With ``delta = 0`` it costs no epsilon: one person moves the weights of R candidates by one
+factor ``B`` in the same direction (under replace of R more in the other), the normaliser by at most ``B``, so every
+probability moves by at most ``B`` (``B**2``), as for one item; only the number of candidates grows, R-fold.  With
+``delta > 0`` one person moves R independent noisy counts by one: a histogram at ``(epsilon/R, delta/R)`` for each seed,
+which add up, and the largest noisy count of all is post-processing.
+
 **Accuracy.**  If a share 0.9 of the users name the same item, some tens of users suffice
 (:mod:`privpac.bounds.agreement.plurality`); how many records that takes is certified far too cautiously and is best
 simulated. When no item is clear the public default stands in, ``outcome="default"``: where no two users agree always
@@ -40,14 +48,16 @@ from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.learners.agreement.rule import AgreedRule
 from privpac.learners.base import Bound, Selection
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
-from privpac.parameters import named, probability, probability_or_zero, whole
+from privpac.parameters import bounds, named, probability, probability_or_zero, whole
 from privpac.released import Released
-from privpac.rng import Rng
+from privpac.rng import Rng, derive
 
 if TYPE_CHECKING:
     from privpac.data import Domain, UserData, Users
 
 __all__ = ["AgreementLearner", "pure_selection", "task_of"]
+
+MOST_REPEATS = 64
 
 
 @dataclass(frozen=True)
@@ -56,19 +66,21 @@ class _Items:
 
     task: Task
     columns: tuple[str, ...]
-    seed: bytes
+    seeds: tuple[bytes, ...]
 
-    def zero(self) -> Counter[bytes]:
+    def zero(self) -> Counter[tuple[int, bytes]]:
         return Counter()
 
-    def chunk(self, users: UserData) -> Counter[bytes]:
+    def chunk(self, users: UserData) -> Counter[tuple[int, bytes]]:
         assert users.labels is not None
         x, y = np.stack([users.codes[name] for name in self.columns], axis=1), users.labels.astype(np.int64)
         learner, ends = self.task.learner, users.offsets.tolist()
-        items = (learner.item(x[a:b], y[a:b], self.seed) for a, b in pairwise(ends))
-        return Counter(item for item in items if item is not None)
+        named = (
+            (j, learner.item(x[a:b], y[a:b], seed)) for j, seed in enumerate(self.seeds) for a, b in pairwise(ends)
+        )
+        return Counter((j, item) for j, item in named if item is not None)
 
-    def merge(self, a: Counter[bytes], b: Counter[bytes]) -> Counter[bytes]:
+    def merge(self, a: Counter[tuple[int, bytes]], b: Counter[tuple[int, bytes]]) -> Counter[tuple[int, bytes]]:
         return a + b
 
 
@@ -80,11 +92,16 @@ def task_of(
 
 
 def pure_selection(
-    epsilon: Rational, task: Task, beta: Rational, neighbours: Neighbours | str, unit: Unit | str = Unit.USER
+    epsilon: Rational,
+    task: Task,
+    beta: Rational,
+    neighbours: Neighbours | str,
+    unit: Unit | str = Unit.USER,
+    repeats: int = 1,
 ) -> PureSelection:
-    """Selection among all items of a task that abstains, except with probability ``beta``, where no two people
-    agree."""
-    size, base = task.learner.universe.size, 1 / vote_decay(epsilon, neighbours)
+    """Selection among all items of a task (for each of ``repeats`` seeds) that abstains, except with probability
+    ``beta``, where no two people agree."""
+    size, base = repeats * task.learner.universe.size, 1 / vote_decay(epsilon, neighbours)
     return PureSelection(
         epsilon, universe=size, abstain=silent_votes(base, size, beta), unit=unit, neighbours=neighbours
     )
@@ -110,6 +127,8 @@ class AgreementLearner(Selection):
         Records below which a user says nothing (public); default 1.
     beta : number
         Where no two users agree something is released with at most this probability (public).
+    repeats : int
+        How many seeds everybody names an item for (public); default 1.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -124,6 +143,7 @@ class AgreementLearner(Selection):
     seed: bytes = field(factory=lambda: secrets.token_bytes(32))
     min_records: int = field(default=1, converter=whole)
     beta: Fraction = field(default=CLEAR, converter=probability)
+    repeats: int = field(default=1, converter=whole, metadata=bounds(maximum=MOST_REPEATS))
     scores_rules: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
@@ -142,7 +162,15 @@ class AgreementLearner(Selection):
     def _histogram(self) -> StableHistogram | None:
         if self.delta == 0:
             return None
-        return StableHistogram(self.epsilon, delta=self.delta, unit=self.unit, neighbours=self.neighbours, named=2)
+        shares = {"epsilon": self.epsilon / self.repeats, "delta": self.delta / self.repeats}
+        return StableHistogram(**shares, unit=self.unit, neighbours=self.neighbours, named=2)
+
+    @cached_property
+    def seeds(self) -> tuple[bytes, ...]:
+        """The public seeds in use, from the one that is declared."""
+        if self.repeats == 1:
+            return (self.seed,)
+        return tuple(derive(self.seed, "repeat", j) for j in range(self.repeats))
 
     def bind(self, data: Users) -> Bound:
         bound = super().bind(data)
@@ -166,29 +194,33 @@ class AgreementLearner(Selection):
 
     def _votes(self, bound: Bound) -> dict[int, int]:
         task = self.task_of(bound)
-        items = bound.users.fold(_Items(task, tuple(self.columns_of(bound)), self.seed))
-        return {task.learner.universe.number(item): count for item, count in items.items()}
+        universe, items = (
+            task.learner.universe,
+            bound.users.fold(_Items(task, tuple(self.columns_of(bound)), self.seeds)),
+        )
+        return {j * universe.size + universe.number(item): count for (j, item), count in items.items()}
 
     def selector(self, task: Task) -> StableHistogram | PureSelection:
         """What names one item from all votes."""
         if self._histogram is not None:
             return self._histogram
-        return pure_selection(self.epsilon, task, self.beta, self.neighbours, self.unit)
+        return pure_selection(self.epsilon, task, self.beta, self.neighbours, self.unit, self.repeats)
 
     def law(self, data: Users) -> Law:
-        """The law over items' numbers and ``BOTTOM``, given the seed."""
+        """The law over items' numbers and ``BOTTOM``, given the seed; those of seed j come after j universes."""
         bound = self.bind(data)
         return self.selector(self.task_of(bound)).law(self._votes(bound))
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         task, columns = self.task_of(bound), self.columns_of(bound)
         drawn = self.selector(task).sample(self._votes(bound), rng)
-        item = None if drawn is BOTTOM else task.learner.universe.item(drawn)
+        item = None if drawn is BOTTOM else task.learner.universe.item(drawn % task.learner.universe.size)
         known = item is not None and task.learner.decode(item) is not None
         said = item if known and item is not None else task.default
         rule = AgreedRule(task.kind, Frozen(tuple(columns.items())), said, task.parameters, bound.label)
         shown = {"class": type(bound.concept).__name__, "seed": self.seed.hex(), "min_records": self.min_records}
         shown |= {"beta": str(self.beta), **dict(self.task)}
+        shown |= {} if self.repeats == 1 else {"repeats": self.repeats}
         return Released(
             rule,
             self.guarantee,

@@ -9,6 +9,7 @@ from typing import Any
 
 from privpac.bounds.certificate import Certificate, open_unit
 from privpac.bounds.reduction.accuracy import InnerError, certify_reduction, excess_objective, selection_error
+from privpac.bounds.reduction.improper import improper_objective
 from privpac.bounds.reduction.plan import Objective
 from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError
@@ -17,16 +18,21 @@ from privpac.guarantee import Guarantee
 from privpac.learners.base import Selection
 from privpac.learners.reduction.relabel import Relabelling
 
-__all__ = ["accuracy_note", "promised_excess"]
+__all__ = ["accuracy_note", "is_proper", "promised_excess"]
 
 
 def _own_error(inner: Any, concept: Any, given: InnerError | None, probe: Relabelling) -> InnerError | None:
-    """The inner learner's error on clean labels: declared, known for a selection, else ``None``."""
+    """The inner learner's error on clean labels: declared, known for a selection from the class, else ``None``."""
     if given is not None:
         return given
-    if isinstance(inner, Selection) and isinstance(concept, ConceptClass):
+    if isinstance(inner, Selection) and isinstance(concept, ConceptClass) and is_proper(inner):
         return selection_error(concept.log_size, probe.neighbours)
     return None
+
+
+def is_proper(inner: Any) -> bool:
+    """Whether an inner learner releases rules of the class only: unless it says otherwise (``proper = False``)."""
+    return bool(getattr(inner, "proper", True))
 
 
 def promised_excess(
@@ -35,13 +41,12 @@ def promised_excess(
     """What the constants are chosen for: the least promised excess, without the inner learner's part where nothing is
     known of it."""
     error = _own_error(inner, concept, inner_error, probe) or (lambda t, epsilon, failure: 0.0)
-    return excess_objective(
-        beta=open_unit(beta, "beta"),
-        log_growth=lambda t: log(concept.growth(t)),
-        inner_error=error,
-        neighbours=probe.neighbours,
-        levels=probe.rounded_levels,
-    )
+    told: dict[str, Any] = {"inner_error": error, "neighbours": probe.neighbours, "levels": probe.rounded_levels}
+    told |= {"beta": open_unit(beta, "beta"), "log_growth": lambda t: log(concept.growth(t))}
+    if is_proper(inner):
+        return excess_objective(**told)
+    leak = float(inner.guarantee.delta)
+    return improper_objective(**told, inner_delta=leak, labellings=probe.labellings)
 
 
 def accuracy_note(
@@ -77,6 +82,7 @@ def accuracy_note(
             levels=probe.rounded_levels,
             neighbours=probe.neighbours,
             n_users=users,
+            objective=None if is_proper(inner) else promised_excess(inner, concept, beta, inner_error, probe),
         )
 
     if certified(n).n_users is not None:

@@ -36,11 +36,14 @@ from privpac.parameters import (
     part,
     privacy,
     privacy_or_none,
+    probability,
+    probability_or_none,
     probability_or_zero,
     protected_unit,
     relation,
     truth,
     whole,
+    whole_or_none,
 )
 from privpac.released import Released
 from privpac.rng import Rng
@@ -73,7 +76,7 @@ class InnerShape:
 
     inner_epsilon: Fraction | None = field(default=None, kw_only=True, converter=privacy_or_none)
     empirical: bool = field(default=False, kw_only=True, validator=truth)
-    draws: int | None = field(default=None, kw_only=True)
+    draws: int | None = field(default=None, kw_only=True, converter=whole_or_none)
 
     def __attrs_post_init__(self) -> None:
         if self.draws is not None and not self.empirical:
@@ -95,9 +98,9 @@ class ReductionAim:
     """
 
     public_n_users: int = field(kw_only=True, converter=whole, metadata=bounds(minimum=2))
-    split_size: int | None = field(default=None, kw_only=True)
-    alpha: Fraction | None = field(default=None, kw_only=True)
-    beta: Fraction = field(default=Fraction(1, 20), kw_only=True)
+    split_size: int | None = field(default=None, kw_only=True, converter=whole_or_none)
+    alpha: Fraction | None = field(default=None, kw_only=True, converter=probability_or_none)
+    beta: Fraction = field(default=Fraction(1, 20), kw_only=True, converter=probability)
 
 
 @frozen(slots=False, init=False, field_transformer=named)
@@ -132,7 +135,7 @@ class NamedReduction(Composed, Learner):
     epsilon: Fraction = field(converter=privacy)
     neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, converter=relation)
     unit: Unit = field(default=Unit.USER, converter=protected_unit)
-    max_records: int | None = None
+    max_records: int | None = field(default=None, converter=whole_or_none)
     delta: Fraction = field(default=Fraction(0), kw_only=True, converter=probability_or_zero)
     inside: InnerShape = part(InnerShape)
     aim: ReductionAim = part(ReductionAim)

@@ -22,6 +22,7 @@ __all__ = [
     "centre_clip",
     "clip_size",
     "norm_cap",
+    "points_against",
     "points_of",
     "shrunk_centre",
     "training_time",
@@ -107,19 +108,52 @@ class CardPoints(NamedTuple):
     threshold: int
 
 
-def points_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> CardPoints:
-    """The card of summed weights: whole points from 0 to ``top``, the largest being ``top``.
+class Scores(NamedTuple):
+    """A card before its points are whole: how far each code's score is above its column's least, and the score of a
+    record that has the least everywhere."""
 
-    ``f`` of a code is its score above the column's least; ``b`` is the score of a record that has the least everywhere.
-    A record's score is ``b + sum of f``, positive iff ``sum of top f/F > -top b/F``; points are ``top f/F`` to the
-    nearest integer.  Without any spread (``F = 0``) the answer is the constant ``b > 0``.
-    """
+    above: list[list[int]]
+    least: int
+
+    @property
+    def largest(self) -> int:
+        return max((f for column in self.above for f in column), default=0)
+
+
+def scores_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int]) -> Scores:
+    """``f`` and ``b`` of summed weights: a record's score is ``b + sum of f``."""
     scores = table.split(table.scores(weights))
     least = [min(column) for column in scores]
     above = [[f - low for f in column] for column, low in zip(scores, least)]
-    b = weights[0] * U - sum(w * c for w, c in zip(weights[1:], centre)) + sum(least)
-    largest = max((f for column in above for f in column), default=0)
+    return Scores(above, weights[0] * U - sum(w * c for w, c in zip(weights[1:], centre)) + sum(least))
+
+
+def rounded(scores: Scores, top: int, largest: int) -> CardPoints:
+    """Whole points, ``top`` where ``f`` is ``largest``: a score is positive iff ``sum of top f/F > -top b/F``.  Without
+    any spread (``F = 0``) the answer is the constant ``b > 0``."""
     if largest == 0:
-        return CardPoints(tuple((0,) * len(column) for column in above), -1 if b > 0 else 0)
-    rounded = tuple(tuple(near(top * f, largest) for f in column) for column in above)
-    return CardPoints(rounded, -top * b // largest)
+        return CardPoints(tuple((0,) * len(column) for column in scores.above), -1 if scores.least > 0 else 0)
+    points = tuple(tuple(near(top * f, largest) for f in column) for column in scores.above)
+    return CardPoints(points, -top * scores.least // largest)
+
+
+def points_of(table: CodeTable, weights: Sequence[int], centre: Sequence[int], top: int) -> CardPoints:
+    """The card of summed weights: whole points from 0 to ``top``, the largest being ``top``."""
+    scores = scores_of(table, weights, centre)
+    return rounded(scores, top, scores.largest)
+
+
+def points_against(
+    table: CodeTable, weights: Sequence[Sequence[int]], centre: Sequence[int], top: int
+) -> list[CardPoints]:
+    """One card for each label, all in the same points, so that what is above one threshold can be compared with what
+    is above another.
+
+    Without any spread every card is a constant, and the labels whose ``b`` is largest have threshold -1, others 0.
+    """
+    every = [scores_of(table, one, centre) for one in weights]
+    largest = max(scores.largest for scores in every)
+    if largest:
+        return [rounded(scores, top, largest) for scores in every]
+    best = max(scores.least for scores in every)
+    return [CardPoints(rounded(scores, top, 0).points, -(scores.least == best)) for scores in every]

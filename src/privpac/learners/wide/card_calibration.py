@@ -37,9 +37,10 @@ SAME_PEOPLE = (
 
 @dataclass(frozen=True)
 class CalibrationPass:
-    """The cells (band, label 0), (band, label 1), band by band."""
+    """The cells (band, another label), (band, ``answer``), band by band."""
 
     card: Card
+    answer: int = 1
 
     @property
     def edges(self) -> tuple[int, ...]:
@@ -53,7 +54,7 @@ class CalibrationPass:
         totals = np.zeros(len(packed.labels), np.int64)
         for j, points in enumerate(self.card.points):
             totals += np.array(points, np.int64)[packed.codes[:, j]]
-        cells = (2 * bands_of(totals, self.edges) + packed.labels).astype(np.uint8)
+        cells = (2 * bands_of(totals, self.edges) + (packed.labels == self.answer)).astype(np.uint8)
         return user_tables(packed.offsets, cells, self.size, CALIBRATION_LEVELS, True, -1)
 
 

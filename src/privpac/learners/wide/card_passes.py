@@ -75,31 +75,38 @@ class CentrePass:
 
 @dataclass(frozen=True)
 class NormPass:
-    """Norms of gradients at zero weights, each at most ``cap``."""
+    """Norms of gradients at zero weights, each at most ``cap``; one sum for each answer."""
 
     table: CodeTable
     centre: tuple[int, ...]
     cap: int
-    size: int = 1
+    answers: tuple[int, ...] = (1,)
+
+    @property
+    def size(self) -> int:
+        return len(self.answers)
 
     def over(self, packed: Packed) -> Ints:
-        return np.array([norm_sum(self.table, packed, self.centre, self.cap)], np.int64)
+        return np.array([norm_sum(self.table, packed, self.centre, self.cap, a) for a in self.answers], np.int64)
 
 
 @dataclass(frozen=True)
 class StepPass:
-    """Gradients at public weights, each shortened to ``cap``."""
+    """Gradients at public weights, each shortened to a cap; for each answer at weights and with a cap of its own, one
+    after the other."""
 
     table: CodeTable
-    state: DescentState
-    cap: int
+    states: tuple[DescentState, ...]
+    caps: tuple[int, ...]
+    answers: tuple[int, ...] = (1,)
 
     @property
     def size(self) -> int:
-        return self.table.coordinates + 1
+        return len(self.answers) * (self.table.coordinates + 1)
 
     def over(self, packed: Packed) -> Ints:
-        return gradient_sum(self.table, packed, self.state, self.cap)
+        each = zip(self.states, self.caps, self.answers)
+        return np.concatenate([gradient_sum(self.table, packed, state, cap, answer) for state, cap, answer in each])
 
 
 @dataclass(frozen=True)

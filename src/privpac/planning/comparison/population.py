@@ -154,6 +154,10 @@ class Population:
         yes = np.asarray(said, dtype=np.float64)
         return np.asarray(yes @ self.costs[1] + (1 - yes) @ self.costs[0])
 
+    def excess_of_answers(self, said: Floats64) -> float:
+        """The excess error of answers that are 1 with these probabilities at the points."""
+        return float(self.error(said) - self.error(self.concept.predictions(self.points, self.best)))
+
     # Excess over the law
 
     def excess_of(self, hypothesis: int) -> float:

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from privpac.data import Domain, Integers, UserData
 from privpac.distributions.covers.base import Cover, DiscreteCover, ProductCover
@@ -41,6 +40,7 @@ from privpac.errors import ParameterError, PrivpacWarning, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
 from privpac.planning.models.simulation import Simulation
+from privpac.special import ndtr
 
 if TYPE_CHECKING:
     from privpac.planning.targets.family_base import FamilyTarget

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from privpac.bounds.counts import LEVELS
 from privpac.distributions.coarse import TAU, Quantities, cell_scores, fine_budget
@@ -24,6 +23,7 @@ from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import rational
 from privpac.guarantee import Neighbours
 from privpac.planning.models.simulation import Simulation
+from privpac.special import ndtr
 
 if TYPE_CHECKING:
     from privpac.planning.targets.family_base import FamilyTarget

@@ -169,6 +169,11 @@ class Formula(Population):
     def excess_of(self, hypothesis: int) -> float:
         return float(self._disagreement(hypothesis, np.zeros(1), np.ones(1))[0]) * (1 - 2 * self.noise)
 
+    def excess_of_answers(self, said: Floats64) -> float:
+        """Over the points of the sample, whose labels do not matter."""
+        apart = np.abs(said - self._right(self.points))
+        return float(apart @ self.costs.sum(axis=0)) * (1 - 2 * self.noise)
+
     @property
     def best_error(self) -> float:
         return self.noise

@@ -28,11 +28,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from scipy.special import ndtri
-
 from privpac.bounds.certificate import Certificate
 from privpac.bounds.counts import certify_averages, certify_counts
 from privpac.bounds.lower.candidates import lower_selection
+from privpac.bounds.lower.families import larger, lower_covariance, lower_product
 from privpac.bounds.lower.general import lower_discrete, lower_gauss_mean
 from privpac.data import Domain, Floats, Integers
 from privpac.distributions.averaged import AveragedHistogram
@@ -53,6 +52,7 @@ from privpac.planning.targets.family_base import FamilyTarget
 from privpac.planning.targets.family_shape import read_shape
 from privpac.planning.targets.median_targets import MedianTarget, median_target
 from privpac.planning.targets.target import PlannedMethod, read_goal
+from privpac.special import ndtri
 
 __all__ = ["FAMILY_TARGETS", "FamilyTarget", "family_target", "shape_of_family"]
 
@@ -178,8 +178,6 @@ class CountedTarget(FamilyTarget):
             "averaging needs no cap and lets people differ; where all hold equally many records it errs as counting "
             "does"
         )
-        if len(self.sizes) > 1 and self.delta == 0:
-            words.append("the lower bound is that of one column alone: more is known only up to constants")
         return words
 
     @property
@@ -198,7 +196,10 @@ class CountedTarget(FamilyTarget):
         if largest < 2:
             return Certificate.lower(0, "discrete law", "one value")
         # The bound grows with the number of categories, so that for fewer of them holds as well.
-        return lower_discrete(min(largest, 1 << 13), alpha=self.alpha, records_per_user=m, **self._hard)
+        one = lower_discrete(min(largest, 1 << 13), alpha=self.alpha, records_per_user=m, **self._hard)
+        if len(self.sizes) == 1:
+            return one
+        return larger(one, lower_product(self.sizes, alpha=self.alpha, records_per_user=m, **self._hard))
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,8 @@ class GaussianTarget(FamilyTarget):
         words = super()._remarks()
         if self.law.max_variance is not None:
             words.append("coarse-to-fine variances and covariances have no certificate")
-            words.append("the lower bound is that of the mean alone")
+            if self.d == 1:
+                words.append("the lower bound is that of the mean alone")
         if self.d > 4:
             words.append("covers of more than 4 columns are too large to search")
         return words
@@ -315,6 +317,17 @@ class GaussianTarget(FamilyTarget):
         return self.coarse_learner(certificate["records_per_user"])
 
     def lower(self, m: int) -> Certificate:
+        """The mean's, or the covariance's where that is unknown and needs more people."""
+        if self.law.max_variance is None or self.d == 1:
+            return self._lower_mean(m)
+        target = min(self.alpha, Fraction(499999, 10**6))
+        shape = lower_covariance(self.d, alpha=target, records_per_user=m, ratio=self.law.ratio, **self._hard)
+        try:
+            return larger(self._lower_mean(m), shape)
+        except InfeasibleError:
+            return shape
+
+    def _lower_mean(self, m: int) -> Certificate:
         """Means along a code, all of them within ``Phi^-1(1/2 + alpha) sqrt(d)`` deviations of 0: the family must hold
         them."""
         needed = float(ndtri(0.5 + min(float(self.alpha), 0.499999))) * math.sqrt(self.d) * (1 + 1e-6)

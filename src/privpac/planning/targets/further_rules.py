@@ -1,9 +1,9 @@
 """Further ways to a rule, beside those of :mod:`privpac.planning.targets.rule_goal`: the transformation of a realizable
 into an agnostic learner, and the search for a cut by private medians.
 
-Neither has needed fewer users than selection so far.  Not here, because nothing is certified: answers by votes
-(``plan_service`` estimates their error), trimmed and friendly means (their accuracy rests on a declared width), and the
-transformations of item-level algorithms (``choose_transform`` predicts).
+Neither has needed fewer users than selection so far.  Not here, because nothing is certified: trimmed and friendly
+means (their accuracy rests on a declared width), and the transformations of item-level algorithms
+(``choose_transform`` predicts).  Answers by votes are planned in :mod:`privpac.planning.targets.service_targets`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.guarantee import Neighbours
 from privpac.learners.reduction.learner import AgnosticReduction
 from privpac.learners.selection.realizable import RealizableSelection
-from privpac.planning.targets.certified_runs import CertifiedRun, in_python
+from privpac.planning.targets.certified_runs import CertifiedRun, learn_words
 from privpac.planning.targets.rule_goal import RuleGoal
-from privpac.planning.targets.rule_runs import rule_run
+from privpac.planning.targets.rule_runs import class_words, rule_run
 from privpac.planning.targets.target import Asked, PlannedMethod
 
 __all__ = ["further_methods"]
@@ -65,8 +65,13 @@ def _run_reduction(goal: RuleGoal, m: int, certificate: Certificate, asked: Aske
             chosen, epsilon=goal.epsilon, public_n_users=n, users=certificate["users"], **given
         )
 
-    how = in_python("plan.learner('agnostic reduction').learn(users)")
-    return CertifiedRun("reduction", certificate.n_users, told, build, how)
+    def words() -> list[str]:
+        # The learner of the method has these levels by itself.
+        given = {name: value for name, value in told.items() if name != "levels"}
+        source = asked.source or class_words(goal.concept)
+        return learn_words(source, goal.epsilon, goal.neighbours, "reduction", given)
+
+    return CertifiedRun("reduction", certificate.n_users, told, build, words)
 
 
 def _search(goal: RuleGoal, m: int) -> Certificate:

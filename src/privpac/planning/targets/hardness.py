@@ -20,7 +20,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Neighbours
 
-__all__ = ["lower_agnostic", "lower_realizable", "mistake_depth", "shattered"]
+__all__ = ["just_beyond", "largest_bound", "lower_agnostic", "lower_realizable", "mistake_depth", "shattered"]
 
 _LONGEST = 4096
 """Dimensions beyond this are cut: a smaller one is a dimension of a smaller class."""
@@ -74,7 +74,7 @@ def lower_realizable(
     right."""
     depth, goal = mistake_depth(concept), dict[str, Any](alpha=alpha, epsilon=epsilon)
     shared: dict[str, Any] = {"records_per_user": records_per_user, "neighbours": neighbours}
-    return _largest(
+    return largest_bound(
         lambda: lower_littlestone(depth, success=1 - beta, **goal, **shared),
         lambda: lower_representation(ldim=depth, beta=beta, **goal),
         # The rules below one side of the root agree there.
@@ -92,7 +92,7 @@ def lower_agnostic(
     neighbours: Neighbours,
 ) -> Certificate:
     """The same when labels may be wrong: also noise on shattered points must be told from the truth."""
-    points, beyond = min(shattered(concept), _LONGEST), min(alpha * _STRICT, (1 + alpha) / 2)
+    points, beyond = min(shattered(concept), _LONGEST), just_beyond(alpha)
     goal: dict[str, Any] = {"epsilon": epsilon, "records_per_user": records_per_user, "neighbours": neighbours}
     found = [lambda: lower_realizable(concept, alpha=alpha, beta=beta, **goal)]
     if points:
@@ -102,10 +102,15 @@ def lower_agnostic(
         )
     if points and records_per_user <= _MOST_RECORDS:
         found.append(lambda: lower_testing(alpha=beyond, beta=beta, **goal))
-    return _largest(*found)
+    return largest_bound(*found)
 
 
-def _largest(*bounds: Callable[[], Certificate]) -> Certificate:
+def just_beyond(alpha: Fraction) -> Fraction:
+    """A hair more than the accuracy asked for."""
+    return min(alpha * _STRICT, (1 + alpha) / 2)
+
+
+def largest_bound(*bounds: Callable[[], Certificate]) -> Certificate:
     """The largest of the bounds that can be computed; a bound that is out of its own range says nothing."""
     found, refused = [], None
     for bound in bounds:

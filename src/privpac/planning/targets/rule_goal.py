@@ -79,6 +79,8 @@ class RuleGoal:
     model_noise: Fraction | None = None
     every_method: bool = False
     """Whether methods that have never needed fewer users than selection are planned too."""
+    representation: str | None = None
+    """A public set that stands in for the class, by name."""
     within: int | None = None
     """Ask whether exactly so many users are enough: an inverse plan."""
 

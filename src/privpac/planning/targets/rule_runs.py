@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from privpac.planning.targets.target import Asked
     from privpac.planning.targets.tree_targets import TreeTarget
 
-__all__ = ["rule_run"]
+__all__ = ["class_words", "rule_run"]
 
 _RANKS = ("epsilon1", "hi", "K", "users_per_part")
 
 
-def _class_words(concept: Any) -> list[str]:
+def class_words(concept: Any) -> list[str]:
+    """How the class is written on the command line."""
     name = name_of(concept)
     if name is None:
         raise ParameterError(
@@ -78,6 +79,6 @@ def rule_run(
         return build_learner(method, common | {"max_records": given.get("max_records")}, options)
 
     def words() -> list[str]:
-        return learn_words(asked.source or _class_words(concept), epsilon, target.neighbours, method, given)
+        return learn_words(asked.source or class_words(concept), epsilon, target.neighbours, method, given)
 
     return CertifiedRun(method, certificate.n_users, given, build, words)

@@ -19,6 +19,7 @@ from privpac.planning.models.rule_models import quick_rules, rule_simulations
 from privpac.planning.models.simulation import Simulation
 from privpac.planning.targets.further_rules import further_methods
 from privpac.planning.targets.hardness import mistake_depth
+from privpac.planning.targets.represented import check_representation, represented_method
 from privpac.planning.targets.rule_goal import RuleGoal
 from privpac.planning.targets.rule_recommendation import better_certificate, recommend_rules
 from privpac.planning.targets.rule_runs import rule_run
@@ -38,6 +39,7 @@ class RuleTarget(RuleGoal, Target):
         lines = [] if setting == "agnostic" else [self._line("realizable selection", "realizable", self.realizable)]
         if setting != "realizable":
             lines += self._agnostic_lines()
+            lines += [] if self.representation is None else [represented_method(self)]
             lines += further_methods(self) if self.every_method else []
         # Nothing is known of a class whose dimensions are not.
         if mistake_depth(self.concept) > 0:
@@ -99,6 +101,7 @@ def rule_target(
     population: Population | None = None,
     model_noise: Rational | None = None,
     every_method: bool = False,
+    representation: str | None = None,
 ) -> RuleTarget:
     """The numbers, read and checked."""
     if not isinstance(concept, ConceptClass):
@@ -133,4 +136,5 @@ def rule_target(
         population=population,
         model_noise=modelled,
         every_method=bool(every_method),
+        representation=None if representation is None else check_representation(representation),
     )

@@ -1,0 +1,162 @@
+// The person's store: a total over all runs, the same bytes again, and nothing that is lost silently.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import { hex } from "../src/bytes.js";
+import { BudgetExhausted, Client, Device, describe, memoryStore, odds, readCsv, sent } from "../src/index.js";
+import { fileStore } from "../src/stores/file.js";
+
+const VECTORS = JSON.parse(readFileSync(new URL("../../../docs/wire-vectors.json", import.meta.url), "utf8"));
+const runOf = (name) => VECTORS.runs.find((run) => run.name === name);
+const LOCAL = runOf("local threshold");
+
+/** The same run under other seeds: every one is a run of its own. */
+const another = (number) => LOCAL.manifest.replace(/"seed":"[0-9a-f]{64}"/, `"seed":"${String(number).padStart(64, "0")}"`);
+
+const folder = (t) => {
+  const made = mkdtempSync(join(tmpdir(), "privpac-"));
+  t.after(() => rmSync(made, { recursive: true }));
+  return made;
+};
+
+for (const [name, storage] of [["memory", () => memoryStore()], ["file", (t) => fileStore(join(folder(t), "store"))]]) {
+  test(`${name}: 150 runs against a total of 1 are refused after the first`, async (t) => {
+    const device = await Device.create(storage(t), { person: "ann", epsilon: "1" });
+    let sentRuns = 0;
+    for (let number = 0; number < 150; number++) {
+      const drawn = new Client(another(number)).messages(LOCAL.records, device);
+      if (number === 0) sentRuns += (await drawn).messages.length;
+      else await assert.rejects(drawn, BudgetExhausted);
+    }
+    assert.equal(sentRuns, 1);
+    assert.equal(`${(await device.spent()).epsilon}`, "1");
+  });
+
+  test(`${name}: the same bytes again, whatever the records, at no cost`, async (t) => {
+    const place = storage(t);
+    const device = await Device.create(place, { person: "ann", epsilon: "3/2" });
+    const client = new Client(LOCAL.manifest);
+    const first = await client.messages(LOCAL.records, device);
+    const second = await client.messages([], await Device.open(place));
+    assert.deepEqual(second, { messages: first.messages, again: true });
+    assert.equal(`${(await device.spent()).epsilon}`, "1");
+    await assert.rejects(new Client(another(7)).messages(LOCAL.records, device), BudgetExhausted);
+  });
+
+  test(`${name}: two at the same time draw one message`, async (t) => {
+    const place = storage(t);
+    const device = await Device.create(place, { person: "ann", epsilon: "1" });
+    const client = new Client(LOCAL.manifest);
+    const both = await Promise.all([1, 2, 3].map(() => client.messages(LOCAL.records, device)));
+    assert.equal(new Set(both.map(({ messages }) => hex(messages[0]))).size, 1);
+    assert.equal((await place.runs()).length, 1);
+  });
+
+  test(`${name}: a store is made once, and never silently`, async (t) => {
+    const place = storage(t);
+    await assert.rejects(Device.open(place), /there is no store here/);
+    await Device.create(place, { person: "ann", epsilon: "1" });
+    await assert.rejects(Device.create(place, { person: "eve", epsilon: "9" }), /a total is never changed/);
+    const client = new Client(LOCAL.manifest);
+    await assert.rejects(client.messages([], await Device.open(place), "eve"), /belongs to 'ann', not to 'eve'/);
+  });
+}
+
+test("a device joins what its person accepts, sealed", async () => {
+  const central = new Client(runOf("central, sealed").manifest);
+  const device = await Device.create(memoryStore(), { person: "ann", epsilon: "5", delta: "1/1000" });
+  await assert.rejects(central.messages([], device), /a central run and the device accepts local, shuffle/);
+  const open = new Client(runOf("shuffle threshold").manifest);
+  await assert.rejects(open.messages([], device), /names no analyzer's key/);
+  const agreed = await Device.create(memoryStore(), { person: "b", epsilon: "5", delta: "1/1000", accepts: ["central"] });
+  const { messages } = await central.messages(runOf("central, sealed").records, agreed);
+  assert.equal(messages[0].length, central.manifest.messageBytes);
+  await assert.rejects(Device.create(memoryStore(), { person: "c", epsilon: "0" }), /epsilon > 0/);
+  await assert.rejects(Device.create(memoryStore(), { person: "c", epsilon: "1", accepts: ["all"] }), /got all/);
+});
+
+test("a shuffled run is charged in delta, too", async () => {
+  const client = new Client(runOf("shuffle threshold").manifest);
+  const make = (delta) => Device.create(memoryStore(), { person: "ann", epsilon: "1", delta, unsealed: true });
+  await assert.rejects(client.messages([], await make("0")), /asks for delta = 1\/1000000/);
+  const { messages } = await client.messages(runOf("shuffle threshold").records, await make("1/1000000"));
+  assert.ok(messages.length >= 1 && messages.length <= client.manifest.mostMessages);
+});
+
+test("a damaged store is an error, never a new beginning", async (t) => {
+  const home = join(folder(t), "store");
+  const client = new Client(LOCAL.manifest);
+  const device = await Device.create(fileStore(home), { person: "ann", epsilon: "5" });
+  await client.messages(LOCAL.records, device);
+  await new Client(another(1)).messages(LOCAL.records, device);
+  assert.deepEqual(readdirSync(home).sort(), ["owner.json", "run-000000.json", "run-000001.json"]);
+  const first = join(home, "run-000000.json");
+  const whole = readFileSync(first, "utf8");
+  writeFileSync(first, whole.replace(/"messages":\["../, '"messages":["00'));
+  await assert.rejects(client.messages([], device), /damaged; nothing was sent/);
+  writeFileSync(first, whole.slice(0, 40));
+  await assert.rejects(client.messages([], device), /emptied or damaged/);
+  rmSync(first);
+  await assert.rejects(client.messages([], device), /emptied or damaged/);
+  writeFileSync(join(home, "owner.json"), "");
+  await assert.rejects(Device.open(fileStore(home)), /emptied or damaged/);
+});
+
+test("processes that are killed at any moment never draw a second message", async (t) => {
+  const home = join(folder(t), "store");
+  await Device.create(fileStore(home), { person: "ann", epsilon: "1" });
+  const script = `
+    import { readFileSync } from "node:fs";
+    import { hex } from ${JSON.stringify(new URL("../src/bytes.js", import.meta.url).href)};
+    import { Client, Device } from ${JSON.stringify(new URL("../src/index.js", import.meta.url).href)};
+    import { fileStore } from ${JSON.stringify(new URL("../src/stores/file.js", import.meta.url).href)};
+    const device = await Device.open(fileStore(${JSON.stringify(home)}));
+    const found = await new Client(${JSON.stringify(LOCAL.manifest)}).messages([], device);
+    process.stdout.write(hex(found.messages[0]));`;
+  const seen = new Set();
+  await Promise.all(
+    Array.from({ length: 8 }, (_, number) => {
+      const child = spawn(process.execPath, ["--input-type=module", "-e", script]);
+      let said = "";
+      child.stdout.on("data", (part) => (said += part));
+      if (number % 2) setTimeout(() => child.kill("SIGKILL"), 60 * number);
+      return new Promise((resolve) => child.on("close", () => resolve(said.length === 40 && seen.add(said))));
+    }),
+  );
+  assert.equal(seen.size, 1);
+});
+
+test("a missing or differently spelt column is an error, and nothing is charged", async () => {
+  const device = await Device.create(memoryStore(), { person: "ann", epsilon: "1" });
+  const client = new Client(LOCAL.manifest);
+  await assert.rejects(client.messages([{ Age: 3, ill: 1 }], device), /no column 'age'; there is 'Age'/);
+  await assert.rejects(client.messages([{ age: 3 }], device), /no column 'ill'/);
+  assert.equal(`${(await device.spent()).epsilon}`, "0");
+});
+
+test("what a person is told", () => {
+  const { manifest } = new Client(LOCAL.manifest);
+  assert.match(sent(manifest), /One message of 20 bytes, readable by whoever carries it.* 73\.1 of 100 cases/);
+  assert.deepEqual(odds(manifest), { guess: "73.1", factor: "2.72", delta: 0 });
+  for (const run of VECTORS.runs) {
+    const client = new Client(run.manifest);
+    const item = client.item(run.records);
+    const said = describe(client.manifest, item);
+    assert.ok(said.includes("ill") && !said.includes("undefined") && !said.includes("NaN"), said);
+  }
+  assert.equal(describe(manifest, Uint8Array.of(0x2a)), "ill is 1 when age is at least 42");
+  assert.equal(describe(manifest, Uint8Array.of(100)), "ill is 1: never");
+});
+
+test("CSV files", () => {
+  assert.deepEqual(readCsv('\ufeffage,"i,ll"\r\n3,1\r\n"4""","\n"\n\n'), [
+    { age: "3", "i,ll": "1" },
+    { age: '4"', "i,ll": "\n" },
+  ]);
+  assert.deepEqual(readCsv(""), []);
+  assert.throws(() => readCsv('a\n"x'), /not closed/);
+});

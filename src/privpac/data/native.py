@@ -1,0 +1,210 @@
+"""Call the loops that were compiled when the package was built, without numba.
+
+``_kernels.so`` holds one function for every loop and types of arguments listed in ``kernels/signatures.json``; the
+index beside it says which, and from which files they were compiled: where one of these has changed since, its loops are
+not used.  A call takes three pointers: the arguments in slots of eight bytes (of an array: owner, parent, items, bytes
+per item, address, shape, strides), room for the result, and room for what went wrong.  ctypes lets other threads run
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import struct
+from collections.abc import Callable, Iterator
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["CompiledLoop", "available", "entries", "kind_of"]
+
+HERE = Path(__file__).parent
+_SLOTS = {"b1": "?7x", "f4": "f4x", "f8": "d"}  # others are read from the low bytes of a whole word
+_ROOMS = {"b1": "?", "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q"}
+_ROOMS |= {"f4": "f", "f8": "d"}
+
+
+def kind_of(value: Any) -> str:
+    """The written type of an argument.
+
+    >>> kind_of((3, np.zeros((2, 2)), True, 2**63))
+    '(i8,f8[2C],b1,u8)'
+    """
+    if isinstance(value, np.ndarray):
+        # one axis of at most one item counts as contiguous, as for numba
+        return f"{value.dtype.str.lstrip('<|')}[{value.ndim}{'C' if value.flags.c_contiguous else 'A'}]"
+    if isinstance(value, tuple):
+        return "(" + ",".join(map(kind_of, value)) + ")"
+    if isinstance(value, bool):
+        return "b1"
+    if isinstance(value, int):
+        return "i8" if value < 1 << 63 else "u8"
+    if isinstance(value, float) and not isinstance(value, np.generic):
+        return "f8"
+    return str(np.asarray(value).dtype.str[1:])
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, np.ndarray):
+        yield from (0, 0, value.size, value.itemsize, value.__array_interface__["data"][0])
+        yield from value.shape
+        yield from value.strides
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _flat(part)
+    else:
+        yield value
+
+
+def _parts(kind: str) -> list[str]:
+    """The types in a list of types, at commas outside brackets."""
+    parts, depth = [""], 0
+    for letter in kind:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part]
+
+
+def _slots(kind: str) -> str:
+    """How the arguments of a type are packed."""
+    if kind.startswith("("):
+        return "".join(map(_slots, _parts(kind[1:-1])))
+    if kind.endswith("]"):
+        return f"{5 + 2 * int(kind[-3])}q"
+    return _SLOTS.get(kind, "Q" if kind[0] == "u" else "q")
+
+
+def _rooms(kind: str) -> str:
+    """How a result of a type is unpacked."""
+    if kind.startswith("("):
+        return "".join(map(_rooms, _parts(kind[1:-1])))
+    return _slots(kind) if kind.endswith("]") else _ROOMS[kind]
+
+
+class _Owned:
+    """Memory that a loop allocated and Python owns now; or, where there is no block, a part of its ``arguments``."""
+
+    def __init__(
+        self, block: int, described: dict[str, Any], release: Callable[[int], None], arguments: tuple[Any, ...]
+    ) -> None:
+        self.__array_interface__, self._block, self._release = described, block, release
+        self._kept = () if block else arguments
+
+    def __del__(self) -> None:
+        if self._block:
+            self._release(self._block)
+
+
+class CompiledLoop:
+    """One compiled loop for arguments of one list of types.
+
+    Parameters
+    ----------
+    function
+        The loop in the library.
+    release
+        Gives back memory that a loop returned.
+    given
+        The types of the arguments, with commas between.
+    returned
+        The type of the result; empty for none.
+    """
+
+    __slots__ = ("_function", "_pack", "_release", "_returned", "_room", "_unpack")
+
+    def __init__(self, function: Any, release: Callable[[int], None], given: str, returned: str) -> None:
+        function.argtypes, function.restype = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p), ctypes.c_int
+        self._function, self._release, self._returned = function, release, returned
+        self._pack = struct.Struct("=" + "".join(map(_slots, _parts(given)))).pack
+        rooms = struct.Struct("@" + "".join(map(_rooms, _parts(returned))))
+        self._unpack, self._room = rooms.unpack_from, ctypes.c_char * (rooms.size + 8)
+
+    def __call__(self, arguments: tuple[Any, ...]) -> Any:
+        packed = self._pack(*_flat(arguments))
+        room, wrong = self._room(), ctypes.c_void_p()
+        code = self._function(packed, room, ctypes.addressof(wrong))
+        if code not in (0, -2):
+            raise _error(wrong.value, code)
+        return self._read(self._returned, iter(self._unpack(room)), arguments) if self._returned else None
+
+    def _read(self, kind: str, values: Iterator[Any], arguments: tuple[Any, ...]) -> Any:
+        if kind.startswith("("):
+            return tuple(self._read(part, values, arguments) for part in _parts(kind[1:-1]))
+        if not kind.endswith("]"):
+            return next(values)
+        block, _, _, _, address = (next(values) for _ in range(5))
+        axes = range(int(kind[-3]))
+        shape, strides = tuple(next(values) for _ in axes), tuple(next(values) for _ in axes)
+        kept = {"shape": shape, "strides": strides, "typestr": np.dtype(kind[:-4]).str, "version": 3}
+        return np.asarray(_Owned(block, kept | {"data": (address, False)}, self._release, arguments))
+
+
+def _error(wrong: int | None, code: int) -> Exception:
+    """numba keeps the exception's class by name among the bytes at the first word."""
+    if wrong:
+        address, size = ctypes.c_void_p.from_address(wrong).value, ctypes.c_int.from_address(wrong + 8).value
+        if address and b"MemoryError" in ctypes.string_at(address, size):
+            return MemoryError("a kernel asked for more memory than there is")
+    return RuntimeError(f"a kernel stopped with code {code}")
+
+
+@cache
+def _index() -> dict[str, Any]:
+    try:
+        index: dict[str, Any] = json.loads((HERE / "_kernels.json").read_text(encoding="utf-8"))
+        return index if (HERE / "_kernels.so").exists() else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _fits() -> bool:
+    """Whether the processor has what the library was compiled for (x86-64-v3)."""
+    try:
+        words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    except OSError:
+        return False
+    return words >= {"abm", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"}
+
+
+@cache
+def _library() -> Any:
+    if not _fits():
+        return None
+    try:
+        return ctypes.CDLL(str(HERE / "_kernels.so"))
+    except OSError:  # built for another kind of machine
+        return None
+
+
+@cache
+def _unchanged(file: str) -> bool:
+    try:
+        return sha256((HERE.parent / file).read_bytes()).hexdigest() == str(_index()["files"][file])
+    except OSError:
+        return False
+
+
+def available() -> bool:
+    """Whether this installation has compiled loops at all."""
+    return bool(_index()) and _library() is not None
+
+
+def entries(module: str, name: str) -> dict[str, CompiledLoop]:
+    """The compiled forms of a loop by the types of its arguments; empty where there are none."""
+    found = _index().get("kernels", {}).get(f"{module}:{name}")
+    if found is None or not all(map(_unchanged, found["files"])):
+        return {}
+    library = _library()
+    release = library.privpac_release
+    release.argtypes, release.restype = (ctypes.c_void_p,), None
+    return {
+        given: CompiledLoop(getattr(library, symbol), release, given, returned)
+        for given, (symbol, returned) in found["calls"].items()
+    }

@@ -1,0 +1,224 @@
+"""Points cards for more than two labels: one against the rest for each, at every door and on every engine."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from commands import Command
+
+import privpac as pp
+from privpac.concepts.cards.against import Cards
+from privpac.concepts.cards.card import Band, Card
+from privpac.errors import ParameterError
+from privpac.guarantee import Neighbours
+from privpac.learners.wide import card_kernels as kernels
+from privpac.learners.wide.card import CardLearner
+from privpac.learners.wide.card_arithmetic import centre_clip, norm_cap
+from privpac.learners.wide.card_kernels import DescentState
+from privpac.learners.wide.card_passes import CentrePass, NormPass, StepPass, pack, passes_over
+from privpac.report import report_html
+from privpac.sklearn import PrivateRuleClassifier
+from privpac.testing import SeededRng, insecure_randomness
+
+TEN = pp.Integers(0, 9)
+DOMAINS = {f"x{j}": TEN for j in range(5)}
+MEALS = ["meat", "fish", "none"]
+PROMISE = {"epsilon": 6, "delta": "1e-6"}
+
+
+def frame(users: int = 300) -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    made = {name: rng.integers(0, 10, 2 * users) for name in DOMAINS}
+    place = np.clip((made["x0"] + made["x1"]) // 7, 0, 2)
+    return pl.DataFrame({"who": np.repeat(np.arange(users), 2), **made, "meal": np.array(MEALS)[place]})
+
+
+def eaters(users: int = 300, **more: Any) -> pp.UserData:
+    return pp.UserData.from_frame(frame(users), user="who", features=DOMAINS, label="meal", classes=MEALS, **more)
+
+
+def test_learned_printed_saved(tmp_path: Path) -> None:
+    rule = pp.learn(eaters(), pp.PointsCard(), **PROMISE)
+    assert isinstance(rule.hypothesis, Cards)
+    assert rule.hypothesis.names == tuple(MEALS)
+    assert str(rule.guarantee) == "(6, 1e-06)-DP per user, add-remove"
+    assert str(rule).startswith("meal: the label whose points are furthest above its threshold")
+    assert all(f" {meal}, threshold " in str(rule) for meal in MEALS)
+    said = rule.predict(frame())
+    assert set(said) <= set(MEALS)
+    assert (said == frame()["meal"].to_numpy()).mean() > 0.7
+    rule.save(tmp_path / "cards.json")
+    assert pp.load(tmp_path / "cards.json") == rule
+    with pytest.raises(ParameterError, match="without a calibration"):
+        rule.hypothesis.predict_proba(frame())
+
+
+def test_chances_are_those_of_the_cards_made_to_add_up() -> None:
+    rule = pp.learn(eaters(), pp.PointsCard(), calibrate="1/4", **PROMISE).hypothesis
+    chances = rule.predict_proba(frame())
+    assert chances.shape == (600, 3)
+    assert np.allclose(chances.sum(axis=1), 1)
+    right = np.array([MEALS.index(meal) for meal in frame()["meal"]])
+    assert chances[np.arange(600), right].mean() > 0.5
+    assert "points and how often" in str(rule)
+
+
+def test_two_classes_are_one_card() -> None:
+    table = frame().with_columns(meal=pl.col("meal").replace("none", "fish"))
+    two = pp.UserData.from_frame(table, user="who", features=DOMAINS, label="meal", classes=["fish", "meat"])
+    assert isinstance(pp.learn(two, pp.PointsCard(), **PROMISE).hypothesis, Card)
+
+
+def test_the_default_asks_for_more_people() -> None:
+    """``200 sqrt(3)`` of them at epsilon 1."""
+    chosen = {n: pp.learn(eaters(20), epsilon=1, delta="1e-6", public_n_users=n).learner for n in (345, 346)}
+    assert chosen == {345: "small tree", 346: "card"}
+
+
+def test_refusals_before_anything_is_spent() -> None:
+    with pytest.raises(ParameterError, match="differ"):
+        pp.learn(eaters(3), pp.PointsCard(classes=["a", "b", "c"]), **PROMISE)
+    plain = pp.UserData.from_users([[(1, 0)]], features={"x": TEN})
+    with pytest.raises(ParameterError, match="in the data too"):
+        pp.learn(plain, pp.PointsCard(classes=MEALS), **PROMISE)
+    for rule, promise in ((pp.PointsCard(), PROMISE), (pp.SmallTrees(), {"epsilon": 1})):
+        with pytest.raises(ParameterError, match="two labels"):
+            pp.learn(eaters(20), rule, evaluate="1/5", **promise)
+
+
+def test_the_command(tmp_path: Path, command: Command) -> None:
+    frame().write_parquet(tmp_path / "t.parquet")
+    words = ["t.parquet", "--user", "who", "--label", "meal", "--classes", ",".join(MEALS)]
+    words += ["--epsilon", "6", "--delta", "1e-6", "--rule", "card"]
+    words += [word for name in DOMAINS for word in ("--feature", f"{name}=0:9")]
+    for engine in ("memory", "stream"):
+        more = ["--engine", engine, "--json", "--report", "cards.html", "--out", "cards.json"]
+        run = command("learn", *words, *more)
+        assert run.code == 0, run.err
+        assert json.loads(run.out)["hypothesis"]["kind"] == "points-cards"
+    page = (tmp_path / "cards.html").read_text()
+    assert "One card for each label" in page
+    assert page.count("<svg") >= 3
+    told = command("predict", "cards.json", "t.parquet", "--out", "said.csv")
+    assert told.code == 0, told.err
+    assert set(pl.read_csv(tmp_path / "said.csv")["prediction"]) <= set(MEALS)
+
+
+def test_the_estimator() -> None:
+    table = frame()
+    X, y = table.select(list(DOMAINS)).to_pandas(), table["meal"].to_pandas()
+    for rule in ("card", pp.PointsCard()):
+        model = PrivateRuleClassifier(rule=rule, domains=DOMAINS, calibrate="1/4", **PROMISE)
+        model.fit(X, y, groups=table["who"].to_numpy())
+        assert model.score(X, y) > 0.6
+        assert model.predict_proba(X).shape == (len(X), 3)
+        assert model.classes_.tolist() == sorted(MEALS)
+
+
+def test_the_report_of_labels_that_are_hostile() -> None:
+    names = ["<b>", "$x$", "c"]
+    users = [[(x, names[x % 3])] for x in range(10)] * 20
+    data = pp.UserData.from_users(users, features={"x": TEN}, classes=names)
+    page = report_html(pp.learn(data, pp.PointsCard(), epsilon=50, delta="1e-6"))
+    assert "<b>:" not in page
+    assert "&lt;b&gt;: threshold" in page
+
+
+# Rules
+
+
+def card(label: str, points: tuple[int, ...], threshold: int, bands: tuple[Band, ...] = ()) -> Card:
+    column = pp.PointsCard({"x": pp.Integers(0, len(points) - 1)}).binned
+    return Card(column, (points,), threshold, 20, label, bands)
+
+
+def test_the_largest_excess_wins_and_the_first_of_ties() -> None:
+    rule = Cards((card("a", (9, 0, 0), 5), card("b", (0, 9, 0), 5), card("c", (0, 0, 8), 4)))
+    assert rule.predict([[0], [1], [2]]).tolist() == ["a", "b", "c"]
+    even = Cards((card("a", (1, 1, 0), 0), card("b", (1, 0, 1), 0)))
+    assert even.predict([[0], [1], [2]]).tolist() == ["a", "a", "b"]
+    constant = Cards((card("a", (1, 0, 0), 9), card("b", (0, 0, 0), -1)), "meal")
+    assert str(constant) == "meal: b, whatever the points"
+    assert constant.picture == "none"
+
+
+def test_chances_of_rates_that_are_all_zero_are_alike() -> None:
+    zero = (Band(1, Fraction(0), Fraction(0), Fraction(1)),)
+    rule = Cards((card("a", (1, 0), 0, zero), card("b", (0, 1), 0, zero)))
+    assert rule.predict_proba([[0], [1]]).tolist() == [[0.5, 0.5], [0.5, 0.5]]
+
+
+def test_cards_that_do_not_go_together_are_refused() -> None:
+    one, band = card("a", (1, 0), 0), (Band(1, Fraction(0), Fraction(0), Fraction(1)),)
+    for others in ((one,), (one, one), (one, card("b", (1, 0, 0), 0)), (one, card("b", (1, 0), 0, band))):
+        with pytest.raises(ParameterError):
+            Cards(others)
+
+
+# Engines and privacy
+
+
+@dataclass
+class Far:
+    """Users elsewhere: kernels and sums travel as bytes, users come in two parts."""
+
+    users: pp.UserData
+    distributed: bool = True
+
+    def fold(self, kernel: Any) -> Any:
+        sent = pickle.loads(pickle.dumps(kernel))
+        half = np.arange(self.users.n_users) < self.users.n_users // 2
+        parts = [sent.chunk(self.users.take(part)) for part in (half, ~half)]
+        return sent.merge(pickle.loads(pickle.dumps(parts[0])), parts[1])
+
+
+def test_every_engine_has_the_same_sums_and_the_same_cards(tmp_path: Path) -> None:
+    frame(60).sample(fraction=1.0, shuffle=True, seed=1).write_parquet(tmp_path / "t.parquet")
+    scanned = pp.scan(tmp_path / "t.parquet", user="who", features=DOMAINS, label="meal", classes=MEALS)
+    learner = CardLearner(pp.PointsCard(steps=3), 6, delta="1e-6", calibrate="1/4")
+    with insecure_randomness():
+        here, there = (learner.learn(data, rng=SeededRng(3)) for data in (eaters(60), scanned))
+    assert here == there
+    concept, bound = pp.PointsCard().bind(eaters(60))
+    table, centre = concept.codes, (7,) * concept.codes.coordinates
+    states = tuple(DescentState((k,) * (table.coordinates + 1), centre) for k in (0, 1 << 20, -(1 << 22)))
+    near, far = passes_over(concept.binned, bound), passes_over(concept.binned, Far(bound))  # type: ignore[arg-type]
+    for work in (
+        CentrePass(table, centre_clip(5)),
+        NormPass(table, centre, norm_cap(5), (0, 1, 2)),
+        StepPass(table, states, (500, 900, 1500), (0, 1, 2)),
+    ):
+        assert near(work) == far(work)
+        assert len(near(work)) == work.size
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_one_person_costs_no_more_than_all_shares(neighbours: Neighbours) -> None:
+    """What one person moves in the passes of all cards together, over twice the variances, is within the budget; with
+    the whole budget for every card (the mutation) it is not."""
+    concept, bound = pp.PointsCard().bind(eaters(60))
+    packed, table = pack(concept.binned, bound), concept.codes
+    budget = CardLearner(pp.PointsCard(), 1, delta="1e-6", neighbours=neighbours, public_n_users=60).budget(5, 3)
+    assert sum(budget.parts) == budget.rho
+    state = DescentState(
+        tuple(np.random.default_rng(1).integers(-(1 << 24), 1 << 24, table.coordinates + 1).tolist()),
+        (0,) * table.coordinates,
+    )
+    spent, greedy = Fraction(0), Fraction(0)
+    for answer in range(3):
+        for clip in (409, 700):
+            rows = np.array([kernels.clip(g, clip) for g in kernels.gradients(table, packed, state, answer)])
+            apart = rows[:, None] - rows[None] if neighbours is Neighbours.REPLACE else rows[:, None]
+            moved = int((apart**2).sum(axis=2).max())
+            assert Fraction(moved) / (2 * budget.step_variance(clip)) <= budget.step
+        spent += budget.step
+        greedy += 3 * budget.step
+    assert budget.steps * spent == Fraction(83, 100) * budget.rest < budget.steps * greedy

@@ -6,7 +6,7 @@ PEERS := .venv-peers/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-storm lint format docs notebooks bench clean
+.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-install test-storm lint format docs notebooks bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,18 +42,18 @@ test: venv  ## the tests, without the longest enumerations and simulations
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: venv  ## those that "test" leaves out, and all examples of every property
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis" --ignore=tests/clients
 
 test-all: test test-slow test-clients test-browser test-spark test-storm  ## everything
 
 clients/js/node_modules/.installed: clients/js/package.json clients/js/package-lock.json
 	@command -v npm >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
 		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends nodejs npm; } || true
-	@if command -v npm >/dev/null; then cd clients/js && npm ci --no-audit --no-fund --silent && touch node_modules/.installed; fi
+	@if command -v npm >/dev/null; then cd clients/js && npm ci --no-audit --no-fund --silent && touch node_modules/.installed || true; fi
 
 test-clients: venv clients/js/node_modules/.installed  ## the clients: JavaScript in node, Python as a wheel of its own
 	@if test -e clients/js/node_modules/.installed && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then cd clients/js && node --test --test-reporter=dot test/*.test.js; \
-	else echo "SKIPPED clients/js: no node 20 and npm here, and apt cannot install them"; fi
+	else echo "SKIPPED clients/js: no node 20 here, or npm cannot install its three packages"; fi
 	$(BIN)/python -m pytest -n 0 -rs tests/clients
 
 test-browser: venv clients/js/node_modules/.installed  ## console and consent page in chromium (installed with apt where root may)
@@ -71,6 +71,13 @@ test-spark: venv  ## the Spark engine on a local cluster (Java from the machine,
 	@if $(BIN)/python -c "import sys, pyspark; from privpac.engines.java import find_java; sys.exit(not find_java())" 2>/dev/null; then \
 		$(BIN)/python -m pytest -n 0 -rs tests/engines/test_spark.py; \
 	else echo "SKIPPED tests/engines/test_spark.py: no PySpark or no Java here, and pip cannot install them"; fi
+
+test-install:  ## a fresh environment with nothing but "pip install .": its megabytes, and the main job in it
+	rm -rf build/base
+	$(PYTHON) -m venv build/base
+	build/base/bin/python -m pip install --quiet .
+	@du -sm build/base/lib/python3*/site-packages
+	build/base/bin/python tests/front/base_install.py --timed
 
 test-storm: venv  ## kills, links, full disks, hostile files and hostile HTTP: about two minutes, one table at the end
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/storm
@@ -92,6 +99,7 @@ notebooks: venv  ## execute the notebooks of the documentation, and draw its pic
 	$(BIN)/python docs/_site/pictures.py
 
 bench: venv .venv-peers/.installed  ## benchmarks against peers and against the physical limit
+	$(BIN)/python benchmarks/cold_start.py
 	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/agnostic.py

@@ -50,6 +50,7 @@ EVERYTHING = MIDDLE | {
     "sklearn",
     "cli",
     "serve",
+    "studio",
     "report",
 }
 MAY_IMPORT = {
@@ -66,7 +67,7 @@ MAY_IMPORT = {
     "planning": MIDDLE | {"learners", "distributions", "protocols"},
     "auditing": MIDDLE | {"learners", "distributions", "protocols", "planning"},
     "engines": {"ground", "data", "concepts"},
-    **dict.fromkeys(("api", "sklearn", "cli", "serve", "report", "testing", "research"), EVERYTHING),
+    **dict.fromkeys(("api", "sklearn", "cli", "serve", "studio", "report", "testing", "research"), EVERYTHING),
 }
 SPEAKING = {"cli", "report"}
 
@@ -329,7 +330,7 @@ def test_circles_are_found_also_inside_functions() -> None:
 # A module is on the front if somebody who calls the front runs it: what a name of ``privpac`` is made of, or a name of
 # a room that the front itself shows (``pp.bounds``, ``pp.auditing``), a command, an estimator, the service, a report, a
 # device, or what tests of others use.  That a room lists a name (``privpac.learners.X``) is no use yet.
-DOORS = ("cli", "sklearn", "serve", "report", "testing", "protocols.client")
+DOORS = ("cli", "sklearn", "serve", "studio", "report", "testing", "protocols.client")
 
 
 def written_in(value: Any) -> Iterator[str]:

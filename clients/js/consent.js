@@ -98,7 +98,7 @@ function reveals({ manifest }) {
   say("guessed", `right with what this run shows: at most ${guess} of 100`);
   at("chances").setAttribute("aria-label", `A coin is right 50 times of 100, a guess from this run at most ${guess} times.`);
   show("small", delta > 0);
-  if (delta > 0) say("small", `The promise may fail altogether with a probability of at most ${delta}: 1 in ${Math.round(1 / delta).toLocaleString("en")}.`);
+  if (delta > 0) say("small", `The promise may fail altogether with a probability of at most ${Number(delta.toPrecision(2))}: 1 in ${Math.round(1 / delta).toLocaleString("en")}.`);
 }
 
 async function budget() {
@@ -107,7 +107,7 @@ async function budget() {
   show("slacks", client.manifest.delta.top > 0n);
   show("known", device !== null);
   if (device === null) return ready();
-  device.agrees(client.manifest);
+  device.agrees(client.manifest, query.get("name"));
   const [spent, kept] = [await device.spent(), await device.kept(client.manifest)];
   const number = (ratio) => Number(ratio.top) / Number(ratio.bottom);
   const [used, total] = [number(spent.epsilon), number(device.epsilon)];
@@ -154,7 +154,7 @@ at("records").onchange = guarded(async () => {
   await budget();
 });
 
-const drawn = async () => client.messages(records ?? [], device);
+const drawn = async () => client.messages(records ?? [], device, query.get("name"));
 
 function result(text, messages) {
   say("said", text);
@@ -171,7 +171,7 @@ at("show").onclick = guarded(async () => {
 
 at("send").onclick = guarded(async () => {
   const { messages } = await drawn();
-  await submit(collector, query.get("name") ?? device.person, messages, client.manifest.run, token ?? at("token").value.trim());
+  await submit(collector, device.person, messages, client.manifest.run, token ?? at("token").value.trim());
   result(`Sent. The collector has confirmed it. ${messages.length === 1 ? "This is what left the device" : `These ${messages.length} messages left the device`}:`, messages);
   await budget();
 });

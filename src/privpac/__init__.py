@@ -1,7 +1,8 @@
 """Learn decision rules from people's data while protecting each person, not each row.
 
 ========================  ==============================================================================================
-Data                      UserData, scan, from_spark; Integers, Grid, Floats, Dates, Categories, Texts, Missing
+Data                      UserData, scan, from_spark; Integers, Grid, Floats, Dates, Categories, Texts, Missing;
+                          Schema, suggest_domains
 Learn                     learn, methods, load, Released
 How good is it            evaluate, choose, least_error, plan_evaluation
 Kinds of rules            Thresholds, Stumps, Intervals, Points, Rectangles, Conjunctions, Disjunctions, DecisionLists,

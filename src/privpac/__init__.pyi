@@ -42,8 +42,10 @@ from .data import Floats as Floats
 from .data import Grid as Grid
 from .data import Integers as Integers
 from .data import Missing as Missing
+from .data import Schema as Schema
 from .data import Texts as Texts
 from .data import UserData as UserData
+from .data import suggest_domains as suggest_domains
 from .evaluation import plan_evaluation as plan_evaluation
 from .guarantee import Guarantee as Guarantee
 from .law import BOTTOM as BOTTOM

@@ -17,9 +17,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from privpac.data.build import declared_labels
 from privpac.data.readers import expand
 from privpac.data.schema import OnInvalid
+from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.users import Features, UserData, Users
 from privpac.engines.stream import CHUNK_ROWS, StreamedUsers
 from privpac.errors import ParameterError
@@ -37,12 +37,14 @@ LARGE = 1 << 29
 def scan(
     path: str | os.PathLike[str],
     *,
-    user: str | None,
-    features: Features,
+    user: str | None = BY_SCHEMA,
+    features: Features | None = None,
     label: str | None = None,
-    on_invalid: OnInvalid | str = OnInvalid.RAISE,
+    on_invalid: OnInvalid | str | None = None,
     label_map: Mapping[Any, int] | None = None,
+    positive: Any = None,
     classes: Sequence[Any] | None = None,
+    schema: Schema | str | os.PathLike[str] | None = None,
     chunk_rows: int = CHUNK_ROWS,
     spill: str | os.PathLike[str] | None = None,
     progress: bool = True,
@@ -59,12 +61,16 @@ def scan(
         The columns that rules may read; a domain is public and never read off the data.
     label : str, optional
         The column to predict.
-    on_invalid : {"raise", "drop", "clamp"}
+    on_invalid : {"raise", "drop", "clamp"}, optional
         What happens to a record with a value outside its domain; missing values are dropped by both of the last.
     label_map : mapping, optional
         What each label value means: ``{"dead": 1, "alive": 0}``.
+    positive : value, optional
+        The label that is predicted; every other value means the opposite.
     classes : sequence, optional
         The labels where there are more than two.
+    schema : Schema or path, optional
+        Says whatever is not said here.
     chunk_rows : int
         About so many rows are in memory at a time.
     spill : path, optional
@@ -83,13 +89,10 @@ def scan(
     Profiles, laws and schema errors are those of ``UserData.read``; schema errors come from this call
     or from ``bind``, before anything is spent.
     """
+    told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
     return StreamedUsers.scan(
         path,
-        user=user,
-        features=features,
-        label=label,
-        on_invalid=on_invalid,
-        label_map=declared_labels(classes, label_map),
+        declared_with(schema, user=user, features=features, classes=classes, **told),
         chunk_rows=chunk_rows,
         spill=spill,
         progress=progress,
@@ -99,12 +102,14 @@ def scan(
 def from_spark(
     frame: Any,
     *,
-    user: str | None,
-    features: Features,
+    user: str | None = BY_SCHEMA,
+    features: Features | None = None,
     label: str | None = None,
-    on_invalid: OnInvalid | str = OnInvalid.RAISE,
+    on_invalid: OnInvalid | str | None = None,
     label_map: Mapping[Any, int] | None = None,
+    positive: Any = None,
     classes: Sequence[Any] | None = None,
+    schema: Schema | str | os.PathLike[str] | None = None,
     partitions: int | None = None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> SparkUsers:
@@ -120,12 +125,16 @@ def from_spark(
         The columns that rules may read; a domain is public and never read off the data.
     label : str, optional
         The column to predict.
-    on_invalid : {"raise", "drop", "clamp"}
+    on_invalid : {"raise", "drop", "clamp"}, optional
         What happens to a record with a value outside its domain; missing values are dropped by both of the last.
     label_map : mapping, optional
         What each label value means: ``{"dead": 1, "alive": 0}``.
+    positive : value, optional
+        The label that is predicted; every other value means the opposite.
     classes : sequence, optional
         The labels where there are more than two.
+    schema : Schema or path, optional
+        Says whatever is not said here.
     partitions : int, optional
         The number of tasks of a fold (default: Spark's own number of shuffle partitions, or more for large tables).
     chunk_rows : int
@@ -143,13 +152,10 @@ def from_spark(
     """
     from privpac.engines.spark import SparkUsers
 
+    told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
     return SparkUsers.of(
         frame,
-        user=user,
-        features=features,
-        label=label,
-        on_invalid=on_invalid,
-        label_map=declared_labels(classes, label_map),
+        declared_with(schema, user=user, features=features, classes=classes, **told),
         partitions=partitions,
         chunk_rows=chunk_rows,
     )

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-__all__ = ["EXTRAS", "WHEN_COMPILING", "attach_stub", "need"]
+__all__ = ["EXTRAS", "LateModule", "WHEN_COMPILING", "attach_stub", "need"]
 
 #: What is to be called, once, when a loop has to be compiled: the command line says why it takes its time.
 WHEN_COMPILING: list[Callable[[], None]] = []
@@ -55,6 +55,20 @@ def need(module: str, what: str = "this") -> Any:
             f'{what} needs {package}, which is not installed; install it with: pip install "privpac[{extra}]"',
             name=missing.name,
         ) from None
+
+
+class LateModule:
+    """A module of an extra, imported where one of its names is asked for.
+
+    >>> LateModule("json").dumps([1])
+    '[1]'
+    """
+
+    def __init__(self, module: str, what: str = "this") -> None:
+        self._module, self._what = module, what
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(need(self._module, self._what), name)
 
 
 def attach_stub(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:

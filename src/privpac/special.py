@@ -9,6 +9,7 @@ from typing import Any
 
 __all__ = [
     "bdtr",
+    "bdtrc",
     "betainc",
     "betaincc",
     "betainccinv",
@@ -35,6 +36,7 @@ def _late(name: str) -> Callable[..., Any]:
 
 
 bdtr = _late("bdtr")
+bdtrc = _late("bdtrc")
 betainc = _late("betainc")
 betaincc = _late("betaincc")
 betainccinv = _late("betainccinv")

@@ -190,6 +190,18 @@ def test_the_total_of_all_runs_holds_in_a_browser(browser: Any, serve: Any, reco
     assert not second.sent()
 
 
+def test_a_store_belongs_to_one_person(browser: Any, serve: Any, records: Path) -> None:
+    """Bob's link on Ann's device sends nothing."""
+    run = serve(_local())
+    page, _, _ = _open(browser, run.url)
+    page.click("#make")
+    expect(page.locator("#spent")).to_contain_text("ann, 0 of your total")
+    page.goto(run.url.replace("name=ann", "name=bob"))
+    expect(page.locator("#trouble")).to_contain_text("the store belongs to 'ann', not to 'bob'")
+    expect(page.locator("#send")).to_be_disabled()
+    assert not run.sent()
+
+
 def test_shuffled_and_central_runs(browser: Any, serve: Any, records: Path) -> None:
     small = {"label": "ill", "min_records": 20, "analyzer": KEY.public}
     mixed = ShuffleProtocol("threshold", AGES, 1, delta="1e-6", n_min=500, n_max=1000, **small)

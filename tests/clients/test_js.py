@@ -143,6 +143,25 @@ def test_texts_that_are_no_manifest(ask: Any) -> None:
             assert answer["run"] == Manifest.read(text).run.hex()
 
 
+def test_manifests_that_would_never_end(ask: Any) -> None:
+    """A stranger's numbers must not make a device count, or multiply, for ever: the same are refused, at once."""
+    good = _manifests()["central"]
+    many = [{"name": f"c{j}", "lo": 0, "hi": 1} for j in range(3000)]
+    wide = [{"name": f"c{j}", "lo": 0, "hi": 65535} for j in range(60)]
+    cases: list[tuple[dict[str, Any], bool]] = [
+        ({"parameters": {"k": 10**12}}, False),
+        ({"parameters": {"k": 2000}, "features": many}, True),
+        ({"rule": "naive-bayes", "features": wide, "parameters": {"scale": 1 << 20}}, True),
+        ({"rule": "halfspace", "parameters": {"ridge": "1e-999999999"}}, True),
+        ({"parameters": {"learner": "queries", "theta": "1e-99999999"}}, True),
+        ({"rule": "stump", "features": many, "parameters": {}}, True),
+        ({"rule": "halfspace", "features": many[:127], "parameters": {"learner": "queries", "alpha": "1/2"}}, True),
+    ]
+    texts = [json.dumps(good | {"default": ""} | change) for change, _ in cases]
+    for text, (_, refused), answer in zip(texts, cases, ask([{"manifest": text} for text in texts])):
+        assert _refused(text) == refused == ("refused" in answer), text[:300]
+
+
 def test_unknown_learners_are_refused_by_name(ask: Any) -> None:
     """The one learner that only the Python client has."""
     manifest = LocalProtocol("threshold", {"age": Integers(0, 19)}, 1, task={"learner": "reduction"}).manifest

@@ -11,7 +11,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.abc import MetaPathFinder
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +50,22 @@ def refused(act: Callable[[], Any], package: str) -> None:
     assert f'pip install "privpac[{EXTRAS[package]}]"' in said, said
 
 
+def command(*words: str) -> tuple[object, str]:
+    """The exit code of a command, and what it says on stderr."""
+    from privpac.cli.app import main as run
+
+    sys.argv, said = ["privpac", *words], StringIO()
+    with redirect_stderr(said), redirect_stdout(StringIO()):
+        try:
+            run()
+        except SystemExit as end:
+            return end.code, said.getvalue()
+    return None, said.getvalue()
+
+
 def main() -> None:
-    if "--hide" in sys.argv:
+    hide, timed = "--hide" in sys.argv, "--timed" in sys.argv
+    if hide:
         sys.meta_path.insert(0, Hide())
     import numpy as np
     import polars as pl
@@ -67,6 +83,8 @@ def main() -> None:
     rule = pp.learn(data, pp.Thresholds(pp.Integers(0, 1000), "x"), epsilon=2, max_records=5)
     places = pp.UserData.from_frame(frame, user="who", features={"town": pp.Texts()}, label="late")
     print(pp.learn(places, pp.PrefixTree(4), epsilon=2, delta="1e-6", setting="realizable"))
+    loaded = {"numba", "scipy", "pyarrow", "matplotlib"} & set(sys.modules)
+    assert not loaded, f"a rule was learned, and loaded {loaded}: the first second is for what it needs"
     print(rule)
     print(pp.plan(pp.Thresholds(pp.Integers(0, 1000)), epsilon=1.0, alpha=0.1, beta=0.1, records_per_user=4))
     print(pp.evaluate(rule, data, epsilon=1))
@@ -91,6 +109,12 @@ def main() -> None:
             write_report(rule, None, Path(room, "a.html"))
 
         refused(report, "matplotlib")
+        words = ("learn", str(table), "-u", "who", "-y", "late", "-f", "x=0:1000", "-e", "1")
+        assert command("learn", "--help") == (0, "")
+        for more, package in (((), "tables"), (("--report", str(Path(room, "a.html"))), "plots")):
+            code, said = command(*words, *more)
+            assert code == 2, said
+            assert f'pip install "privpac[{package}]"' in " ".join(said.split()), said
 
     def estimator() -> None:
         import privpac.sklearn
@@ -98,11 +122,11 @@ def main() -> None:
         print(privpac.sklearn)
 
     refused(estimator, "sklearn")
-    if "--timed" in sys.argv:
+    if timed:
         print(f"{time.process_time():.2f} s of processor")
-        command = [str(Path(sys.executable).with_name("privpac"))]
+        script = [str(Path(sys.executable).with_name("privpac"))]
         for words in (["--help"], ["methods"], ["plan", "threshold", "--domain", "1000", "--epsilon", "1", "--json"]):
-            subprocess.run([*command, *words], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([*script, *words], check=True, stdout=subprocess.DEVNULL)
     print("the base install works")
 
 

@@ -84,8 +84,12 @@ def test_the_overview_without_loading_commands_is_the_same() -> None:
     begin = "import sys; from privpac.cli.commands import load, outline; from privpac.cli.app import app\n"
     heavy = "sys.exit('loaded' if {'numpy', 'polars', 'flint', 'scipy', 'numba'} & set(sys.modules) else 0)"
     shown = []
-    for start in ("load([])", "outline([])"):
-        code = begin + f"{start}\napp(['--help'], standalone_mode=False)\n" + (heavy if start == "outline([])" else "")
+    for start in ("load([])", "outline(app, [])"):
+        code = (
+            begin
+            + f"{start}\napp(['--help'], standalone_mode=False)\n"
+            + (heavy if start == "outline(app, [])" else "")
+        )
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         shown.append(done.stdout)
     assert shown[0] == shown[1]

@@ -91,5 +91,4 @@ def test_commands_read_text_labels_and_predictions_keep_ids(command: Command) ->
     Path("folder").mkdir()
     pl.read_csv("t.csv").write_parquet("folder/t.parquet")
     run = command("learn", "folder", *words[1:-2], "--positive", "dead")
-    assert run.code == 2
-    assert "--label-map" in run.err
+    assert run.out.startswith("dead when bili > 3\n"), run.err  # a folder is streamed

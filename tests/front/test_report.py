@@ -60,6 +60,8 @@ RULES: dict[str, Rule] = {
     "halfspace": Halfspace(PAIR, (1, -2), (1, 1), 3),
     "halfspace of three": Halfspace(TRIPLE, (1, -2, 2), (1, 1, 10), 3, label="ill"),
     "halfspace of dates": Halfspace(DATED, (-1, -2, -2), (1, 1, 10), -400),
+    "three columns": Halfspace(Frozen((*PAIR.items(), ("c", pp.Integers(0, 9)))), (1, -2, 3), (1, 1, 1), 3),
+    "left out when missing": Point("site", pp.Missing(pp.Categories(["north", "south"]), "drop"), 1),
     "script": Threshold("<script>alert(1)</script>", AGE, 60, label="<b>&\"'"),
 }
 
@@ -132,7 +134,7 @@ def test_pictures_exist_exactly_where_there_is_something_to_show(name: str) -> N
     picture = rule_picture(RULES[name])
     constant = RULES[name].condition() in ("always", "never")
     beyond_any_axis = name in ("largest float", "least float")
-    assert (picture == "") == (constant or beyond_any_axis or (len(RULES[name].reads) > 2 and not RULES[name].pulls))
+    assert (picture == "") == (constant or beyond_any_axis or (len(RULES[name].reads) > 3 and not RULES[name].pulls))
     assert picture == rule_picture(RULES[name]), "no dates or random ids in it"
 
 

@@ -12,7 +12,7 @@ from privpac.data import Integers
 from privpac.errors import ParameterError
 from privpac.learners.base import Bound
 from privpac.learners.wide.small_tree import SmallTreeLearner
-from privpac.planning.models.small_tree_models import Gains, TreeModel, _codes, mean_gain
+from privpac.planning.models.small_tree_models import LeafGains, TreeModel, _codes, mean_gain
 from privpac.testing import SeededRng, insecure_randomness
 
 TREES = pp.SmallTrees({f"x{j}": Integers(0, 15) for j in range(10)})
@@ -73,7 +73,7 @@ def test_the_mean_over_the_law_is_that_of_all_trees(name: str) -> None:
     model = TreeModel(concept, noise)
     data = model.draw(3, 40, 3)
     law = SmallTreeLearner(concept, 2)._law(Bound(concept, data, "1"))
-    predicted = model.excess(Gains.of(law.cells, float(law.rate)))
+    predicted = model.excess(LeafGains.of(law.cells, float(law.rate)))
     # All combinations of bins, equally likely, with the truth's label.
     grids = np.meshgrid(*(np.arange(column.width) for column in concept.binned), indexing="ij")
     bins = [grid.ravel() for grid in grids]
@@ -119,7 +119,7 @@ def test_what_is_predicted_is_what_runs_do() -> None:
             rule = learner.learn(model.draw(i, 60, 2), rng=SeededRng(i)).hypothesis
             errors.append(0.8 * float(np.mean(rule.predict_codes(fresh.codes) != truth)))
     rate = float(learner.vote_rate)
-    predicted = np.mean([model.excess(Gains.of(concept.cells(model.draw(i, 60, 2)), rate)) for i in range(60)])
+    predicted = np.mean([model.excess(LeafGains.of(concept.cells(model.draw(i, 60, 2)), rate)) for i in range(60)])
     assert abs(np.mean(errors) - predicted) < 5 * np.std(errors) / 60**0.5 + 0.01
 
 
@@ -127,4 +127,4 @@ def test_a_sharp_law_is_the_truth() -> None:
     model = TreeModel(TREES, Fraction(0))
     gains = model.population
     assert model.best == pytest.approx(0.5)
-    assert mean_gain(TREES, Gains(*(0 * part for part in gains)), gains) < 0.01
+    assert mean_gain(TREES, LeafGains(*(0 * part for part in gains)), gains) < 0.01

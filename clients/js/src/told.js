@@ -37,11 +37,14 @@ const hundred = (share) => {
  * that this run shows, is right at most in `guess` of 100 cases; a coin is right in 50.
  */
 export function odds(manifest) {
-  const epsilon = value(manifest.epsilon);
-  const delta = value(manifest.delta);
+  // Two stories are two people in one place: under add-remove one leaves and the other comes, (2 eps, (1 + e^eps) delta).
+  const [steps, once, fails] = [manifest.neighbours === "replace" ? 1 : 2, value(manifest.epsilon), value(manifest.delta)];
+  const epsilon = steps * once;
+  const delta = Math.min(1, steps === 1 ? fails : (1 + Math.exp(Math.min(once, 40))) * fails);
   // The best guess between two laws at (epsilon, delta): (e^eps + delta)/(1 + e^eps).
   const guess = epsilon > 40 ? 1 : (Math.exp(epsilon) + delta) / (1 + Math.exp(epsilon));
-  return { guess: hundred(Math.min(guess, 1)), factor: epsilon > 12 ? "more than 100,000" : `${Math.round(100 * Math.exp(epsilon)) / 100}`, delta };
+  const factor = epsilon > 12 ? "more than 100,000" : `${Math.round(100 * Math.exp(epsilon)) / 100}`;
+  return { guess: hundred(Math.min(guess, 1)), factor, delta };
 }
 
 /** What leaves the device, in words. */

@@ -142,6 +142,8 @@ test("what a person is told", () => {
   const { manifest } = new Client(LOCAL.manifest);
   assert.match(sent(manifest), /One message of 20 bytes, readable by whoever carries it.* 73\.1 of 100 cases/);
   assert.deepEqual(odds(manifest), { guess: "73.1", factor: "2.72", delta: 0 });
+  const { guess, factor } = odds(new Client(runOf("central threshold").manifest).manifest); // add-remove: two steps
+  assert.deepEqual([guess, factor], ["88.1", "7.39"]);
   for (const run of VECTORS.runs) {
     const client = new Client(run.manifest);
     const item = client.item(run.records);

@@ -30,7 +30,7 @@ from privpac.agreement.queries.naive_bayes import BayesRule
 from privpac.agreement.races.words import integer
 from privpac.agreement.records import clean
 from privpac.agreement.rules import LinearRule
-from privpac.errors import ParameterError
+from privpac.errors import ParameterError, TooLargeError
 
 __all__ = ["CanonicalLists", "CanonicalWeights", "PackedLists", "canonical_list", "canonical_weights"]
 
@@ -267,6 +267,12 @@ class CanonicalWeights:
 
     def __post_init__(self) -> None:
         integer("scale", self.most, 1, 1 << 20)
+        # An item has fewer than 2**16 bytes; known before the universe is counted, which could take forever.
+        if self._width * (2 * self.most).bit_length() >= 1 << 19:
+            raise TooLargeError(
+                f"{self._width} weights up to {self.most} are more than an item holds; take fewer values, or a smaller "
+                "scale"
+            )
 
     @property
     def _width(self) -> int:

@@ -44,7 +44,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc
 
 from privpac.bounds.certificate import SLACK, Certificate, open_unit, relation
 from privpac.bounds.reduction.accuracy import LogGrowth, at_least, by_size, relative
@@ -54,6 +53,7 @@ from privpac.bounds.votes import MAX_QUERIES, gamma_for_transcript
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least_between
+from privpac.special import bdtrc
 
 __all__ = ["Service", "ServiceTask", "certify_service", "most_dissent", "most_wrong_answers", "voters_apart"]
 

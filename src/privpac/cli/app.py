@@ -96,18 +96,22 @@ def _say_compiling() -> None:
 
 def main() -> None:
     """Entry point of the ``privpac`` command."""
-    from privpac.cli.commands import load, outline
-
-    if "_PRIVPAC_COMPLETE" in os.environ:  # the shell asks what could come next
-        outline(os.environ.get("COMP_WORDS", "").split()[1:])
-    elif all(word in _OVERVIEW for word in sys.argv[1:]):
-        outline([])
-    else:
-        load(sys.argv[1:])
     _prepare_streams()
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     WHEN_COMPILING.append(_say_compiling)
     sys.exit(_run())
+
+
+def _load() -> None:
+    """The command that was called, or the names of all."""
+    from privpac.cli.commands import load, outline
+
+    if "_PRIVPAC_COMPLETE" in os.environ:  # the shell asks what could come next
+        outline(app, os.environ.get("COMP_WORDS", "").split()[1:])
+    elif all(word in _OVERVIEW for word in sys.argv[1:]):
+        outline(app, [])
+    else:
+        load(sys.argv[1:])
 
 
 def _prepare_streams() -> None:
@@ -125,6 +129,7 @@ def _prepare_streams() -> None:
 
 def _run() -> int:
     try:
+        _load()
         code = app(standalone_mode=False)  # an Exit inside a command comes back as its code
         if sys.stdout is not None:
             sys.stdout.flush()

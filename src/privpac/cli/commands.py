@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-
-from privpac.cli.app import app
+from typing import Any
 
 __all__ = ["load", "outline"]
 
@@ -18,6 +17,7 @@ _HOMES = {
     "choose": "evaluate",
     "compare": "compare",
     "distribution": "distribution",
+    "domains": "domains",
     "evaluate": "evaluate",
     "learn": "learn",
     "least-error": "evaluate",
@@ -25,10 +25,11 @@ _HOMES = {
     "methods": "methods",
     "plan": "plan",
     "predict": "predict",
-    "protocol": "protocol_demo",
+    "protocol": "protocol_commands.demo",
     "quantile": "quantile",
     "select": "distribution",
     "serve": "serve",
+    "studio": "studio",
     "user-level": "user_level",
 }
 _GROUPS = ("protocol",)  # modules that a command's module imports
@@ -41,7 +42,7 @@ def load(words: Sequence[str]) -> None:
         import_module(f"privpac.cli.{home}")
 
 
-def outline(words: Sequence[str]) -> None:
+def outline(app: Any, words: Sequence[str]) -> None:
     """What :func:`load` does, for a process that will run no command: names and first lines are read off the source."""
     if words and words[0] in _HOMES:
         return load(words)

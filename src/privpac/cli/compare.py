@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json as json_format
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from privpac.cli.app import app, working
+from privpac.cli.declared import FurtherSchema, TableFacts, table_facts
 from privpac.cli.options import (
     METHOD,
     Json,
@@ -19,8 +20,6 @@ from privpac.cli.options import (
     Rule,
     User,
     check_targets,
-    features_of,
-    label_map_of,
 )
 from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
@@ -97,8 +96,9 @@ def compare(
         Path | None,
         typer.Option(help="A Python that has diffprivlib, such as .venv-peers/bin/python.", rich_help_panel=MEASURING),
     ] = None,
-    on_invalid: OnInvalid = "raise",
+    on_invalid: OnInvalid = None,
     label_map: LabelMap = None,
+    schema: FurtherSchema = None,
     seed: Annotated[
         int, typer.Option(help="Seed of the drawn data sets and of the peers' noise.", rich_help_panel=MEASURING)
     ] = 0,
@@ -120,9 +120,9 @@ def compare(
         raise ParameterError(f"there is no Python {str(peers)!r}; --peers names one that has diffprivlib")
     relation = one_of(Neighbours, neighbours, "neighbours")
     named_contenders(method or STANDARD)  # unknown names are refused before the table is read
-    check_targets({"--report": report, "--plot": plot}, {"the table": table})
+    check_targets({"--report": report, "--plot": plot}, {"the table": table, "--schema": schema})
     if generated:
-        if table is not None or public or user or label or feature or rule or label_map:
+        if table is not None or public or user or label or feature or rule or label_map or schema:
             raise ParameterError(
                 "--generated people have one column x and a cut: leave out the table and what belongs to it"
             )
@@ -133,7 +133,9 @@ def compare(
     else:
         if noise is not None or records_per_user is not None:
             raise ParameterError("--noise and --records-per-user describe --generated people; a table has its own")
-        people, sizes = _people(table, public, user, label, feature, rule, on_invalid, label_map), n_users or None
+        said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map}
+        facts = None if not public else table_facts(schema, user=user, feature=feature, labelled=True, **said)
+        people, sizes = public_people(table, facts, rule), n_users or None
     with working("comparing"):
         found = compare_methods(
             people,
@@ -169,28 +171,15 @@ def compare(
             console.print(f"{name} written to {path}", markup=False, soft_wrap=True)
 
 
-def _people(
-    table: str | None,
-    public: bool,
-    user: str | None,
-    label: str | None,
-    feature: list[str] | None,
-    rule: str | None,
-    on_invalid: str,
-    label_map: list[str] | None,
-) -> Population:
-    """The people of a table declared public; nothing of it is read before that is said."""
+def public_people(table: str | None, facts: TableFacts | None, rule: str | None) -> Population:
+    """The people of a table declared public; nothing of it is read before that is said (``facts`` is None)."""
     if table is None:
         raise ParameterError("name a public table (with --public), or compare on --generated people")
-    if not public:
+    if facts is None:
         raise ParameterError(REFUSED)
-    for given, option in ((user, "--user"), (label, "--label"), (feature, "--feature")):
-        if not given:
-            raise ParameterError(f"{option} is missing: a table needs --user, --label and --feature")
-    features = features_of(feature or [])
-    concept = rule_class(rule or default_rule(features), features)
+    if facts.declared.user is None:
+        raise ParameterError("--user is missing: a table needs --user, --label and --feature, or a --schema file")
+    concept = rule_class(rule or default_rule(facts.features), facts.features)
     with working("reading the table"):
-        data = UserData.read(
-            table, user=user, features=features, label=label, on_invalid=on_invalid, label_map=label_map_of(label_map)
-        )
+        data = UserData.read(table, **facts.reading)
     return public_population(data, concept, name=Path(table).name)

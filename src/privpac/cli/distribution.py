@@ -13,6 +13,7 @@ import typer
 from privpac.api import load
 from privpac.api_distributions import FAMILIES, distribution_learner, release_distribution, selector_for
 from privpac.cli.app import app, working
+from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
     METHOD,
@@ -26,7 +27,6 @@ from privpac.cli.options import (
     RecordsPerUser,
     User,
     check_targets,
-    features_of,
     open_ledger,
 )
 from privpac.data import Domain, UserData
@@ -34,7 +34,6 @@ from privpac.distributions.base import DistributionLearner
 from privpac.distributions.results import Distribution, HistogramDistribution
 from privpac.errors import ModelFileError, ParameterError
 from privpac.exact import rational
-from privpac.guarantee import Unit
 from privpac.released import Released
 
 __all__ = ["distribution", "select"]
@@ -83,7 +82,6 @@ _LARGEST = 10**300
 @app.command()
 def select(
     table: Table,
-    feature: Features,
     candidate: Annotated[
         list[str],
         typer.Option(
@@ -100,7 +98,9 @@ def select(
             )
         ),
     ],
+    feature: Features = None,
     user: User = None,
+    schema: SchemaFile = None,
     candidates_epsilon: Annotated[
         str | None,
         typer.Option(
@@ -119,7 +119,7 @@ def select(
     ] = None,
     neighbours: NeighboursOption = "add-remove",
     people: People = None,
-    on_invalid: OnInvalid = "raise",
+    on_invalid: OnInvalid = None,
     ledger: Ledger = None,
     out: Out = None,
     report: Report = None,
@@ -132,7 +132,8 @@ def select(
     """
     # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
     # anything spent.
-    features = features_of(feature)
+    facts = table_facts(schema, user=user, feature=feature, on_invalid=on_invalid)
+    features = facts.features
     options: dict[str, Any] = {
         "epsilon": epsilon,
         "neighbours": neighbours,
@@ -146,28 +147,30 @@ def select(
     }
     options |= {"max_records": max_records, "public_n_users": people, "alpha": alpha, "beta": beta, "opt": opt}
     candidates = _candidates(candidate, features)
-    selector = selector_for(candidates, unit=Unit.USER if user else Unit.ITEM, **options)
+    selector = selector_for(candidates, unit=facts.unit, **options)
     selector.check_domains(features)
     sources = {
         f"--candidate {text.partition('=')[0]}": text.partition("=")[2] for text in candidate if text.endswith(".json")
     }
-    check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, **sources})
+    check_targets(
+        {"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema, **sources}
+    )
     shown = None
     if report is not None:
         from privpac.report.distribution import candidates_of
 
         shown = candidates_of(selector, features)
-    declared = {"user": user, "features": features, "on_invalid": on_invalid}
-    released = _release(selector, table, declared, "comparing the candidates", ledger)
+    released = _release(selector, table, facts.reading, "comparing the candidates", ledger)
     _finish(released, out, report, json, shown, ledger)
 
 
 @app.command()
 def distribution(
     table: Table,
-    feature: Features,
     epsilon: Epsilon,
+    feature: Features = None,
     user: User = None,
+    schema: SchemaFile = None,
     family: Annotated[str, typer.Option("--family", help=f"{', '.join(FAMILIES)}.")] = "histogram",
     method: Annotated[
         str,
@@ -217,7 +220,7 @@ def distribution(
     ] = None,
     neighbours: NeighboursOption = "add-remove",
     people: People = None,
-    on_invalid: OnInvalid = "raise",
+    on_invalid: OnInvalid = None,
     ledger: Ledger = None,
     out: Out = None,
     report: Report = None,
@@ -230,7 +233,8 @@ def distribution(
 
     privpac distribution visits.parquet --user patient --feature hour=0:23 --epsilon 1
     """
-    features = features_of(feature)
+    facts = table_facts(schema, user=user, feature=feature, on_invalid=on_invalid)
+    features = facts.features
     options: dict[str, Any] = {
         "epsilon": epsilon,
         "method": method,
@@ -248,14 +252,13 @@ def distribution(
         "delta": delta,
         "width": width,
     }
-    learner = distribution_learner(family, unit=Unit.USER if user else Unit.ITEM, domains=features, **options)
+    learner = distribution_learner(family, unit=facts.unit, domains=features, **options)
     if isinstance(learner, DistributionLearner):
         learner.check_domains(features)
     if family == "mean" and report is not None:
         raise ParameterError("a mean has no picture: leave --report out")
-    check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
-    declared = {"user": user, "features": features, "on_invalid": on_invalid}
-    _finish(_release(learner, table, declared, "learning", ledger), out, report, json, None, ledger)
+    check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema})
+    _finish(_release(learner, table, facts.reading, "learning", ledger), out, report, json, None, ledger)
 
 
 def _release(learner: Any, table: str, declared: dict[str, Any], doing: str, ledger: Path | None) -> Released:

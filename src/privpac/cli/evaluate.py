@@ -15,6 +15,7 @@ from privpac.api_evaluation import choose as choose_model
 from privpac.api_evaluation import evaluate as evaluate_model
 from privpac.api_evaluation import least_error as release_least_error
 from privpac.cli.app import app, working
+from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
     METHOD,
@@ -27,11 +28,10 @@ from privpac.cli.options import (
     MaxRecords,
     NeighboursOption,
     OnInvalid,
+    Positive,
     TreeText,
     User,
     check_targets,
-    features_of,
-    label_map_of,
     open_ledger,
     tree_of,
     wants_tree,
@@ -106,9 +106,10 @@ def _ends(interval: Any) -> list[float]:
 def evaluate(
     predictor: Annotated[str, typer.Argument(help="A saved rule (rule.json), or column:NAME of 0/1 predictions.")],
     table: Table,
-    label: Label,
     epsilon: Epsilon,
+    label: Label = None,
     user: User = None,
+    schema: SchemaFile = None,
     cells: Annotated[str, typer.Option(help="table (2x2), or error: only right and wrong, with less noise.")] = "table",
     weight: Annotated[
         str,
@@ -121,8 +122,9 @@ def evaluate(
         bool,
         typer.Option("--same-people", help="The rule was learned from these people: nothing is said about others."),
     ] = False,
-    on_invalid: OnInvalid = "raise",
+    on_invalid: OnInvalid = None,
     label_map: LabelMap = None,
+    positive: Positive = None,
     engine: Engine = "auto",
     ledger: LedgerPath = None,
     out: Out = None,
@@ -134,16 +136,17 @@ def evaluate(
     privpac evaluate rule.json visits.parquet --user patient --label event --epsilon 0.5 --report good.html
     """
     model, columns = _predictor(predictor)
+    said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    facts = table_facts(schema, user=user, feature=columns, labelled=True, **said)
     check_targets(
-        {"--out": out, "--report": report}, {"the predictor": predictor, "the table": table, "--ledger": ledger}
+        {"--out": out, "--report": report},
+        {"the predictor": predictor, "the table": table, "--ledger": ledger, "--schema": schema},
     )
-    labels = label_map_of(label_map)
     asked: dict[str, Any] = {"epsilon": epsilon, "cells": cells, "weight": weight, "max_records": max_records}
     asked |= {"neighbours": neighbours, "confidence": confidence, "same_people": same_people}
     check_recovery(ledger)
     with _book(ledger) as book:
-        declared = {"features": columns, "label": label, "on_invalid": on_invalid, "label_map": labels}
-        data, bar = _read(table, engine, user=user, **declared)
+        data, bar = _read(table, engine, **facts.reading)
         with bar("evaluating"):
             released = evaluate_model(model, data, ledger=book, **asked)
     subject = f"the rule “{model}”" if isinstance(model, Rule) else f"the predictions in {model}"
@@ -167,9 +170,10 @@ def choose(
     model: Annotated[
         list[str], typer.Option("--model", help="name=rule.json, or name=column:NAME of 0/1 predictions. Repeat.")
     ],
-    label: Label,
     epsilon: Epsilon,
+    label: Label = None,
     user: User = None,
+    schema: SchemaFile = None,
     evaluate: Annotated[
         str | None, typer.Option(help="Share of the people set aside to measure the chosen one, such as 1/5.")
     ] = None,
@@ -177,8 +181,9 @@ def choose(
     max_records: MaxRecords = None,
     neighbours: NeighboursOption = "add-remove",
     confidence: Confidence = "0.95",
-    on_invalid: OnInvalid = "raise",
+    on_invalid: OnInvalid = None,
     label_map: LabelMap = None,
+    positive: Positive = None,
     engine: Engine = "auto",
     ledger: LedgerPath = None,
     out: Out = None,
@@ -200,14 +205,14 @@ def choose(
             if columns.get(name, domain) not in (None, domain):
                 raise ParameterError(f"the models declare different domains for the column {name!r}")
             columns[name] = columns.get(name) or domain
-    check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
-    labels = label_map_of(label_map)
+    said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    facts = table_facts(schema, user=user, feature=columns, labelled=True, **said)
+    check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
     asked: dict[str, Any] = {"epsilon": epsilon, "evaluate": evaluate, "ids": ids, "max_records": max_records}
     asked |= {"neighbours": neighbours, "confidence": confidence}
     check_recovery(ledger)
     with _book(ledger) as book:
-        declared = {"features": columns, "label": label, "on_invalid": on_invalid, "label_map": labels}
-        data, bar = _read(table, engine, user=user, **declared)
+        data, bar = _read(table, engine, **facts.reading)
         with bar("choosing"):
             released = choose_model({name: kept for name, (kept, _) in found.items()}, data, ledger=book, **asked)
     text = _shown(released) if json else str(released)
@@ -217,10 +222,11 @@ def choose(
 @app.command("least-error")
 def least_error(
     table: Table,
-    label: Label,
-    feature: Features,
     epsilon: Epsilon,
+    label: Label = None,
+    feature: Features = None,
     user: User = None,
+    schema: SchemaFile = None,
     rule: Annotated[
         str | None, typer.Option("--rule", "-r", help=f"{', '.join(RULES)}; branch for --tree.", show_default=False)
     ] = None,
@@ -230,8 +236,9 @@ def least_error(
     confidence: Confidence = "0.95",
     method: Annotated[str, typer.Option(help="sum (with a bound), oneshot or bisect (within --radius).")] = "sum",
     radius: Annotated[str, typer.Option(help="Accuracy aimed at by oneshot and bisect.")] = "1/8",
-    on_invalid: OnInvalid = "raise",
+    on_invalid: OnInvalid = None,
     label_map: LabelMap = None,
+    positive: Positive = None,
     engine: Engine = "auto",
     ledger: LedgerPath = None,
     out: Out = None,
@@ -242,20 +249,16 @@ def least_error(
     privpac least-error visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 0.5
     """
     concept: ConceptClass | VC1Tree
-    if wants_tree(rule, tree):
-        concept = tree_of(tree or "", feature)
-        features: dict[str, Domain] = dict(concept.columns)
-    else:
-        features = features_of(feature)
-        concept = named_class(rule or "threshold", features, "auto")
-    check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
-    labels = label_map_of(label_map)
+    grown = tree_of(tree or "", feature or []) if wants_tree(rule, tree) else None
+    said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    facts = table_facts(schema, user=user, feature=feature if grown is None else grown.columns, labelled=True, **said)
+    concept = named_class(rule or "threshold", facts.features, "auto") if grown is None else grown
+    check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
     asked: dict[str, Any] = {"epsilon": epsilon, "max_records": max_records, "neighbours": neighbours}
     asked |= {"method": method, "radius": radius}
     check_recovery(ledger)
     with _book(ledger) as book:
-        declared = {"features": features, "label": label, "on_invalid": on_invalid, "label_map": labels}
-        data, bar = _read(table, engine, user=user, **declared)
+        data, bar = _read(table, engine, **facts.reading)
         with bar("measuring"):
             released = release_least_error(data, concept, confidence=confidence, ledger=book, **asked)
     text = released.to_json() if json else str(released)

@@ -77,6 +77,7 @@ class Commands(typer.Typer):
 
 _NAME = r"(?<![-\w'\"/.])([a-z][a-z_]*)"
 _GIVEN = re.compile(_NAME + r"=(?:'([^']*)'|([\w./^-]+))?")
+_FURTHER = re.compile(r"(--[a-z-]+ \w+) or '(\w+)'")
 _IDENTIFIER = re.compile(r"(?<![-\w'\"/.])([a-z]+(?:_[a-z]+)+)(?![\w=])")
 _ASKED = re.compile(r"(?:(?<=leave out )|(?<=declare )|(?<=needs )|(?<=give ))([a-z]+)\b|^([a-z]+)(?= must )")
 
@@ -103,4 +104,4 @@ def in_flags(error: Exception) -> str:
         return known(match, f" {value}" if value else " " if opened else "")
 
     text = _GIVEN.sub(given, str(error))
-    return _ASKED.sub(known, _IDENTIFIER.sub(known, text))
+    return _ASKED.sub(known, _IDENTIFIER.sub(known, _FURTHER.sub(r"\1 or \2", text)))

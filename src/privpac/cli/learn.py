@@ -11,6 +11,7 @@ import typer
 from privpac.api import prepare, prepare_default, release_prepared
 from privpac.api_engines import choose_engine, read_users
 from privpac.cli.app import app, working
+from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
     METHOD,
@@ -31,8 +32,6 @@ from privpac.cli.options import (
     TreeText,
     User,
     check_targets,
-    features_of,
-    label_map_of,
     open_ledger,
     tree_of,
     wants_tree,
@@ -42,8 +41,6 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
-from privpac.errors import ParameterError
-from privpac.guarantee import Unit
 from privpac.learners.registry import METHODS, named_class
 from privpac.learners.settings import read_settings
 from privpac.planning import Plan
@@ -59,10 +56,11 @@ def learn(
     table: Annotated[
         str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")
     ],
-    label: Label,
-    feature: Features,
     epsilon: Epsilon,
+    label: Label = None,
+    feature: Features = None,
     user: User = None,
+    schema: SchemaFile = None,
     rule: Annotated[
         str | None,
         typer.Option(
@@ -120,7 +118,7 @@ def learn(
             rich_help_panel=METHOD,
         ),
     ] = None,
-    on_invalid: OnInvalid = "raise",
+    on_invalid: OnInvalid = None,
     label_map: LabelMap = None,
     positive: Positive = None,
     classes: Annotated[
@@ -151,16 +149,32 @@ def learn(
 
     privpac learn visits.parquet --user patient --label event --feature glucose=40:400 --epsilon 1 --evaluate 1/5
 
+    privpac learn visits.parquet --schema visits.toml --epsilon 1 --ledger budget.db     (columns as declared in a file)
+
     privpac learn answers.csv --user who --label inside --feature path --tree path:/ --epsilon 1 --delta 1e-6
     """
     # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
     # anything spent.
     concept: ConceptClass | VC1Tree | None
     if wants_tree(rule, tree):
-        concept = tree_of(tree or "", feature)
-        features = concept.columns
+        concept = tree_of(tree or "", feature or [])
+        columns: Any = concept.columns
     else:
-        features = features_of(feature)
+        columns = feature
+        concept = None
+    facts = table_facts(
+        schema,
+        user=user,
+        feature=columns,
+        label=label,
+        labelled=True,
+        on_invalid=on_invalid,
+        label_map=label_map,
+        positive=positive,
+        classes=classes,
+    )
+    features = facts.features
+    if concept is None:
         concept = None if rule is None else named_class(rule, features, method)
     options: dict[str, Any] = {
         "setting": setting,
@@ -176,27 +190,18 @@ def learn(
     }
     options |= {"evaluate": evaluate, "certify": certify, "ids": ids, "confidence": confidence}
     options = with_settings(options, read_settings(method, settings or []))
-    unit = Unit.USER if user else Unit.ITEM
-    named = None if classes is None else [name.strip() for name in classes.split(",")]
     prepared = (
-        prepare_default(features, epsilon=epsilon, unit=unit, labels=len(named or ()) or 2, **options)
+        prepare_default(features, epsilon=epsilon, unit=facts.unit, labels=facts.labels, **options)
         if concept is None
-        else prepare(concept, epsilon=epsilon, unit=unit, **options)
+        else prepare(concept, epsilon=epsilon, unit=facts.unit, **options)
     )
-    labels = label_map_of(label_map)
-    check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger})
+    check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema})
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)
     engine = choose_engine(table, engine)
-    if positive is not None and engine != "memory":
-        raise ParameterError(f"--positive is read in memory, not by {engine}; use --label-map {positive}=1 and value=0")
-    read: dict[str, Any] = {"label_map": labels, "classes": named}
-    read |= {} if positive is None else {"positive": positive}
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
-        data = read_users(
-            table, engine=engine, user=user, features=features, label=label, on_invalid=on_invalid, **read
-        )
+        data = read_users(table, engine=engine, **facts.reading)
     planned = None
     if report is not None:
         from privpac.report import plan_for_report

@@ -58,13 +58,13 @@ METHOD, PEOPLE, TABLE, TREES = "The method", "What is publicly known of the peop
 """Groups of options that ``--help-all`` shows."""
 
 Features = Annotated[
-    list[str],
+    list[str] | None,
     typer.Option(
         "--feature",
         "-f",
         help=(
-            "name=lo:hi (whole numbers or dates), name=lo:hi:step (grid), name={a,b,c}, or name alone (any number). "
-            "Repeat."
+            "name=lo:hi (whole numbers or dates), name=lo:hi:step (grid), name={a,b,c}, or name alone (any number; "
+            "with --schema its domain there). Repeat."
         ),
     ),
 ]
@@ -72,7 +72,7 @@ User = Annotated[
     str | None,
     typer.Option("--user", "-u", help="Column with the person's id. Without it single records are protected."),
 ]
-Label = Annotated[str, typer.Option("--label", "-y", help="Column with the 0/1 label.")]
+Label = Annotated[str | None, typer.Option("--label", "-y", help="Column with the 0/1 label.")]
 Epsilon = Annotated[str, typer.Option("--epsilon", "-e", help="Privacy loss, e.g. 1, 0.5 or 1/3.")]
 NeighboursOption = Annotated[
     str,
@@ -107,8 +107,13 @@ MaxRecords = Annotated[
     ),
 ]
 OnInvalid = Annotated[
-    str,
-    typer.Option("--on-invalid", help="raise, drop or clamp values outside their domain.", rich_help_panel=TABLE),
+    str | None,
+    typer.Option(
+        "--on-invalid",
+        help="raise (the default), drop or clamp values outside their domain.",
+        show_default=False,
+        rich_help_panel=TABLE,
+    ),
 ]
 Positive = Annotated[
     str | None,
@@ -148,11 +153,11 @@ TreeText = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 
 
-def features_of(texts: list[str]) -> dict[str, Domain]:
+def features_of(texts: list[str] | None) -> dict[str, Domain]:
     """Parsed ``--feature`` options."""
-    parsed = [parse_feature(text) for text in texts]
+    parsed = [parse_feature(text) for text in texts or []]
     if not parsed:
-        raise ParameterError("name at least one feature: --feature glucose=40:400")
+        raise ParameterError("name at least one feature: --feature glucose=40:400, or a --schema file")
     names = [name for name, _ in parsed]
     if len(set(names)) != len(names):
         raise ParameterError("a feature is named twice")

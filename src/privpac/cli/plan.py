@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 
 from privpac.cli.app import app, working
-from privpac.cli.compare import _people
+from privpac.cli.compare import public_people
+from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.options import (
     METHOD,
     PEOPLE,
@@ -21,7 +22,6 @@ from privpac.cli.options import (
     PeopleAre,
     TreeText,
     check_targets,
-    features_of,
     wants_tree,
 )
 from privpac.cli.plan_evaluation import show_plan
@@ -63,6 +63,7 @@ def plan(
     feature: Annotated[
         list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")
     ] = None,
+    schema: SchemaFile = None,
     records_per_user: Annotated[
         list[int] | None, typer.Option("--records-per-user", "-m", help="Records each person holds. Repeat.")
     ] = None,
@@ -219,10 +220,10 @@ def plan(
             "--queries plans a service of rules such as threshold: leave out --population, --tree and distributions"
         )
     if name in FAMILIES:
-        if feature or tree or population or noise:
+        if feature or schema or tree or population or noise:
             raise ParameterError(
-                f"a {name} is described by numbers such as --values: leave out --feature, --tree, --population and "
-                "--noise"
+                f"a {name} is described by numbers such as --values: leave out --feature, --schema, --tree, "
+                "--population and --noise"
             )
         what: Any = name
         given |= {} if domain is None else {"domain": Integers(0, _size(domain) - 1)}
@@ -233,7 +234,7 @@ def plan(
             f"{_SHAPES[next(iter(given))]} describes a distribution such as histogram or gaussian, not a rule"
         )
     elif wants_tree(name if name in TREE_RULES or tree is not None else None, tree):
-        if domain or feature or noise or model or population:
+        if domain or feature or schema or noise or model or population:
             raise ParameterError(
                 "a tree brings its own domain: leave out --domain, --feature, --noise, --model and --population"
             )
@@ -241,14 +242,17 @@ def plan(
     else:
         if delta is not None and model is None and queries is None:
             raise ParameterError("--delta goes with --tree, --model or --queries; the other methods need none")
-        if (domain is None) == (not feature):
-            raise ParameterError("give either --domain (a number of values) or one or more --feature")
-        features: dict[str, Domain] = features_of(feature) if feature else {"x": Integers(0, _size(domain or "1") - 1)}
+        if (domain is None) == (not feature and schema is None):
+            raise ParameterError("give either --domain (a number of values), one or more --feature, or a --schema file")
+        features: dict[str, Domain] = {"x": Integers(0, _size(domain or "1") - 1)}
+        if domain is None:
+            features = table_facts(schema, user=None, feature=feature).features
         what = rule_class(name, features)
         if population is not None:
             if not public:
                 raise ParameterError(REFUSED)
-            question["population"] = _people(population, public, user, label, feature, name, "raise", None)
+            facts = table_facts(schema, user=user, feature=feature, label=label, labelled=True)
+            question["population"] = public_people(population, facts, name)
     with working("planning"):
         result = ask(what, **question)
     if tree is not None:  # a tree does not say how it was written

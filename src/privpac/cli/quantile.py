@@ -10,6 +10,7 @@ import typer
 from privpac.api import release_rule
 from privpac.api_quantiles import METHODS, quantile_learner
 from privpac.cli.app import app, working
+from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
     METHOD,
@@ -22,12 +23,10 @@ from privpac.cli.options import (
     People,
     User,
     check_targets,
-    features_of,
     open_ledger,
 )
 from privpac.data import UserData
 from privpac.distributions.quantiles.learner import WEIGHTS
-from privpac.guarantee import Unit
 
 __all__ = ["quantile"]
 
@@ -35,9 +34,10 @@ __all__ = ["quantile"]
 @app.command()
 def quantile(
     table: Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")],
-    feature: Features,
     epsilon: Epsilon,
+    feature: Features = None,
     user: User = None,
+    schema: SchemaFile = None,
     q: Annotated[
         list[str] | None, typer.Option("--q", "-q", help="A quantile such as 1/2 (the default) or 0.9. Repeat.")
     ] = None,
@@ -59,7 +59,7 @@ def quantile(
     ] = "0",
     people: People = None,
     neighbours: NeighboursOption = "add-remove",
-    on_invalid: OnInvalid = "raise",
+    on_invalid: OnInvalid = None,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
     ] = None,
@@ -70,12 +70,12 @@ def quantile(
 
     privpac quantile people.parquet --user id --feature income=0:1000000 --epsilon 1 -q 1/4 -q 1/2 -q 3/4
     """
-    features = features_of(feature)
+    facts = table_facts(schema, user=user, feature=feature, on_invalid=on_invalid)
     options: dict[str, Any] = {"weight": weight, "interval": interval, "confidence": confidence}
     learner = quantile_learner(
         q=q or ["1/2"],
         epsilon=epsilon,
-        unit=Unit.USER if user else Unit.ITEM,
+        unit=facts.unit,
         max_records=max_records,
         neighbours=neighbours,
         method=method,
@@ -83,12 +83,12 @@ def quantile(
         public_n_users=people,
         **options,
     )
-    learner.check_domains(features)
-    check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
+    learner.check_domains(facts.features)
+    check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)
     with working("reading the table"):
-        data = UserData.read(table, user=user, features=features, on_invalid=on_invalid)
+        data = UserData.read(table, **facts.reading)
     with working("learning"):
         released = release_rule(learner, data, ledger=book)
     text = released.to_json() if json else str(released)

@@ -7,7 +7,6 @@ import math
 import os
 import resource
 import socket
-from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from privpac.cli.app import FAILED, app, fail, working
+from privpac.cli.declared import FurtherSchema, table_facts
 from privpac.cli.deliver import check_recovery
 from privpac.cli.help import Commands
 from privpac.cli.options import (
@@ -30,17 +30,17 @@ from privpac.cli.options import (
     NeighboursOption,
     OnInvalid,
     People,
+    Positive,
     Rule,
     User,
     check_targets,
-    features_of,
-    label_map_of,
     open_ledger,
 )
 from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
 from privpac.errors import ModelFileError, ParameterError
-from privpac.guarantee import Neighbours, Unit, one_of
+from privpac.guarantee import Neighbours, one_of
+from privpac.lazy import need
 from privpac.planning.service import plan_service
 
 __all__ = ["serve"]
@@ -75,21 +75,21 @@ Keys = Annotated[Path | None, typer.Option("--keys", help="File of API keys; SES
 
 
 def _need_extra(*modules: str) -> None:
-    missing = [name for name in modules if find_spec(name) is None]
-    if missing:
-        raise ParameterError(f"privpac serve needs {', '.join(missing)}; install it with: pip install 'privpac[serve]'")
+    for name in modules:
+        need(name, "privpac serve")
 
 
 @serve.command()
 def fit(
     table: Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")],
-    label: Label,
-    feature: Features,
     epsilon: Epsilon,
     queries: Annotated[int, typer.Option("--queries", "-k", help="How many new answers the service will give in all.")],
     ledger: Ledger,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where to save the encrypted session.")],
+    label: Label = None,
+    feature: Features = None,
     user: User = None,
+    schema: FurtherSchema = None,
     rule: Rule = None,
     delta: Annotated[
         str,
@@ -118,8 +118,9 @@ def fit(
     beta: Annotated[
         str, typer.Option(help="With --alpha: failure probability allowed.", rich_help_panel=METHOD)
     ] = "0.05",
-    on_invalid: OnInvalid = "raise",
+    on_invalid: OnInvalid = None,
     label_map: LabelMap = None,
+    positive: Positive = None,
     json: Json = False,
 ) -> None:
     """Spend a guarantee for a number of answers and learn a session that can give them.
@@ -132,25 +133,25 @@ def fit(
 
     # Parameters first, then places to write to, then the file; only then is the whole guarantee spent, and only then
     # are data used.
-    features = features_of(feature)
+    said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    facts = table_facts(schema, user=user, feature=feature, labelled=True, **said)
+    features = facts.features
     rule = rule or default_rule(features)
     concept = rule_class(rule, features)
     rule_name(concept)
     relation = one_of(Neighbours, neighbours, "neighbours")
-    labels = label_map_of(label_map)
-    unit = Unit.USER if user else Unit.ITEM
     planning: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "queries": queries,
         "neighbours": relation,
-        "unit": unit,
+        "unit": facts.unit,
     }
     planning |= {"max_records": max_records, "epochs": epochs, "alpha": alpha, "beta": beta}
     declared = people or (_NOMINAL_USERS if relation is Neighbours.ADD_REMOVE else None)
     with working("planning"):
         plan = None if declared is None else plan_service(concept, public_n_users=declared, **planning)
-    check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--key-file": key_file})
+    check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--key-file": key_file, "--schema": schema})
     if out.exists():
         raise ParameterError(
             f"{str(out)!r} exists already; a session is never replaced by the way, choose another name"
@@ -162,7 +163,7 @@ def fit(
         new_secret(key_file)
     secret = operator_secret(key_file)
     with working("reading the table"):
-        data = UserData.read(table, user=user, features=features, label=label, on_invalid=on_invalid, label_map=labels)
+        data = UserData.read(table, **facts.reading)
     if plan is None:  # under replace the number of people is public
         plan = plan_service(concept, public_n_users=data.n_users, **planning)
     with working("learning the session"):

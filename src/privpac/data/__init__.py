@@ -8,6 +8,8 @@ from privpac.data.declare import parse_domain, parse_feature
 from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
 from privpac.data.missing import Missing
 from privpac.data.schema import OnInvalid
+from privpac.data.schema_file import Schema
+from privpac.data.suggest import suggest_domains
 from privpac.data.texts import Texts
 from privpac.data.users import Kernel, UserData, Users
 
@@ -21,9 +23,11 @@ __all__ = [
     "Kernel",
     "Missing",
     "OnInvalid",
+    "Schema",
     "Texts",
     "UserData",
     "Users",
     "parse_domain",
     "parse_feature",
+    "suggest_domains",
 ]

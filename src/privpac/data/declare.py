@@ -8,14 +8,18 @@ text              domain
 ``x=35:42:0.1``   ``Grid(35, 42, "0.1")``
 ``x={a,b,c}``     ``Categories(["a", "b", "c"])``
 ``x=D:E``         ``Dates(D, E)``, for ISO dates
+``x=["a, b"]``    the same for names that hold commas or braces: a list as in JSON or TOML
+``x=number``      ``Floats()``, for a place where nothing would look forgotten
 ``x=text``        ``Texts()``, an open vocabulary
 ================  ==============================
 
-After any of them but the last, ``,missing=own`` (or ``drop``, ``raise``) says what missing values are.
+After any of them but the last, ``,missing=own`` (or ``drop``, ``raise``) says what missing values are.  A schema file
+(:mod:`privpac.data.schema_file`) is written in the same words.
 """
 
 from __future__ import annotations
 
+import json
 import re
 
 from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
@@ -23,11 +27,11 @@ from privpac.data.missing import Missing
 from privpac.data.texts import Texts
 from privpac.errors import ParameterError
 
-__all__ = ["domain_text", "parse_domain", "parse_feature"]
+__all__ = ["categories_text", "domain_text", "parse_domain", "parse_feature"]
 
-_FORMS = "lo:hi (whole numbers or dates), lo:hi:step, {a,b,c} or text"
+_FORMS = "lo:hi (whole numbers or dates), lo:hi:step, {a,b,c}, number or text"
 _MISSING = ",missing="
-_WHOLE = re.compile(r"[+-]?\d+")
+_WHOLE = re.compile(r"[+-]?\d{1,40}")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -40,10 +44,10 @@ def parse_domain(declared: str) -> Domain:
     if not isinstance(declared, str):
         raise TypeError(f"a domain is declared as text, got {type(declared).__name__}")
     body, comma, missing = declared.strip().rpartition(_MISSING)
-    if comma:
+    if comma and missing.strip().isalpha():
         return Missing(parse_domain(body), missing.strip())  # type: ignore[arg-type]
-    body = missing
-    if not body:
+    body = declared.strip()
+    if body in ("", "number"):
         return Floats()
     if body == "text":
         return Texts()
@@ -52,6 +56,8 @@ def parse_domain(declared: str) -> Domain:
         if not all(names):
             raise ParameterError(f"a category in {declared!r} is empty; write {{a,b,c}}")
         return Categories(names)
+    if body.startswith("["):
+        return Categories(_listed(body))
     ends = [end.strip() for end in body.split(":")]
     if len(ends) == 3 and all(ends):
         return Grid(ends[0], ends[1], ends[2])
@@ -60,6 +66,17 @@ def parse_domain(declared: str) -> Domain:
     if len(ends) == 2 and all(_DATE.fullmatch(end) for end in ends):
         return Dates(ends[0], ends[1])
     raise ParameterError(f"a domain must be {_FORMS}; got {declared!r}")
+
+
+def _listed(body: str) -> list[str | int | bool]:
+    """Categories written as a list."""
+    try:
+        names = json.loads(body)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, (str, int)) for name in names):
+        raise ParameterError(f'a list of categories is written ["a, b", "c"], got {body[:60]!r}')
+    return names
 
 
 def parse_feature(declared: str) -> tuple[str, Domain]:
@@ -92,9 +109,22 @@ def domain_text(domain: Domain | None) -> str:
     if isinstance(domain, (Integers, Dates)):
         return f"={domain.lo}:{domain.hi}"
     if isinstance(domain, Categories):
-        return "={" + ",".join(map(str, domain.values)) + "}"
+        return "=" + categories_text(domain)
     if isinstance(domain, Texts):
         return "=text"
     if isinstance(domain, Floats):
         return ""
     raise ParameterError(f"{type(domain).__name__} is not written on the command line; a domain must be {_FORMS}")
+
+
+def categories_text(domain: Categories) -> str:
+    """``{a,b,c}``, or a list where a name would be read as something else.
+
+    >>> categories_text(Categories(["a", "b"])), categories_text(Categories(["a, b", "c"]))
+    ('{a,b}', '["a, b", "c"]')
+    """
+    names = [name if isinstance(name, bool) else str(name) for name in domain.values]
+    plain = all(
+        isinstance(name, str) and name and name == name.strip() and not set(name) & set(",{}") for name in names
+    )
+    return "{" + ",".join(map(str, names)) + "}" if plain else json.dumps(list(domain.values), ensure_ascii=False)

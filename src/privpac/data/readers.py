@@ -24,7 +24,16 @@ from privpac.data.schema import quietly
 from privpac.errors import ParameterError, SchemaError
 from privpac.lazy import need
 
-__all__ = ["MISSING_TEXTS", "check_names", "check_size", "counted_rows", "expand", "read_files", "read_frame"]
+__all__ = [
+    "MISSING_TEXTS",
+    "check_names",
+    "check_size",
+    "counted_rows",
+    "csv_names",
+    "expand",
+    "read_files",
+    "read_frame",
+]
 
 MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """CSV fields that stand for a missing value; an id among them is never a user."""
@@ -85,8 +94,8 @@ def read_files(
     return {name: plain(joined.get_column(name)) for name in wanted}, kind == ".csv"
 
 
-def expand(path: str | os.PathLike[str]) -> list[Path]:
-    """The files that a path or a glob names, in order."""
+def expand(path: str | os.PathLike[str], *, folders: bool = False) -> list[Path]:
+    """The files that a path or a glob names, in order; of a folder, if that may be named, its Parquet files."""
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"path must be text or a path, got {type(path).__name__}")
     shown = os.fspath(path)
@@ -95,6 +104,8 @@ def expand(path: str | os.PathLike[str]) -> list[Path]:
     )
     if not files:
         raise ParameterError(f"no file matches {shown!r}")
+    if folders:
+        files = [found for file in files for found in (sorted(file.rglob("*.parquet")) if file.is_dir() else [file])]
     if any(file.is_dir() for file in files):
         raise ParameterError(f"{shown!r} is a folder; name its files, for example {os.path.join(shown, '*.parquet')!r}")
     return files
@@ -172,6 +183,19 @@ def _header(file: Path) -> tuple[list[str], bool]:
     """The names, and whether anything follows them."""
     with file.open(encoding="utf-8-sig", newline="") as lines:
         return next(csv.reader(lines, strict=True), []), lines.read(1) != ""
+
+
+def csv_names(file: Path) -> list[str]:
+    """The first line of a CSV file; whatever comes after it decides nothing."""
+    where = f"file {file.name!r}"
+    check_size(file, where)
+
+    def first() -> list[str]:
+        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
+            names = next(csv.reader(lines, strict=True), [])
+        return [name.encode().decode() for name in names]  # names alone must be UTF-8
+
+    return quietly(first, f"{where} does not begin with a line of column names in UTF-8")
 
 
 def check_size(file: Path, where: str) -> None:

@@ -29,6 +29,7 @@ from privpac.data.group import Offsets, compress, take
 from privpac.data.ids import id_column
 from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Words
+from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.data.texts import read_column
 from privpac.data.truncate import hash_ids, keep_first, keep_hash
@@ -121,23 +122,27 @@ class UserData(Shown):
         cls,
         frame: Any,
         *,
-        user: str | None,
-        features: Features,
+        user: str | None = BY_SCHEMA,
+        features: Features | None = None,
         label: str | None = None,
-        on_invalid: OnInvalid | str = OnInvalid.RAISE,
+        on_invalid: OnInvalid | str | None = None,
         label_map: Mapping[Any, int] | None = None,
         positive: Any = None,
         classes: Sequence[Any] | None = None,
+        schema: Schema | str | os.PathLike[str] | None = None,
     ) -> UserData:
         """From a pandas, polars, Arrow or DuckDB table (private); what follows is public.
 
         ``user`` names the column of person ids (None makes every record its own user), ``features`` the columns that
         rules may read, with their domains, and ``label`` the column to predict: 0/1 or booleans, or any values with a
         ``label_map`` ({"dead": 1, "alive": 0}), a ``positive`` value (the others mean 0), or all ``classes`` where
-        there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise", "drop" its
-        record, or "clamp" a number to the nearest end; a record with a missing value is dropped by both of the last.
+        there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise" (the default),
+        "drop" its record, or "clamp" a number to the nearest end; a record with a missing value is dropped by both of
+        the last.  A ``schema`` (:class:`Schema`, or the path of its file) says whatever is not said here; features
+        that are named without a domain have that of the schema.
         """
-        declared = declare(user, features, label, on_invalid, declared_labels(classes, label_map), positive=positive)
+        told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+        declared = declared_with(schema, user=user, features=features, classes=classes, **told)
         return cls.of_parts(assemble(read_frame(frame, declared.wanted, user), declared), declared, "hash")
 
     @classmethod
@@ -145,20 +150,22 @@ class UserData(Shown):
         cls,
         path: str | os.PathLike[str],
         *,
-        user: str | None,
-        features: Features,
+        user: str | None = BY_SCHEMA,
+        features: Features | None = None,
         label: str | None = None,
-        on_invalid: OnInvalid | str = OnInvalid.RAISE,
+        on_invalid: OnInvalid | str | None = None,
         label_map: Mapping[Any, int] | None = None,
         missing: Sequence[str] = MISSING_TEXTS,
         positive: Any = None,
         classes: Sequence[Any] | None = None,
+        schema: Schema | str | os.PathLike[str] | None = None,
     ) -> UserData:
         """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value.
 
         The other parameters are those of :meth:`from_frame`.
         """
-        declared = declare(user, features, label, on_invalid, declared_labels(classes, label_map), positive=positive)
+        told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+        declared = declared_with(schema, user=user, features=features, classes=classes, **told)
         table, plain_text = read_files(path, declared.wanted, missing)
         return cls.of_parts(assemble(table, declared, plain_text=plain_text), declared, "hash")
 

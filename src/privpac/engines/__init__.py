@@ -6,8 +6,6 @@ as in memory, and chunks are merged by integer addition.  So the profile, and wi
 same on every engine.
 """
 
-from privpac.lazy import attach_stub, need
-
-need("pyarrow", "an engine for files or Spark")
+from privpac.lazy import attach_stub
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -62,6 +62,7 @@ class Faults:
             }
             mapped = declared.label_map is not None
             allowed = "the values of label_map" if mapped else "0/1 or booleans, anything else needs a label_map"
+            allowed = allowed if declared.positive is None else "a value"
             raise _broken(declared.label, self.columns[declared.label], words, allowed)
 
 
@@ -98,7 +99,12 @@ def _counted(verdicts: np.ndarray[tuple[int], np.dtype[np.uint8]]) -> Counts:
 
 def _plain(series: pl.Series, declared: Declared) -> bool:
     """Whether labels are booleans, all there, that nothing maps."""
-    return declared.label_map is None and series.dtype == pl.Boolean and not series.null_count()
+    return (
+        declared.label_map is None
+        and declared.positive is None
+        and series.dtype == pl.Boolean
+        and not series.null_count()
+    )
 
 
 def _bad_labels(series: pl.Series, declared: Declared) -> Counts:

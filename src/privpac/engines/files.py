@@ -21,16 +21,17 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import polars as pl
-import pyarrow.parquet as pq
 from polars.selectors import by_name
 
 from privpac.data.columns import plain, sound
 from privpac.data.readers import check_names, check_size, counted_rows, expand
 from privpac.data.schema import quietly
 from privpac.errors import EngineError, ParameterError, SchemaError
+from privpac.lazy import LateModule, need
 
 __all__ = ["CHANGED", "ParquetTable", "clean_types", "open_table"]
 
+pq = LateModule("pyarrow.parquet")
 CHANGED = "the files changed while they were in use; start again from files that stay as they are"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 Stamp = tuple[int, int, int]
@@ -77,6 +78,7 @@ class ParquetTable:
 
 def open_table(path: str | os.PathLike[str], wanted: Sequence[str]) -> ParquetTable:
     """Look at names, sizes and types; no row is read."""
+    need("pyarrow", "streaming from files")
     root, paths = _find(path)
     files, schemas = [], []
     for found in paths:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -31,11 +31,11 @@ from typing import Any, ClassVar, TypeVar
 import polars as pl
 import pyarrow as pa
 
-from privpac.data.build import Declared, declare
+from privpac.data.build import Declared
 from privpac.data.columns import sound
 from privpac.data.ids import composed
 from privpac.data.schema import OnInvalid
-from privpac.data.users import Features, Kernel, UserData
+from privpac.data.users import Kernel, UserData
 from privpac.engines.chunks import identified, whole_users
 from privpac.engines.faults import Faults, faults_of
 from privpac.engines.files import clean_types
@@ -232,17 +232,13 @@ class SparkUsers(RecipeUsers):
     def of(
         cls,
         frame: Any,
+        declared: Declared,
         *,
-        user: str | None,
-        features: Features,
-        label: str | None,
-        on_invalid: OnInvalid | str,
-        label_map: Mapping[Any, int] | None,
         partitions: int | None,
         chunk_rows: int,
     ) -> SparkUsers:
         """Check the rows on the cluster; nothing is moved yet."""
-        declared = declare(user, features, label, on_invalid, label_map)
+        user = declared.user
         if not all(hasattr(frame, name) for name in ("mapInArrow", "repartition", "schema")):
             raise TypeError(
                 f"a Spark DataFrame is needed, got {type(frame).__name__}; other tables: UserData.from_frame or scan"
@@ -345,7 +341,9 @@ def read_parquet(path: str | os.PathLike[str]) -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise ParameterError("engine 'spark' needs PySpark and Java 17 or later: install privpac[spark]") from None
+        raise ParameterError(
+            "engine 'spark' needs PySpark and Java 17 or later: pip install \"privpac[spark]\""
+        ) from None
     session: Any = SparkSession.getActiveSession()
     if session is None:
         session = _start(SparkSession)

@@ -44,9 +44,8 @@ def survey(frame: Any, declared: Declared, user: str | None = None) -> tuple[int
         if domain is not None:
             tests[name] = _value_test(sql, kinds[name], name, domain)
     if declared.label is not None:
-        tests[declared.label] = (
-            None if declared.label_map is not None else _label_test(sql, kinds[declared.label], declared.label)
-        )
+        named = declared.label_map is not None or declared.positive is not None
+        tests[declared.label] = None if named else _label_test(sql, kinds[declared.label], declared.label)
     passed = sql.lit(True)
     for test in tests.values():
         passed = (

@@ -21,11 +21,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from privpac.data.group import mix
@@ -35,6 +34,12 @@ from privpac.data.truncate import hash_ids
 from privpac.engines.chunks import identified
 from privpac.engines.lanes import in_lanes
 from privpac.errors import ParameterError
+from privpac.lazy import LateModule
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+else:
+    pa = LateModule("pyarrow", "streaming from files")
 
 __all__ = ["Part", "SpillFolder", "packed", "part_rows", "read_parts"]
 

@@ -24,16 +24,16 @@ buffers of a few row groups and the profile.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import polars as pl
 
-from privpac.data.build import Declared, declare
+from privpac.data.build import Declared
 from privpac.data.schema import OnInvalid
-from privpac.data.users import Features, Kernel, UserData
+from privpac.data.users import Kernel, UserData
 from privpac.engines.chunks import Order, identified, whole_users
 from privpac.engines.faults import Faults, faults_of
 from privpac.engines.files import CHANGED, ParquetTable, open_table
@@ -116,18 +116,14 @@ class StreamedUsers(RecipeUsers):
     def scan(
         cls,
         path: str | os.PathLike[str],
+        declared: Declared,
         *,
-        user: str | None,
-        features: Features,
-        label: str | None = None,
-        on_invalid: OnInvalid | str = OnInvalid.RAISE,
-        label_map: Mapping[Any, int] | None = None,
         chunk_rows: int = CHUNK_ROWS,
         spill: str | os.PathLike[str] | None = None,
         progress: bool = True,
     ) -> StreamedUsers:
         """Check and, if need be, part the rows of a file, a glob or a folder."""
-        declared = declare(user, features, label, on_invalid, label_map)
+        user = declared.user
         chunk_rows = positive_int(chunk_rows, "chunk_rows", maximum=1 << 40)
         table = open_table(path, declared.wanted)
         recipe, sample = cls.start(declared, table.schema)

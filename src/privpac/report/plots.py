@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
 from privpac.data import Domain
+from privpac.data.missing import values_of
 from privpac.lazy import need
 from privpac.planning import Plan
 from privpac.report.pages import standing
@@ -77,14 +78,17 @@ def figure_of(height: float) -> tuple[Figure, Any]:
 
 
 def domain_figure(rule: Rule) -> Figure | None:
-    """Where the rule says 1 over the columns it reads: a band for one, a map for two.
+    """Where the rule says 1 over the columns it reads: a band for one, a map for two, for three a map at the least, a
+    middle and the greatest value of the third.
 
     None for constants, for more columns, and for cuts among floats that no axis can hold.
     """
-    reads = {name: rule.features[name] for name in rule.reads}
-    if rule.condition() in ("always", "never") or len(reads) > 2 or any(_extreme(rule, name) for name in reads):
+    reads = {name: values_of(rule.features[name]) for name in rule.reads}
+    if rule.condition() in ("always", "never") or len(reads) > 3 or any(_extreme(rule, name) for name in reads):
         return None
-    return _band(rule, *next(iter(reads.items()))) if len(reads) == 1 else _map(rule, reads)
+    if len(reads) == 1:
+        return _band(rule, *next(iter(reads.items())))
+    return _map(rule, reads) if len(reads) == 2 else _maps(rule, reads)
 
 
 def _edges(rule: Rule, column: str) -> list[int]:
@@ -93,7 +97,7 @@ def _edges(rule: Rule, column: str) -> list[int]:
 
 
 def _extreme(rule: Rule, column: str) -> bool:
-    domain = rule.features[column]
+    domain = values_of(rule.features[column])
     low, high = domain.value_range()
     return domain.kind == "floats" and any(
         abs(domain.value(min(max(edge, low), high))) > 1e300 for edge in _edges(rule, column)
@@ -171,11 +175,33 @@ def _band(rule: Rule, name: str, domain: Domain) -> Figure:
 
 
 def _map(rule: Rule, reads: Mapping[str, Domain]) -> Figure:
+    figure, axes = figure_of(3.4)
+    _draw_map(axes, rule, reads, {})
+    return figure
+
+
+def _maps(rule: Rule, reads: Mapping[str, Domain]) -> Figure:
+    """Maps of two columns side by side, each at one value of the column that has the fewest."""
+    fixed = min(list(reads)[::-1], key=lambda name: reads[name].size)
+    low, high = reads[fixed].value_range()
+    at = sorted({low, (low + high) // 2, high})
+    with need("matplotlib", "a picture").rc_context({"font.size": 10}):
+        figure: Figure = need("matplotlib.figure").Figure(figsize=(WIDTH, 2.6), layout="constrained")
+        panels = figure.subplots(1, len(at), sharey=True, squeeze=False)[0]
+    for axes, code in zip(panels, at):
+        _draw_map(axes, rule, {name: reads[name] for name in reads if name != fixed}, {fixed: code})
+        axes.set_title(f"{plain_name(fixed, 20)} = {plain_name(reads[fixed].text(code), 14)}", fontsize=10)
+        axes.label_outer()
+    return figure
+
+
+def _draw_map(axes: Any, rule: Rule, reads: Mapping[str, Domain], fixed: Mapping[str, int]) -> None:
+    """Where the rule says 1 over two columns, with the others fixed."""
     (first, a), (second, b) = reads.items()
     xs, ys = codes_to_draw(a, _edges(rule, first), POINTS // 4), codes_to_draw(b, _edges(rule, second), POINTS // 4)
     grid_x, grid_y = np.meshgrid(xs, ys)
-    said = rule.predict_codes({first: grid_x.ravel(), second: grid_y.ravel()}).reshape(grid_x.shape)
-    figure, axes = figure_of(3.4)
+    known = {name: np.full(grid_x.size, code, np.uint64) for name, code in fixed.items()}
+    said = rule.predict_codes({first: grid_x.ravel(), second: grid_y.ravel(), **known}).reshape(grid_x.shape)
     edges = borders(places(a, xs)), borders(places(b, ys))
     colours = need("matplotlib.colors").ListedColormap([NO, YES])
     axes.pcolormesh(*edges, said, cmap=colours, vmin=0, vmax=1, shading="flat", rasterized=True)
@@ -185,7 +211,6 @@ def _map(rule: Rule, reads: Mapping[str, Domain]) -> Figure:
     ticks(axes.yaxis, b, ys, 6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    return figure
 
 
 # The plan

@@ -25,6 +25,7 @@ from privpac.concepts.cards.family import PointsCard
 from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain
+from privpac.data.schema_file import Schema
 from privpac.errors import ParameterError, SchemaError
 from privpac.evaluation import Evaluation, EvaluationCertificate
 from privpac.guarantee import Unit
@@ -57,8 +58,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     classes : sequence, optional
         The two label values, the one that the rule is about last, or more of them for small trees and cards; None reads
         them off ``y`` and treats them as public schema.
-    on_invalid : {"raise", "drop", "clamp"}
-        What happens to values outside their domain.
+    on_invalid : {"raise", "drop", "clamp"}, optional
+        What happens to values outside their domain; "raise" if neither this nor a schema says it.
     ledger : path, optional
         A budget ledger to spend from; every ``fit`` spends again.
     tree : tree or str, optional
@@ -73,6 +74,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         With ``evaluate``: share of epsilon, such as "1/4", for how far from the best rule of its kind it can be.
     calibrate : rational, optional
         For ``rule="card"``: share of the budget, such as "1/10", for ``predict_proba``.
+    schema : Schema or path, optional
+        A schema (``privpac domains`` writes one) with the domains of the columns of X, what happens to invalid and
+        missing values, and which label is predicted; instead of ``domains``.
     unit : {"user", "item"}, optional
         "user" insists on groups, "item" declares that every row is a person of its own.  None takes what ``fit``
         gets, warns without groups, and refuses inside a cross-validation or search to which no groups came.
@@ -110,7 +114,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         max_records: int | None = None,
         public_n_users: int | None = None,
         classes: Sequence[Any] | None = None,
-        on_invalid: str = "raise",
+        on_invalid: str | None = None,
         ledger: str | Path | None = None,
         tree: VC1Tree | str | None = None,
         delta: Any = 0,
@@ -120,6 +124,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         evaluate: Any = None,
         certify: Any = None,
         calibrate: Any = None,
+        schema: Schema | str | Path | None = None,
     ) -> None:
         self.rule = rule
         self.epsilon = epsilon
@@ -140,6 +145,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         self.evaluate = evaluate
         self.certify = certify
         self.calibrate = calibrate
+        self.schema = schema
 
     # Fitting
 
@@ -209,7 +215,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     def _features(self, names: list[str]) -> dict[str, Domain]:
         """The columns of X with their domains, those of the tree where it has some."""
-        if self.tree is None or self.domains is not None:
+        if self.tree is None or self._declares:
             return self._domains(names)
         own = list(self._tree().declared().values())
         if len(own) != len(names):
@@ -289,7 +295,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
         check_classification_targets(labels)
         if len(labels) != n_rows:
             raise ValueError(f"X has {n_rows} rows but y has {len(labels)}")
-        self.classes_ = np.unique(labels) if self.classes is None else np.asarray(self.classes)
+        self.classes_ = self._classes(labels)
         listed = self.classes_.ndim == 1 and len(np.unique(self.classes_)) == len(self.classes_) >= 2
         if self.classes is not None and not (listed and (self._many or len(self.classes_) == 2)):
             raise ParameterError(
@@ -311,6 +317,22 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             if len(self.classes_) == 2
             else np.zeros(n_rows, dtype=np.uint8)
         )
+
+    def _classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """The label values, the one that the rule is about last: as declared here or in the schema, or as they are."""
+        if self.classes is not None:
+            return np.asarray(self.classes)
+        said = None if self.schema is None else self._schema
+        if said is not None and said.classes is not None:
+            return np.asarray(said.classes)
+        found = np.unique(labels)
+        positive = None if said is None else said.positive
+        if positive is None or len(found) != 2:
+            return found
+        last = found.astype(str) == str(positive)
+        if not last.any():
+            raise SchemaError("y does not hold the label that the schema calls positive")
+        return np.concatenate([found[~last], found[last]])
 
     def _label_name(self, y: Any) -> str:
         """What a prediction of the last class is called: that class, or the column's name for labels 0 and 1."""

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from privpac.api_distributions import distribution_learner, equal_bins
 from privpac.data import Domain, Floats
+from privpac.data.schema_file import Schema
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.cells import is_numeric
 from privpac.errors import ParameterError
@@ -99,6 +100,7 @@ class PrivateHistogram(PrivateDensity):
     A number: rows are counted, up to so many of a person;
         rows beyond it are left out.
     domains : public domain of each column, by name or by position; None means every finite number.
+    schema : a schema or its file, instead of ``domains``.
     stages, neighbours, on_invalid, ledger : as for ``privpac.learn_distribution`` and ``PrivateRuleClassifier``.
 
     ``fit`` takes ``groups``, the person each row belongs to; without it single rows are protected and an
@@ -121,9 +123,10 @@ class PrivateHistogram(PrivateDensity):
         domains: Mapping[Any, Domain] | Sequence[Domain] | None = None,
         stages: int | str = "auto",
         neighbours: str = "add-remove",
-        on_invalid: str = "raise",
+        on_invalid: str | None = None,
         ledger: str | Path | None = None,
         unit: str | None = None,
+        schema: Schema | str | Path | None = None,
     ) -> None:
         self.bins = bins
         self.range = range
@@ -135,6 +138,7 @@ class PrivateHistogram(PrivateDensity):
         self.on_invalid = on_invalid
         self.ledger = ledger
         self.unit = unit
+        self.schema = schema
 
     def _learner(self, features: dict[str, Domain], unit: Unit) -> DistributionLearner:
         bins = self.bins

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from privpac.api import release_rule
 from privpac.data import Domain, Floats, Missing, UserData
 from privpac.data.columns import column
+from privpac.data.schema_file import Schema, read_schema
 from privpac.errors import ItemLevelWarning, ParameterError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee, Unit, one_of
 from privpac.learners.base import Learner
@@ -34,8 +35,9 @@ class PrivateEstimator(GroupsAsked):
     """Mixin of the private estimators."""
 
     domains: Mapping[Any, Domain] | Sequence[Domain] | None
+    schema: Schema | str | Path | None = None
     unit: str | None
-    on_invalid: str
+    on_invalid: str | None
     ledger: str | Path | None
     released_: Released
 
@@ -86,7 +88,7 @@ class PrivateEstimator(GroupsAsked):
     ) -> Released:
         """Bind, spend, draw; called by ``fit`` once everything public is checked."""
         frame = pl.DataFrame({name: column(values, name) for name, values in columns.items()})
-        told: dict[str, Any] = {"features": features, "on_invalid": self.on_invalid, "classes": classes}
+        told: dict[str, Any] = {"features": features, "on_invalid": self._policy(), "classes": classes}
         data = UserData.from_arrays(frame, target, groups, **told)
         if self.ledger is None:
             return release_rule(learner, data)
@@ -95,7 +97,7 @@ class PrivateEstimator(GroupsAsked):
 
     def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
         """Columns by name; numbers as scikit-learn checks them, declared categories as they are."""
-        if self.domains is not None and hasattr(X, "columns"):
+        if self._declares and hasattr(X, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if reset and X.shape[0] < 1:
                 raise ValueError(
@@ -106,19 +108,43 @@ class PrivateEstimator(GroupsAsked):
             self,
             X,
             reset=reset,
-            dtype="numeric" if self.domains is None else None,
+            dtype=None if self._declares else "numeric",
             ensure_min_samples=1,
             ensure_all_finite="allow-nan" if self._takes_missing() else True,
         )
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
 
+    @property
+    def _declares(self) -> bool:
+        """Whether somebody declared the columns; both ways at once are refused."""
+        if self.domains is not None and self.schema is not None:
+            raise ParameterError("domains= and schema= both declare the columns; give one of them")
+        return self.domains is not None or self.schema is not None
+
+    @property
+    def _schema(self) -> Schema:
+        assert self.schema is not None
+        return read_schema(self.schema)
+
+    def _policy(self) -> str:
+        """What happens to values outside their domain."""
+        said = self._schema.on_invalid if self.schema is not None and self.on_invalid is None else self.on_invalid
+        return "raise" if said is None else str(said)
+
     def _takes_missing(self) -> bool:
         """Whether some domain says what a missing value is; the others refuse one themselves."""
-        declared = self.domains.values() if isinstance(self.domains, Mapping) else self.domains or ()
+        known: Any = self._schema.domains(self._policy()) if self.schema is not None else self.domains
+        declared = known.values() if isinstance(known, Mapping) else known or ()
         return any(isinstance(domain, Missing) for domain in declared)
 
     def _domains(self, names: list[str]) -> dict[str, Domain]:
+        if self.schema is not None:
+            known = self._schema.domains(self._policy())
+            absent = [name for name in names if name not in known]
+            if absent:
+                raise ParameterError(f"columns {absent} of X are not in the schema, which has {list(known)}")
+            return {name: known[name] for name in names}
         if self.domains is None:
             return {name: Floats() for name in names}
         if not isinstance(self.domains, Mapping):

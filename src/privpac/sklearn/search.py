@@ -26,7 +26,19 @@ from privpac.sklearn.estimator import GroupsAsked
 
 __all__ = ["PrivateSearchCV"]
 
-FIXED = ("epsilon", "delta", "ledger", "neighbours", "domains", "classes", "on_invalid", "unit", "evaluate", "certify")
+FIXED = (
+    "epsilon",
+    "delta",
+    "ledger",
+    "neighbours",
+    "domains",
+    "schema",
+    "classes",
+    "on_invalid",
+    "unit",
+    "evaluate",
+    "certify",
+)
 """What belongs to the search and its people, not to a setting."""
 MAX_SETTINGS = 256
 

@@ -52,7 +52,7 @@ export function conjunctionTests(d, k) {
     for (let j = from; j < 2 * d; j++)
       if (!test.some((other) => other % d === j % d)) extend([...test, j], j + 1, left - 1);
   };
-  for (let r = 1; r <= k; r++) extend([], 0, r);
+  for (let r = 1; r <= Math.min(k, d); r++) extend([], 0, r);
   return [...out, []];
 }
 

@@ -1,6 +1,6 @@
 // Linear rules and naive Bayes: one canonical form for every function, packed (docs/wire.md, sections 5 and 6).
 
-import { floorDiv, floorNumber } from "../bytes.js";
+import { bitLength, floorDiv, floorNumber, ParameterError } from "../bytes.js";
 import { Answers, ilog2 } from "../words.js";
 import { integer, Numbers } from "./universe.js";
 
@@ -100,6 +100,8 @@ export class CanonicalWeights {
     const values = sum(sizes.map((size) => size - 1n));
     this.width = bayes ? Number(values) : sizes.length;
     this.edge = most * (bayes ? BigInt(sizes.length) : values);
+    if (this.width * bitLength(2n * most) >= 1 << 19)
+      throw new ParameterError(`${this.width} weights up to ${most} are more than an item holds; take fewer values`);
     this.universe = new Numbers((2n * most + 1n) ** BigInt(this.width) * (2n * this.edge + 2n));
     this.work = [inner.work[0] + (1 << 21), inner.work[1]];
   }

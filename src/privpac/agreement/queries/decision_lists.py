@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
-from math import comb
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -38,6 +37,7 @@ from privpac.errors import ParameterError, TooLargeError
 __all__ = ["KDecisionList", "SQDecisionLists", "StagewiseDecisionList", "conjunction_tests", "count_tests"]
 
 MAX_TESTS = 4096
+_MOST = 1 << 64
 
 Rules = list[tuple[int, int]]
 
@@ -49,7 +49,13 @@ def count_tests(d: int, k: int) -> int:
     201
     """
     d, k = integer("d", d, 1), integer("k", k, 1)
-    return 1 + sum(comb(d, r) << r for r in range(1, k + 1))
+    total, choose = 1, 1
+    for r in range(1, min(k, d) + 1):
+        choose = choose * (d - r + 1) // r
+        total += choose << r
+        if total > _MOST:
+            break  # far too many: a stranger's manifest must not make a device count on
+    return total
 
 
 def conjunction_tests(d: int, k: int) -> tuple[tuple[int, ...], ...]:
@@ -60,7 +66,7 @@ def conjunction_tests(d: int, k: int) -> tuple[tuple[int, ...], ...]:
     """
     if count_tests(d, k) > MAX_TESTS:
         raise TooLargeError(f"{count_tests(d, k)} tests are more than {MAX_TESTS}; lower k or the number of columns")
-    found = (test for r in range(1, k + 1) for test in combinations(range(2 * d), r))
+    found = (test for r in range(1, min(k, d) + 1) for test in combinations(range(2 * d), r))
     return (*(test for test in found if len({j % d for j in test}) == len(test)), ())
 
 

@@ -9,6 +9,7 @@ same integers as the scalar ones.
 from __future__ import annotations
 
 import hashlib
+import re
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
@@ -41,6 +42,7 @@ Words = NDArray[np.uint64]
 MAX_RATE = 1 << 62
 """Rates (``Gamma``) stay below this, so that costs fit 64 bits."""
 
+_WRITTEN = re.compile(r"\s*[+-]?([0-9]{1,400}(/[0-9]{1,400}|\.[0-9]{0,300})?|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?\s*")
 _FRACTION = 56
 _HALF = 1 << 63
 _BLOCK = 512
@@ -64,6 +66,9 @@ def rational(name: str, value: Any) -> Fraction:
     """A public parameter as an exact rational; a float is its shortest decimal."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str, Fraction)):
         raise TypeError(f"{name} must be a number or a text such as '1/20', got {type(value).__name__}")
+    # A short text must not ask for endless digits: a stranger's manifest is read with this.
+    if isinstance(value, str) and not _WRITTEN.fullmatch(value):
+        raise ParameterError(f"{name} must be a number such as 1/20, of at most 400 digits; got {value[:40]!r}")
     try:
         return Fraction(repr(value) if isinstance(value, float) else value)
     except (ValueError, ZeroDivisionError):

@@ -44,7 +44,7 @@ MOST_RECORDS = 1 << 16
 _SEED = 0
 
 
-class Gains(NamedTuple):
+class LeafGains(NamedTuple):
     """``D`` of a table or a population as numbers: in all, where a test holds, where two do; labels first."""
 
     total: Floats64
@@ -52,8 +52,10 @@ class Gains(NamedTuple):
     both: Floats64
 
     @staticmethod
-    def of(cells: TreeCells, rate: float) -> Gains:
-        return Gains(*(np.multiply(rate, part, dtype=np.float64) for part in (cells.total, cells.single, cells.both)))
+    def of(cells: TreeCells, rate: float) -> LeafGains:
+        return LeafGains(
+            *(np.multiply(rate, part, dtype=np.float64) for part in (cells.total, cells.single, cells.both))
+        )
 
     @property
     def sides(self) -> tuple[tuple[Floats64, Floats64], tuple[Floats64, Floats64]]:
@@ -84,7 +86,7 @@ def _mean(logs: Floats64, gains: Floats64) -> tuple[Floats64, Floats64]:
     return top + np.log(whole), (raised * gains).sum(axis=-1) / whole
 
 
-def mean_gain(concept: SmallTrees, weights: Gains, gains: Gains) -> float:
+def mean_gain(concept: SmallTrees, weights: LeafGains, gains: LeafGains) -> float:
     """The mean over the law of what a tree's leaves gain over "always label 0"; ``weights`` are the exponents."""
     shape = concept.shape
     asks = np.log(np.array([float(ask) for ask in shape.asks]))
@@ -142,7 +144,7 @@ class TreeModel:
         return users_from_codes(np.full(users, records), codes, labels, features)
 
     @cached_property
-    def population(self) -> Gains:
+    def population(self) -> LeafGains:
         """``D`` per record of all people: over the answers of the truth's columns, within which columns are
         independent."""
         concept = self.concept
@@ -164,7 +166,7 @@ class TreeModel:
                 whole[label] += p
                 one[label] += p * single
                 both[label] += p * pairs
-        return Gains(whole[1:] - whole[0], one[1:] - one[0], both[1:] - both[0])
+        return LeafGains(whole[1:] - whole[0], one[1:] - one[0], both[1:] - both[0])
 
     def _classes(self, j: int) -> list[tuple[float, NDArray[np.bool_], tuple[bool, ...]]]:
         """The bins of a column by what they answer to the questions of the truth about it: their share, where its tests
@@ -182,9 +184,9 @@ class TreeModel:
         """The gain of the truth itself: no tree has more."""
         sharp = 1e9  # a law so sharp that it is the best tree
         gains = self.population
-        return mean_gain(self.concept, Gains(*(sharp * part for part in gains)), gains)
+        return mean_gain(self.concept, LeafGains(*(sharp * part for part in gains)), gains)
 
-    def excess(self, weights: Gains) -> float:
+    def excess(self, weights: LeafGains) -> float:
         return max(0.0, self.best - mean_gain(self.concept, weights, self.population))
 
 
@@ -232,7 +234,7 @@ class SmallTreeSimulation(Simulation):
 
         def excess(i: int) -> float:
             data = people.draw(i, n_users, records_per_user)
-            return people.excess(Gains.of(self.target.concept.cells(data), rate))
+            return people.excess(LeafGains.of(self.target.concept.cells(data), rate))
 
         return excess
 

@@ -15,7 +15,7 @@ import typer
 from privpac.cli.app import NOTHING, errors, fail, working
 from privpac.cli.deliver import deliver
 from privpac.cli.options import Json, check_targets
-from privpac.cli.protocol import ManifestFile, bytes_of, protocol
+from privpac.cli.protocol_commands.base import ManifestFile, bytes_of, protocol
 from privpac.errors import ParameterError
 from privpac.protocols.analyzer import Analysis, analyze_central, analyze_local, analyze_shuffled
 from privpac.protocols.collect import Collector

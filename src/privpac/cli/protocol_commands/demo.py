@@ -12,10 +12,10 @@ import typer
 from rich.table import Table
 
 from privpac.agreement.tasks import KINDS
-from privpac.cli import protocol_roles
 from privpac.cli.app import working
 from privpac.cli.options import METHOD, Features, Json, User, check_targets, features_of
-from privpac.cli.protocol import protocol, task_parameters
+from privpac.cli.protocol_commands import roles
+from privpac.cli.protocol_commands.base import protocol, task_parameters
 from privpac.concepts.named import RULES, rule_class
 from privpac.data import Domain, UserData
 from privpac.errors import ParameterError
@@ -27,7 +27,7 @@ from privpac.protocols.demo import Demo
 from privpac.protocols.demo import demo as run_demo
 from privpac.report.protocol import write_demo_report
 
-__all__ = ["demo", "protocol_roles", "simulate"]
+__all__ = ["demo", "roles", "simulate"]
 
 REFUSED = (
     "this shows how people's own records vote, which no guarantee covers: say --public if the table is public already, "

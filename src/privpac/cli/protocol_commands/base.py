@@ -1,7 +1,7 @@
 """``privpac protocol``: a run over data that stay with the people, each role its own command.
 
 analyzer: ``keys``, ``analyze``; coordinator: ``new``; every person: ``device``, ``client``; whoever collects:
-``tokens``, ``collect``; shuffler: ``shuffle`` (:mod:`privpac.cli.protocol_roles`).
+``tokens``, ``collect``; shuffler: ``shuffle`` (:mod:`privpac.cli.protocol_commands.roles`).
 """
 
 from __future__ import annotations

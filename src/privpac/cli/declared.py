@@ -1,0 +1,99 @@
+"""What a command is told about its table: options, and the schema file that says what they leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from privpac.cli.options import TABLE, features_of, label_map_of
+from privpac.data import Domain
+from privpac.data.build import ClassMap, Declared
+from privpac.data.declare import parse_feature
+from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with, read_schema
+from privpac.errors import ParameterError
+from privpac.guarantee import Unit
+
+__all__ = ["FurtherSchema", "SchemaFile", "TableFacts", "schema_features", "table_facts"]
+
+_HELP = "A schema file (made with: privpac domains) that says whatever the options leave out."
+SchemaFile = Annotated[Path | None, typer.Option("--schema", help=_HELP, show_default=False)]
+FurtherSchema = Annotated[Path | None, typer.Option("--schema", help=_HELP, show_default=False, rich_help_panel=TABLE)]
+_UNLABELLED = "label is missing: name the column to predict with --label, or in a --schema file"
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What is publicly known of a table, from options and schema together."""
+
+    declared: Declared
+
+    @property
+    def unit(self) -> Unit:
+        return Unit.USER if self.declared.user else Unit.ITEM
+
+    @property
+    def features(self) -> dict[str, Domain]:
+        return {name: domain for name, domain in self.declared.features.items() if domain is not None}
+
+    @property
+    def labels(self) -> int:
+        """How many labels there are."""
+        return len(self.declared.classes) or 2
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What the readers are told."""
+        said, labels = self.declared, self.declared.label_map
+        told: dict[str, Any] = {"user": said.user, "features": said.features, "on_invalid": said.on_invalid}
+        if said.label is not None:
+            classes = list(labels) if isinstance(labels, ClassMap) else None
+            told |= {"label": said.label, "label_map": None if classes else labels, "classes": classes}
+            told |= {"positive": said.positive}
+        return told
+
+
+def table_facts(
+    schema: Path | None,
+    *,
+    user: str | None,
+    feature: list[str] | Mapping[str, Domain | None] | None,
+    label: str | None = None,
+    labelled: bool = False,
+    on_invalid: str | None = None,
+    label_map: list[str] | None = None,
+    positive: str | None = None,
+    classes: str | None = None,
+) -> TableFacts:
+    """Everything public about the table; refused here, before the table is touched.
+
+    ``feature`` holds the texts of ``--feature``, or columns that something else knows the domains of.
+    """
+    found = None if schema is None else read_schema(schema)
+    named = None if classes is None else [name.strip() for name in classes.split(",")]
+    own = isinstance(feature, Mapping)
+    features = feature if isinstance(feature, Mapping) else schema_features(found, feature or [])
+    if found is not None and not labelled:  # what cannot be used need not be finished
+        found = Schema(found.columns, user=found.user, on_invalid=found.on_invalid, missing=found.missing)
+    told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "positive": positive, "classes": named}
+    told |= {"user": (None if found is None else BY_SCHEMA) if user is None else user, "features": features}
+    if labelled and label is None and (found is None or found.label is None):
+        raise ParameterError(_UNLABELLED)
+    if found is not None:
+        found.check(f"the schema {str(schema)!r}")
+    return TableFacts(declared_with(found, label_map=label_map_of(label_map), own_columns=own, **told))
+
+
+def schema_features(schema: Schema | None, texts: list[str]) -> dict[str, Domain | None] | None:
+    """Parsed ``--feature`` options; with a schema a name alone has its domain there, and no name means all of them."""
+    if schema is None:
+        return dict(features_of(texts))
+    if not texts:
+        return None
+    features = {name: domain if "=" in text else None for text in texts for name, domain in [parse_feature(text)]}
+    if len(features) < len(texts):
+        raise ParameterError("a feature is named twice")
+    return features

@@ -1,0 +1,1 @@
+"""``privpac protocol``: manifests, and one command for each role."""

@@ -1,0 +1,330 @@
+"""A schema to begin with, from names, types and public knowledge: never from values.
+
+``suggest_domains`` looks at the names and the types of columns, which a curator's table has as its public schema, and
+at nothing else of it: a CSV file is read up to its first line end, a Parquet file up to its schema.  What no name tells
+is left open for a person (``"?"``), with what its type allows beside it.  Only if the owner says that the ranges of the
+table are public (``ranges_are_public=True``) are values looked at: least and greatest, and the distinct texts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import narwhals as nw
+import polars as pl
+import pyarrow.parquet as pq
+
+from privpac.data.declare import parse_domain
+from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
+from privpac.data.knowledge import LABELS, PEOPLE, known_domain, words_of
+from privpac.data.missing import MissingRule
+from privpac.data.readers import csv_names, expand, read_files, read_frame
+from privpac.data.schema import OnInvalid, quietly
+from privpac.data.schema_file import OPEN, Schema
+from privpac.errors import ParameterError, SchemaError
+from privpac.guarantee import Unit, one_of
+
+__all__ = ["chosen", "column_types", "suggest_domains"]
+
+Types = dict[str, pl.DataType | None]
+_HEAD = """What is publicly known of the table, in the words of `--feature`; see docs/domains.md.
+Only what everybody may know belongs here: it is printed with every result, and nothing in it may be read off the table.
+A domain is lo:hi (whole numbers or dates), lo:hi:step, {a,b,c}, ["a, b", "c"], number (any) or text.
+A "?" must be replaced, or its line deleted, before the file can be used.
+Delete the lines of columns that rules may not read."""
+_NOTES = {
+    "user": "whose record it is; delete this line only if every record is a person of its own",
+    "label": "the column to predict; delete this line for distributions and quantiles",
+    "positive": "the value of the label that is predicted; every other one means the opposite",
+    "on_invalid": "a number outside its domain counts as its nearest end; or drop the record, or raise",
+    "missing": "own: missing is an answer of its own (small trees, cards); drop: such records are left out",
+}
+_PUBLIC = "read off the table, whose ranges its owner calls public"
+_MOST_NAMES, _MOST_PLACES = 64, 6
+_WIDE = 5
+_NUMBERED = (("id",), ("number",), ("no",), ("key",))
+
+
+def suggest_domains(
+    columns: Any,
+    *,
+    user: str | None = None,
+    label: str | None = None,
+    positive: str | int | bool | None = None,
+    missing: MissingRule | None = None,
+    unit: Unit | str = Unit.USER,
+    ranges_are_public: bool = False,
+) -> Schema:
+    """A schema to edit: domains by the names and types of columns, and by what everybody knows.
+
+    Parameters
+    ----------
+    columns : frame, path, mapping of names to types, or names
+        A table of which only names and types are read; a Parquet or CSV file; or the names themselves.
+    user : str, optional
+        The column of person ids; guessed from the names if left out.
+    label : str, optional
+        The column to predict; guessed from the names if left out.
+    positive : str, int or bool, optional
+        The value of the label that is predicted.
+    missing : {"own", "drop", "raise"}, optional
+        What missing values are, in all columns; if left out, "own" from five columns on, where small trees are learned,
+        else "drop".
+    unit : {"user", "item"}
+        "item" declares that every record is a person of its own, and no column of ids is looked for.
+    ranges_are_public : bool
+        The owner's word that least and greatest values and the names of categories of this table are public.
+
+    Returns
+    -------
+    Schema
+        ``print(schema.to_toml())`` shows it, ``schema.save("visits.toml")`` writes it; ``schema.open`` lists what a
+        person still has to declare.
+
+    Examples
+    --------
+    >>> import privpac as pp
+    >>> schema = pp.suggest_domains(["patient_id", "age", "bili", "ward", "died"])
+    >>> schema.user, schema.label, schema.columns["age"], schema.open
+    ('patient_id', 'died', Integers(lo=0, hi=120), ('ward',))
+    """
+    types = column_types(columns)
+    for role, name in (("user", user), ("label", label)):
+        if name is not None and name not in types:
+            raise SchemaError(f"the table has no column {name!r} for {role}; it has {_listed(types)}")
+    alone = one_of(Unit, unit, "unit") is Unit.ITEM
+    if alone and user is not None:
+        raise ParameterError("unit='item' says that there is no column of person ids; leave out user or unit")
+    user = _person(types, label) if user is None and not alone else user
+    label = _predicted(types, user) if label is None else label
+    rest = {name: kind for name, kind in types.items() if name not in (user, label)}
+    found: dict[str, tuple[Domain | None, str]] = {name: _suggested(name, kind) for name, kind in rest.items()}
+    if ranges_are_public:
+        found = _ranges(columns, list(rest))
+    notes = dict(_NOTES) | {"": _HEAD} | {f"columns.{name}": note for name, (_, note) in found.items()}
+    if label is not None and positive is None and _is_text(types[label]):
+        positive = OPEN
+    if label is None:
+        notes["label"] = 'label = "NAME": the column to predict, which no name tells; needed to learn rules'
+        del notes["positive"]
+    elif positive is None:
+        notes["positive"] = 'positive = "dead": the label that is predicted, if labels are not 0/1 or true/false'
+    if alone:
+        notes["user"] = 'user = "NAME": whose record it is; without this line every record is a person of its own'
+    if not found:
+        raise SchemaError(f"the table has no column for rules to read beside {user!r} and {label!r}")
+    return Schema(
+        {name: domain for name, (domain, _) in found.items()},
+        user=OPEN if user is None and not alone else user,
+        label=label,
+        positive=None if label is None else positive,
+        on_invalid=OnInvalid.CLAMP,
+        missing=missing or ("own" if len(found) >= _WIDE else "drop"),
+        notes=notes,
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:20]) + (f" and {len(shown) - 20} more" if len(shown) > 20 else "")
+
+
+# Names and types
+
+
+def column_types(columns: Any) -> Types:
+    """The columns with their types, None where there are none (a CSV file, bare names)."""
+    if isinstance(columns, (str, os.PathLike)):
+        return _types_of_files(columns)
+    if isinstance(columns, Mapping):
+        return _unique(list(columns), [_type(kind) for kind in columns.values()])
+    if isinstance(columns, Iterable) and not hasattr(columns, "columns") and not hasattr(columns, "schema"):
+        names = list(columns)
+        return _unique(names, [None] * len(names))
+    try:
+        table = nw.from_native(columns)
+        schema = table.collect_schema()
+        names = list(getattr(columns, "columns", schema.names()))
+    except TypeError:
+        raise TypeError(
+            f"columns must be a table, a path, names, or names with types, got {type(columns).__name__}"
+        ) from None
+    except Exception:
+        raise SchemaError("the table's columns cannot be read; their names must be unique") from None
+    return _unique(
+        names if all(isinstance(n, str) for n in names) else schema.names(), [_type(k) for k in schema.values()]
+    )
+
+
+def _unique(names: list[Any], kinds: list[pl.DataType | None]) -> Types:
+    if not names:
+        raise SchemaError("the table has no columns")
+    odd = next((name for name in names if not isinstance(name, str)), None)
+    if odd is not None:
+        raise TypeError(f"a column's name must be text, got {type(odd).__name__}")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise SchemaError(f"the table has {Counter(names)[twice[0]]} columns named {twice[0]!r}; names must be unique")
+    return dict(zip(names, kinds))
+
+
+def _types_of_files(path: str | os.PathLike[str]) -> Types:
+    files = [file for file in expand(path, folders=True) if not file.name.startswith((".", "_"))]
+    if not files or files[0].suffix.lower() not in (".parquet", ".csv"):
+        raise ParameterError(f"a table must be .parquet or .csv files, got {os.fspath(path)!r}")
+    file = files[0]
+    if file.suffix.lower() == ".csv":
+        names = csv_names(file)
+        return _unique(names, [None] * len(names))
+    broken = f"file {file.name!r} is not a readable Parquet file"
+    schema = quietly(lambda: pq.read_schema(file), broken)
+    kinds = quietly(lambda: pl.from_arrow(schema.empty_table()).schema, broken)  # type: ignore[union-attr]
+    return _unique(schema.names, list(kinds.values()))
+
+
+_BY_NAME: dict[str, pl.DataType] = {
+    **{f"int{bits}": pl.Int64() for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": pl.UInt64() for bits in (8, 16, 32, 64)},
+    "int": pl.Int64(),
+    "float": pl.Float64(),
+    "float32": pl.Float32(),
+    "float64": pl.Float64(),
+    "bool": pl.Boolean(),
+    "boolean": pl.Boolean(),
+    "str": pl.String(),
+    "string": pl.String(),
+    "text": pl.String(),
+    "date": pl.Date(),
+    "datetime": pl.Datetime(),
+}
+
+
+def _type(kind: Any) -> pl.DataType | None:
+    """A polars type for whatever names one; None for what says nothing, such as pandas' object."""
+    if kind is None or isinstance(kind, pl.DataType):
+        return kind
+    name = str(getattr(kind, "__name__", kind)).lower()
+    return _BY_NAME.get(name.partition("(")[0].partition("[")[0])
+
+
+def _is_text(kind: pl.DataType | None) -> bool:
+    return kind is not None and (kind == pl.String or isinstance(kind, (pl.Categorical, pl.Enum)))
+
+
+# Guesses
+
+
+def _person(types: Types, label: str | None) -> str | None:
+    """The column whose name is a person's, best with "id"; None if there is none, or more than one."""
+    named = [(name, words_of(name)) for name in types if name != label]
+    numbered = [name for name, words in named if words[:1] and words[0] in PEOPLE and words[1:] in _NUMBERED]
+    alone = [name for name, words in named if len(words) == 1 and words[0].removesuffix("s") in PEOPLE]
+    joined = [name for name, words in named if len(words) == 1 and words[0].removesuffix("id") in PEOPLE]
+    bare = [name for name, words in named if words in (("id",), ("pid",), ("uid",))]
+    found = next(filter(None, (numbered, joined, alone, bare)), [])
+    return found[0] if len(found) == 1 else None
+
+
+def _predicted(types: Types, user: str | None) -> str | None:
+    names = {words_of(name): name for name in reversed(types) if name != user}
+    return next((names[word,] for word in LABELS if (word,) in names), None)
+
+
+def _suggested(name: str, kind: pl.DataType | None) -> tuple[Domain | None, str]:
+    """A domain and why; None with what a person may write."""
+    if kind == pl.Boolean:
+        return Categories(["false", "true"]), "true or false, by its type"
+    if kind == pl.Date or isinstance(kind, pl.Datetime):
+        return None, "dates, by its type: write first and last day, such as 2020-01-01:2029-12-31"
+    known = None if _is_text(kind) else known_domain(name)
+    if known is not None:
+        return parse_domain(known[0]), known[1]
+    words = words_of(name)
+    if words[:1] in (("is",), ("has",), ("was",)) and kind is not None and kind.is_integer():
+        return Integers(0, 1), "no or yes, by its name"
+    return None, _hint(words, kind)
+
+
+def _hint(words: tuple[str, ...], kind: pl.DataType | None) -> str:
+    if words[:1] in (("is",), ("has",), ("was",)):
+        return "yes or no as the table writes it: {no,yes}, {false,true} or 0:1"
+    if set(words) & {"sex", "gender"}:
+        return "the names or numbers that the table uses, such as {f,m} or 1:2"
+    if _is_text(kind):
+        return "text, by its type: list the names it may hold, {a,b,c}, or delete the line"
+    if kind is not None and kind.is_integer():
+        return "whole numbers, by its type: write the least and the greatest that can be, such as 0:1000"
+    if kind is not None and kind.is_float():
+        return "numbers, by its type: write lo:hi:step, such as 0:100:0.1, or number for any"
+    return "not known by its name: write lo:hi, lo:hi:step, {a,b,c} or number"
+
+
+# Ranges that are public
+
+
+def _ranges(columns: Any, wanted: list[str]) -> dict[str, tuple[Domain | None, str]]:
+    """Domains as wide as the values are; only for a table whose owner calls its ranges public."""
+    if isinstance(columns, (str, os.PathLike)):
+        table, plain_text = read_files(columns, wanted)
+    elif isinstance(columns, Mapping) or not (hasattr(columns, "columns") or hasattr(columns, "schema")):
+        raise ParameterError("ranges_are_public=True reads them off a table: give the table or its path, not its names")
+    else:
+        table, plain_text = read_frame(columns, wanted), False
+    found = {name: _range(_as_numbers(series) if plain_text else series) for name, series in table.items()}
+    return {
+        name: (domain, _PUBLIC if domain is not None else "it holds no value, or too many to list: write its domain")
+        for name, domain in found.items()
+    }
+
+
+def _as_numbers(series: pl.Series) -> pl.Series:
+    """Text as numbers or dates where all of it is."""
+    found = [series.cast(pl.Int64, strict=False), series.cast(pl.Float64, strict=False)]
+    found.append(series.str.to_date("%Y-%m-%d", strict=False))
+    return next((read for read in found if read.null_count() == series.null_count()), series)
+
+
+def _range(series: pl.Series) -> Domain | None:
+    there = series.drop_nulls()
+    if series.dtype.is_float():
+        there = there.filter(there.is_finite())
+    if not len(there):
+        return None
+    if series.dtype.is_integer():
+        return Integers(int(there.min()), int(there.max()))  # type: ignore[arg-type]
+    if series.dtype.is_float():
+        return _grid(there)
+    if series.dtype == pl.Date:
+        return Dates(there.min(), there.max())  # type: ignore[arg-type]
+    if series.dtype == pl.Boolean:
+        return Categories(["false", "true"])
+    names = sorted(map(str, there.unique().to_list())) if _is_text(series.dtype) else []
+    return Categories(names) if 0 < len(names) <= _MOST_NAMES else None
+
+
+def _grid(numbers: pl.Series) -> Domain:
+    """The decimals of so many places as the values have, or any number."""
+    for places in range(_MOST_PLACES + 1):
+        if bool((numbers.round(places) == numbers).all()):
+            low, high = (f"{float(end):.{places}f}" for end in (numbers.min(), numbers.max()))  # type: ignore[arg-type]
+            if float(high) - float(low) < 10**12:
+                return Grid(low, high, f"{10**-places:.{places}f}") if places else Integers(int(low), int(high))
+    return Floats()
+
+
+def chosen(schema: Schema, features: Mapping[str, Domain | None], **changes: Any) -> Schema:
+    """The schema for some columns alone, with domains that a person gave in place of the suggested ones."""
+    strange = [name for name in features if name not in schema.columns]
+    if strange:
+        raise SchemaError(f"the table has no column {strange[0]!r} for rules to read; it has {_listed(schema.columns)}")
+    columns = {name: schema.columns[name] if domain is None else domain for name, domain in features.items()}
+    notes = {
+        key: note
+        for key, note in schema.notes.items()
+        if not key.startswith("columns.") or features.get(key.removeprefix("columns."), 0) is None
+    }
+    return replace(schema, columns=columns, notes=notes, **changes)

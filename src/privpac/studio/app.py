@@ -1,0 +1,199 @@
+"""The studio as a web application: one page, its parts, and what its buttons ask for.
+
+Whatever goes wrong in the house is said in one line, as on the command line; whatever else goes wrong is not described.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from privpac.concepts.named import RULES
+from privpac.errors import ParameterError, PrivpacError
+from privpac.report import pages
+from privpac.studio.desk import Busy, Declaration, Desk
+from privpac.studio.guard import Guard, Locks
+from privpac.studio.plans import STOPS, planned
+
+__all__ = ["create_studio"]
+
+_PARTS = {"studio.css": "text/css", "studio.js": "text/javascript"}
+_SERVICE = {"icon.svg": "image/svg+xml"}
+_KINDS = {
+    "threshold": "a cut on one column",
+    "stump": "the best cut on any column",
+    "interval": "a range on one column",
+    "conjunction": "several conditions at once",
+    "small-tree": "a small tree of questions",
+}
+"""Rules that the page offers, in its words."""
+
+Text = Annotated[str, Field(max_length=4_000)]
+Number = Annotated[str, Field(max_length=40)]
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class ForTable(_Asked):
+    table: Text
+
+
+class Declared(ForTable):
+    columns: dict[Text, Annotated[str, Field(max_length=100_000)]]
+    user: Text
+    label: Text
+    positive: Text
+    missing: Text
+    on_invalid: Text
+
+
+class Planned(ForTable):
+    rule: Text | None
+    epsilon: Number
+    alpha: Number
+    people: Annotated[int, Field(ge=1, le=10**12)] | None
+    records: Annotated[int, Field(ge=1, le=10**6)]
+
+
+class NewBudget(ForTable):
+    epsilon: Number
+    dataset: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Learned(ForTable):
+    rule: Text | None
+    epsilon: Number
+    evaluate: bool
+    head: Text | None
+
+
+class Measured(ForTable):
+    rule: Text
+    epsilon: Number
+    head: Text | None
+
+
+def create_studio(desk: Desk, locks: Locks, port: int) -> Any:
+    """An ASGI application around a desk, behind its guard."""
+    app = FastAPI(title="privpac studio", openapi_url=None, debug=False, redirect_slashes=False)
+    _add_errors(app)
+    _add_page(app)
+    _add_reading(app, desk)
+    _add_doing(app, desk)
+    return Guard(app, locks, port)
+
+
+def _add_errors(app: FastAPI) -> None:
+    @app.exception_handler(PrivpacError)
+    async def said(request: Request, error: PrivpacError) -> Response:
+        return JSONResponse({"error": str(error)}, status_code=409 if isinstance(error, Busy) else 422)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return JSONResponse({"error": "something on the page is not filled in as it should be"}, status_code=422)
+
+    @app.exception_handler(HTTPException)
+    async def http(request: Request, error: HTTPException) -> Response:
+        return JSONResponse({"error": "There is nothing here."}, status_code=error.status_code)
+
+
+def _add_page(app: FastAPI) -> None:
+    kinds = {name: said for name, said in _KINDS.items() if name in RULES}
+    page = pages.page("studio.html", kinds=kinds, stops=STOPS)
+    parts = {name: ((files("privpac.studio") / "static" / name).read_bytes(), kind) for name, kind in _PARTS.items()}
+    parts |= {name: ((files("privpac.serve") / "static" / name).read_bytes(), kind) for name, kind in _SERVICE.items()}
+    parts["style.css"] = (pages.stylesheet(), "text/css")
+
+    @app.get("/")
+    async def home() -> HTMLResponse:
+        return HTMLResponse(page)
+
+    @app.get("/static/{name}")
+    async def static(name: str) -> Response:
+        if name not in parts:
+            raise HTTPException(404)
+        return Response(parts[name][0], media_type=parts[name][1])
+
+
+def _add_reading(app: FastAPI, desk: Desk) -> None:
+    @app.get("/api/state")
+    def state() -> dict[str, Any]:
+        """What can be chosen, and what was done."""
+        return {"folder": str(desk.folder), "start": str(desk.start), "tables": desk.tables(), "results": desk.results}
+
+    @app.post("/api/columns")
+    def columns(asked: ForTable) -> dict[str, Any]:
+        """Names, types and suggestions."""
+        return desk.columns(asked.table)
+
+    @app.post("/api/ledger")
+    def ledger(asked: ForTable) -> dict[str, Any]:
+        """What is left of the budget."""
+        return desk.balance(asked.table)
+
+    @app.post("/api/plan")
+    def plan(asked: Planned) -> dict[str, Any]:
+        """What can be promised."""
+        schema, place = desk.schema(asked.table), desk.shown(desk.schema_of(asked.table))
+        told = asked.model_dump(exclude={"table"})
+        return planned(schema, place, **told)
+
+    @app.get("/report/{secret}")
+    def report(secret: str, save: bool = False) -> Response:
+        """A report, to read here or to save elsewhere."""
+        path = desk.report(secret)
+        if path is None or not path.exists():
+            raise HTTPException(404)
+        return FileResponse(path, media_type="text/html", filename=path.name if save else None)
+
+
+def _add_doing(app: FastAPI, desk: Desk) -> None:
+    @app.post("/api/upload")
+    async def upload(request: Request, name: str) -> dict[str, Any]:
+        """Take a table in, for as long as the studio runs."""
+        path = desk.keep(name)
+        try:
+            with path.open("xb") as file:
+                async for chunk in request.stream():
+                    file.write(chunk)
+        except FileExistsError:
+            raise ParameterError(f"a table {path.name!r} was handed in already; rename one of them") from None
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+        return {"table": desk.shown(path)}
+
+    @app.post("/api/schema")
+    def schema(asked: Declared) -> dict[str, Any]:
+        """Write the schema file."""
+        return desk.declare(Declaration(**asked.model_dump()))
+
+    @app.post("/api/budget")
+    def budget(asked: NewBudget) -> dict[str, Any]:
+        """Make a ledger."""
+        return desk.open_budget(asked.table, asked.epsilon, asked.dataset)
+
+    @app.post("/api/learn")
+    def learn(asked: Learned) -> dict[str, Any]:
+        """What learning costs; with the head of the ledger that was shown, learn."""
+        told = (asked.table, asked.epsilon, asked.rule, asked.evaluate)
+        if asked.head is None:
+            return desk.price(asked.table, asked.epsilon) | desk.learn_command(*told)
+        return desk.learn(*told, asked.head)
+
+    @app.post("/api/evaluate")
+    def evaluate(asked: Measured) -> dict[str, Any]:
+        """What measuring costs; with the head of the ledger that was shown, measure."""
+        if asked.head is None:
+            price = desk.price(asked.table, asked.epsilon)
+            return price | desk.evaluate(asked.rule, asked.table, asked.epsilon, None)
+        return desk.evaluate(asked.rule, asked.table, asked.epsilon, asked.head)

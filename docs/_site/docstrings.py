@@ -30,6 +30,9 @@ def readable(text: str) -> str:
     """
     head = HEADINGS.search(text)
     lead, rest = (text[: head.start()], text[head.start() :]) if head else (text, "")
+    # Examples below a list of parameters get the heading that numpydoc wants.
+    if "Examples\n---" not in rest:
+        rest = re.sub(r"\n\n(?=>>> )", "\n\nExamples\n--------\n", rest, count=1)
     parts = [f"```pycon\n{part}\n```" if part.startswith(">>> ") else part for part in lead.strip().split("\n\n")]
     return ROLE.sub(r"`\1`", "\n\n".join(parts) + ("\n\n" + rest if rest else ""))
 

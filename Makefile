@@ -6,7 +6,7 @@ PEERS := .venv-peers/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-install test-storm lint format docs bench clean
+.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-install test-storm lint format docs notebooks bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -83,16 +83,20 @@ test-storm: venv  ## kills, links, full disks, hostile files and hostile HTTP: a
 	$(BIN)/python -m pytest -n 2 --dist worksteal tests/storm
 
 lint: venv  ## ruff and mypy --strict
-	$(BIN)/ruff check src tests examples benchmarks clients/python
-	$(BIN)/ruff format --check src tests examples benchmarks clients/python
+	$(BIN)/ruff check src tests examples benchmarks clients/python docs/_site
+	$(BIN)/ruff format --check src tests examples benchmarks clients/python docs/_site
 	$(BIN)/mypy --strict src
 
 format: venv  ## let ruff fix what it can
-	$(BIN)/ruff check --fix src tests examples benchmarks clients/python
-	$(BIN)/ruff format src tests examples benchmarks clients/python
+	$(BIN)/ruff check --fix src tests examples benchmarks clients/python docs/_site
+	$(BIN)/ruff format src tests examples benchmarks clients/python docs/_site
 
 docs: venv  ## the documentation site in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebooks: venv  ## execute the notebooks of the documentation, and draw its pictures
+	$(BIN)/python docs/_site/notebooks.py
+	$(BIN)/python docs/_site/pictures.py
 
 bench: venv .venv-peers/.installed  ## the aims in one table; then peers and the physical limit
 	$(BIN)/python benchmarks/bench.py --growth

@@ -25,6 +25,7 @@ from typing import Any, TypeVar
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, WeakGuaranteeWarning
 from privpac.exact import Rational, as_arb, exp_ball, rational, shown, up
 from privpac.guarantee_words import EMPTY_ABOVE, Strength, certainty, learned, strength
+from privpac.released_shown import Shown
 
 __all__ = ["Guarantee", "Model", "Neighbours", "Unit"]
 
@@ -68,7 +69,7 @@ def one_of(kind: type[_E], value: Any, name: str) -> _E:
 
 
 @dataclass(frozen=True, kw_only=False)
-class Guarantee:
+class Guarantee(Shown):
     """An (epsilon, delta) promise with its unit, neighbouring relation and model.
 
     >>> g = Guarantee("0.5", unit="user", neighbours="add-remove")

@@ -27,6 +27,7 @@ from typing import Any, Literal, TypeVar, get_args
 from privpac.errors import InfeasibleError, ModelFileError, NoReleaseError, ParameterError, WeakGuaranteeWarning
 from privpac.guarantee import Guarantee, Neighbours
 from privpac.released_file import no_constant, read_guarantee, unique, well_named
+from privpac.released_shown import Picture, Shown, front
 from privpac.released_write import write_durably
 
 __all__ = ["NoRelease", "Outcome", "Released", "register", "rule_from_dict", "rule_to_dict"]
@@ -198,7 +199,7 @@ def _decode(value: Any, depth: int = 0) -> Any:
 
 
 @dataclass(frozen=True, repr=False)
-class Released:
+class Released(Shown):
     """A rule with its promise.
 
     ``parameters`` holds public numbers and values that the guarantee covers; ``learner`` names the method.
@@ -301,6 +302,29 @@ class Released:
 
     def __repr__(self) -> str:
         return f"<Released ({self.outcome}): " + " · ".join([str(self.hypothesis), *self._promise()]) + ">"
+
+    # Pages and pictures
+
+    def plot(self) -> Picture:
+        """A picture of the released rule, distribution or evaluation, to show or to ``save``."""
+        picture: Picture = front("drawn").plot(self.hypothesis)
+        return picture
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report: one HTML file that holds everything and fetches nothing.
+
+        Parameters
+        ----------
+        path : str or path
+            Where to; an existing file is replaced, whole or not at all.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
+        written: Path = front("doors").write_released(self, path)
+        return written
 
     # Storage
 

@@ -23,6 +23,7 @@ from privpac.concepts.profile import Profile, concatenate
 from privpac.concepts.rules import ClassOfRules, FewValues, Layout
 from privpac.concepts.statistics import Mean, Statistic
 from privpac.errors import SchemaError
+from privpac.released_shown import Picture, Shown, front
 
 if TYPE_CHECKING:
     from privpac.concepts.kernels.survey import Survey
@@ -36,7 +37,7 @@ Poll = Callable[[Mapping[str, NDArray[np.uint64]]], NDArray[np.int64]]
 Codes = Mapping[str, NDArray[np.uint64]]
 
 
-class Rule(ABC):
+class Rule(Shown, ABC):
     """A hypothesis that can be published: predicts, prints in the user's units, saves as JSON.
 
     ``label`` names what a prediction of 1 means.  Concrete rules are frozen dataclasses registered with
@@ -87,9 +88,33 @@ class Rule(ABC):
         points, or nothing."""
         return "domain"
 
+    @property
+    def pulls(self) -> Mapping[str, float]:
+        """Of a weighted sum: how far each column it reads can move the sum, from the least to the greatest declared
+        value; with a sign.  Empty for rules of another form."""
+        return {}
+
     def edges(self, column: str) -> Sequence[int]:
         """Codes of a column at which the rule changes, so that a picture of a large domain shows them."""
         return ()
+
+    def plot(self) -> Picture:
+        """Where the rule says 1: a band for one column, a map for two, weights and slices for a weighted sum, a tree of
+        questions, a card of points; where nothing can be drawn, its words.
+
+        Returns
+        -------
+        Picture
+            A notebook shows it; ``save(path)`` writes it as ``.svg``, ``.png`` or ``.pdf``.
+
+        Examples
+        --------
+        >>> import privpac as pp
+        >>> pp.Thresholds(pp.Integers(0, 9), "age").decode(4, label="ill").plot()
+        <Picture: ill when age > 3>
+        """
+        picture: Picture = front("drawn").plot(self)
+        return picture
 
     @abstractmethod
     def condition(self) -> str:

@@ -127,6 +127,11 @@ class Halfspace(Rule):
                 total += codes[name].astype(np.int64) * np.int64(weight * (scale // stride))
         return (total > scale * self.threshold).astype(np.int8)
 
+    @property
+    def pulls(self) -> Mapping[str, float]:
+        columns = zip(self.columns.items(), self.weights, self.strides)
+        return {name: weight * (domain.size - 1) / stride for (name, domain), weight, stride in columns if weight}
+
     def condition(self) -> str:
         """The inequality in the user's units, cleared of fractions and common factors."""
         if not any(self.weights):

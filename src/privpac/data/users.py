@@ -36,6 +36,7 @@ from privpac.data.truncate import hash_ids, keep_first, keep_hash
 from privpac.errors import ParameterError, SchemaError
 from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of, positive_int
+from privpac.released_shown import Shown
 
 __all__ = ["Kernel", "UserData", "Users"]
 
@@ -83,7 +84,7 @@ class Users(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UserData:
+class UserData(Shown):
     """Records by user, in memory.
 
     >>> data = UserData.from_users([[(3, 0), (8, 1)], [], [(5, 1)]])

@@ -27,6 +27,7 @@ from privpac.evaluation.table import CELLS, Cells, Weight
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of, positive_int
 from privpac.released import register
+from privpac.released_shown import Shown
 
 __all__ = ["LEAST_NOISE", "Evaluation"]
 
@@ -39,7 +40,7 @@ NO_LIFT = "no better than a constant, as far as this can tell: the interval of i
 
 @register("evaluation")
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(Shown):
     """A private table of right and wrong predictions.
 
     ``sums`` are in units of ``1/levels`` of a person (weight ``"user"``) or in records (``"record"``); ``noise`` is the

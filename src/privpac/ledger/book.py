@@ -24,11 +24,12 @@ from privpac.ledger.file import LedgerFile
 from privpac.ledger.making import make_file
 from privpac.ledger.queries import QueryLog
 from privpac.ledger.rows import Balance, Receipt, Spend, now, plain_text, seconds
+from privpac.released_shown import Shown
 
 __all__ = ["BudgetLedger"]
 
 
-class BudgetLedger:
+class BudgetLedger(Shown):
     """A budget that a crash or a second process cannot reset.
 
     ``BudgetLedger(path, budget, rule, dataset)`` makes the file if there is none and otherwise insists that it was

@@ -17,6 +17,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
+import polars as pl
+
 from privpac.bounds.certificate import Certificate
 from privpac.errors import ParameterError, PrivpacError, TooLargeError
 from privpac.guarantee import positive_int
@@ -27,12 +29,13 @@ from privpac.planning.rows import PlanRow, written
 from privpac.planning.tables import NAMES, as_text, meanings, plan_grid, plan_words
 from privpac.planning.targets.certified_runs import CertifiedRun
 from privpac.planning.targets.target import Asked, PlannedMethod, Target
+from privpac.released_shown import Shown
 
 __all__ = ["InversePlan", "InverseRow", "Plan", "PlanRow", "invert", "plan_target"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Shown):
     """Rows of methods against numbers of records per user; ``quantity`` is what the numbers are: "users" needed, or the
     least "alpha" or "epsilon" for so many users."""
 
@@ -224,6 +227,38 @@ class Plan:
             "runs": self.runs,
             "predicted": [row.to_dict() for row in self.predicted] if predict else [],
         }
+
+    def to_frame(self, *, predict: bool | None = None) -> pl.DataFrame:
+        """One line for each method and number of records per user, as a polars frame.
+
+        Parameters
+        ----------
+        predict : bool, optional
+            Whether simulated numbers are among them; by default where they take a moment only.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns ``method``, ``kind`` ("certified", "lower bound", "predicted"), ``records_per_user``, the quantity
+            that was asked for (``users``, ``alpha`` or ``epsilon``; null where there is none) and ``assumption``.
+
+        Examples
+        --------
+        >>> import privpac as pp
+        >>> planned = pp.plan(pp.Thresholds(pp.Integers(0, 99)), epsilon=1, records_per_user=(1, 4))
+        >>> planned.to_frame(predict=False).columns
+        ['method', 'kind', 'records_per_user', 'users', 'assumption']
+        """
+        rows = [*self.rows, *(self.predicted if (self.quick if predict is None else predict) else ())]
+        number = pl.Int64 if self.quantity == "users" else pl.Float64
+        plain = (lambda value: value) if self.quantity == "users" else float
+        lines = [
+            (row.method, row.kind, m, None if value is None else plain(value), row.assumption)
+            for row in rows
+            for m, value in zip(self.records_per_user, row.values)
+        ]
+        schema = {"method": pl.String, "kind": pl.String, "records_per_user": pl.Int64, self.quantity: number}
+        return pl.DataFrame(lines, schema=schema | {"assumption": pl.String}, orient="row")
 
     def table(self, *, predict: bool = True) -> Any:
         """A rich table for the terminal."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import groupby
-from typing import Any
-
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from privpac.concepts.cards.card import Card
 from privpac.concepts.small_trees.columns import BinnedColumn
@@ -15,7 +13,10 @@ from privpac.data.missing import values_of
 from privpac.lazy import need
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, plain_name, svg
 
-__all__ = ["card_picture", "cards_of"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["card_figure", "cards_of"]
 
 _ROW, _BAR = 0.5, 0.42
 _MISSING = 0.09
@@ -40,7 +41,7 @@ def cards_of(rule: Any) -> list[dict[str, Any]]:
             "label": card.label,
             "threshold": card.threshold,
             "most": card.most,
-            "picture": card_picture(card) if card.table else "",
+            "picture": svg(card_figure(card), str(card)) if card.table else "",
             "lines": card.table,
             "idle": card.idle,
             "bands": card.band_words() if card.bands else (),
@@ -49,7 +50,7 @@ def cards_of(rule: Any) -> list[dict[str, Any]]:
     ]
 
 
-def card_picture(card: Card) -> Markup:
+def card_figure(card: Card) -> Figure:
     """All columns whose answers differ in points, up to a page of them."""
     shown = [(column, points) for column, points in zip(card.columns, card.points) if column.name in card.reads][
         :_MOST_ROWS
@@ -62,7 +63,7 @@ def card_picture(card: Card) -> Markup:
     axes.set_xlim(-0.02, 1.02 + _MISSING)
     axes.set_ylim(-len(shown) + 0.55, 1 - 0.4)
     axes.axis("off")
-    return svg(figure, str(card))
+    return figure
 
 
 def _strip(axes: Any, column: BinnedColumn, points: tuple[int, ...], y: float, top: int) -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,15 @@ from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.released import Released
 from privpac.report.pages import page, write_page
 from privpac.report.plots import INK, LINES, NO, YES, Markup, figure_of, plain_name, svg
-from privpac.report.rule import WORDS, promise_lines
+from privpac.report.words import WORDS, promise_lines
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "BEHIND",
     "candidates_of",
+    "distribution_figure",
     "distribution_html",
     "distribution_picture",
     "draw_distribution",
@@ -233,12 +237,19 @@ def distribution_picture(
     found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
 ) -> Markup | str:
     """SVG text of one column; empty for a candidate that is a function, which has no saved form."""
-    shapes = _shapes(found)
-    if column >= len(shapes):
-        return ""
+    figure = distribution_figure(found, others, column=column, name=name)
+    return "" if figure is None else svg(figure, f"the released distribution of {_shapes(found)[column].column}")
+
+
+def distribution_figure(
+    found: Any, others: Mapping[str, Any] | None = None, *, column: int = 0, name: str = ""
+) -> Figure | None:
+    """One column; None for what is no distribution, and for a candidate that is a function."""
+    if column >= len(_shapes(found)):
+        return None
     figure, axes = figure_of(2.7)
     draw_distribution(axes, found, others, column=column, name=name)
-    return svg(figure, f"the released distribution of {shapes[column].column}")
+    return figure
 
 
 # The page

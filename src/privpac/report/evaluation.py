@@ -13,7 +13,7 @@ from privpac.evaluation import Evaluation
 from privpac.released import Released
 from privpac.report.measured import evaluated_section
 from privpac.report.pages import page, write_page
-from privpac.report.rule import promise_lines
+from privpac.report.words import promise_lines
 
 __all__ = ["evaluation_html", "write_evaluation_report"]
 

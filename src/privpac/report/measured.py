@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -13,7 +13,10 @@ from privpac.guarantee import Neighbours, Unit
 from privpac.released import Released
 from privpac.report.plots import INK, NO, QUIET, YES, figure_of, svg
 
-__all__ = ["bars_picture", "evaluated_section", "table_picture"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["bars_figure", "bars_picture", "evaluated_section", "table_picture"]
 
 WRONG = "#c2571a"
 NAMES = {
@@ -120,10 +123,19 @@ def table_picture(found: Evaluation) -> Markup:
     return svg(figure, f"right (green) and wrong (orange) for each label: {shares}")
 
 
-def bars_picture(found: Evaluation) -> Markup:
-    """Every rate with its intervals: these people thick, people like these thin; the constant beside the rule."""
+def _shown_rates(found: Evaluation) -> list[tuple[str, MeasuredRate]]:
     wanted = ("error", "constant", "lift", "sensitivity", "specificity", "precision", "balanced_accuracy")
-    rates: list[tuple[str, MeasuredRate]] = [(name, found.rates[name]) for name in wanted if name in found.rates]
+    return [(name, found.rates[name]) for name in wanted if name in found.rates]
+
+
+def bars_picture(found: Evaluation) -> Markup:
+    """Every rate with its intervals, as SVG text."""
+    return svg(bars_figure(found), "; ".join(f"{NAMES[name]} {rate}" for name, rate in _shown_rates(found)))
+
+
+def bars_figure(found: Evaluation) -> Figure:
+    """Every rate with its intervals: these people thick, people like these thin; the constant beside the rule."""
+    rates = _shown_rates(found)
     figure, axes = figure_of(0.5 + 0.34 * len(rates))
     low = 0.0
     for place, (name, rate) in enumerate(reversed(rates)):
@@ -146,4 +158,4 @@ def bars_picture(found: Evaluation) -> Markup:
     axes.tick_params(axis="y", length=0)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    return svg(figure, "; ".join(f"{NAMES[name]} {rate}" for name, rate in rates))
+    return figure

@@ -24,7 +24,18 @@ from privpac.report.pages import standing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Markup", "figure_of", "plain_name", "plan_picture", "rule_picture", "svg"]
+__all__ = [
+    "Markup",
+    "borders",
+    "codes_to_draw",
+    "domain_figure",
+    "figure_of",
+    "places",
+    "plain_name",
+    "plan_picture",
+    "svg",
+    "ticks",
+]
 
 YES, NO, INK, QUIET = "#0b6e4f", "#e3e7ea", "#24292f", "#8a949e"
 LINES = ("#1f6fb2", "#c2571a", "#0b6e4f", "#7a4fa3", "#a3160a", "#b3197a")
@@ -66,15 +77,15 @@ def figure_of(height: float) -> tuple[Figure, Any]:
 # The rule
 
 
-def rule_picture(rule: Rule) -> Markup | str:
+def domain_figure(rule: Rule) -> Figure | None:
     """Where the rule says 1 over the columns it reads: a band for one, a map for two, for three a map at the least, a
     middle and the greatest value of the third.
 
-    Empty text for constants, for more columns, and for cuts among floats that no axis can hold.
+    None for constants, for more columns, and for cuts among floats that no axis can hold.
     """
     reads = {name: values_of(rule.features[name]) for name in rule.reads}
     if rule.condition() in ("always", "never") or len(reads) > 3 or any(_extreme(rule, name) for name in reads):
-        return ""
+        return None
     if len(reads) == 1:
         return _band(rule, *next(iter(reads.items())))
     return _map(rule, reads) if len(reads) == 2 else _maps(rule, reads)
@@ -93,7 +104,7 @@ def _extreme(rule: Rule, column: str) -> bool:
     )
 
 
-def _codes(domain: Domain, edges: Sequence[int], points: int) -> Codes:
+def codes_to_draw(domain: Domain, edges: Sequence[int], points: int) -> Codes:
     """Codes to draw: all of a small domain, else evenly spaced ones and those around the rule's own edges."""
     low, high = domain.value_range()
     inside = [code for code in edges if low <= code <= high]
@@ -110,7 +121,7 @@ def _codes(domain: Domain, edges: Sequence[int], points: int) -> Codes:
     return np.array(sorted({*codes, *inside}), dtype=np.uint64)
 
 
-def _places(domain: Domain, codes: Codes) -> NDArray[np.float64]:
+def places(domain: Domain, codes: Codes) -> NDArray[np.float64]:
     """Where codes stand on an axis: numbers at their value, dates at their day, names in their order."""
     if domain.kind == "categories":
         return codes.astype(np.float64)
@@ -118,22 +129,22 @@ def _places(domain: Domain, codes: Codes) -> NDArray[np.float64]:
     return np.array([float(v.toordinal()) if isinstance(v, date) else float(v) for v in values])
 
 
-def _borders(places: NDArray[np.float64]) -> NDArray[np.float64]:
+def borders(at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Half-way points between neighbours: every code gets a cell."""
-    if len(places) == 1:
-        return np.array([places[0] - 0.5, places[0] + 0.5])
-    middle = places[:-1] / 2 + places[1:] / 2
-    return np.concatenate([[1.5 * places[0] - 0.5 * places[1]], middle, [1.5 * places[-1] - 0.5 * places[-2]]])
+    if len(at) == 1:
+        return np.array([at[0] - 0.5, at[0] + 0.5])
+    middle = at[:-1] / 2 + at[1:] / 2
+    return np.concatenate([[1.5 * at[0] - 0.5 * at[1]], middle, [1.5 * at[-1] - 0.5 * at[-2]]])
 
 
-def _ticks(axis: Any, domain: Domain, codes: Codes, most: int) -> None:
+def ticks(axis: Any, domain: Domain, codes: Codes, most: int) -> None:
     """Names and dates instead of positions."""
     if domain.kind not in ("categories", "dates"):
         return
     count = min(most, len(codes))
     chosen = [codes[i * (len(codes) - 1) // max(count - 1, 1)] for i in range(count)]
     shown = [plain_name(domain.text(int(code)), 14) for code in chosen]
-    axis.set_ticks(_places(domain, np.array(chosen, dtype=np.uint64)), shown)
+    axis.set_ticks(places(domain, np.array(chosen, dtype=np.uint64)), shown)
 
 
 def plain_name(name: str, most: int = 40) -> str:
@@ -142,34 +153,34 @@ def plain_name(name: str, most: int = 40) -> str:
     return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
 
 
-def _band(rule: Rule, name: str, domain: Domain) -> Markup:
-    codes = _codes(domain, _edges(rule, name), POINTS)
+def _band(rule: Rule, name: str, domain: Domain) -> Figure:
+    codes = codes_to_draw(domain, _edges(rule, name), POINTS)
     said = rule.predict_codes({name: codes}).astype(bool)
-    borders = _borders(_places(domain, codes))
-    left, right = float(borders[0]), float(borders[-1])
+    edges = borders(places(domain, codes))
+    left, right = float(edges[0]), float(edges[-1])
     figure, axes = figure_of(0.75)
     axes.axvspan(left, right, color=NO, linewidth=0)
     flips = np.flatnonzero(np.diff(np.concatenate([[False], said, [False]]).astype(np.int8)))
     least = (right - left) / 250  # a single value in a long domain must stay visible
     for start, stop in flips.reshape(-1, 2):
-        a, b = float(borders[start]), float(borders[stop])
+        a, b = float(edges[start]), float(edges[stop])
         axes.axvspan(a, max(b, a + least), color=YES, linewidth=0)
     axes.set_yticks([])
     axes.set_xlabel(plain_name(name))
     axes.set_xlim(left, right)
-    _ticks(axes.xaxis, domain, codes, 5)
+    ticks(axes.xaxis, domain, codes, 5)
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
-    return svg(figure, str(rule))
+    return figure
 
 
-def _map(rule: Rule, reads: Mapping[str, Domain]) -> Markup:
+def _map(rule: Rule, reads: Mapping[str, Domain]) -> Figure:
     figure, axes = figure_of(3.4)
     _draw_map(axes, rule, reads, {})
-    return svg(figure, str(rule))
+    return figure
 
 
-def _maps(rule: Rule, reads: Mapping[str, Domain]) -> Markup:
+def _maps(rule: Rule, reads: Mapping[str, Domain]) -> Figure:
     """Maps of two columns side by side, each at one value of the column that has the fewest."""
     fixed = min(list(reads)[::-1], key=lambda name: reads[name].size)
     low, high = reads[fixed].value_range()
@@ -181,23 +192,23 @@ def _maps(rule: Rule, reads: Mapping[str, Domain]) -> Markup:
         _draw_map(axes, rule, {name: reads[name] for name in reads if name != fixed}, {fixed: code})
         axes.set_title(f"{plain_name(fixed, 20)} = {plain_name(reads[fixed].text(code), 14)}", fontsize=10)
         axes.label_outer()
-    return svg(figure, str(rule))
+    return figure
 
 
 def _draw_map(axes: Any, rule: Rule, reads: Mapping[str, Domain], fixed: Mapping[str, int]) -> None:
     """Where the rule says 1 over two columns, with the others fixed."""
     (first, a), (second, b) = reads.items()
-    xs, ys = _codes(a, _edges(rule, first), POINTS // 4), _codes(b, _edges(rule, second), POINTS // 4)
+    xs, ys = codes_to_draw(a, _edges(rule, first), POINTS // 4), codes_to_draw(b, _edges(rule, second), POINTS // 4)
     grid_x, grid_y = np.meshgrid(xs, ys)
     known = {name: np.full(grid_x.size, code, np.uint64) for name, code in fixed.items()}
     said = rule.predict_codes({first: grid_x.ravel(), second: grid_y.ravel(), **known}).reshape(grid_x.shape)
-    borders = _borders(_places(a, xs)), _borders(_places(b, ys))
+    edges = borders(places(a, xs)), borders(places(b, ys))
     colours = need("matplotlib.colors").ListedColormap([NO, YES])
-    axes.pcolormesh(*borders, said, cmap=colours, vmin=0, vmax=1, shading="flat", rasterized=True)
+    axes.pcolormesh(*edges, said, cmap=colours, vmin=0, vmax=1, shading="flat", rasterized=True)
     axes.set_xlabel(plain_name(first))
     axes.set_ylabel(plain_name(second))
-    _ticks(axes.xaxis, a, xs, 4)
-    _ticks(axes.yaxis, b, ys, 6)
+    ticks(axes.xaxis, a, xs, 4)
+    ticks(axes.yaxis, b, ys, 6)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 

@@ -8,7 +8,6 @@ inside.
 from __future__ import annotations
 
 import os
-import warnings
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -18,40 +17,19 @@ import numpy as np
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.trees import VC1Tree
-from privpac.errors import ParameterError, TooLargeError, WeakGuaranteeWarning
+from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import Guarantee
 from privpac.planning import Plan, plan_of_tree, plan_users
 from privpac.released import Released
 from privpac.report.cards import cards_of
+from privpac.report.drawn import rule_picture
 from privpac.report.measured import before_the_data, evaluated_section
 from privpac.report.pages import page, write_page
-from privpac.report.plots import NO, YES, plan_picture, rule_picture
-from privpac.report.trees import questions_picture
+from privpac.report.plots import NO, YES, plan_picture
+from privpac.report.words import WORDS, promise_lines
 
-__all__ = ["WORDS", "plan_for_report", "promise_lines", "report_html", "write_report"]
+__all__ = ["plan_for_report", "report_html", "write_report"]
 
-WORDS = {
-    "class": "class of rules",
-    "size": "number of rules",
-    "levels": "steps of a user's vote",
-    "noisy_n_users": "number of users (noisy)",
-    "public_n_users": "number of users (public)",
-    "epsilon_count": "epsilon spent on that number",
-    "max_records": "records read per user, at most",
-    "tau": "clip of a user's regret, in records",
-    "tolerance": "mistakes forgiven per user",
-    "columns": "columns of the card",
-    "steps": "steps of the descent",
-    "clip": "clip of a user's gradient, in 1/4096",
-    "rho": "spent in all, as zCDP",
-    "depth": "questions one after the other, at most",
-    "price in nats": "price of the rule, in nats",
-    "mode": "how a user's records name a node",
-    "hi": "users at least as deep as the node, at least",
-    "K": "users deeper than the node, at most",
-    "epsilon1": "epsilon spent on the depth",
-    "epsilon2": "epsilon spent on the node",
-}
 _CELLS = 16
 _LEVELS = 12
 
@@ -73,11 +51,11 @@ def report_html(
         said=_said(rule) if released else "No rule was released",
         says="the rule says" if label == "1" else label,
         label=label,
+        asks=getattr(rule, "picture", "") == "questions",
         colours=(YES, NO),
         path=_path(rule) if isinstance(rule, Rule) and rule.picture == "regions" else None,
         cases=_cases(rule) if isinstance(rule, Rule) and rule.picture == "domain" else None,
-        picture=rule_picture(rule) if isinstance(rule, Rule) and rule.picture == "domain" else "",
-        questions=questions_picture(rule) if getattr(rule, "picture", "") == "questions" else "",
+        picture=rule_picture(rule) if getattr(rule, "picture", "") in ("domain", "questions") else "",
         cards=cards_of(rule),
         promise=promise_lines(guarantee),
         public=_public(released),
@@ -143,15 +121,6 @@ def _cases(rule: Rule) -> dict[str, Any] | None:
     )
     texts = [[domain.text(code) for domain, code in zip(reads.values(), case)] for case in cases]
     return {"columns": list(reads), "rows": list(zip(texts, said.tolist()))}
-
-
-def promise_lines(guarantee: Guarantee | None) -> list[str]:
-    """A guarantee in words, after its own first line."""
-    if guarantee is None:
-        return []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakGuaranteeWarning)  # said at the top already
-        return guarantee.explain().splitlines()[1:]
 
 
 def _public(released: Released) -> list[tuple[str, Any]]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from markupsafe import Markup
+from privpac.report.plots import INK, NO, QUIET, WIDTH, YES, figure_of, plain_name
 
-from privpac.report.plots import INK, NO, QUIET, WIDTH, YES, figure_of, plain_name, svg
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-__all__ = ["AskingRule", "questions_picture"]
+__all__ = ["AskingRule", "questions_figure"]
 
 _LONGEST = 34
 _SIDES = ("yes", "no")
@@ -23,7 +24,7 @@ class AskingRule(Protocol):
     def condition(self) -> str: ...
 
 
-def questions_picture(rule: AskingRule) -> Markup:
+def questions_figure(rule: AskingRule) -> Figure:
     """The tree from the first question down."""
     root, yes, no = rule.drawn
     deep = max(len(yes), len(no)) > 1
@@ -42,7 +43,7 @@ def questions_picture(rule: AskingRule) -> Markup:
         for at, label, inner in zip((x - 0.125, x + 0.125), side[1:], _SIDES):
             _line(axes, (x, 0.5), (at, 0.0), inner)
             _box(axes, at, 0.0, label, label)
-    return svg(figure, f"the tree: {rule.condition()}")
+    return figure
 
 
 def _box(axes: Any, x: float, y: float, text: str, label: str | None) -> None:

@@ -1,0 +1,175 @@
+"""What a notebook shows: a small card for a result, a promise, a plan, data, a budget or an evaluation.
+
+A card holds what ``print`` would say, a picture where there is one, and the rest folded away.  Of data it shows the
+declared schema and nothing else: no value, no range found in the table, no count of people or records.  Every value
+is escaped by the template, as on all pages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from markupsafe import Markup
+
+from privpac.concepts.base import Rule
+from privpac.data import UserData
+from privpac.errors import MissingExtra, ParameterError
+from privpac.evaluation import Evaluation
+from privpac.exact import shown
+from privpac.guarantee import Guarantee, Unit
+from privpac.ledger import BudgetLedger
+from privpac.planning import Plan
+from privpac.planning.tables import NAMES, meanings
+from privpac.released import Released
+from privpac.report.distribution import distribution_picture
+from privpac.report.drawn import rule_picture
+from privpac.report.measured import bars_picture
+from privpac.report.pages import page
+from privpac.report.plots import NO, YES
+from privpac.report.words import WORDS, promise_lines
+
+__all__ = ["fragment"]
+
+_MOST_LINES = 12
+_POLICIES = {
+    "raise": "refused before anything is spent",
+    "drop": "their rows are left out",
+    "clamp": "moved to the nearest declared value; rows with missing values are left out",
+}
+
+
+def fragment(value: Any) -> str:
+    """The card of one value as HTML text."""
+    for kind, card in _CARDS.items():
+        if isinstance(value, kind):
+            return page(
+                "notebook.html",
+                **(
+                    {"picture": "", "key": None, "lines": [], "tables": [], "notes": [], "rests": "What this rests on"}
+                    | card(value)
+                ),
+            )
+    raise ParameterError(f"a notebook shows no card of a {type(value).__name__}; print it")
+
+
+def _released(value: Released) -> dict[str, Any]:
+    rows = [("method", value.learner)] if value.learner else []
+    rows += [("outcome", value.outcome), *((WORDS.get(name, name), said) for name, said in value.parameters.items())]
+    if isinstance(value.hypothesis, Rule):
+        rows += [(f"domain of {name}", domain.describe()) for name, domain in value.hypothesis.features.items()]
+    found = [line for item in value.findings.values() for line in str(item).splitlines()]
+    default = ["no answer: the public default stands in"] if value.outcome == "default" else []
+    return _said(value.hypothesis) | {
+        "released": value,
+        "lines": [*_more(value.hypothesis), *found, *default][:_MOST_LINES],
+        "odds": None if value.guarantee is None else value.guarantee.odds,
+        "warnings": value.warnings,
+        "tables": [{"title": "What was public", "pairs": rows}],
+    }
+
+
+def _said(value: Any) -> dict[str, Any]:
+    """The first line of a value, and its picture."""
+    picture = _picture(value)
+    key = (YES, NO, value.label) if picture and isinstance(value, Rule) and value.picture == "domain" else None
+    return {"said": str(value).splitlines()[0] if str(value) else "", "picture": picture, "key": key}
+
+
+def _more(value: Any) -> list[str]:
+    return str(value).splitlines()[1:]
+
+
+def _picture(value: Any) -> Markup | str:
+    """The picture of a rule, a distribution or an evaluation; empty where words say it all."""
+    try:
+        return _drawn(value)
+    except MissingExtra:  # a card without a picture says the same
+        return ""
+
+
+def _drawn(value: Any) -> Markup | str:
+    if isinstance(value, Evaluation):
+        return bars_picture(value)
+    return rule_picture(value) if isinstance(value, Rule) else distribution_picture(value)
+
+
+def _rule(value: Rule) -> dict[str, Any]:
+    rows = [(name, domain.describe()) for name, domain in value.features.items()]
+    return _said(value) | {"lines": _more(value)[:_MOST_LINES], "tables": [{"title": "Columns", "pairs": rows}]}
+
+
+def _evaluation(value: Evaluation) -> dict[str, Any]:
+    return {"said": value.sentence(), "lines": value.notes(), "picture": _picture(value)}
+
+
+def _guarantee(value: Guarantee) -> dict[str, Any]:
+    return {"promise": value, "lines": promise_lines(value), "notes": value.derivation}
+
+
+def _plan(value: Plan) -> dict[str, Any]:
+    rows = [*value.rows, *(value.predicted if value.quick else ())]
+    told = {row.kind: NAMES[row.kind] for row in rows}
+    choice = value.recommendation
+    target = ", ".join(f"{name} {said}" for name, said in value.target.items())
+    return {
+        "said": value.title[0].upper() + value.title[1:],
+        "lines": [target, *([f"Recommended: {choice.method}, because {choice.reason}"] if choice else [])],
+        "grid": {
+            "sizes": [f"{m:,}" for m in value.records_per_user],
+            "groups": [
+                (
+                    name,
+                    [
+                        (r.method, ["–" if v is None else value.written(v) for v in r.values])
+                        for r in rows
+                        if r.kind == kind
+                    ],
+                )
+                for kind, name in told.items()
+            ],
+        },
+        "notes": [
+            *(f"{NAMES[kind]}: {said}" for kind, said in meanings(value).items() if kind in told),
+            *(row.words() for row in rows),
+        ],
+    }
+
+
+def _data(value: UserData) -> dict[str, Any]:
+    """The schema only: what was declared, which is public."""
+    protected = "a person with all their records" if value.unit is Unit.USER else "a single record"
+    rows = [
+        (name, "no domain declared yet" if domain is None else domain.describe())
+        for name, domain in value.features.items()
+    ]
+    if value.labels is not None:
+        labels = ", ".join(value.classes) if value.classes else "0 or 1"
+        rows.append((value.label_name or "label", f"label: {labels}"))
+    return {
+        "said": "People's records" if value.unit is Unit.USER else "Records",
+        "lines": [f"protected: {protected}", f"values outside their domain: {_POLICIES[str(value.on_invalid)]}"],
+        "tables": [{"title": "", "pairs": rows}],
+        "rests": "What is not shown",
+        "notes": ["Values, ranges and counts found in the table are private."],
+    }
+
+
+def _ledger(value: BudgetLedger) -> dict[str, Any]:
+    spent = [(str(line.seq), shown(line.eps), shown(line.delta), line.label, line.at) for line in value.history()]
+    return {
+        "said": f"Budget of {value.dataset}" if value.dataset else "Budget",
+        "promise": value.budget,
+        "lines": [f"left: {value.remaining()}", *([] if spent else ["nothing was spent yet"])],
+        "spent": spent,
+    }
+
+
+_CARDS: dict[type, Any] = {
+    Released: _released,
+    Rule: _rule,
+    Evaluation: _evaluation,
+    Guarantee: _guarantee,
+    Plan: _plan,
+    UserData: _data,
+    BudgetLedger: _ledger,
+}

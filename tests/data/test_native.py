@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privpac.data import native
+from privpac.data import jit, native
 
 ROOT = Path(__file__).parents[2]
 SOURCE = '''
@@ -191,3 +191,20 @@ def test_the_list_names_every_loop_that_python_calls_and_no_other() -> None:
     assert all(calls for calls in listed.values())
     stale = [place for place, calls in listed.items() for call in calls if not compiler.fits(place, call)]
     assert not stale, "these loops have other arguments now: make signatures"
+
+
+def test_arrays_with_gaps_are_packed_where_only_the_form_without_is_compiled(
+    built: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "MODE", "")
+    monkeypatch.setattr(jit, "need", lambda *_: pytest.fail("numba was asked for"))
+
+    def mixed(*_: Any) -> None: ...
+
+    loop = jit.Loop(mixed, built("mixed"))
+    codes, wide = np.arange(6, dtype=np.uint64)[::2], np.arange(12.0).reshape(2, 6)[:, ::2]
+    codes.flags.writeable = False
+    room = np.zeros(3, np.int64), np.zeros((2, 3))
+    assert loop(-5, np.uint64(1), True, 0.5, np.int32(0), codes, wide, room) == (-5, 2, True, 0.5)
+    assert room[0].tolist() == [40, 42, 44]
+    assert np.array_equal(room[1], wide / 2)

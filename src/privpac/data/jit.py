@@ -4,6 +4,7 @@
 a call finds the code by the types of its arguments.  Where there is none (a source tree in which the loop has just been
 written, types that nobody listed) numba compiles on the first call, with a disk cache and without the interpreter lock.
 A cache that cannot be read or written (a full disk) costs time and nothing else: the first call may come after a spend.
+For the same reason an array with gaps, where only the form without is compiled, is packed rather than refused.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property, update_wrapper
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from privpac.data.native import CompiledLoop, available, entries, kind_of
 from privpac.lazy import WHEN_COMPILING, need
@@ -41,6 +44,15 @@ class Loop:
             raise LookupError(f"{self.__module__}:{self.__name__} has no compiled form for {kinds!r}: make signatures")
         if MODE.startswith(">"):
             _write_down(f"{self.__module__}:{self.__name__} {kinds}")
+        if self._compiled and any(map(_gappy, arguments)):
+            packed = tuple(np.ascontiguousarray(a) if _gappy(a) else a for a in arguments)
+            entry = self._compiled.get(",".join(map(kind_of, packed)))
+            if entry is not None:
+                result = entry(packed)
+                for given, made in zip(arguments, packed):
+                    if made is not given and given.flags.writeable:
+                        given[...] = made
+                return result
         return self._by_numba(*arguments)
 
     @cached_property
@@ -54,6 +66,10 @@ class Loop:
 
     def __reduce__(self) -> str:
         return self.__name__
+
+
+def _gappy(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and not value.flags.c_contiguous
 
 
 def _compile(function: Callable[..., Any]) -> Any:

@@ -339,7 +339,8 @@ def _mean(epsilon: Rational, method: str, options: Mapping[str, Any], shared: di
     if missing:
         raise ParameterError(
             f"method {method!r} needs {' and '.join(missing)}: the release may fail with probability delta, and width "
-            "declares how far apart the means of two people are expected to be; method 'average' needs neither"
+            "declares how far apart the means of two people are expected to be (trimmed: in the column's own units; "
+            "friendly: in units of its whole range); method 'average' needs neither"
         )
     if shared["neighbours"] is Neighbours.ADD_REMOVE and "slots" not in given:
         raise ParameterError(

@@ -70,6 +70,7 @@ def test_trimmed_and_friendly_by_name() -> None:
     [
         ({"method": "trimmed", "neighbours": "replace"}, "needs delta and width"),
         ({"method": "trimmed", "delta": "1e-6", "width": 3}, "declare slots"),
+        ({"method": "friendly", "neighbours": "replace", "delta": "1e-6", "width": 5}, "whole ranges"),
         ({"method": "cover"}, "must be auto, average"),
         ({"radius": 3}, "no option radius"),
     ],

@@ -306,8 +306,8 @@ class FriendlyMean(MeanLearner):
         farthest = {"l1": d, "l2": d, "linf": 1}[self.friendship.norm]  # of l2: squared
         if (width * width if self.friendship.norm == "l2" else width) > farthest:
             raise ParameterError(
-                f"width is in units of the columns' whole ranges (0.1: a tenth of the range), and nobody is {width} apart; "
-                "give a width of at most 1 for one column"
+                f"width is in units of the columns' whole ranges (0.1: a tenth of the range), and nobody is {width} "
+                "apart; give a width of at most 1 for one column"
             )
         if n < 4 * self.crowd:
             raise InfeasibleError(f"too few users: crowd = {self.crowd} needs at least {4 * self.crowd}, got {n}")

@@ -51,8 +51,8 @@ def forms(frame: pl.DataFrame) -> list[Any]:
 # Values
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"x": [1, 7777, -7777]}, "^column 'x': 2 outside whole numbers 0..9; allowed"),
-    ({"x": [1, None, 3]}, "^column 'x': 1 missing or NaN; allowed"),
+    ({"x": [1, 7777, -7777]}, "^column 'x': 2 outside whole numbers 0..9 \\(number of records\\); allowed"),
+    ({"x": [1, None, 3]}, "^column 'x': 1 missing or NaN \\(number of records\\); allowed"),
     ({"x": [1.0, float("nan"), 7777.5]}, "^column 'x': 1 missing or NaN, 1 outside"),
     ({"x": [1.0, float("inf"), float("-inf")]}, "^column 'x': 2 outside"),
     ({"x": [1.0, 2.5, 3.0]}, "^column 'x': 1 not whole numbers"),
@@ -68,7 +68,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"u": [1.0, float("nan"), 2.0]}, "^column 'u': 1 user ids are missing"),
     ({"u": [1.0, 7777.5, 2.0**53]}, "^column 'u': 2 user ids are fractions or beyond 2"),
     ({"u": [[1], [2], [7777]]}, "^column 'u' has type List; user ids that are integers or text are needed"),
-    ({"y": [0, 1, 2]}, "^column 'y': 1 not 0 or 1; allowed: 0/1 or booleans"),
+    ({"y": [0, 1, 2]}, "^column 'y': 1 not 0 or 1 \\(number of records\\); allowed: 0/1 or booleans"),
     ({"y": [0, 1, -7777]}, "^column 'y': 1 not 0 or 1"),
     ({"y": [0.0, 0.5, float("nan")]}, "^column 'y': 1 missing or NaN, 1 not 0 or 1"),
     ({"y": [True, None, False]}, "^column 'y': 1 missing or NaN"),

@@ -415,7 +415,7 @@ def test_errors_name_column_rule_and_count_and_quote_no_value(domain: Domain, va
     with pytest.raises(SchemaError) as caught:
         domain.encode(values, name="glucose")
     message = str(caught.value)
-    assert message.startswith(f"column 'glucose': {words}; allowed: ")
+    assert message.startswith(f"column 'glucose': {words} (number of records); allowed: ")
     assert "77" not in message
     assert "secret" not in message
     assert "\n" not in message

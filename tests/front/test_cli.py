@@ -123,7 +123,10 @@ def test_invalid_rows_can_be_dropped_and_labels_mapped(privpac: Command) -> None
     Path("t.csv").write_text("who,age,ill\na,5,no\nb,,yes\n,7,yes\nc,1000,yes\n")
     Path("words.csv").write_text("who,age,ill\na,5,no\nb,6,yes\n")
     base = ["learn", "t.csv", *LEARN]
-    assert "column 'ill': 2 not 0 or 1" in one_line(privpac("learn", "words.csv", *LEARN))
+    refused = one_line(privpac("learn", "words.csv", *LEARN))
+    assert "column 'ill': 2 not 0 or 1 (number of records)" in refused
+    assert "which value means 1: --label-map, for tables also --positive;" in refused
+    assert privpac("learn", "words.csv", *LEARN, "--positive", "yes").code == 0
     mapped = [*base, "--label-map", "yes=1", "--label-map", "no=0"]
     assert "user ids are missing" in one_line(privpac(*mapped))
     assert privpac(*mapped, "--on-invalid", "drop").code == 0
@@ -254,7 +257,7 @@ PARAMETERS: list[tuple[list[str], str]] = [
     (replaced("--epsilon", "much"), "epsilon"),
     (replaced("--epsilon", "1e400"), "epsilon"),
     (LEARN[:-2], "Missing option '--epsilon'"),
-    (LEARN[2:4] + LEARN[6:], "Missing option '--feature'"),
+    (LEARN[2:4] + LEARN[6:], "name at least one feature: --feature"),
     ([*LEARN, "--out", "nowhere/m.json"], "--out cannot be written"),
     ([*LEARN, "--report", "nowhere/r.html"], "--report cannot be written"),
     ([*LEARN, "--out", "."], "is a folder"),
@@ -530,7 +533,7 @@ def test_plan_predicts_on_a_table_only_if_it_is_public(privpac: Command) -> None
     Path("people.csv").write_text("who,x,late\n" + "\n".join(rows) + "\n")
     words = ["plan", "threshold", "-f", "x=0:9", "-e", 1, "--alpha", "0.1", "-m", 2, "--population", "people.csv"]
     assert "--public" in one_line(privpac(*words, "--user", "who", "--label", "late"))
-    assert "--label is missing" in one_line(privpac(*words, "--user", "who", "--public"))
+    assert "label is missing: name the column" in one_line(privpac(*words, "--user", "who", "--public"))
     assert "describe the table" in one_line(privpac(*words[:-2], "--public"))
     body = json.loads(privpac(*words, "--user", "who", "--label", "late", "--public", "--json").out)
     assert all("people.csv" in row["assumption"] for row in body["predicted"])

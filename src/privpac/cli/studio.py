@@ -17,7 +17,8 @@ from typing import Annotated
 import typer
 
 from privpac.cli.app import app
-from privpac.errors import ParameterError
+from privpac.errors import MissingExtra, ParameterError
+from privpac.lazy import EXTRAS
 
 __all__ = ["studio"]
 
@@ -42,10 +43,12 @@ def studio(
     The page is for this machine and this browser alone: its link works once. Every action shows the command that does
     the same.
     """
-    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    missing = [name for name in ("fastapi", "uvicorn", "pyarrow", "matplotlib") if find_spec(name) is None]
     if missing:
-        raise ParameterError(
-            f"privpac studio needs {', '.join(missing)}; install it with: pip install 'privpac[serve]'"
+        extras = ",".join(dict.fromkeys(EXTRAS[name] for name in missing))
+        raise MissingExtra(
+            f'privpac studio needs {", ".join(missing)}, not installed; install with: pip install "privpac[{extras}]"',
+            name=missing[0],
         )
     if not folder.is_dir():
         raise ParameterError(f"there is no folder {str(folder)!r}; name one that holds .csv or .parquet files")

@@ -131,7 +131,7 @@ class ClassOfRules(ABC):
         if owned and not self.takes_missing:
             raise ParameterError(
                 f"columns {owned} keep missing values, of which {self.noun} {type(self).__name__} knows nothing: "
-                "declare them with missing 'drop' or 'raise', or use SmallTrees"
+                "declare them with 'drop' or 'raise' (in words 0:100,missing=drop), or learn a small tree or a card"
             )
         return self.with_columns(filled), bound
 

@@ -19,7 +19,7 @@ from privpac.data.domains import Categories, Domain
 from privpac.data.group import Grouping, Offsets, Rows, group, item_offsets, take
 from privpac.data.ids import SPOILT, as_ids
 from privpac.data.readers import read_frame
-from privpac.data.schema import Bools, Bytes, OnInvalid, Verdict, Words, accept, wrong_type
+from privpac.data.schema import LABELS, Bools, Bytes, OnInvalid, Verdict, Words, accept, wrong_type
 from privpac.data.texts import read_column
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import one_of
@@ -121,7 +121,9 @@ def declare(
         if not isinstance(name, str):
             raise TypeError(f"a feature must be a column name, got {type(name).__name__}")
         if domain is not None and not isinstance(domain, Domain):
-            raise TypeError(f"the domain of {name!r} must be a Domain, got {type(domain).__name__}")
+            raise TypeError(
+                f"the domain of {name!r} must be a Domain such as Integers(0, 10), got {type(domain).__name__}"
+            )
     for role, value in (("user", user), ("label", label)):
         if value is not None and not isinstance(value, str):
             raise TypeError(f"{role} must be a column name or None, got {type(value).__name__}")
@@ -254,7 +256,7 @@ def _labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[By
         and series.dtype != pl.Boolean
         and not (series.dtype.is_integer() or series.dtype.is_float())
     ):
-        raise wrong_type(name, series.dtype, "labels 0/1 or booleans (or a label_map) are") from None
+        raise wrong_type(name, series.dtype, "labels 0/1 or booleans (or a label_map, or positive=) are") from None
     if series.dtype == pl.Boolean and not series.null_count():
         return series.cast(pl.UInt8).to_numpy(writable=True), None
     narrow = series.dtype.is_integer() and series.dtype not in (pl.Int128, pl.UInt128) and not series.null_count()
@@ -270,9 +272,7 @@ def _labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[By
         verdicts[np.isnan(values)] = Verdict.MISSING
     # A label has no nearest end, so clamping drops it like a missing one.
     strict = OnInvalid.DROP if rule is OnInvalid.CLAMP else rule
-    return ones.astype(np.uint8), accept(
-        name, verdicts, _WORDS, "0/1 or booleans, anything else needs a label_map", strict
-    )
+    return ones.astype(np.uint8), accept(name, verdicts, _WORDS, LABELS, strict)
 
 
 # Arrays and lists

@@ -29,12 +29,15 @@ from numpy.typing import NDArray
 
 from privpac.errors import PrivpacError, SchemaError
 
-__all__ = ["Bools", "Bytes", "Encoded", "OnInvalid", "Verdict", "Words", "accept", "quietly", "wrong_type"]
+__all__ = ["Bools", "Bytes", "Encoded", "LABELS", "OnInvalid", "Verdict", "Words", "accept", "quietly", "wrong_type"]
 
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 T = TypeVar("T")
+
+LABELS = "0/1 or booleans; else say which value means 1: label_map, for tables also positive="
+"""What a label may be, in the words of an error."""
 
 
 class OnInvalid(StrEnum):
@@ -90,7 +93,8 @@ def accept(
     if on_invalid is OnInvalid.RAISE:
         broken = ", ".join(f"{counts[v]} {words[v]}" for v in Verdict if v is not Verdict.GOOD and counts[v])
         raise SchemaError(
-            f"column {name!r}: {broken}; allowed: {allowed}; correct the table or choose on_invalid='drop' or 'clamp'"
+            f"column {name!r}: {broken} (number of records); allowed: {allowed}; correct the table or choose "
+            "on_invalid='drop' or 'clamp'"
         ) from None
     if on_invalid is OnInvalid.DROP:
         return np.asarray(verdicts == Verdict.GOOD)

@@ -263,7 +263,9 @@ class UserData(Shown):
         rule = self.on_invalid if on_invalid is None else one_of(OnInvalid, on_invalid, "on_invalid")
         for name, domain in domains.items():
             if not isinstance(domain, Domain):
-                raise TypeError(f"the domain of {name!r} must be a Domain, got {type(domain).__name__}")
+                raise TypeError(
+                    f"the domain of {name!r} must be a Domain such as Integers(0, 10), got {type(domain).__name__}"
+                )
             bound = self.features[self.feature(name)]
             if bound is not None and bound != domain:
                 raise ParameterError(f"column {name!r} is declared twice: as {bound!r} and as {domain!r}; keep one")

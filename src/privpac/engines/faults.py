@@ -15,7 +15,7 @@ import polars as pl
 
 from privpac.data.build import Declared, assemble
 from privpac.data.ids import SPOILT, as_ids
-from privpac.data.schema import OnInvalid, Verdict
+from privpac.data.schema import LABELS, OnInvalid, Verdict
 from privpac.data.texts import read_column
 from privpac.errors import SchemaError
 
@@ -61,7 +61,7 @@ class Faults:
                 Verdict.UNREAD: "not in label_map",
             }
             mapped = declared.label_map is not None
-            allowed = "the values of label_map" if mapped else "0/1 or booleans, anything else needs a label_map"
+            allowed = "the values of label_map" if mapped else LABELS
             allowed = allowed if declared.positive is None else "a value"
             raise _broken(declared.label, self.columns[declared.label], words, allowed)
 
@@ -69,7 +69,8 @@ class Faults:
 def _broken(name: str, counts: Counts, words: Mapping[Verdict, str], allowed: str) -> SchemaError:
     broken = ", ".join(f"{counts[v]} {words[v]}" for v in Verdict if counts.get(v))
     return SchemaError(
-        f"column {name!r}: {broken}; allowed: {allowed}; correct the table or choose on_invalid='drop' or 'clamp'"
+        f"column {name!r}: {broken} (number of records); allowed: {allowed}; correct the table or choose "
+        "on_invalid='drop' or 'clamp'"
     )
 
 

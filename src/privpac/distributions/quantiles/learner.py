@@ -172,8 +172,8 @@ class QuantileLearner(DistributionLearner):
                 )
             if own_code(domain) is not None:
                 raise ParameterError(
-                    f"missing values have no place in the order of column {name!r}; leave such records out with "
-                    "Missing(domain, 'drop')"
+                    f"missing values have no place in the order of column {name!r}; leave such records out: "
+                    "Missing(domain, 'drop'), in words 0:100,missing=drop"
                 )
 
     # Data

@@ -533,7 +533,7 @@ def test_plan_predicts_on_a_table_only_if_it_is_public(privpac: Command) -> None
     Path("people.csv").write_text("who,x,late\n" + "\n".join(rows) + "\n")
     words = ["plan", "threshold", "-f", "x=0:9", "-e", 1, "--alpha", "0.1", "-m", 2, "--population", "people.csv"]
     assert "--public" in one_line(privpac(*words, "--user", "who", "--label", "late"))
-    assert "label is missing: name the column" in one_line(privpac(*words, "--user", "who", "--public"))
+    assert "name the column to predict with --label" in one_line(privpac(*words, "--user", "who", "--public"))
     assert "describe the table" in one_line(privpac(*words[:-2], "--public"))
     body = json.loads(privpac(*words, "--user", "who", "--label", "late", "--public", "--json").out)
     assert all("people.csv" in row["assumption"] for row in body["predicted"])

@@ -123,3 +123,5 @@ class MethodTable:
         with console.capture() as caught:
             console.print(self.table())
         return caught.get()
+
+    __repr__ = __str__  # a prompt and a notebook show the table, not the texts it is made of

@@ -18,6 +18,7 @@ def test_every_method_has_a_row_that_says_everything() -> None:
     for row in table:
         assert all(row.values()), row
     assert "voices" in str(table)
+    assert repr(table) == str(table)
 
 
 def test_rows_are_those_that_fit() -> None:

@@ -415,3 +415,10 @@ def test_the_command_says_what_is_wrong(command: Command) -> None:
     shown = command("studio", "--help").out
     assert "--ledger" in shown
     assert "works once" in " ".join(shown.split())
+
+
+def test_a_missing_extra_is_named_before_the_studio_opens(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("privpac.cli.studio.find_spec", lambda name: None if name in ("uvicorn", "matplotlib") else 1)
+    run = command("studio", "--no-browser")
+    assert run.code == 2
+    assert 'uvicorn, matplotlib, not installed; install with: pip install "privpac[serve,plots]"' in run.err

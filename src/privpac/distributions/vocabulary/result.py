@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Self
@@ -20,7 +21,7 @@ from privpac.released import register
 __all__ = ["VocabularyDistribution"]
 
 Floats64 = NDArray[np.float64]
-_SHOWN = 8
+_SHOWN, _LETTERS = 8, 80
 
 
 def _read_values(values: Any) -> tuple[str | int, ...]:
@@ -84,9 +85,12 @@ class VocabularyDistribution(Distribution):
         return (self._total - sum(self.weights)) / self._total
 
     def name(self, place: int) -> str:
-        """One of the values, as text."""
+        """One of the values in a line: people wrote it, so it may be long, or command a terminal."""
         value = self.values[place]
-        return value if isinstance(value, str) else self.domain.text(value)
+        if not isinstance(value, str):
+            return self.domain.text(value)
+        cut = value if len(value) <= _LETTERS else f"{value[:_LETTERS]}…"
+        return cut if value and cut.isprintable() else json.dumps(cut)
 
     def pmf(self, X: Any) -> Floats64:
         """The mass of every value; 0 for one that is not shown, which is not to say that nobody holds it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Self
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from privpac.data import Domain, Texts
 from privpac.data.columns import column, text
+from privpac.data.texts import in_one_line
 from privpac.distributions.parametric import Coins, Distribution, uniforms
 from privpac.errors import NoReleaseError, ParameterError
 from privpac.guarantee import positive_int
@@ -85,12 +85,12 @@ class VocabularyDistribution(Distribution):
         return (self._total - sum(self.weights)) / self._total
 
     def name(self, place: int) -> str:
-        """One of the values in a line: people wrote it, so it may be long, or command a terminal."""
+        """One of the values, in one line of not too many letters."""
         value = self.values[place]
         if not isinstance(value, str):
             return self.domain.text(value)
         cut = value if len(value) <= _LETTERS else f"{value[:_LETTERS]}…"
-        return cut if value and cut.isprintable() else json.dumps(cut)
+        return in_one_line(cut)
 
     def pmf(self, X: Any) -> Floats64:
         """The mass of every value; 0 for one that is not shown, which is not to say that nobody holds it."""

@@ -72,6 +72,16 @@ MAY_IMPORT = {
 SPEAKING = {"cli", "report"}
 
 
+@cache
+def parsed_text(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return parsed_text(path.read_text())
+
+
 def room_of(top: str) -> str:
     """The room of a top-level name; ground may be split (``ledger_file``), the package itself and ``api_*`` are the
     front."""
@@ -109,7 +119,7 @@ def identity(path: Path) -> str:
 def broken(source: str, path: Path) -> list[str]:
     """Imports that do not point left."""
     room = room_of(top_of(path))
-    targets = [name for name in imported(ast.parse(source), path) if name.startswith("privpac.") and is_module(name)]
+    targets = [name for name in imported(parsed_text(source), path) if name.startswith("privpac.") and is_module(name)]
     return [
         name
         for name in targets
@@ -139,7 +149,7 @@ def test_the_import_rule_can_fail() -> None:
 def test_testing_is_never_imported_by_the_rest() -> None:
     for path in MODULES:
         if path.name != "testing.py":
-            assert "privpac.testing" not in set(imported(ast.parse(path.read_text()), path)), identity(path)
+            assert "privpac.testing" not in set(imported(parsed(path), path)), identity(path)
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -199,7 +209,7 @@ def test_a_lazy_name_is_never_also_a_module_beside_it() -> None:
 
 
 def test_a_class_has_its_name_to_itself() -> None:
-    trees = (ast.parse(path.read_text()) for path in MODULES)
+    trees = (parsed(path) for path in MODULES)
     names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert not {name for name, times in names.items() if times > 1}
 
@@ -209,21 +219,21 @@ def test_files_are_small_and_explain_themselves(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) < 440
     if text.strip():
-        assert ast.get_docstring(ast.parse(text)), "a module says what it is"
+        assert ast.get_docstring(parsed(path)), "a module says what it is"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=identity)
 def test_the_library_does_not_print(path: Path) -> None:
     if top_of(path) in SPEAKING:
         return
-    calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    calls = [node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
     assert not [call for call in calls if isinstance(call, ast.Name) and call.id in {"print", "breakpoint", "input"}]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=identity)
 def test_no_generator_but_ours_and_no_pickle(path: Path) -> None:
     """Private code draws from the system; seeds, Mersenne twisters and unpickled models have no place in it."""
-    names = {name.split(".")[0] for name in imported(ast.parse(path.read_text()), path)}
+    names = {name.split(".")[0] for name in imported(parsed(path), path)}
     assert not names & {"random", "pickle", "dill", "joblib"}
     if top_of(path) not in {"planning", "testing", "cli", "report"}:
         assert not re.search(r"\bnp\.random\b|\bnumpy\.random\b", path.read_text())
@@ -278,7 +288,7 @@ def listed(package: str) -> dict[str, str]:
     """Where a package has its names from: its stub, or its own imports."""
     stub = NAMES[package].with_suffix(".pyi")
     path = stub if stub.exists() else NAMES[package]
-    return {name: module for module, name in imports_from(ast.parse(path.read_text()), path)}
+    return {name: module for module, name in imports_from(parsed(path), path)}
 
 
 def source(module: str, name: str) -> set[str]:
@@ -294,7 +304,7 @@ def graph() -> Graph:
     """What each module imports, wherever in the file, and where lazy names lead."""
     found: Graph = {}
     for name, path in NAMES.items():
-        pairs = imports_from(ast.parse(path.read_text()), path)
+        pairs = imports_from(parsed(path), path)
         found[name] = {target for module, taken in pairs for target in source(module, taken)} - {name}
     return found
 
@@ -350,7 +360,7 @@ def test_the_front_reaches_everything_but_the_research_shelf() -> None:
     values = {
         f"{module}.{name}"
         for path in MODULES
-        for module, name in imports_from(ast.parse(path.read_text()), path)
+        for module, name in imports_from(parsed(path), path)
         if f"{module}.{name}" in PACKAGES - {"privpac.learners"}
     }
     listing = {name: {home for names in listed(name).items() for home in source(name, names[0])} for name in values}
@@ -378,7 +388,7 @@ def test_files_are_written_in_one_place() -> None:
     for path in MODULES:
         if top_of(path) in {"released_write", "ledger"}:
             continue
-        calls = {ast.unparse(n.func) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)}
+        calls = {ast.unparse(n.func) for n in ast.walk(parsed(path)) if isinstance(n, ast.Call)}
         assert not calls & {"os.replace", "os.rename", "os.link", "os.fsync"}, identity(path)
 
 

@@ -139,9 +139,9 @@ def test_the_reference_holds_every_public_name_and_every_command() -> None:
     for path in (*pages, "reference/command-line.md"):
         assert path in NAV, path
     said = hooks.command_line()
-    from privpac.cli.commands import _HOMES
+    from privpac.cli.commands import HOMES
 
-    for name in _HOMES:
+    for name in HOMES:
         assert f"privpac {name}" in said
     assert "`--epsilon` `-e`" in said
 

@@ -63,6 +63,7 @@ def checked(tmp_path: Path, text: str) -> list[tuple[int, str]]:
     return [(int(line), message) for line, message in said]
 
 
+@pytest.mark.slow
 def test_mypy_knows_every_public_name_and_rejects_misuse(tmp_path: Path) -> None:
     """One run: the type of each name of ``pp``, a correct use without complaint, and an error in each misuse."""
     names = list(privpac.__all__)

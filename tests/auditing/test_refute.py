@@ -28,6 +28,7 @@ QUESTIONS: dict[str, tuple[Any, ...]] = {
 RECORDS, PLANTED = {"add-remove": 5, "replace": 4}, {"add-remove": 451, "replace": 250}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_no_row_of_a_plan_is_refuted(name: str) -> None:
     claims = rule_claims(rule_target(*QUESTIONS[name]), RECORDS[name])

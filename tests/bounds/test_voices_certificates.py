@@ -96,6 +96,7 @@ def test_more_budget_or_a_weaker_wish_never_needs_more_users(
     assert after <= max(before + 1, before * 1.0005)
 
 
+@pytest.mark.slow
 def test_more_users_are_certified_too_and_the_excess_falls() -> None:
     """An inverse plan at any larger number promises no more than at the certified one."""
     cuts = pp.Thresholds(Integers(0, 1023))
@@ -157,6 +158,7 @@ def test_more_people_may_hurt_below_the_certified_number_and_not_beyond() -> Non
 # Planning
 
 
+@pytest.mark.slow
 def test_plans_show_both_certificates_and_the_method_to_name() -> None:
     cuts = pp.Thresholds(Integers(0, 1023))
     planned = pp.plan(cuts, epsilon=1, alpha="0.05", beta="0.1", records_per_user=(1, 16))

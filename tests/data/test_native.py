@@ -122,6 +122,7 @@ def call(entries: dict[str, native.CompiledLoop], *arguments: Any) -> Any:
     return entries[",".join(map(native.kind_of, arguments))](arguments)
 
 
+@pytest.mark.slow
 def test_arguments_of_every_kind_arrive_and_results_come_back(built: Any) -> None:
     codes, wide = np.array([1, 2**40, 7], np.uint64), np.arange(6.0).reshape(2, 3)
     room = np.zeros(3, np.int64), np.zeros((2, 3))
@@ -131,6 +132,7 @@ def test_arguments_of_every_kind_arrive_and_results_come_back(built: Any) -> Non
     assert np.array_equal(room[1], wide / 4)
 
 
+@pytest.mark.slow
 def test_what_a_loop_allocates_lives_as_long_as_it_is_held(built: Any) -> None:
     kept = []
     for n in [2, 10, 10_000] * 20:
@@ -146,6 +148,7 @@ def test_what_a_loop_allocates_lives_as_long_as_it_is_held(built: Any) -> None:
     assert call(built("made"), 0)[0].size == 0
 
 
+@pytest.mark.slow
 def test_a_part_of_an_argument_keeps_it_alive(built: Any) -> None:
     found = call(built("part"), np.arange(1000), 10)
     gc.collect()
@@ -153,6 +156,7 @@ def test_a_part_of_an_argument_keeps_it_alive(built: Any) -> None:
     assert np.array_equal(found, np.arange(10, 1000))
 
 
+@pytest.mark.slow
 def test_any_layout_is_read_right_and_read_only_arrays_are_taken(built: Any) -> None:
     values = np.arange(100)
     values.flags.writeable = False
@@ -162,6 +166,7 @@ def test_any_layout_is_read_right_and_read_only_arrays_are_taken(built: Any) -> 
     assert native.kind_of(values.astype(">i8")) not in built("every_other")
 
 
+@pytest.mark.slow
 def test_errors_inside_a_loop_are_errors_here(built: Any) -> None:
     assert call(built("divided"), 7, -2) == -4
     with pytest.raises(RuntimeError, match="stopped with code"):
@@ -170,6 +175,7 @@ def test_errors_inside_a_loop_are_errors_here(built: Any) -> None:
         call(built("made"), 1 << 50)
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_never_answered_by_old_code(built: Any, package: Path) -> None:
     assert built("divided")
     for name in ("loops.py", "shared.py"):
@@ -193,6 +199,7 @@ def test_the_list_names_every_loop_that_python_calls_and_no_other() -> None:
     assert not stale, "these loops have other arguments now: make signatures"
 
 
+@pytest.mark.slow
 def test_arrays_with_gaps_are_packed_where_only_the_form_without_is_compiled(
     built: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -319,7 +319,7 @@ def test_a_wrong_count_would_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     learner, declared = RegretSelection(CUTS, 1, public_n_users=30), schema("x")
     memory = held("memory", FRAME, tmp_path, declared)
-    monkeypatch.setattr(spill, "_hashes", torn)
+    monkeypatch.setattr(spill, "hashed_ids", torn)
     users = held("shuffled", FRAME, tmp_path, declared)
     assert not same_law(law(learner, memory), law(learner, users))
     assert count_users(users) > count_users(memory) == USERS

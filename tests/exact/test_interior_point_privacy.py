@@ -244,6 +244,7 @@ def test_complete_laws_are_private_on_every_neighbouring_pair(top: int, levels: 
     assert pairs == {7: 44352, 4: 2520}[top]
 
 
+@pytest.mark.slow
 def test_two_reductions_of_seven_values_are_private_on_every_neighbouring_pair() -> None:
     point = WalkReduction(TWO, "9/8", 7, 7)
     assert point.delta < 1

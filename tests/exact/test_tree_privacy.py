@@ -256,7 +256,8 @@ def test_the_noisy_count_and_the_node_together_keep_epsilon() -> None:
         count = Laplace(learner.epsilon_count, 1, unit="user", neighbours="add-remove").law(
             len(users), bounds=(0, most)
         )
-        return count.bind(lambda n: learner.law(data, given=n // 200 * 200).map(lambda node: (n // 200, node)))
+        nodes = [learner.law(data, given=200 * k).map(lambda node, k=k: (k, node)) for k in range(most // 200 + 1)]
+        return count.bind(lambda n: nodes[n // 200])
 
     ranks = {learner._ranks(n) for n in range(0, 601, 200)}
     assert len(ranks) > 2

@@ -254,7 +254,7 @@ PARAMETERS: list[tuple[list[str], str]] = [
     (replaced("--epsilon", "much"), "epsilon"),
     (replaced("--epsilon", "1e400"), "epsilon"),
     (LEARN[:-2], "Missing option '--epsilon'"),
-    (LEARN[2:4] + LEARN[6:], "Missing option '--feature'"),
+    (LEARN[2:4] + LEARN[6:], "name at least one feature: --feature"),
     ([*LEARN, "--out", "nowhere/m.json"], "--out cannot be written"),
     ([*LEARN, "--report", "nowhere/r.html"], "--report cannot be written"),
     ([*LEARN, "--out", "."], "is a folder"),
@@ -530,7 +530,7 @@ def test_plan_predicts_on_a_table_only_if_it_is_public(privpac: Command) -> None
     Path("people.csv").write_text("who,x,late\n" + "\n".join(rows) + "\n")
     words = ["plan", "threshold", "-f", "x=0:9", "-e", 1, "--alpha", "0.1", "-m", 2, "--population", "people.csv"]
     assert "--public" in one_line(privpac(*words, "--user", "who", "--label", "late"))
-    assert "--label is missing" in one_line(privpac(*words, "--user", "who", "--public"))
+    assert "name the column to predict with --label" in one_line(privpac(*words, "--user", "who", "--public"))
     assert "describe the table" in one_line(privpac(*words[:-2], "--public"))
     body = json.loads(privpac(*words, "--user", "who", "--label", "late", "--public", "--json").out)
     assert all("people.csv" in row["assumption"] for row in body["predicted"])

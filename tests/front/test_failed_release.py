@@ -73,6 +73,6 @@ def test_a_panic_of_native_code_is_one_line(
     def panic(**_: Any) -> None:
         raise pl.exceptions.PanicException(SECRET)
 
-    monkeypatch.setattr(command, "app", panic)
+    monkeypatch.setattr(command, "_called", lambda: panic)
     assert command._run() == command.FAILED
     assert capsys.readouterr().err == "privpac: internal error (PanicException); please report it\n"

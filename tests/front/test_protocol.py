@@ -367,7 +367,7 @@ def test_tokens_are_read_and_checked(privpac: Command, tmp_path: Path) -> None:
         assert "token" in one_line(
             privpac("protocol", "collect", "run.json", "--out", "in", "--port", "0", "--tokens", "tokens")
         )
-    assert "cannot read the tokens" in one_line(
+    assert "cannot read 'none' as lines of text" in one_line(
         privpac("protocol", "collect", "run.json", "--out", "in", "--tokens", "none")
     )
 

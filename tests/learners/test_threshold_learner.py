@@ -190,6 +190,7 @@ def test_the_law_sums_to_one(branch: str) -> None:
         assert sum(ball.lo for ball in total) <= 1 <= sum(ball.hi for ball in total)
 
 
+@pytest.mark.slow
 def test_the_law_of_the_largest_domain_it_is_for() -> None:
     domain = Integers(0, 63)
     learner = ThresholdSearch(Thresholds(), epsilon=100, tolerance=0, rounds=3)

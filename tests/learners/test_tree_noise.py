@@ -74,6 +74,7 @@ def test_more_people_never_hurt_on_a_taxonomy_with_wrong_answers(target: str) ->
             assert float(learner.rule_law(data).prob(node)) > 0.99
 
 
+@pytest.mark.slow
 def test_more_people_never_hurt_on_an_open_vocabulary_with_wrong_answers() -> None:
     for n in (300, 1000, 5000, 20000):
         data = folders(n, 4, 0.05)
@@ -81,6 +82,7 @@ def test_more_people_never_hurt_on_an_open_vocabulary_with_wrong_answers() -> No
         assert float(law.prob(("a", "b"))) > 0.95
 
 
+@pytest.mark.slow
 def test_constant_ranks_do_hurt_with_wrong_answers() -> None:
     """What the shares are for: the same learner with its constants, given by hand."""
     follows = TreeLearner(pp.PrefixTree(8), 1, "1e-6", mode="erm", public_n_users=20000)

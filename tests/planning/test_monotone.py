@@ -38,7 +38,6 @@ class FurtherRules(RuleTarget):
 TARGETS: dict[str, Callable[[], Any]] = {
     "cuts, add-remove": lambda: rule_target(CUTS, 1, "0.05", "0.05", "add-remove", "0.1"),
     "cuts, replace": lambda: rule_target(CUTS, 1, "0.05", "0.05", "replace", "0.1"),
-    "cuts, much noise": lambda: rule_target(CUTS, 1, "0.05", "0.05", "add-remove", "0.3"),
     "cuts, 2^20": lambda: rule_target(Thresholds(Integers(0, (1 << 20) - 1)), 1, "0.05", "0.05", "add-remove", "0.1"),
     "stumps": lambda: rule_target(
         Stumps({"a": Integers(0, 99), "b": Integers(0, 9)}), 1, "0.05", "0.05", "add-remove", None
@@ -46,7 +45,6 @@ TARGETS: dict[str, Callable[[], Any]] = {
     "other ways to a rule": lambda: FurtherRules(
         Thresholds(Integers(0, 99)), **read_goal(1, "0.2", "0.05", "add-remove")
     ),
-    "service, delta": lambda: service_target(Thresholds(Integers(0, 99)), 50, 1, "0.1", "0.05", "1e-6"),
     "selection": lambda: family_target("selection", epsilon=1, k=10),
     "discrete": lambda: family_target("discrete", epsilon=1, k=4),
     "histogram": lambda: family_target("histogram", epsilon=1, k=8),
@@ -57,12 +55,14 @@ TARGETS: dict[str, Callable[[], Any]] = {
     "median": lambda: median_target(bits=20, epsilon=1),
     "median, delta": lambda: median_target(bits=20, epsilon=1, delta="1e-6"),
     "tree": lambda: tree_target(PathTree(1000), epsilon=1, delta="1e-6", **GOAL),
-    "open tree": lambda: tree_target(PrefixTree(8), epsilon=1, delta="1e-6", **GOAL),
     "agreement": lambda: agreement_target(CUTS, epsilon=1, delta="1e-6"),
     "agreement, local": lambda: agreement_target(CUTS, epsilon=1, model="local"),
-    "agreement, shuffle": lambda: agreement_target(CUTS, epsilon=1, delta="1e-6", model="shuffle"),
 }
 DEAR: dict[str, Callable[[], Any]] = {
+    "agreement, shuffle": lambda: agreement_target(CUTS, epsilon=1, delta="1e-6", model="shuffle"),
+    "open tree": lambda: tree_target(PrefixTree(8), epsilon=1, delta="1e-6", **GOAL),
+    "service, delta": lambda: service_target(Thresholds(Integers(0, 99)), 50, 1, "0.1", "0.05", "1e-6"),
+    "cuts, much noise": lambda: rule_target(CUTS, 1, "0.05", "0.05", "add-remove", "0.3"),
     "product": lambda: family_target("product", epsilon=1, k=2, d=2),
     "service": lambda: service_target(Thresholds(Integers(0, 99)), 10, 1, "0.1", "0.05", neighbours="replace"),
 }

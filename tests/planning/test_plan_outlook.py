@@ -97,6 +97,7 @@ def test_nothing_is_simulated_before_it_is_looked_at(monkeypatch: pytest.MonkeyP
     assert set(found.cost_per_record) == {row.method for row in found.rows if row.kind == "certified"}
 
 
+@pytest.mark.slow
 def test_what_is_declared_of_the_people_changes_the_advice_and_no_certificate() -> None:
     alike, differ = (
         plan(CUTS, epsilon=1, n_users=30, records_per_user=16, people=users) for users in ("alike", "differ")
@@ -149,6 +150,7 @@ def test_predictions_are_those_of_the_stated_model(planned: Plan) -> None:
     assert "label noise 0" in realizable.assumption
 
 
+@pytest.mark.slow
 def test_model_noise_moves_the_prediction_only() -> None:
     clean, noisy = (
         plan(CUTS, epsilon=1, alpha="0.02", records_per_user=4, setting="agnostic", model_noise=q) for q in (0, "0.3")
@@ -344,6 +346,7 @@ def test_within_a_number_of_users_a_tree_is_certified_exactly_where_its_plan_say
 # Agreement
 
 
+@pytest.mark.slow
 def test_agreement_with_a_curator_is_predicted_by_its_exact_law() -> None:
     few, many = (plan(CUTS, model="central", epsilon=1, delta="1e-6", n_users=n, records_per_user=32) for n in (4, 60))
     assert few.predicted[0].method == "central agreement"

@@ -23,6 +23,7 @@ print(json.dumps({name: plan.to_dict()["predicted"] for name, plan in made.items
 """
 
 
+@pytest.mark.slow
 def test_two_processes_with_different_hash_seeds_predict_the_same() -> None:
     said = [
         subprocess.run(

@@ -50,7 +50,7 @@ def certify_vocabulary(
     ``threshold`` is that of the learner, in steps; it grows with ``1/delta``.
 
     >>> certify_vocabulary(16 << 20, epsilon=1, alpha="0.05", beta="0.05").n_users
-    3490
+    4287
     """
     steps, values = positive_int(levels, "levels"), positive_int(max_values, "max_values")
     target, failure = open_unit(alpha, "alpha"), float(rational(beta, "beta", minimum="1e-9", below=1))

@@ -103,7 +103,7 @@ def main() -> None:
     """Entry point of the ``privpac`` command."""
     _prepare_streams()
     warnings.showwarning = _show_warning  # type: ignore[assignment]
-    WHEN_COMPILING.append(_say_compiling)
+    WHEN_COMPILING[:] = [_say_compiling]
     sys.exit(_run())
 
 

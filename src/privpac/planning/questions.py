@@ -140,7 +140,7 @@ def plan(
     >>> pp.plan("histogram", bins=100, epsilon=1, records_per_user=1).row("any private learner").kind
     'lower bound'
     >>> pp.plan(cuts, queries=3, epsilon=8, alpha="0.3").row("prediction service").n_users[0]
-    9971
+    9031
     """
     concept = rules_named(concept, features, agreement=model is not None)
     quantity = _quantity(n_users, epsilon, alpha)

@@ -43,6 +43,7 @@ from privpac.bounds.lower.general import STRICT, code_bound, codes, read_private
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
+from privpac.least import half_way, narrow
 
 __all__ = ["column_distance", "larger", "lower_covariance", "lower_product"]
 
@@ -174,10 +175,11 @@ def column_distance(columns: int, mean: float, bias: float) -> float:
 @lru_cache(maxsize=1 << 14)
 def _least_bias(columns: int, mean: float, distance: float) -> float:
     """A bias at which the distance is surely larger than this; 1 if there is none."""
-    low, high, wanted = 0.0, 1.0, distance * STRICT
+    wanted = distance * STRICT
     if column_distance(columns, mean, 1.0) <= wanted:
         return 1.0
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if column_distance(columns, mean, middle) > wanted else (middle, high)
-    return high
+
+    def beyond(bias: float) -> bool:
+        return column_distance(columns, mean, bias) > wanted
+
+    return narrow(beyond, 0.0, 1.0, middle=half_way, wide=lambda low, high: high - low > 1e-6 * high)[1]

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from attrs import frozen
+
 from privpac.distributions.base import BoundUsers
 from privpac.distributions.quantiles.learner import QuantileLearner
 from privpac.distributions.quantiles.result import Quantiles
@@ -49,9 +51,15 @@ class QuantileTable:
         return cls(tuple(rule_from_dict(part) for part in values["columns"]))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ColumnQuantiles(Learner):
-    """The learners of all columns, one after the other: their epsilons add up to the whole."""
+    """The learners of all columns, one after the other: their epsilons add up to the whole.
+
+    Parameters
+    ----------
+    parts : tuple of QuantileLearner
+        One for each column.
+    """
 
     parts: tuple[QuantileLearner, ...]
 

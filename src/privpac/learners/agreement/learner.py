@@ -48,7 +48,7 @@ from privpac.learners.agreement.classes import kind_of, own_parameters
 from privpac.learners.agreement.rule import AgreedRule
 from privpac.learners.base import Bound, Selection
 from privpac.mechanisms.votes import PureSelection, StableHistogram, vote_decay
-from privpac.parameters import bounds, named, probability, probability_or_zero, whole
+from privpac.parameters import Composed, bounds, named, part, probability, probability_or_zero, whole
 from privpac.released import Released
 from privpac.rng import Rng, derive
 
@@ -112,7 +112,33 @@ def _frozen_task(task: Mapping[str, int | str]) -> Mapping[str, int | str]:
 
 
 @frozen(slots=False, field_transformer=named)
-class AgreementLearner(Selection):
+class PublicSeeds:
+    """The seeds that everybody names an item for.  All public.
+
+    Parameters
+    ----------
+    seed : bytes
+        32 bytes; drawn from the system when left out.
+    repeats : int
+        How many seeds are made from it; default 1, the seed itself.
+    """
+
+    seed: bytes = field(factory=lambda: secrets.token_bytes(32))
+    repeats: int = field(default=1, converter=whole, metadata=bounds(maximum=MOST_REPEATS))
+
+    def __attrs_post_init__(self) -> None:
+        check_seed(self.seed)
+
+    @cached_property
+    def all(self) -> tuple[bytes, ...]:
+        """The seeds in use."""
+        if self.repeats == 1:
+            return (self.seed,)
+        return tuple(derive(self.seed, "repeat", j) for j in range(self.repeats))
+
+
+@frozen(slots=False, init=False, field_transformer=named)
+class AgreementLearner(Composed, Selection):
     """Release the rule that most users' own records lead to.
 
     Parameters
@@ -121,14 +147,12 @@ class AgreementLearner(Selection):
         The most that the promise may miss (public); 0, the default, promises epsilon alone.
     task : mapping
         Public parameters of the stable learner, such as ``{"Gamma": ...}`` or ``{"grid": 20}``.
-    seed : bytes
-        The public seed, 32 bytes; drawn from the system when left out.
     min_records : int
         Records below which a user says nothing (public); default 1.
     beta : number
         Where no two users agree something is released with at most this probability (public).
-    repeats : int
-        How many seeds everybody names an item for (public); default 1.
+    seeds : PublicSeeds
+        Given by its own parameters: ``seed``, ``repeats``.
 
     >>> from privpac.concepts import Thresholds
     >>> from privpac.data import Integers, UserData
@@ -140,15 +164,13 @@ class AgreementLearner(Selection):
 
     delta: Fraction = field(default=Fraction(0), converter=probability_or_zero)
     task: Mapping[str, int | str] = field(factory=dict, converter=_frozen_task)
-    seed: bytes = field(factory=lambda: secrets.token_bytes(32))
     min_records: int = field(default=1, converter=whole)
     beta: Fraction = field(default=CLEAR, converter=probability)
-    repeats: int = field(default=1, converter=whole, metadata=bounds(maximum=MOST_REPEATS))
+    seeds: PublicSeeds = part(PublicSeeds)
     scores_rules: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        check_seed(self.seed)
         if self.epsilon == 0:
             raise ParameterError("agreement needs epsilon > 0")
         kind_of(self.concept)
@@ -162,15 +184,9 @@ class AgreementLearner(Selection):
     def _histogram(self) -> StableHistogram | None:
         if self.delta == 0:
             return None
-        shares = {"epsilon": self.epsilon / self.repeats, "delta": self.delta / self.repeats}
+        repeats = self.seeds.repeats
+        shares = {"epsilon": self.epsilon / repeats, "delta": self.delta / repeats}
         return StableHistogram(**shares, unit=self.unit, neighbours=self.neighbours, named=2)
-
-    @cached_property
-    def seeds(self) -> tuple[bytes, ...]:
-        """The public seeds in use, from the one that is declared."""
-        if self.repeats == 1:
-            return (self.seed,)
-        return tuple(derive(self.seed, "repeat", j) for j in range(self.repeats))
 
     def bind(self, data: Users) -> Bound:
         bound = super().bind(data)
@@ -196,7 +212,7 @@ class AgreementLearner(Selection):
         task = self.task_of(bound)
         universe, items = (
             task.learner.universe,
-            bound.users.fold(_Items(task, tuple(self.columns_of(bound)), self.seeds)),
+            bound.users.fold(_Items(task, tuple(self.columns_of(bound)), self.seeds.all)),
         )
         return {j * universe.size + universe.number(item): count for (j, item), count in items.items()}
 
@@ -204,7 +220,7 @@ class AgreementLearner(Selection):
         """What names one item from all votes."""
         if self._histogram is not None:
             return self._histogram
-        return pure_selection(self.epsilon, task, self.beta, self.neighbours, self.unit, self.repeats)
+        return pure_selection(self.epsilon, task, self.beta, self.neighbours, self.unit, self.seeds.repeats)
 
     def law(self, data: Users) -> Law:
         """The law over items' numbers and ``BOTTOM``, given the seed; those of seed j come after j universes."""
@@ -218,9 +234,9 @@ class AgreementLearner(Selection):
         known = item is not None and task.learner.decode(item) is not None
         said = item if known and item is not None else task.default
         rule = AgreedRule(task.kind, Frozen(tuple(columns.items())), said, task.parameters, bound.label)
-        shown = {"class": type(bound.concept).__name__, "seed": self.seed.hex(), "min_records": self.min_records}
+        shown = {"class": type(bound.concept).__name__, "seed": self.seeds.seed.hex(), "min_records": self.min_records}
         shown |= {"beta": str(self.beta), **dict(self.task)}
-        shown |= {} if self.repeats == 1 else {"repeats": self.repeats}
+        shown |= {} if self.seeds.repeats == 1 else {"repeats": self.seeds.repeats}
         return Released(
             rule,
             self.guarantee,

@@ -6,7 +6,6 @@ are to be protected.  What it is for: choosing ``Gamma``, grids and the number o
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from privpac.guarantee import positive_int
 from privpac.learners.agreement.classes import AgreedRules
 from privpac.learners.agreement.learner import AgreementLearner
 from privpac.learners.agreement.rule import AgreedRule
+from privpac.rng import derive
 
 __all__ = ["SimulatedAgreement", "simulate_agreement"]
 
@@ -77,7 +77,7 @@ def simulate_agreement(
     task
         Public parameters of the stable learner, such as ``{"Gamma": rate(60)}``.
     seeds
-        Public seeds to try; a real run has one.
+        Public seeds to try, the same in every call; a real run has one of its own.
     min_records
         Records below which a person has nothing to say.
     public
@@ -94,8 +94,8 @@ def simulate_agreement(
     x = np.stack([table.codes[name] for name in columns], axis=1)
     y, ends = table.labels.astype(np.int64), table.offsets.tolist()
     shares, two, errors, silent = [], [], [], 0
-    for _ in range(positive_int(seeds, "seeds", maximum=1000)):
-        seed = secrets.token_bytes(32)
+    for j in range(positive_int(seeds, "seeds", maximum=1000)):
+        seed = derive(bytes(32), "simulated", j)
         named = [made.learner.item(x[a:b], y[a:b], seed) for a, b in pairwise(ends)]
         votes = Counter(item for item in named if item is not None)
         silent += len(named) - sum(votes.values())

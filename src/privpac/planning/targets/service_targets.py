@@ -175,7 +175,7 @@ def service_target(
     >>> from privpac.data import Integers
     >>> target = service_target(Thresholds(Integers(0, 99)), 3, epsilon=8, alpha="0.3", beta="0.05")
     >>> [(method.name, method.certify(1).n_users) for method in target.methods()]
-    [('prediction service', 9971), ('any private service', 29)]
+    [('prediction service', 6742), ('any private service', 29)]
     """
     if not isinstance(concept, ConceptClass):
         raise TypeError(

@@ -473,3 +473,13 @@ def test_tables_of_addresses_are_read_like_single_ones(shown: list[str]) -> None
     for tree in (AddressTree(4), AddressTree(6), AddressTree(6, 50), AddressTree(4, 0)):
         found = tree.part_nodes(UserData.from_users([[(text, 1)] for text in shown]))
         assert found.nodes() == [tree.root if (v := tree.node(text)) is None else v for text in shown]
+
+
+@pytest.mark.parametrize(
+    "tree", [StarTree(feature="w"), PrefixTree(3, feature="w"), PrefixTree(cuts=(40,), feature="w")]
+)
+def test_texts_of_people_command_no_terminal_and_forge_no_line(tree: VC1Tree) -> None:
+    held = "\x1b[2J\nbudget left: 100"
+    rule = tree.rule(tree.node(held))
+    assert str(rule).isprintable()
+    assert rule.predict([[held]]).tolist() == [1]

@@ -348,3 +348,13 @@ def test_plans_say_how_many_people_and_how_to_run_it() -> None:
     assert "--max-values 4" in plan.command("stable histogram")
     with pytest.raises(ParameterError, match="needs delta"):
         pp.plan("vocabulary", epsilon=1, alpha="0.05")
+
+
+@pytest.mark.parametrize("held", ["\x1b[2J\x07", "tea\nbudget left: 100", "\u202egnp.exe", "long" * 1000, ""])
+def test_texts_of_people_command_no_terminal_and_forge_no_line(held: str) -> None:
+    found = VocabularyDistribution("word", Texts(), (held, "mate"), (60, 30), 1, 100)
+    assert str(found).isprintable()
+    assert len(str(found)) < 200
+    assert "word:  " not in str(found)
+    assert found.values[0] == held
+    assert found.pmf([held]).tolist() == [0.6]

@@ -394,6 +394,14 @@ def test_what_a_person_edited_is_shown_again(page: Page) -> None:
     assert "not TOML" in page.ask("/api/columns", {"table": "visits.parquet"})["trouble"]
 
 
+@pytest.mark.parametrize("held", ["[project]\nname = 'mine'\n", "nonsense", "\0"])
+def test_a_file_that_is_no_schema_is_not_written_over(page: Page, held: str) -> None:
+    page.enter()
+    (page.folder / "visits.toml").write_text(held)
+    assert "move it away" in page.refused("/api/schema", SAID)
+    assert (page.folder / "visits.toml").read_text() == held
+
+
 @pytest.mark.parametrize("name", ["-x", "--out", "a b'c", "ü=1", "$(touch x)"])
 def test_names_are_words_and_never_options(name: str) -> None:
     line = words.domains_words(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from scipy.stats import nbinom
 
 import privpac as pp
 from privpac.data import Integers, UserData
-from privpac.errors import InfeasibleError, ParameterError
+from privpac.errors import InfeasibleError, ParameterError, TooLargeError
+from privpac.guarantee import Guarantee
+from privpac.ledger import BudgetLedger
 from privpac.protocols import ShuffleHistogram
 from privpac.testing import SeededRng, insecure_randomness
 
@@ -90,3 +93,19 @@ def test_through_the_front() -> None:
         pp.learn_distribution(two, epsilon=1, method="shuffle", delta="1e-6", neighbours="replace")
     nobody = pp.learn_distribution(data_of([]), epsilon=1, method="shuffle", delta="1e-6", neighbours="replace")
     assert sum(nobody.hypothesis.probabilities) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("people", "most", "n_min", "error"),
+    [(6000, 1, 1, ParameterError), (3, 1 << 16, None, TooLargeError)],
+    ids=["far more people than n_min", "more buckets than the protocol has"],
+)
+def test_noise_that_cannot_be_drawn_is_refused_before_anything_is_spent(
+    people: int, most: int, n_min: int | None, error: type[Exception], tmp_path: Path
+) -> None:
+    learner = ShuffleHistogram(3, delta="1/50", neighbours="replace", n_min=n_min)
+    budget = Guarantee(3, "1/50", unit="user", neighbours="replace", model="shuffle")
+    with BudgetLedger.create(tmp_path / "budget.db", budget, dataset="made up") as book:
+        with pytest.raises(error):
+            learner.learn(data_of([[0]] * people, most), ledger=book)
+        assert not list(book.history())

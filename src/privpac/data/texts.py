@@ -11,6 +11,7 @@ empty text is a text; a missing value is missing.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
@@ -23,7 +24,7 @@ from privpac.data.group import dictionary
 from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, wrong_type
 from privpac.errors import ParameterError, SchemaError
 
-__all__ = ["Texts", "read_column"]
+__all__ = ["Texts", "in_one_line", "read_column"]
 
 
 @dataclass(frozen=True)
@@ -90,3 +91,12 @@ def read_column(domain: Domain, series: pl.Series, name: str) -> tuple[Encoded, 
     if len(found.codes) != len(series) or (size < 1 << 64 and len(series) and int(found.codes.max()) >= size):
         raise SchemaError(f"column {name!r} cannot be read as {domain.describe()}") from None
     return found, vocabulary
+
+
+def in_one_line(text: str) -> str:
+    """A text of the data as a result shows it: people wrote it, so it may command a terminal or forge a line.
+
+    >>> in_one_line("green tea"), in_one_line("tea\\nbudget left: 100")
+    ('green tea', '"tea\\\\nbudget left: 100"')
+    """
+    return text if text and text.isprintable() else json.dumps(text)

@@ -28,13 +28,13 @@ from attrs import field, frozen
 from privpac.data import Domain
 from privpac.distributions.base import BoundUsers, Sum
 from privpac.distributions.masses import ColumnMasses, published
-from privpac.errors import InfeasibleError, ParameterError
+from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.guarantee import Guarantee, Model, Neighbours
 from privpac.learners.base import count_users
 from privpac.parameters import named, probability, whole_or_none
 from privpac.protocols.calibrate import ShuffleNoise, calibrate
-from privpac.protocols.negative_binomial import sample_total
-from privpac.protocols.shuffle import ShuffleSelection
+from privpac.protocols.negative_binomial import check_total, sample_total
+from privpac.protocols.shuffle import MAX_BUCKETS, ShuffleSelection
 
 if TYPE_CHECKING:
     from privpac.data import Users
@@ -100,6 +100,10 @@ class ShuffleHistogram(ColumnMasses):
         if len(domains) != 1:
             raise ParameterError(f"a shuffle histogram is of one column: name it; there are {', '.join(domains)}")
         super().check_domains(domains)
+        ((name, domain),) = domains.items()
+        cells = self.cells_of(name, domain, True).size
+        if cells >= MAX_BUCKETS:
+            raise TooLargeError(f"column {name!r} has {cells} cells, more than {MAX_BUCKETS - 1}; give bins=[...]")
 
     def bind(self, data: Users) -> BoundUsers:
         users, domains = self.bind_users(data)
@@ -107,6 +111,7 @@ class ShuffleHistogram(ColumnMasses):
         least = self.n_min or 0
         if present < least:
             raise InfeasibleError(f"{present} people take part, fewer than the {least} whose noise the promise needs")
+        check_total(self._noise_shape(present), self.calibrated.p)  # far more people than n_min make too much noise
         return BoundUsers(users.max_records(1), domains, plan=present)
 
     def protocol(self, cells: int, people: int) -> ShuffleSelection:
@@ -114,13 +119,15 @@ class ShuffleHistogram(ColumnMasses):
         noise = self.calibrated
         return ShuffleSelection(cells, noise.r, noise.p, self.n_min or people, 1 << 20)
 
+    def _noise_shape(self, people: int) -> Fraction:
+        """Of the noise of a bucket to which so many people add their shares; of nobody, what one would add."""
+        return self.calibrated.r * max(1, people) / (self.n_min or max(1, people))
+
     def _weights(self, users: Users, cells: Partition, epsilon: Fraction, rng: Rng) -> tuple[int, ...]:
         counts = users.fold(
             Sum((cells.size,), lambda part: np.bincount(cells.index(part), minlength=cells.size).astype(np.int64))
         )
-        people = max(1, count_users(users))
-        run = self.protocol(cells.size, people)
-        shape = run.share * people  # everybody's share of the noise
-        mean = shape * run.p / (1 - run.p)
-        noisy = [count + sample_total(shape, run.p, rng) for count in counts.tolist()]
+        shape, p = self._noise_shape(count_users(users)), self.calibrated.p
+        mean = shape * p / (1 - p)
+        noisy = [count + sample_total(shape, p, rng) for count in counts.tolist()]
         return published([max(0, value * mean.denominator - mean.numerator) for value in noisy])

@@ -19,7 +19,7 @@ from fractions import Fraction
 from privpac.errors import ParameterError
 from privpac.rng import Rng
 
-__all__ = ["Mass", "exp_minus", "sample_noise", "sample_total"]
+__all__ = ["Mass", "check_total", "exp_minus", "sample_noise", "sample_total"]
 
 _STEP = 64
 _MOST_BITS = 1 << 16
@@ -105,21 +105,27 @@ class Mass:
         self.sum = self.sum[0] + self.f[0], self.sum[1] + self.f[1]
 
 
-def _check(x: Fraction, p: Fraction) -> None:
+def _first_bits(x: Fraction, p: Fraction) -> int:
+    """``1/(1-p)**x < 2**(x (bits of the denominator))``: enough places to see ``f(0)``."""
+    return _STEP + 64 + int(x * (1 / (1 - p)).__ceil__().bit_length())
+
+
+def check_total(x: Fraction, p: Fraction) -> None:
+    """Refuse what :func:`sample_total` could not draw; a curator asks before anything is spent."""
     if not (isinstance(x, Fraction) and isinstance(p, Fraction) and x > 0 and 0 < p < 1):
         raise ParameterError("negative binomial noise needs rational x > 0 and 0 < p < 1")
     if x * p / (1 - p) > _MOST_MEAN:
         raise ParameterError(
             f"the noise would be more than {_MOST_MEAN} messages on average; choose fewer buckets, or a larger n_min"
         )
+    if _first_bits(x, p) > _MOST_BITS:
+        raise ParameterError("the noise needs more precision than is provided; choose fewer buckets, or a larger n_min")
 
 
 def sample_total(x: Fraction, p: Fraction, rng: Rng) -> int:
     """One exact draw of ``NB(x, p)``."""
-    _check(x, p)
-    known, drawn = 0, 0
-    # 1/(1-p)**x < 2**(x (bits of the denominator)): enough places to see f(0).
-    bits = _STEP + 64 + int(x * (1 / (1 - p)).__ceil__().bit_length())
+    check_total(x, p)
+    known, drawn, bits = 0, 0, _first_bits(x, p)
     while bits <= _MOST_BITS:
         known = (known << (bits - drawn)) | rng.bits(bits - drawn)
         drawn = bits

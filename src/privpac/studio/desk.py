@@ -138,11 +138,10 @@ class Desk:
         path, types = self.path(table), column_types(self.path(table))
         found = suggest_domains(path)
         saved, trouble = None, None
-        if self.schema_of(table).exists():
-            try:
-                saved = Schema.read(self.schema_of(table))
-            except PrivpacError as error:
-                trouble = str(error)
+        try:
+            saved = self._saved(table)
+        except ParameterError as error:
+            trouble = str(error)
         said = saved or found
         every = {**found.columns, **{name: None for name in types if name not in found.columns}}
         rows = [
@@ -176,6 +175,7 @@ class Desk:
         found = chosen(found, features, on_invalid=said.on_invalid)
         found.check("the declaration")
         place = self.schema_of(said.table)
+        self._saved(said.table)  # a file that is no schema is somebody's, and stays
         found.save(place)
         line = words.domains_words(
             said.table,
@@ -189,6 +189,16 @@ class Desk:
         )
         domains = {name: domain.describe() for name, domain in found.features.items()}
         return {"schema": self.shown(place), "domains": domains, "text": found.to_toml(), **_command(line)}
+
+    def _saved(self, table: str) -> Schema | None:
+        """What was declared before, finished or not."""
+        place = self.schema_of(table)
+        if not place.exists():
+            return None
+        try:
+            return Schema.read(place)
+        except PrivpacError as error:
+            raise ParameterError(f"{error}. It is left as it is: correct {place.name}, or move it away") from None
 
     def schema(self, table: str) -> Schema:
         """The declared schema of a table."""

@@ -16,6 +16,7 @@ from privpac.concepts.trees.columns import MAX_BITS, Column, as_text, code_of
 from privpac.concepts.trees.parts import Depths, Ints, Places, lay_out
 from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Integers, Texts
+from privpac.data.texts import in_one_line
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
 
@@ -331,7 +332,7 @@ class StarTree(VC1Tree):
     def describe(self, v: tuple[Any, ...]) -> str:
         if not v:
             return "nothing"
-        return str(v[0]) if self.domain is None or self._open else self.domain.text(v[0])
+        return in_one_line(str(v[0])) if self.domain is None or self._open else self.domain.text(v[0])
 
     def condition(self, v: tuple[Any, ...]) -> str:
         return f"{self.feature or 'x'} = {self.describe(v)}" if v else "never"

@@ -25,6 +25,7 @@ from privpac.concepts.trees.parts import Places, lay_out
 from privpac.concepts.trees.registry import register_tree
 from privpac.concepts.trees.strings import cut_depths, cut_texts, path_depths, path_texts, split
 from privpac.data import Domain, Texts
+from privpac.data.texts import in_one_line
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
 
@@ -158,7 +159,7 @@ class PrefixTree(Region):
         return v
 
     def describe(self, v: Path) -> str:
-        return (self.separator if self.cuts is None else "").join(v) if v else "everything"
+        return in_one_line((self.separator if self.cuts is None else "").join(v)) if v else "everything"
 
     # Parts
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from privpac.data import Domain, Texts
 from privpac.data.columns import column, text
+from privpac.data.texts import in_one_line
 from privpac.distributions.parametric import Coins, Distribution, uniforms
 from privpac.errors import NoReleaseError, ParameterError
 from privpac.guarantee import positive_int
@@ -20,7 +21,7 @@ from privpac.released import register
 __all__ = ["VocabularyDistribution"]
 
 Floats64 = NDArray[np.float64]
-_SHOWN = 8
+_SHOWN, _LETTERS = 8, 80
 
 
 def _read_values(values: Any) -> tuple[str | int, ...]:
@@ -84,9 +85,12 @@ class VocabularyDistribution(Distribution):
         return (self._total - sum(self.weights)) / self._total
 
     def name(self, place: int) -> str:
-        """One of the values, as text."""
+        """One of the values, in one line of not too many letters."""
         value = self.values[place]
-        return value if isinstance(value, str) else self.domain.text(value)
+        if not isinstance(value, str):
+            return self.domain.text(value)
+        cut = value if len(value) <= _LETTERS else f"{value[:_LETTERS]}…"
+        return in_one_line(cut)
 
     def pmf(self, X: Any) -> Floats64:
         """The mass of every value; 0 for one that is not shown, which is not to say that nobody holds it."""

@@ -123,6 +123,10 @@ def _add_page(app: FastAPI) -> None:
             raise HTTPException(404)
         return Response(parts[name][0], media_type=parts[name][1])
 
+    @app.get("/favicon.ico")  # browsers ask for it on behalf of pages that name no icon: reports
+    async def icon() -> Response:
+        return Response(parts["icon.svg"][0], media_type=parts["icon.svg"][1])
+
 
 def _add_reading(app: FastAPI, desk: Desk) -> None:
     @app.get("/api/state")

@@ -54,9 +54,10 @@ def test_a_coarse_boosted_one_and_a_small_learned_one_run() -> None:
     small = UserData.from_users([[(1, 1)], [(0, 0)]] * 60, features={"x": Integers(0, 1)})
     for name in ("learned", "boosted"):
         told: dict[str, Any] = {"representation": name, "representation_alpha": "1/3", "representation_beta": "1/4"}
-        released = pp.learn(small, Points(), epsilon=8, method="surrogate", **told)
-        assert released.parameters["representation"].startswith(name)
-        assert released.hypothesis.predict([0, 1]).tolist() == [0, 1]
+        # One set in four may miss the right rule: of ten, not all do.
+        drawn = [pp.learn(small, Points(), epsilon=8, method="surrogate", **told) for _ in range(10)]
+        assert all(released.parameters["representation"].startswith(name) for released in drawn)
+        assert [0, 1] in [released.hypothesis.predict([0, 1]).tolist() for released in drawn]
 
 
 def test_the_certificate_of_draws_holds_exactly() -> None:

@@ -26,7 +26,8 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.dimensions import interval_mistakes
-from privpac.concepts.kernels.line import contribution, sort_within_users
+from privpac.concepts.kernels.contribution import contribution
+from privpac.concepts.kernels.line import sort_within_users
 from privpac.concepts.kernels.spread import spread, workers
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.intervals import interval_labellings, range_labellings

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass
+from privpac.concepts.kernels.contribution import change_type, contribution
 from privpac.concepts.kernels.events import sum_events
-from privpac.concepts.kernels.line import change_type, contribution, sort_within_users
+from privpac.concepts.kernels.line import sort_within_users
 from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.line import point_labellings

@@ -232,8 +232,8 @@ class Stumps(ConceptClass):
         lines = [OneColumn(users.codes[name], *rest) for name in columns]
         if statistic.uses_minimum:
             # Sorting a user again is cheaper than keeping every sorted column.
-            for line in lines:
-                line.find_ends()
+            for line, domain in zip(lines, self._domains.values()):
+                line.find_ends(domain.size)
         parts = zip(lines, self._bases, self._domains.values())
         steps = [step for line, base, domain in parts for step in line.steps(base, domain.size, self.size)]
         # All columns of one voice come before those of the other.

@@ -27,7 +27,9 @@ Loads = NDArray[Any]
 
 _RUN, _FILL, _BITS = 24, 2, 9
 _TOP_BITS = 11
-_SMALL = FEW_PLACES = 1 << 15
+_SMALL = 1 << 15
+FEW_PLACES = _SMALL - 1
+"""A place, one more, and a label fit 16 bits."""
 _WORDS = {4: np.int32, 8: np.int64}
 _STACK = 2 * 32 * (1 << _BITS)
 ROOM = _STACK + (1 << _BITS) + 1

@@ -17,38 +17,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.concepts.kernels.contribution import change_type, contribution
 from privpac.concepts.kernels.events import FEW_PLACES, ROOM, sort_span, sum_events, sum_places
+from privpac.concepts.kernels.few import FEW_RECORDS, few_room, walk_few
 from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.concepts.profile import Step
 from privpac.concepts.statistics import Statistic
 from privpac.data.jit import jit
 
-__all__ = ["OneColumn", "change_type", "contribution", "sort_within_users"]
+__all__ = ["OneColumn", "sort_within_users"]
 
 Codes = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 SIGNS = {"above": 1, "below": -1}
-_FEW = 32
-
-
-@jit
-def contribution(mistakes: int, minimum: int, offset: int, cap: int, levels: int) -> int:
-    """One user's contribution to one rule."""
-    # The value lies in 0..levels: this bound is the sensitivity.
-    excess = mistakes - minimum - offset
-    if excess <= 0:
-        return 0
-    if excess >= cap:
-        return levels
-    return levels * excess // cap
-
-
-def change_type(levels: int) -> type[np.int16] | type[np.int32] | type[np.int64]:
-    """A type that holds every difference of two contributions; small ones travel several in a word."""
-    if levels < 1 << 15:
-        return np.int16
-    return np.int32 if levels < 1 << 31 else np.int64
+_RANKED = 32
 
 
 # Sorting
@@ -143,8 +126,8 @@ def _tally(at: Any, tag: Any, m: int, mistakes: Any, sign: int, free: int, value
 
 @jit
 def _by_rank(codes: Any, labels: Any, a: int, m: int, at: Any, tag: Any, room: Any) -> bool:
-    """Sort up to ``_FEW`` records by counting, for each, those below it: no branch to guess.  False if a code has more
-    than 58 bits.
+    """Sort up to ``_RANKED`` records by counting, for each, those below it: no branch to guess.  False if a code has
+    more than 58 bits.
 
     Code, label and place make one word, so no two are equal.
     """
@@ -223,7 +206,7 @@ def _walk(
     room: Any,
 ) -> None:
     """``find``: widen every user's least and most mistakes to those of these directions; ``emit``: then write the
-    events, or tally them.
+    events, or tally them where there are few places (people with few records are :func:`walk_few`'s).
 
     Columns of changes, totals and tallies are the directions of one voice, then those of the other.
     """
@@ -236,8 +219,8 @@ def _walk(
     for u in range(start, stop):
         a, b = offsets[u], offsets[u + 1]
         m = b - a
-        if m == 0:
-            continue
+        if m == 0 or (dense and m <= FEW_RECORDS):
+            continue  # nobody, or one of those for ``walk_few``
         if dense and m > moved.shape[1]:
             places = moved.shape[1]
             zeros = _net(codes, labels, a, b, places, values[0])
@@ -246,7 +229,7 @@ def _walk(
                     least, most = _net_ends(values[0], places, zeros if sign > 0 else m - zeros, sign)
                     own[0, u], own[1, u] = min(own[0, u], least), max(own[1, u], most)
             free = offset[u] + (own[0, u] if uses_minimum else np.int64(0))
-            for c in range(directions * voices):
+            for c in range(directions * voices if emit else 0):
                 sign = signs[c % directions]
                 mistakes = zeros if sign > 0 else m - zeros
                 total[c] += _net_tally(
@@ -254,7 +237,7 @@ def _walk(
                 )
             filled[0] = 0
             continue
-        if m > _FEW or not _by_rank(codes, labels, a, m, at, tag, at_room):
+        if m > _RANKED or not _by_rank(codes, labels, a, m, at, tag, at_room):
             for i in range(m):
                 at[i], tag[i] = codes[a + i], labels[a + i]
             sort_span(at, tag, 0, m, at_room, tag_room, stack)
@@ -312,6 +295,7 @@ class OneColumn:
         """Totals at cut 0, and with ``places`` what every place moves the totals by, instead of events."""
         signs = np.array([SIGNS[direction] for direction in self.directions], dtype=np.int64)
         shape, columns = (self.own, self.statistic.uses_minimum, *self.shape, self.statistic.bound), self._columns
+        width = places + 1 if places else 0  # one place beyond the last, where nothing happens
 
         def run(start: int, stop: int) -> tuple[Ints, Ints]:
             n, voices = int(np.diff(self.offsets[start : stop + 1]).max()), self.statistic.voices
@@ -324,30 +308,22 @@ class OneColumn:
                 np.empty(ROOM, dtype=np.int64),
                 np.empty((voices, n + 1), dtype=np.int64),
             )
-            total, moved = np.zeros(columns, dtype=np.int64), np.zeros((columns, places), dtype=np.int64)
-            _walk(
-                self.codes,
-                self.labels,
-                self.offsets,
-                start,
-                stop,
-                signs,
-                find,
-                emit,
-                shape,
-                (key, change, total, moved),
-                room,
-            )
+            total, moved = np.zeros(columns, dtype=np.int64), np.zeros((columns, width), dtype=np.int64)
+            people = (self.codes, self.labels, self.offsets, start, stop, signs, find, emit, shape)
+            _walk(*people, (key, change, total, moved), room)
+            if places:
+                walk_few(*people, (total, moved), few_room(voices))
             return total, moved
 
         found = spread(run, user_spans(self.offsets))
-        moved = sum((part for _, part in found), start=np.zeros((columns, places), dtype=np.int64))
+        moved = sum((part for _, part in found), start=np.zeros((columns, width), dtype=np.int64))
         return [sum(int(total[c]) for total, _ in found) for c in range(columns)], moved
 
-    def find_ends(self) -> None:
-        """Widen ``own`` to each user's least and most mistakes over all cuts."""
+    def find_ends(self, size: int) -> None:
+        """Widen ``own`` to each user's least and most mistakes over all cuts of ``size`` places."""
         nothing = np.empty((0, self._columns), dtype=change_type(self.statistic.bound))
-        self._run(np.empty(0, dtype=np.uint64), nothing, find=True, emit=False)
+        places = size if size <= FEW_PLACES else 0
+        self._run(np.empty(0, dtype=np.uint64), nothing, places, find=True, emit=False)
 
     def steps(self, base: int, size: int, whole: int, *, find: bool = False) -> list[Step]:
         """Two steps (cut 0; cuts 1..size) for every voice and direction, with ids from ``base`` on, a voice ``whole``

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privpac.concepts.kernels.contribution import change_type, contribution
 from privpac.concepts.kernels.events import FEW_PLACES, ROOM, sort_span
-from privpac.concepts.kernels.line import SIGNS, change_type, contribution
+from privpac.concepts.kernels.line import SIGNS
 from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.concepts.statistics import Statistic
 from privpac.data import UserData

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.dimensions import cut_mistakes
+from privpac.concepts.kernels.contribution import change_type, contribution
 from privpac.concepts.kernels.events import sum_events
-from privpac.concepts.kernels.line import change_type, contribution
 from privpac.concepts.kernels.spread import spread, user_spans
 from privpac.concepts.profile import Profile, Step, concatenate, constant_profile
 from privpac.concepts.rules import FewValues

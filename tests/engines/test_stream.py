@@ -409,7 +409,7 @@ def test_an_interrupted_pass_leaves_no_spill(place: Path, monkeypatch: pytest.Mo
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(spill, "_survey", stop)
+    monkeypatch.setattr(spill, "_arrange", stop)
     with pytest.raises(KeyboardInterrupt):
         pp.scan(place / "data", chunk_rows=1000, spill=place / "spill", **SCHEMA)
     assert not leftovers(place)

@@ -157,7 +157,7 @@ def assemble(
     if declared.user is not None:
         table, ids = _identify(table, declared)
         groups = group(ids)
-        ids = ids.gather(groups.firsts)
+        ids = _first_ids(ids, groups)
     else:
         groups = Grouping(item_offsets(rows) if offsets is None else offsets, None)
     codes: dict[str, Words] = {}
@@ -200,6 +200,14 @@ def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str
         ) from None
     good = pl.Series(~bad)
     return {column: series.filter(good) for column, series in table.items()}, ids.filter(good)
+
+
+def _first_ids(ids: pl.Series, groups: Grouping) -> pl.Series:
+    """The id of every user."""
+    if ids.dtype not in (pl.Int64, pl.UInt64):
+        return ids.gather(groups.firsts)
+    words = numbers(ids)
+    return pl.Series(ids.name, take(words.view(np.uint64), groups.firsts).view(words.dtype))
 
 
 def _either(a: Bools | None, b: Bools | None) -> Bools | None:

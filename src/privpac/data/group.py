@@ -4,7 +4,8 @@ The result is CSR: user ``g`` owns rows ``order[offsets[g]:offsets[g+1]]``, in t
 are, and their order, is a function of the ids in the rows only:
 
 * sorted ids: nothing moves;
-* integers in a range no wider than the table: one counting sort, users ascending;
+* integers in a range whose counts fit the cache, if the table has a quarter as many rows: one counting sort, users
+  ascending;
 * other integers: one stable pass that parts the rows by the top bits of a mixed key, so that each part fits the cache,
   then a small open-addressing table per part;
 * text: the same on a 64-bit hash of the text, then *every* row is compared with its neighbour, so that two ids with one
@@ -27,6 +28,10 @@ __all__ = ["Grouping", "Offsets", "Rows", "ascends", "compress", "dictionary", "
 
 Offsets = NDArray[np.int64]
 Rows = NDArray[np.uint32]
+
+_BLOCK = 4096
+_COUNTED = 1 << 21
+"""Keys that are counted: 8 MiB of counts."""
 
 
 class Grouping(NamedTuple):
@@ -55,7 +60,7 @@ def _group_integers(keys: NDArray[Any]) -> Grouping:
     if ascending:
         return Grouping(_runs(keys), None)
     span = int(most) - int(least) + 1
-    if span <= max(len(keys), 1 << 16):
+    if span <= max(min(4 * len(keys), _COUNTED), 1 << 16):
         return Grouping(*_counting(keys.view(np.uint64), np.uint64(int(least) % (1 << 64)), span))
     return Grouping(*_hashed(keys.view(np.uint64), _part_bits(len(keys))))
 
@@ -116,22 +121,26 @@ def mix(word: np.uint64) -> np.uint64:
 
 @jit
 def ascends(keys: NDArray[Any]) -> bool:
-    """Whether no key is below the one before."""
-    for i in range(1, keys.size):  # noqa: SIM110  # compiled
-        if keys[i] < keys[i - 1]:
+    """Whether no key is below the one before; block by block, because a loop that may stop anywhere looks at one key at
+    a time."""
+    for first in range(1, keys.size, _BLOCK):
+        last, below = min(first + _BLOCK, keys.size), False
+        block, before = keys[first:last], keys[first - 1 : last - 1]
+        for i in range(block.size):
+            below |= block[i] < before[i]
+        if below:
             return False
     return True
 
 
 @jit
 def _survey(keys: NDArray[Any]) -> tuple[Any, Any, bool]:
-    least, most, last, ascending = keys[0], keys[0], keys[0], True
+    if ascends(keys):
+        return keys[0], keys[keys.size - 1], True
+    least, most = keys[0], keys[0]
     for i in range(keys.size):
-        key = keys[i]
-        least, most = min(least, key), max(most, key)
-        ascending = ascending and key >= last
-        last = key
-    return least, most, ascending
+        least, most = min(least, keys[i]), max(most, keys[i])
+    return least, most, False
 
 
 @jit

@@ -44,8 +44,8 @@ GROUP_ROWS = 1 << 22
 class _File:
     path: Path
     rows: int
-    native: bool
-    """Whether polars decodes it."""
+    scanned: pl.LazyFrame | None
+    """The file as polars sees it, if polars decodes it."""
     stamp: Stamp
     constants: dict[str, str | None]
 
@@ -84,8 +84,8 @@ def open_table(path: str | os.PathLike[str], wanted: Sequence[str]) -> ParquetTa
     files, schemas = [], []
     for found in paths:
         constants = {k: v for k, v in _constants(found, root).items() if k in wanted}
-        rows, native, schema = _metadata(found, wanted, constants)
-        files.append(_File(found, rows, native, _stamp(found), constants))
+        rows, scanned, schema = _metadata(found, wanted, constants)
+        files.append(_File(found, rows, scanned, _stamp(found), constants))
         schemas.append(schema)
     if any(schema != schemas[0] for schema in schemas):
         raise SchemaError("the files disagree on the type of a column; write them with one schema") from None
@@ -122,7 +122,7 @@ def _constants(path: Path, root: Path | None) -> dict[str, str | None]:
 
 def _metadata(
     path: Path, wanted: Sequence[str], constants: dict[str, str | None]
-) -> tuple[int, bool, dict[str, pl.DataType]]:
+) -> tuple[int, pl.LazyFrame | None, dict[str, pl.DataType]]:
     where = f"file {path.name!r}"
     check_size(path, where)
     metadata, arrow = quietly(lambda: _footer(path), _unreadable(path))
@@ -135,7 +135,7 @@ def _metadata(
     types = {name: pl.String() if name in constants else found[name] for name in wanted}
     total = quietly(lambda: counted_rows(metadata), _unreadable(path))
     small = all(metadata.row_group(i).num_rows <= GROUP_ROWS for i in range(metadata.num_row_groups))
-    return total, small and _agrees(path, {name: found[name] for name in stored}), types
+    return total, _scanned(path, {name: found[name] for name in stored}) if small else None, types
 
 
 def _footer(path: Path) -> Any:
@@ -144,12 +144,14 @@ def _footer(path: Path) -> Any:
         return file.metadata, file.schema_arrow
 
 
-def _agrees(path: Path, types: dict[str, pl.DataType]) -> bool:
-    """Whether polars reads these types too."""
+def _scanned(path: Path, types: dict[str, pl.DataType]) -> pl.LazyFrame | None:
+    """The file, if polars reads these types too."""
     with suppress(Exception, pl.exceptions.PanicException):
-        schema = pl.scan_parquet(path, glob=False, hive_partitioning=False).collect_schema()
-        return clean_types(pl.DataFrame(schema={name: schema[name] for name in types})).schema == pl.Schema(types)
-    return False
+        scanned = pl.scan_parquet(path, glob=False, hive_partitioning=False)
+        schema = scanned.collect_schema()
+        if clean_types(pl.DataFrame(schema={name: schema[name] for name in types})).schema == pl.Schema(types):
+            return scanned
+    return None
 
 
 def clean_types(frame: pl.DataFrame) -> pl.DataFrame:
@@ -159,13 +161,10 @@ def clean_types(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _batches(file: _File, stored: Sequence[str], rows: int) -> Iterator[pl.DataFrame]:
-    if file.native and stored:
-        scanned = pl.scan_parquet(file.path, glob=False, hive_partitioning=False).select(by_name(*stored))
-        yield from (
-            batch
-            for batch in scanned.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming")
-            if len(batch)
-        )
+    if file.scanned is not None and stored:
+        wanted = file.scanned.select(by_name(*stored))
+        batches = wanted.collect_batches(chunk_size=rows, maintain_order=True, engine="streaming")
+        yield from (batch for batch in batches if len(batch))
         return
     with pq.ParquetFile(file.path, pre_buffer=False) as reader:
         # Where every value comes from the path, the first column is read to count the rows.

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import polars as pl
 
+from privpac.data.users import UserData
+
 __all__ = ["tracked"]
 
+T = TypeVar("T", bound=pl.DataFrame | UserData)
 
-def tracked(batches: Iterable[pl.DataFrame], total: int, what: str, *, show: bool) -> Iterator[pl.DataFrame]:
+
+def tracked(batches: Iterable[T], total: int, what: str, *, show: bool) -> Iterator[T]:
     """The same batches; the bar moves as they are taken."""
     if not show or not sys.stderr.isatty():
         yield from batches
@@ -29,4 +34,4 @@ def tracked(batches: Iterable[pl.DataFrame], total: int, what: str, *, show: boo
         task = progress.add_task(what, total=total)
         for batch in batches:
             yield batch
-            progress.advance(task, len(batch))
+            progress.advance(task, batch.n_records if isinstance(batch, UserData) else len(batch))

@@ -24,9 +24,11 @@ from privpac.engines.lanes import in_lanes
 from privpac.exact import Rational
 from privpac.guarantee import Unit, one_of
 
-__all__ = ["Recipe", "RecipeUsers", "Summary", "fold_chunks"]
+__all__ = ["Chunk", "Recipe", "RecipeUsers", "Summary", "fold_chunks"]
 
 P = TypeVar("P")
+Chunk = pl.DataFrame | UserData
+"""Whole users: their rows, or grouped already."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,15 @@ class Recipe:
     declared: Declared
     steps: tuple[_Bind | _Cap | _Part, ...] = ()
 
-    def build(self, table: pl.DataFrame) -> UserData:
-        columns = {name: table.get_column(name) for name in self.declared.wanted}
-        users = UserData.of_parts(assemble(columns, self.declared), self.declared)
+    def build(self, chunk: Chunk) -> UserData:
+        users = chunk if isinstance(chunk, UserData) else self._grouped(chunk)
         for step in self.steps:
             users = step(users)
         return users
+
+    def _grouped(self, table: pl.DataFrame) -> UserData:
+        columns = {name: table.get_column(name) for name in self.declared.wanted}
+        return UserData.of_parts(assemble(columns, self.declared), self.declared)
 
 
 class RecipeUsers:
@@ -202,7 +207,7 @@ class Summary(Generic[P]):
         return bool(self._parts)
 
 
-def fold_chunks(kernel: Kernel[P], recipe: Recipe, chunks: Iterable[pl.DataFrame], lanes: int = 1) -> Summary[P]:
+def fold_chunks(kernel: Kernel[P], recipe: Recipe, chunks: Iterable[Chunk], lanes: int = 1) -> Summary[P]:
     """The kernel over chunks of whole users, ``lanes`` of them at a time; parts are merged in the order of the
     chunks."""
     summary = Summary(kernel)

@@ -19,7 +19,8 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -192,35 +193,57 @@ class _Open:
     rows: int = 0
     low: int = (1 << 64) - 1
     high: int = 0
-    vote: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(2, np.uint64))
+    candidate: int = 0
+    votes: int = 0
 
-    def write(self, table: pa.Table, hashes: Words) -> None:
+    def write(self, table: pa.Table, survey: Words) -> None:
         _writing(lambda: self.writer.write_table(table))
-        self.rows += len(hashes)
-        low, high = _survey(hashes, self.vote)
-        self.low, self.high = min(self.low, int(low)), max(self.high, int(high))
+        low, high, candidate, votes = survey.tolist()
+        self.rows += table.num_rows
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        # The votes of two different candidates cancel, as they do inside a batch.
+        if candidate == self.candidate:
+            self.votes += votes
+        elif votes > self.votes:
+            self.candidate, self.votes = candidate, votes - self.votes
+        else:
+            self.votes -= votes
 
     def done(self) -> Part:
-        return Part(self.path, self.rows, self.low, self.high, self.rows - int(self.vote[1]))
+        return Part(self.path, self.rows, self.low, self.high, self.rows - self.votes)
 
 
 @jit
-def _survey(hashes: Words, vote: Words) -> tuple[np.uint64, np.uint64]:
-    """Least and largest hash; ``vote``, a candidate and a count, goes on.
+def _arrange(hashes: Words, used: int, bits: int) -> tuple[NDArray[np.uint32], NDArray[np.int64], Words]:
+    """The rows in the order of their parts, those of a part as they stood, where each part begins, and of each part the
+    least and the largest hash, a candidate and its votes.
 
-    The count rises with the candidate and falls with others, and at 0 the next one becomes the candidate (Boyer and
-    Moore): every fall pairs the candidate with somebody else, so what is left in the count are rows of one hash.
+    The votes rise with the candidate and fall with others, and at 0 the next hash becomes the candidate (Boyer and
+    Moore): every fall pairs the candidate with somebody else, so the votes that are left are rows of one hash.
     """
-    low, high, one = hashes[0], hashes[0], np.uint64(1)
+    parts, one = 1 << bits, np.uint64(1)
+    up, down = np.uint64(used), np.uint64(63 - bits)  # and one more: a shift by 64 is undefined
+    heads, survey = np.zeros(parts + 1, np.int64), np.zeros((parts, 4), np.uint64)
+    survey[:, 0] = ~np.uint64(0)
     for i in range(hashes.size):
-        low, high = min(low, hashes[i]), max(high, hashes[i])
-        if vote[1] == 0:
-            vote[0] = hashes[i]
-        if vote[0] == hashes[i]:
-            vote[1] += one
+        word = hashes[i]
+        part = ((word << up) >> down) >> one
+        heads[part + one] += 1
+        survey[part, 0], survey[part, 1] = min(survey[part, 0], word), max(survey[part, 1], word)
+        if survey[part, 3] == 0:
+            survey[part, 2] = word
+        if survey[part, 2] == word:
+            survey[part, 3] += one
         else:
-            vote[1] -= one
-    return low, high
+            survey[part, 3] -= one
+    for p in range(parts):
+        heads[p + 1] += heads[p]
+    starts, order = heads.copy(), np.empty(hashes.size, np.uint32)
+    for i in range(hashes.size):
+        part = ((hashes[i] << up) >> down) >> one
+        order[heads[part]] = i
+        heads[part] += 1
+    return order, starts, survey
 
 
 def _pass(
@@ -229,30 +252,22 @@ def _pass(
     """Part by the ``bits`` bits of the hash after the first ``used``."""
     parts: dict[int, _Open] = {}
     with _Files() as open_files:
-        for table, hashes, ends in in_lanes(lambda batch: _arranged(batch, user, used, bits), batches, lanes):
-            for p, (a, b) in enumerate(zip([0, *ends[:-1].tolist()], ends.tolist())):
+        for table, starts, survey in in_lanes(lambda batch: _arranged(batch, user, used, bits), batches, lanes):
+            for p, (a, b) in enumerate(pairwise(starts.tolist())):
                 if a == b:
                     continue
                 if p not in parts:
                     path = folder.file()
                     parts[p] = _Open(path, _writing(lambda: _open(path, table.schema, open_files)))  # noqa: B023
-                parts[p].write(table.slice(a, b - a), hashes[a:b])
+                parts[p].write(table.slice(a, b - a), survey[p])
     return [parts[p].done() for p in sorted(parts)]
 
 
-def _arranged(batch: pl.DataFrame, user: str, used: int, bits: int) -> tuple[pa.Table, Words, NDArray[np.int64]]:
-    """The rows of a batch and their hashes in the order of their parts, rows of a part as they stood, and where each
-    part ends."""
+def _arranged(batch: pl.DataFrame, user: str, used: int, bits: int) -> tuple[pa.Table, NDArray[np.int64], Words]:
+    """The rows of a batch in the order of their parts, where each part begins, and what there is to know of it."""
     frame, ids = identified(batch, user)
-    hashes = hashed_ids(ids)
-    place = (
-        ((hashes << np.uint64(used)) >> np.uint64(64 - bits)).astype(np.uint8)
-        if bits
-        else np.zeros(len(hashes), np.uint8)
-    )
-    order = np.argsort(place, kind="stable")
-    table = frame[order].to_arrow(compat_level=pl.CompatLevel.oldest())
-    return table, hashes[order], np.cumsum(np.bincount(place, minlength=1 << bits))
+    order, starts, survey = _arrange(hashed_ids(ids), used, bits)
+    return frame[order].to_arrow(compat_level=pl.CompatLevel.oldest()), starts, survey
 
 
 class _Files(ExitStack):

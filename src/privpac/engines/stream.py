@@ -3,7 +3,7 @@
 **How.**  One pass reads the declared columns, counts what breaks the schema, and finds out whether rows ascend by user
 id.
 
-* There are no more than ``chunk_rows``: they stay in memory, as columns, and are grouped in every fold.
+* There are no more than ``chunk_rows``: they stay in memory, checked, encoded and grouped as tables in memory are.
 * They ascend: nothing is written; every fold reads the files again and cuts between users, checking the order as it
   goes.
 * They do not: rows are parted by a hash of the id into files on disk (:mod:`privpac.engines.spill`); folds read these.
@@ -41,7 +41,7 @@ from privpac.engines.faults import Faults, faults_of
 from privpac.engines.files import CHANGED, ParquetTable, open_table
 from privpac.engines.lanes import LANES
 from privpac.engines.progress import tracked
-from privpac.engines.recipe import Recipe, RecipeUsers, fold_chunks
+from privpac.engines.recipe import Chunk, Recipe, RecipeUsers, fold_chunks
 from privpac.engines.spill import Part, SpillFolder, check_place, packed, part_rows, read_parts
 from privpac.errors import EngineError, SchemaError
 from privpac.guarantee import positive_int
@@ -62,7 +62,7 @@ class _Source(Protocol):
     @property
     def lanes(self) -> int: ...
 
-    def chunks(self) -> Iterator[pl.DataFrame]: ...
+    def chunks(self) -> Iterator[Chunk]: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,17 +104,17 @@ class _Parted:
 
 @dataclass(frozen=True, repr=False)
 class _Held:
-    """All rows, of a table that is no larger than a chunk."""
+    """The users of a table that is no larger than a chunk."""
 
-    frames: tuple[pl.DataFrame, ...]
+    users: UserData
     lanes: int = 1
 
     @property
     def rows(self) -> int:
-        return sum(len(frame) for frame in self.frames)
+        return self.users.n_records
 
-    def chunks(self) -> Iterator[pl.DataFrame]:
-        return iter([pl.concat(self.frames)] if self.frames else [])
+    def chunks(self) -> Iterator[UserData]:
+        return iter([self.users])
 
 
 def _share(chunk_rows: int) -> int:
@@ -124,7 +124,7 @@ def _share(chunk_rows: int) -> int:
 
 
 def _batch(chunk_rows: int) -> int:
-    return max(1, _share(chunk_rows) // 4)
+    return max(1, _share(chunk_rows) // 2)
 
 
 class StreamedUsers(RecipeUsers):
@@ -157,9 +157,9 @@ class StreamedUsers(RecipeUsers):
         # Every page of every column is read before anything can be spent: a damaged file is found now.
         count = _Counting(declared)
         if table.rows <= chunk_rows:
-            held = tuple(count.seen(batches("reading the rows")))
-            count.found.report(declared)
-            return cls(recipe, sample, _Held(held), progress)
+            frames = list(batches("reading the rows"))
+            users = recipe.build(pl.concat(frames)) if frames else sample
+            return cls(recipe, sample, _Held(users), progress)
         if _ascends(count.seen(batches("checking the rows")), user):
             count.found.report(declared)
             return cls(recipe, sample, _Ascending(table, declared, chunk_rows), progress)

@@ -310,7 +310,8 @@ class OneColumn:
             )
             total, moved = np.zeros(columns, dtype=np.int64), np.zeros((columns, width), dtype=np.int64)
             people = (self.codes, self.labels, self.offsets, start, stop, signs, find, emit, shape)
-            _walk(*people, (key, change, total, moved), room)
+            if not places or n > FEW_RECORDS:
+                _walk(*people, (key, change, total, moved), room)
             if places:
                 walk_few(*people, (total, moved), few_room(voices))
             return total, moved

@@ -33,7 +33,7 @@ def even(n: int, least: int) -> list[Span]:
     return [(n * i // parts, n * (i + 1) // parts) for i in range(parts)]
 
 
-def user_spans(offsets: NDArray[np.int64], least: int = 1 << 15) -> list[Span]:
+def user_spans(offsets: NDArray[np.int64], least: int = 1 << 17) -> list[Span]:
     """Ranges of users that hold nearly equal numbers of records."""
     edges = [0, *(int(np.searchsorted(offsets, b)) for _, b in even(int(offsets[-1]), least)[:-1]), len(offsets) - 1]
     return [(a, b) for a, b in pairwise(edges) if a < b]

@@ -50,7 +50,10 @@ class Order:
 
 
 def whole_users(batches: Iterable[pl.DataFrame], user: str, rows: int, *, ascending: bool) -> Iterator[pl.DataFrame]:
-    """Chunks of about ``rows`` rows, or of one user if that user has more."""
+    """Chunks of about ``rows`` rows, or of one user if that user has more.
+
+    A user on the border of a large batch is a chunk alone: to join the others, all of them would have to be copied.
+    """
     waiting: list[tuple[pl.DataFrame, pl.Series]] = []
     order, count = Order(), 0
     for batch in batches:
@@ -62,6 +65,9 @@ def whole_users(batches: Iterable[pl.DataFrame], user: str, rows: int, *, ascend
                 f"column {user!r} was sorted when it was checked and is not any more; start again from files that stay "
                 "as they are"
             ) from None
+        if waiting and len(frame) >= rows and (end := _end_of(waiting[-1][1][-1], ids)) < len(ids):
+            yield pl.concat([*(part for part, _ in waiting), frame[:end]])
+            waiting, count, frame, ids = [], 0, frame[end:], ids[end:]
         waiting.append((frame, ids))
         count += len(frame)
         if count >= rows:
@@ -87,6 +93,15 @@ def _cut(
         rest = [(frame[start:], ids[start:])] if start < len(frame) else []
         return done, rest + waiting[place + 1 :]
     return [], waiting
+
+
+def _end_of(first: object, ids: pl.Series) -> int:
+    """How many rows at the beginning belong to this user."""
+    size = 1
+    while (head := ids[:size])[-1] == first and size < len(ids):
+        size *= 2
+    others = np.flatnonzero((head != first).to_numpy())
+    return int(others[0]) if len(others) else len(head)
 
 
 def _start_of(last: object, ids: pl.Series) -> int:

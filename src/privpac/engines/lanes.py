@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from privpac.concepts.kernels.spread import workers
+from privpac.concepts.kernels.spread import share_cores, workers
 
 __all__ = ["LANES", "in_lanes"]
 
@@ -31,7 +31,7 @@ def in_lanes(work: Callable[[S], T], items: Iterable[S], lanes: int) -> Iterator
         yield from map(work, items)
         return
     pending: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(lanes) as pool:
+    with ThreadPoolExecutor(lanes, initializer=share_cores, initargs=(lanes,)) as pool:
         for item in items:
             pending.append(pool.submit(work, item))
             del item

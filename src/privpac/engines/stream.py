@@ -79,7 +79,7 @@ class _Ascending:
         return self.table.rows
 
     def chunks(self) -> Iterator[pl.DataFrame]:
-        batches = self.table.batches(self.declared.wanted, _batch(self.chunk_rows))
+        batches = self.table.batches(self.declared.wanted, _share(self.chunk_rows))
         if self.declared.user is None:
             return batches
         return whole_users(batches, self.declared.user, _share(self.chunk_rows), ascending=True)
@@ -123,10 +123,6 @@ def _share(chunk_rows: int) -> int:
     return max(1, chunk_rows // LANES)
 
 
-def _batch(chunk_rows: int) -> int:
-    return max(1, _share(chunk_rows) // 2)
-
-
 class StreamedUsers(RecipeUsers):
     """Users of Parquet files; see the module's docstring.  Made by ``pp.scan``."""
 
@@ -152,7 +148,8 @@ class StreamedUsers(RecipeUsers):
         recipe, sample = cls.start(declared, table.schema)
 
         def batches(what: str) -> Iterator[pl.DataFrame]:
-            return tracked(table.batches(declared.wanted, _batch(chunk_rows)), table.rows, what, show=progress)
+            rows = max(1, _share(chunk_rows) // 4)
+            return tracked(table.batches(declared.wanted, rows), table.rows, what, show=progress)
 
         # Every page of every column is read before anything can be spent: a damaged file is found now.
         count = _Counting(declared)

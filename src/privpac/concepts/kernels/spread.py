@@ -8,6 +8,7 @@ abort.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -16,15 +17,24 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["even", "spread", "user_spans", "workers"]
+__all__ = ["even", "share_cores", "spread", "user_spans", "workers"]
 
 T = TypeVar("T")
 Span = tuple[int, int]
 
 
+_THREAD = threading.local()
+
+
 def workers() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many cores this thread may use: those of the process, or its share of them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // getattr(_THREAD, "among", 1))
+
+
+def share_cores(among: int) -> None:
+    """This thread is one of so many that work at the same time."""
+    _THREAD.among = among
 
 
 def even(n: int, least: int) -> list[Span]:

@@ -149,15 +149,10 @@ def _merge(order: Any, hashes: Any, sizes: Any, starts: Any, places: Any, weight
         u = order[i]
         if sizes[u] == 0:
             continue
-        same = False
-        if v >= 0:
+        same = v >= 0 and hashes[u] == hashes[v]
+        if same:  # the rest lies anywhere in memory: only where it must be looked at
             length = starts[u + 1] - starts[u]
-            same = (
-                hashes[u] == hashes[v]
-                and sizes[u] == sizes[v]
-                and ones[u] == ones[v]
-                and length == starts[v + 1] - starts[v]
-            )
+            same = sizes[u] == sizes[v] and ones[u] == ones[v] and length == starts[v + 1] - starts[v]
             for k in range(length):
                 if not same:
                     break
@@ -189,8 +184,8 @@ def group(points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints, 
     return Groups(
         starts[kept],
         starts[kept + 1],
-        places[:used].copy(),
-        weights[:used].copy(),
+        places[:used],
+        weights[:used],
         ones[kept],
         sizes[kept],
         times[kept],

@@ -41,6 +41,7 @@ TASKS = {
     "learn-64": "privpac thresholds, 2^64 values",
     "learn-10": "privpac thresholds, 2^10 values",
     "stumps": f"privpac stumps, {FEATURES} features of 2^64",
+    "boxes": "privpac boxes, 2 features of 2^64",
     "diffprivlib": "diffprivlib decision tree (per record)",
 }
 
@@ -71,6 +72,8 @@ def write(rows: int, folder: Path) -> None:
 def needs(task: str) -> list[str]:
     if task == "stumps":
         return ["user", *(f"x{j}" for j in range(FEATURES)), "y"]
+    if task == "boxes":
+        return ["user", "x0", "x1", "y"]
     return ["user", "small" if task == "learn-10" else "x0", "y"]
 
 
@@ -80,7 +83,7 @@ def learning(task: str, frame: pl.DataFrame) -> Callable[[], object]:
     bits = 10 if task == "learn-10" else 64
     names = needs(task)[1:-1]
     domains = {name: pp.Integers(0, (1 << bits) - 1) for name in names}
-    concept = pp.Stumps() if task == "stumps" else pp.Thresholds()
+    concept = {"stumps": pp.Stumps, "boxes": pp.Rectangles}.get(task, pp.Thresholds)()
 
     def run() -> object:
         users = pp.UserData.from_frame(frame, user="user", features=domains, label="y")

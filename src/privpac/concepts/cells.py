@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.data import Domain
+from privpac.data.jit import jit
 from privpac.errors import ParameterError, PrivpacError
 from privpac.guarantee import positive_int
 
@@ -35,6 +36,7 @@ __all__ = [
 SIZE_LIMIT = 1 << 20
 """Classes that are enumerated rule by rule hold at most this many rules."""
 
+_FEW = 64
 V = TypeVar("V")
 
 
@@ -112,6 +114,16 @@ def columns_from_list(values: Sequence[Mapping[str, Any]]) -> Frozen[Domain]:
     return Frozen(tuple((value["name"], Domain.from_dict(value["domain"])) for value in values))
 
 
+@jit
+def _count_edges(codes: Any, edges: Any, out: Any) -> None:
+    """The number of edges after the first that are at most the code: without branches faster than a search."""
+    for i in range(len(codes)):
+        code, cell = codes[i], 0
+        for e in range(1, len(edges)):
+            cell += edges[e] <= code
+        out[i] = cell
+
+
 @dataclass(frozen=True)
 class Cells:
     """A domain cut into runs of codes: cell ``i`` begins at code ``edges[i]``, the first one at 0."""
@@ -129,7 +141,11 @@ class Cells:
 
     def index(self, codes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The cell of every code."""
-        return (np.searchsorted(self._starts, codes, side="right") - 1).astype(np.int64)
+        if self.count > _FEW:
+            return (np.searchsorted(self._starts, codes, side="right") - 1).astype(np.int64)
+        out = np.empty(len(codes), dtype=np.int64)
+        _count_edges(np.ascontiguousarray(codes), self._starts, out)
+        return out
 
     def codes(self, first: int, last: int) -> tuple[int, int]:
         """Lowest and highest code of the cells ``first..last``."""

@@ -1,7 +1,8 @@
 """Classes enumerated rule by rule: what they share, and a kernel on a table of predictions.
 
 The kernel adds up rows of a 0/1 table (points by rules) over a user's distinct points, so the cost is one byte
-operation per (distinct point of a user, rule); nothing of size users times rules is stored.  Rules come in blocks that
+operation per (distinct point of a user, rule), 32 of them at once where mistakes fit a byte
+(:mod:`privpac.concepts.kernels.narrow`); nothing of size users times rules is stored.  Rules come in blocks that
 bound the table's memory: with several blocks the user's own least and most mistakes over the *whole* class are found in
 a first pass.
 """
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.cells import SIZE_LIMIT
 from privpac.concepts.kernels.grouped import Groups, Terms, group, shared, tally, terms
+from privpac.concepts.kernels.narrow import MOST_RECORDS, charge, extremes, holds, settle
 from privpac.concepts.labellings.base import MAX_PAIRS, check_tabulated
 from privpac.concepts.profile import Profile, constant_profile, dense_profile
 from privpac.concepts.statistics import Statistic
@@ -26,13 +28,13 @@ from privpac.data import UserData
 from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["EnumeratedClass", "dense_fold", "distinct_rows", "limited"]
+__all__ = ["EnumeratedClass", "dense_fold", "distinct_rows", "key_digits", "limited", "row_keys"]
 
 Bytes = NDArray[np.uint8]
 Codes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 _TABLE = 1 << 26
-_STRIP = 4096
+_STRIP, _COUNTED = 4096, 1 << 22
 _MINIMUM, _SCORES, _BOTH = 0, 1, 2
 
 
@@ -118,17 +120,52 @@ class EnumeratedClass(ConceptClass):
         return None
 
 
+def row_keys(columns: list[Codes], sizes: list[int]) -> Codes:
+    """Rows of codes as numbers below the product of the sizes, the first column most significant."""
+    key = columns[0].copy()
+    for column, size in zip(columns[1:], sizes[1:]):
+        key = key * np.uint64(size) + column
+    return key
+
+
+def key_digits(keys: Codes, sizes: list[int]) -> Codes:
+    """The inverse of :func:`row_keys`."""
+    out = np.empty((len(keys), len(sizes)), dtype=np.uint64)
+    for j in range(len(sizes) - 1, 0, -1):
+        keys, out[:, j] = np.divmod(keys, np.uint64(sizes[j]))
+    out[:, 0] = keys
+    return out
+
+
 def distinct_rows(columns: list[Codes], sizes: list[int]) -> tuple[Codes, Codes]:
     """Distinct records as rows of codes, and the row of every record; ``sizes``: how many codes a column has."""
     if prod(sizes) <= 1 << 64:
-        key = columns[0].copy()
-        for column, size in zip(columns[1:], sizes[1:]):
-            key = key * np.uint64(size) + column
+        key = row_keys(columns, sizes)
+        if prod(sizes) <= min(4 * len(key), _COUNTED):  # so few that they are counted rather than sorted
+            row = np.zeros(prod(sizes), dtype=np.uint64)
+            row[key] = 1
+            distinct = np.flatnonzero(row)
+            row[distinct] = np.arange(len(distinct))
+            return key_digits(distinct.astype(np.uint64), sizes), row[key]
         _, rows, place = np.unique(key, return_index=True, return_inverse=True)
         points = np.stack([column[rows] for column in columns], axis=1)
     else:
         points, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     return np.ascontiguousarray(points), place.reshape(-1).astype(np.uint64)
+
+
+@jit
+def _mistakes(row: Any, table: Any, places: Any, weights: Any, start: int, end: int, ones: int) -> None:
+    """A user's mistakes by every rule of the table, in the type of ``row``, a strip of it at a time."""
+    nothing = row.dtype.type(0)
+    for a in range(0, len(row), _STRIP):
+        b = min(a + _STRIP, len(row))
+        strip = row[a:b]
+        strip[:] = row.dtype.type(ones)
+        for k in range(start, end):
+            weight, line = row.dtype.type(weights[k]), table[places[k], a:b]
+            for h in range(b - a):
+                strip[h] += weight if line[h] else nothing
 
 
 @jit
@@ -147,28 +184,28 @@ def _block(
 ) -> None:
     """One block of rules: widen ``own`` (0), add contributions given ``own`` (1), or both at once (2)."""
     starts, ends, places, weights, ones, sizes, times = groups
-    width = table.shape[1]
-    row = np.empty(width, dtype=np.int32)
-    values = np.empty(0, dtype=np.int64)
+    width, voices = table.shape[1], len(cap)
+    row, bytes_row = np.empty(width, dtype=np.int32), np.empty(width, dtype=np.uint8)
+    values, held = np.empty(MOST_RECORDS + 1, dtype=np.int64), holds(voices, width)
+    elsewhere = np.zeros(voices, dtype=np.int64)
     for i in range(first, last):
-        for a in range(0, width, _STRIP):
-            b = min(a + _STRIP, width)
-            strip = row[a:b]
-            strip[:] = np.int32(ones[i])
-            for k in range(starts[i], ends[i]):
-                weight, line = weights[k], table[places[k], a:b]
-                for h in range(b - a):
-                    strip[h] += weight * np.int32(line[h])
+        m, narrow = sizes[i], sizes[i] <= MOST_RECORDS
+        if narrow:
+            _mistakes(bytes_row, table, places, weights, starts[i], ends[i], ones[i])
+        else:
+            _mistakes(row, table, places, weights, starts[i], ends[i], ones[i])
         if mode != _SCORES:
-            least, most = row[0], row[0]
-            for h in range(1, width):
-                least, most = min(least, row[h]), max(most, row[h])
-            own[0, i], own[1, i] = min(own[0, i], np.int64(least)), max(own[1, i], np.int64(most))
+            least, most = extremes(bytes_row) if narrow else extremes(row)
+            own[0, i], own[1, i] = min(own[0, i], least), max(own[1, i], most)
         if mode != _MINIMUM:
-            if len(values) <= sizes[i]:
-                values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
             minimum = own[0, i] if uses_minimum else np.int64(0)
-            tally(row, minimum, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
+            if narrow:
+                charge(bytes_row, minimum, m, offset[i], cap[:, i], levels, times[i], elsewhere, values, held, scores)
+            else:
+                if len(values) <= m:
+                    values = np.empty(2 * m + 1, dtype=np.int64)
+                tally(row, minimum, m, offset[i], cap[:, i], levels, times[i], values, scores)
+    settle(held, scores)
 
 
 def _run(table: Bytes, groups: Groups, term: Terms, mode: int) -> Ints:
@@ -197,7 +234,7 @@ def dense_fold(
     ``points[r]`` in 0..n_points-1 is the table row of record ``r``; ``table(first, last)`` gives the 0/1 predictions
     (all points, rules ``first..last - 1``).
     """
-    groups = group(points, labels, offsets)
+    groups = group(points, labels, offsets, n_points)
     if not len(groups.sizes):
         return dense_profile(np.zeros((statistic.voices, size), dtype=np.int64))
     term = terms(groups, statistic)

@@ -10,8 +10,7 @@ for every ``t`` that leaves neither side of the domain empty, plus "never" (id 0
 not rounded to units: with ``scale`` the least common multiple of the strides, the test is ``sum_j a_j code_j > scale *
 t`` in 64-bit integers, where a public bound excludes overflow.
 
-Kernel.  For one weight vector the rules are thresholds on one integer, so a user's mistakes come from a histogram over
-thresholds and a suffix sum: O(records x vectors + size) per user.  The own minimum is over the whole class.
+The kernel is in :mod:`privpac.concepts.kernels.separators`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import product
-from math import gcd, lcm
+from math import gcd, lcm, prod
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -39,14 +38,14 @@ from privpac.concepts.cells import (
     domains_of,
     named_domains,
 )
-from privpac.concepts.dense import EnumeratedClass, distinct_rows, limited
+from privpac.concepts.dense import EnumeratedClass, distinct_rows, key_digits, limited, row_keys
 from privpac.concepts.dimensions import cut_mistakes
-from privpac.concepts.kernels.grouped import group, shared, tally, terms
+from privpac.concepts.kernels.grouped import group, shared, terms
+from privpac.concepts.kernels.separators import scores_of_users
 from privpac.concepts.profile import Profile, dense_profile
 from privpac.concepts.rules import ByAgreement
 from privpac.concepts.statistics import Statistic
 from privpac.data import Dates, Domain, Grid, Integers, UserData
-from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
 from privpac.guarantee import positive_int
 from privpac.released import register
@@ -181,56 +180,6 @@ class _Vectors(NamedTuple):
     least: Ints
     begins: Ints
     scale: int
-
-
-@jit
-def _scores(
-    first: int,
-    last: int,
-    scores: Any,
-    groups: Any,
-    offset: Any,
-    cap: Any,
-    levels: int,
-    uses_minimum: bool,
-    own: Any,
-    points: Any,
-    factors: Any,
-    least_threshold: Any,
-    begins: Any,
-    scale: int,
-) -> None:
-    """Add the contributions of the distinct users ``first..last - 1``."""
-    starts, ends, places, weights, ones, sizes, times = groups
-    row = np.empty(scores.shape[1], dtype=np.int32)
-    values = np.empty(0, dtype=np.int64)
-    for i in range(first, last):
-        row[0], row[1] = np.int32(ones[i]), np.int32(sizes[i] - ones[i])
-        row[2:] = 0
-        for v in range(len(factors)):
-            # Thresholds begin .. begin + q - 1 say 1, with q = clamp(ceil(total / scale) - least threshold).
-            begin, end = begins[v], begins[v + 1]
-            for k in range(starts[i], ends[i]):
-                total = np.int64(0)
-                for j in range(points.shape[1]):
-                    total += factors[v, j] * points[places[k], j]
-                if scale != 1:
-                    total = -((-total) // scale)
-                q = min(total - least_threshold[v], end - begin)
-                if q > 0:
-                    row[begin + q - 1] += weights[k]
-            run = row[0]
-            for h in range(end - 1, begin - 1, -1):
-                run += row[h]
-                row[h] = run
-        fewest, most = row[0], row[0]
-        for h in range(1, len(row)):
-            fewest, most = min(fewest, row[h]), max(most, row[h])
-        own[0, i], own[1, i] = fewest, most
-        least = own[0, i] if uses_minimum else np.int64(0)
-        if len(values) <= sizes[i]:
-            values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
-        tally(row, least, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
 
 
 @frozen(slots=False, init=False)
@@ -381,20 +330,17 @@ class Halfspaces(EnumeratedClass):
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
-        points, place = distinct_rows(
-            [users.codes[name] for name in self._columns], [domain.size for domain in self._columns.values()]
-        )
-        groups = group(place, users.labels, users.offsets)
+        codes, sizes = [users.codes[name] for name in self._columns], [d.size for d in self._columns.values()]
+        if prod(sizes) < 1 << 63:
+            groups = group(row_keys(codes, sizes), users.labels, users.offsets)
+            points = key_digits(groups.places.astype(np.uint64), sizes)
+        else:
+            rows, place = distinct_rows(codes, sizes)
+            groups = group(place, users.labels, users.offsets)
+            points = rows[groups.places]
         vectors, packed, term = self._vectors, tuple(groups), terms(groups, statistic)
-        fixed: tuple[Any, ...] = (
-            *term,
-            points.astype(np.int64),
-            vectors.factors,
-            vectors.least,
-            vectors.begins,
-            vectors.scale,
-        )
-        scores = shared(groups, term, self.size, lambda a, b, out: _scores(a, b, out, packed, *fixed))
+        rules = (points.astype(np.int64), vectors.factors, vectors.least, vectors.begins, vectors.scale)
+        scores = shared(groups, term, self.size, lambda a, b, out: scores_of_users(a, b, out, packed, *term, rules))
         return dense_profile(scores, statistic.luck(groups.sizes, term.own, groups.times))
 
 

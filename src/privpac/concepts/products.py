@@ -5,10 +5,16 @@ A rule picks one selector per column; a point is inside if every column's cell i
 rule ``1 + r`` has the selectors that are the digits of ``r`` (first column most significant).  With ``outside=True`` a
 rule says 1 outside instead (disjunctions, by De Morgan).
 
-Kernel.  A user's signed counts fill a ``K_1 x ... x K_d`` table; column by column, last one first, prefix sums along
-its cells turn the axis of cells into an axis of selectors.  The last step writes the sum inside of every rule by one
-vector subtraction per selector, so a user costs O(size) whatever the number of records, and the user's own minimum is
-over the whole class.
+Kernel.  The last columns, as few as make lines of ``_LINE`` products of selectors, have a 0/1 table of their cells by
+these products: a user's signed counts add lines of it into a table of the first columns' cells.  Then, first columns
+one by one, prefix sums along the cells turn an axis of cells into an axis of selectors.  These are in order of length
+there: those of one length that begin at neighbouring cells are a *band*, the difference of two stretches of prefix
+sums.  The last step writes the sum inside of every rule by one vector subtraction per band, so a user costs O(size)
+whatever the number of records, and the user's own minimum is over the whole class.
+
+A voice that is linear in mistakes (no offset, no cap below the number of records, and one that divides the levels) is a
+sum over users that needs no user by user: ``sum of slope * (e - b)`` is the mistakes, so weighted, of all their records
+together, less the sum of ``slope * b``.  Their counts are added first and turned into rules once.
 """
 
 from __future__ import annotations
@@ -17,13 +23,14 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
 from math import prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.dense import EnumeratedClass
-from privpac.concepts.kernels.grouped import group, shared, tally, terms
+from privpac.concepts.kernels.grouped import Groups, Terms, group, shared, tally, terms
+from privpac.concepts.kernels.narrow import MOST_RECORDS, charge, extremes, holds, settle
 from privpac.concepts.profile import Profile, dense_profile
 from privpac.concepts.statistics import Statistic
 from privpac.data import UserData
@@ -32,29 +39,83 @@ from privpac.data.jit import jit
 __all__ = ["ProductClass", "box_dimension"]
 
 Ints = NDArray[np.int64]
+_LINE, _LARGEST = 64, 1 << 24
+
+
+class _Shape(NamedTuple):
+    """A cell's line among those of the first columns and its row of ``table``, which the last columns have; per first
+    column the numbers of cells and of selectors, and where its bands begin; of each band the first cell of its first
+    run, the length of its runs and their number."""
+
+    line: Ints
+    row: Ints
+    table: NDArray[np.uint8]
+    cells: Ints
+    selectors: Ints
+    begins: Ints
+    bands: Ints
 
 
 @jit
-def _expand(source: Any, target: Any, outer: int, cells: int, inner: int, firsts: Any, lasts: Any) -> None:
-    """``(outer, cells, inner)`` summed over the selected cells: ``(outer, selectors, inner)``; ``source`` is
-    overwritten."""
-    n = len(firsts)
+def _lines(lines: Any, k: int, n: int, width: int) -> Any:
+    return lines[k * width : (k + n) * width]
+
+
+@jit
+def _expand(source: Any, target: Any, sums: Any, outer: int, cells: int, width: int, base: Any, bands: Any) -> None:
+    """``(outer, cells)`` lines summed over the selected cells, plus ``base``: ``(outer, selectors)`` lines."""
+    sums[:width] = 0
+    done = 0
     for x in range(outer):
-        block = source[x * cells * inner : (x + 1) * cells * inner]
-        for k in range(1, cells):
-            above, here = block[(k - 1) * inner : k * inner], block[k * inner : (k + 1) * inner]
-            for r in range(inner):
-                here[r] += above[r]
-        for s in range(n):
-            out = target[(x * n + s) * inner : (x * n + s + 1) * inner]
-            top = block[lasts[s] * inner : (lasts[s] + 1) * inner]
-            if firsts[s] == 0:
-                for r in range(inner):
-                    out[r] = top[r]
-            else:
-                low = block[(firsts[s] - 1) * inner : firsts[s] * inner]
-                for r in range(inner):
-                    out[r] = top[r] - low[r]
+        for k in range(cells):
+            line, above, here = (
+                _lines(source, x * cells + k, 1, width),
+                _lines(sums, k, 1, width),
+                _lines(sums, k + 1, 1, width),
+            )
+            for r in range(width):
+                here[r] = above[r] + line[r]
+        for band in range(len(bands)):
+            first, length, n = bands[band, 0], bands[band, 1], bands[band, 2]
+            out, top, low = (
+                _lines(target, done, n, width),
+                _lines(sums, first + length, n, width),
+                _lines(sums, first, n, width),
+            )
+            for r in range(n * width):
+                out[r] = top[r] - low[r] + base
+            done += n
+
+
+@jit
+def _mistakes(row: Any, room: Any, shape: Any, places: Any, weights: Any, start: int, end: int, base: Any) -> None:
+    """``base`` plus the weights inside of every rule, in the type of ``row``.
+
+    ``room`` has three rows of twice its length: a column has at least as many selectors as cells, so that neither its
+    lines nor their prefix sums, one more, need more.
+    """
+    at, which, table, cells, selectors, begins, bands = shape
+    width, columns = table.shape[1], len(cells)
+    outer = 1
+    for j in range(columns):
+        outer *= cells[j]
+    source, target, sums = room[0], room[1], room[2]
+    source[: outer * width] = 0
+    nothing = row.dtype.type(0)
+    for k in range(start, end):
+        weight = row.dtype.type(weights[k])
+        line, out = table[which[places[k]]], _lines(source, at[places[k]], 1, width)
+        for r in range(width):
+            out[r] += weight if line[r] else nothing
+    for j in range(columns - 1, -1, -1):
+        outer //= cells[j]
+        if j == 0:
+            target = row[1:]
+        more = base if j == 0 else nothing
+        _expand(source, target, sums, outer, cells[j], width, more, bands[begins[j] : begins[j + 1]])
+        width *= selectors[j]
+        source, target = target, source
+    row[0] = base
 
 
 @jit
@@ -68,63 +129,76 @@ def _scores(
     levels: int,
     uses_minimum: bool,
     own: Any,
-    outside: bool,
-    cells: Any,
-    begins: Any,
-    firsts: Any,
-    lasts: Any,
+    slope: Any,
+    shape: Any,
 ) -> None:
-    """Add the contributions of the distinct users ``first..last - 1``."""
+    """Add the contributions of the distinct users ``first..last - 1``, but for those that have a slope."""
     starts, ends, places, weights, ones, sizes, times = groups
-    size, columns = scores.shape[1], len(cells)
-    n_cells = 1
-    for j in range(columns):
-        n_cells *= cells[j]
-    row, source, target = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
-    values = np.empty(0, dtype=np.int64)
+    size = scores.shape[1]
+    bytes_row, bytes_room = np.empty(size, np.uint8), np.empty((3, 2 * size), np.uint8)
+    # Counts of users with more records than a byte holds are rare: room for them is made when one comes.
+    row, room = np.empty(0, np.int32), np.empty((3, 0), np.int32)
+    values, held = np.empty(MOST_RECORDS + 1, dtype=np.int64), holds(len(scores), size)
     for i in range(first, last):
-        source[:n_cells] = 0
-        for k in range(starts[i], ends[i]):
-            source[places[k]] = weights[k]
-        outer, inner = n_cells, 1
-        for step in range(columns):
-            j = columns - 1 - step
-            outer //= cells[j]
-            _expand(
-                source,
-                target,
-                outer,
-                cells[j],
-                inner,
-                firsts[begins[j] : begins[j + 1]],
-                lasts[begins[j] : begins[j + 1]],
-            )
-            inner *= begins[j + 1] - begins[j]
-            source, target = target, source
-        # Inside 1: ones outside are wrong, zeros inside are.  Outside 1: the complement.
-        base, sign = np.int32(ones[i]), np.int32(1)
-        if outside:
-            base, sign = np.int32(sizes[i] - ones[i]), np.int32(-1)
-        row[0] = base
-        least, most = base, base
-        for r in range(size - 1):
-            mistakes = np.int32(base + sign * source[r])
-            row[1 + r] = mistakes
-            least, most = min(least, mistakes), max(most, mistakes)
-        own[0, i], own[1, i] = least, most
-        if len(values) <= sizes[i]:
-            values = np.empty(2 * sizes[i] + 1, dtype=np.int64)
-        tally(
-            row,
-            np.int64(least) if uses_minimum else 0,
-            sizes[i],
-            offset[i],
-            cap[:, i],
-            levels,
-            times[i],
-            values,
-            scores,
-        )
+        m, base = sizes[i], ones[i]
+        if m <= MOST_RECORDS:
+            _mistakes(bytes_row, bytes_room, shape, places, weights, starts[i], ends[i], np.uint8(base))
+            own[0, i], own[1, i] = extremes(bytes_row)
+            least = own[0, i] if uses_minimum else 0
+            charge(bytes_row, least, m, offset[i], cap[:, i], levels, times[i], slope[:, i], values, held, scores)
+        else:
+            if len(row) < size:
+                row, room = np.empty(size, np.int32), np.empty((3, 2 * size), np.int32)
+            if len(values) <= m:
+                values = np.empty(2 * m + 1, dtype=np.int64)
+            _mistakes(row, room, shape, places, weights, starts[i], ends[i], np.int32(base))
+            own[0, i], own[1, i] = extremes(row)
+            least = own[0, i] if uses_minimum else 0
+            tally(row, least, m, offset[i], cap[:, i], levels, times[i], values, scores)
+    settle(held, scores)
+
+
+@jit
+def _pool(groups: Any, slope: Any, sums: Any) -> None:
+    """Signed counts of every cell, each user's times multiplicity and slope; one row a voice."""
+    starts, ends, places, weights, _, sizes, times = groups
+    for i in range(len(sizes)):
+        for v in range(len(slope)):
+            worth = slope[v, i] * times[i]
+            if worth:
+                for k in range(starts[i], ends[i]):
+                    sums[v, places[k]] += worth * weights[k]
+
+
+@jit
+def _expand_pool(sums: Any, bases: Any, shape: Any, scores: Any) -> None:
+    """Add the mistakes of all pooled records to the scores."""
+    places = np.arange(sums.shape[1])
+    size = scores.shape[1]
+    row, room = np.empty(size, np.int64), np.empty((3, 2 * size), np.int64)
+    for v in range(len(sums)):
+        _mistakes(row, room, shape, places, sums[v], 0, len(places), bases[v])
+        for h in range(len(row)):
+            scores[v, h] += row[h]
+
+
+def _by_length(firsts: Ints, lasts: Ints) -> NDArray[np.intp]:
+    """The order of a column's selectors in the kernel."""
+    return np.lexsort((firsts, lasts - firsts))
+
+
+def _bands(firsts: Ints, lasts: Ints) -> Ints:
+    order = _by_length(firsts, lasts)
+    begin, length = firsts[order], (lasts - firsts)[order] + 1
+    new = np.flatnonzero(np.concatenate([[True], (np.diff(length) != 0) | (np.diff(begin) != 1)]))
+    return np.stack([begin[new], length[new], np.diff([*new, len(order)])], axis=1)
+
+
+def _slopes(groups: Groups, term: Terms) -> Ints:
+    """What one mistake is worth, one row a voice; 0 for users whose contribution is not linear or who are tallied."""
+    linear = (term.offset == 0) & (groups.sizes <= np.minimum(term.cap, MOST_RECORDS)) & (term.levels % term.cap == 0)
+    slopes: Ints = np.where(linear, term.levels // term.cap, 0)
+    return slopes
 
 
 class ProductClass(EnumeratedClass):
@@ -181,19 +255,55 @@ class ProductClass(EnumeratedClass):
             inside &= (firsts[digit] <= cell) & (cell <= lasts[digit])
         return (~inside if self.outside else inside).astype(np.uint8)
 
+    @cached_property
+    def _shape(self) -> _Shape:
+        counts, runs, columns, size = list(self._counts), list(self._runs), len(self._counts), 1
+        while columns and size < _LINE:
+            columns -= 1
+            size *= len(runs[columns][0])
+        if prod(counts[columns:]) * size > _LARGEST:  # one column of very many cells
+            columns = len(counts)
+        table = np.ones((1, 1), dtype=np.uint8)
+        for count, (firsts, lasts) in zip(counts[columns:], runs[columns:]):
+            cell = np.arange(count)[:, None]
+            table = np.kron(table, ((firsts <= cell) & (cell <= lasts)).astype(np.uint8))
+        line, row = np.divmod(np.arange(prod(counts)), len(table))
+        counts, runs = counts[:columns], runs[:columns]
+        if not columns:  # at least one, of one cell
+            counts, runs = [1], [(np.zeros(1, np.int64), np.zeros(1, np.int64))]
+        bands = [_bands(*run) for run in runs]
+        begins = np.cumsum([0, *map(len, bands)])
+        selectors = np.array([len(firsts) for firsts, _ in runs])
+        return _Shape(line, row, table, np.array(counts), selectors, begins, np.concatenate(bands))
+
+    def _in_order(self, scores: Ints) -> Ints:
+        """Scores by id, from those in the order of the kernel."""
+        columns = len(self._shape.selectors)
+        boxes = scores[:, 1:].reshape(len(scores), *self._shape.selectors, -1)
+        for axis, run in enumerate(self._runs[:columns], 1):
+            if boxes.shape[axis] > 1:  # not the column that stands for none
+                boxes = np.take(boxes, np.argsort(_by_length(*run)), axis=axis)
+        return np.concatenate([scores[:, :1], boxes.reshape(len(scores), -1)], axis=1)
+
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
         place = np.zeros(len(users.labels), dtype=np.int64)
         for name, count in zip(self._names, self._counts):
-            place = place * count + self._cell(name, users.codes[name])
-        groups = group(place.astype(np.uint64), users.labels, users.offsets)
-        firsts = np.concatenate([runs[0] for runs in self._runs])
-        lasts = np.concatenate([runs[1] for runs in self._runs])
-        begins = np.cumsum([0, *(len(runs) for runs in self._selectors)])
-        term, packed = terms(groups, statistic), tuple(groups)
-        fixed: tuple[Any, ...] = (*term, self.outside, np.array(self._counts, dtype=np.int64), begins, firsts, lasts)
-        scores = shared(groups, term, self.size, lambda a, b, out: _scores(a, b, out, packed, *fixed))
-        return dense_profile(scores, statistic.luck(groups.sizes, term.own, groups.times))
+            place *= count
+            place += self._cell(name, users.codes[name])
+        # A rule that says 1 outside is wrong where its inside is wrong about the opposite labels.
+        labels = users.labels ^ np.uint8(self.outside)
+        groups = group(place.view(np.uint64), labels, users.offsets, prod(self._counts))
+        del place
+        term, packed, shape = terms(groups, statistic), tuple(groups), tuple(self._shape)
+        slope = _slopes(groups, term)
+        scores = shared(groups, term, self.size, lambda a, b, out: _scores(a, b, out, packed, *term, slope, shape))
+        if slope.any():
+            pooled = np.zeros((len(slope), prod(self._counts)), dtype=np.int64)
+            _pool(packed, slope, pooled)
+            bases = (slope * (groups.times * (groups.ones - term.own[0] * term.uses_minimum))).sum(axis=1)
+            _expand_pool(pooled, bases, shape, scores)
+        return dense_profile(self._in_order(scores), statistic.luck(groups.sizes, term.own, groups.times))
 
 
 def box_dimension(counts: tuple[int, ...]) -> int:

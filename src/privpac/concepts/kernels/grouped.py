@@ -26,6 +26,11 @@ from privpac.data.jit import jit
 __all__ = ["Groups", "Terms", "group", "shared", "tally", "terms"]
 
 Ints = NDArray[np.int64]
+_FEW_POINTS, _SIZES = 1 << 12, (1 << 16) - 1
+_BRUIJN = 0x03F79D71B4CB0A89
+_LOWEST = np.argsort((np.uint64(_BRUIJN) << np.arange(64, dtype=np.uint64)) >> np.uint64(58))
+"""Where a word has its only bit, by the leading six bits of its product with ``_BRUIJN``, which are 0..63 in some
+order."""
 
 
 class Groups(NamedTuple):
@@ -63,6 +68,13 @@ def terms(groups: Groups, statistic: Statistic) -> Terms:
 
 
 @jit
+def _mixed(mix: Any, place: Any, weight: Any) -> Any:
+    """A hash that has met one more entry."""
+    mix = (mix ^ place) * np.uint64(0x9E3779B97F4A7C15)
+    return ((mix >> np.uint64(29)) ^ mix ^ np.uint64(weight)) * np.uint64(0xBF58476D1CE4E5B9)
+
+
+@jit
 def _compress(key: Any, tag: Any, offsets: Any, starts: Any, places: Any, weights: Any, ones: Any, hashes: Any) -> int:
     """Signed counts of each user's distinct points, points of weight 0 left out; returns the entries used."""
     used = 0
@@ -79,8 +91,7 @@ def _compress(key: Any, tag: Any, offsets: Any, starts: Any, places: Any, weight
                 i += 1
             if weight != 0:
                 places[used], weights[used] = np.int64(place), weight
-                mix = (mix ^ place) * np.uint64(0x9E3779B97F4A7C15)
-                mix = ((mix >> np.uint64(29)) ^ mix ^ np.uint64(weight)) * np.uint64(0xBF58476D1CE4E5B9)
+                mix = _mixed(mix, place, weight)
                 used += 1
         ones[u] = positive
         hashes[u] = mix ^ np.uint64(positive)
@@ -89,58 +100,95 @@ def _compress(key: Any, tag: Any, offsets: Any, starts: Any, places: Any, weight
 
 
 @jit
-def _merge(
-    order: Any, hashes: Any, sizes: Any, starts: Any, places: Any, weights: Any, ones: Any, kept: Any, times: Any
+def _collect(
+    points: Any,
+    tag: Any,
+    offsets: Any,
+    net: Any,
+    seen: Any,
+    lowest: Any,
+    starts: Any,
+    places: Any,
+    weights: Any,
+    ones: Any,
+    hashes: Any,
 ) -> int:
-    """Walk the users by hash; a user equal to the last one kept is counted there.  Returns the number kept."""
-    n = 0
+    """The same of few points without a sort: ``net`` counts, a bit of ``seen`` for every point that occurs brings them
+    back in order (``lowest``: see ``_LOWEST``)."""
+    used = 0
+    for u in range(len(offsets) - 1):
+        starts[u] = used
+        mix = np.uint64(offsets[u + 1] - offsets[u])
+        positive = 0
+        for i in range(offsets[u], offsets[u + 1]):
+            net[points[i]] += 1 - 2 * np.int32(tag[i])
+            positive += tag[i]
+            seen[points[i] >> np.uint64(6)] |= np.uint64(1) << (points[i] & np.uint64(63))
+        for w in range(len(seen)):
+            bits, seen[w] = seen[w], 0
+            while bits != 0:
+                bit = bits & (~bits + np.uint64(1))
+                bits ^= bit
+                place = 64 * w + lowest[np.int64((bit * np.uint64(_BRUIJN)) >> np.uint64(58))]
+                weight, net[place] = net[place], 0
+                if weight != 0:
+                    places[used], weights[used] = place, weight
+                    mix = _mixed(mix, np.uint64(place), weight)
+                    used += 1
+        ones[u] = positive
+        hashes[u] = mix ^ np.uint64(positive)
+    starts[len(offsets) - 1] = used
+    return used
+
+
+@jit
+def _merge(order: Any, hashes: Any, sizes: Any, starts: Any, places: Any, weights: Any, ones: Any, times: Any) -> None:
+    """Walk the users by hash; a user equal to the last one kept is counted there, in ``times``."""
+    v = -1
     for i in range(len(order)):
         u = order[i]
         if sizes[u] == 0:
             continue
-        same = False
-        if n > 0:
-            v = kept[n - 1]
+        same = v >= 0 and hashes[u] == hashes[v]
+        if same:  # the rest lies anywhere in memory: only where it must be looked at
             length = starts[u + 1] - starts[u]
-            same = (
-                hashes[u] == hashes[v]
-                and sizes[u] == sizes[v]
-                and ones[u] == ones[v]
-                and length == starts[v + 1] - starts[v]
-            )
+            same = sizes[u] == sizes[v] and ones[u] == ones[v] and length == starts[v + 1] - starts[v]
             for k in range(length):
                 if not same:
                     break
                 a, b = starts[u] + k, starts[v] + k
                 same = places[a] == places[b] and weights[a] == weights[b]
-        if same:
-            times[n - 1] += 1
-        else:
-            kept[n] = u
-            times[n] = 1
-            n += 1
-    return n
+        if not same:
+            v = u
+        times[v] += 1
 
 
-def group(points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints) -> Groups:
-    """Distinct users, from the index of every record's point (below 2**63); users without records are left out."""
-    key, tag = sort_within_users(points, labels, offsets)
+def group(points: NDArray[np.uint64], labels: NDArray[np.uint8], offsets: Ints, n_points: int = 1 << 63) -> Groups:
+    """Distinct users in order of size, from the index of every record's point (below ``n_points``); users without
+    records are left out."""
     n_users = len(offsets) - 1
     starts, ones = np.empty(n_users + 1, np.int64), np.empty(n_users, np.int64)
-    places, weights = np.empty(len(key), np.int64), np.empty(len(key), np.int32)
+    places, weights = np.empty(len(points), np.int64), np.empty(len(points), np.int32)
     hashes = np.empty(n_users, np.uint64)
-    used = _compress(key, tag, offsets, starts, places, weights, ones, hashes)
-    sizes, kept, times = np.diff(offsets), np.empty(n_users, np.int64), np.empty(n_users, np.int64)
-    n = _merge(np.argsort(hashes), hashes, sizes, starts, places, weights, ones, kept, times)
-    kept = kept[:n]
+    if n_points <= _FEW_POINTS:
+        net, seen = np.zeros(n_points, np.int32), np.zeros(n_points // 64 + 1, np.uint64)
+        used = _collect(points, labels, offsets, net, seen, _LOWEST, starts, places, weights, ones, hashes)
+    else:
+        key, tag = sort_within_users(points, labels, offsets)
+        used = _compress(key, tag, offsets, starts, places, weights, ones, hashes)
+    sizes, times = np.diff(offsets), np.zeros(n_users, np.int64)
+    _merge(np.argsort(hashes), hashes, sizes, starts, places, weights, ones, times)
+    kept = np.flatnonzero(times)
+    # By size, for what a kernel knows of a size serves many; users of one size as they lie in memory.
+    kept = kept[np.argsort(np.minimum(sizes[kept], _SIZES).astype(np.uint16), kind="stable")]
     return Groups(
         starts[kept],
         starts[kept + 1],
-        places[:used].copy(),
-        weights[:used].copy(),
+        places[:used],
+        weights[:used],
         ones[kept],
         sizes[kept],
-        times[:n].copy(),
+        times[kept],
     )
 
 

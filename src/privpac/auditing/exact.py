@@ -203,18 +203,21 @@ def audit_exact(
 
 
 def _law_of(law_of: Any, build: Callable[[Dataset], Any] | None) -> Callable[[Dataset], Law]:
-    """One law per dataset, computed once."""
+    """One law per dataset, computed once; datasets with the same law share it, so that no two laws are compared
+    twice."""
     compute = getattr(law_of, "law", law_of)
     if not callable(compute):
         raise TypeError(f"law_of must be a function or an object with .law, not {type(law_of).__name__}")
     kept: dict[Dataset, Law] = {}
+    same: dict[Hashable, Law] = {}
 
     def law(data: Dataset) -> Law:
         if data not in kept:
             made = compute(data if build is None else build(data))
             if not isinstance(made, Law):
                 raise TypeError(f"law_of must return a Law, not {type(made).__name__}")
-            kept[data] = made
+            name = made.identity()
+            kept[data] = made if name is None else same.setdefault((type(made), name), made)
         return kept[data]
 
     return law
@@ -228,9 +231,14 @@ class _Worst:
         self.holds, self.pairs = True, 0
         self.epsilon: Fraction | float = Fraction(-1)
         self.pair: tuple[Dataset, Dataset] | None = None
+        self._compared: set[tuple[int, int]] = set()
 
     def compare(self, x: Dataset, y: Dataset, p: Law, q: Law) -> None:
+        """The laws live as long as the audit, so that their addresses tell them apart."""
         self.pairs += 1
+        if (id(p), id(q)) in self._compared:
+            return
+        self._compared.add((id(p), id(q)))
         needed = self._needed(p, q)
         # A certified bound at or below the claim settles this pair; otherwise the exact decision does.
         if needed > self.claim:
@@ -241,7 +249,9 @@ class _Worst:
     def _needed(self, p: Law, q: Law) -> Fraction | float:
         """An upper bound on what this pair needs: tight, or no more than the worst so far."""
         if self.delta == 0:
-            top = p.max_divergence(q)
+            # A pair that needs neither more than is claimed nor more than the worst so far is settled by a short ball.
+            worst = self.claim if isinstance(self.epsilon, float) else min(self.epsilon, self.claim)
+            top = p.max_divergence(q, enough=worst)
             return top.hi if isinstance(top, Ball) else inf
         if self.epsilon == inf:
             return inf

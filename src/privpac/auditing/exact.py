@@ -94,18 +94,21 @@ def neighbouring(universe: Iterable[Dataset], relation: Neighbours | str) -> Ite
     """
     rule = one_of(Neighbours, relation, "neighbours")
     ordered = isinstance(universe, Universe) and universe.ordered
-    listed = {_read(data): None for data in universe}
+    # Users by number: a user may hold many records, and tuples are hashed again wherever they are looked up.
+    numbers: dict[Hashable, int] = {}
+    listed: dict[_Numbered, Dataset] = {}
+    for data in universe:
+        listed.setdefault(tuple(numbers.setdefault(user, len(numbers)) for user in _read(data)), data)
     if rule is Neighbours.ADD_REMOVE:
-        for data in listed:
-            yield from (
-                (data, less) for less in dict.fromkeys(rest for _, rest in _without_one(data)) if less in listed
-            )
+        for coded, data in listed.items():
+            rests = dict.fromkeys(rest for _, rest in _without_one(coded, ordered=False))
+            yield from ((data, listed[rest]) for rest in rests if rest in listed)
         return
-    groups: dict[Hashable, dict[Dataset, None]] = {}
-    for data in listed:
-        for place, rest in _without_one(data):
-            groups.setdefault((place, rest) if ordered else rest, {})[data] = None
-    seen: set[frozenset[Dataset]] = set()
+    groups: dict[Hashable, dict[_Numbered, None]] = {}
+    for coded in listed:
+        for place, rest in _without_one(coded, ordered=ordered):
+            groups.setdefault((place, rest) if ordered else rest, {})[coded] = None
+    seen: set[frozenset[_Numbered]] = set()
     for group in groups.values():
         members = list(group)
         for i, first in enumerate(members):
@@ -113,11 +116,15 @@ def neighbouring(universe: Iterable[Dataset], relation: Neighbours | str) -> Ite
                 pair = frozenset((first, second))
                 if len(first) == len(second) and pair not in seen:
                     seen.add(pair)
-                    yield second, first
+                    yield listed[second], listed[first]
 
 
-def _without_one(data: Dataset) -> Iterator[tuple[int, Dataset]]:
-    return ((i, data[:i] + data[i + 1 :]) for i in range(len(data)))
+_Numbered = tuple[int, ...]
+
+
+def _without_one(data: _Numbered, *, ordered: bool) -> Iterator[tuple[int, _Numbered]]:
+    """Without each user in turn; where places do not matter, of equal users in a row without the first only."""
+    return ((i, data[:i] + data[i + 1 :]) for i in range(len(data)) if ordered or i == 0 or data[i] != data[i - 1])
 
 
 def _read(data: Any) -> Dataset:
@@ -191,8 +198,9 @@ def audit_exact(
     law = _law_of(law_of, build)
     found = _Worst(e, d)
     for x, y in neighbouring(universe, rule):
-        found.compare(x, y, law(x), law(y))
-        found.compare(y, x, law(y), law(x))
+        p, q = law(x), law(y)
+        found.compare(x, y, p, q)
+        found.compare(y, x, q, p)
     if found.pair is None:
         raise ParameterError(
             f"the universe has no two neighbours under {rule.value}, so there is nothing to audit; add datasets"

@@ -10,6 +10,7 @@ exponents are linearly independent over the rationals, so such a sum is zero iff
 from __future__ import annotations
 
 import numbers
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -77,19 +78,20 @@ def rational(
     (Fraction(1, 10), Fraction(1, 3), Fraction(1, 4))
     """
     exact = _read(value, name)
-    limits = (
-        (minimum, ">=", exact.__ge__),
-        (maximum, "<=", exact.__le__),
-        (above, ">", exact.__gt__),
-        (below, "<", exact.__lt__),
-    )
-    for limit, symbol, holds in limits:
-        if limit is not None and not holds(_read(limit, "limit")):
+    for limit, symbol, holds in (
+        (minimum, ">=", operator.ge),
+        (maximum, "<=", operator.le),
+        (above, ">", operator.gt),
+        (below, "<", operator.lt),
+    ):
+        if limit is not None and not holds(exact, limit if type(limit) is int else _read(limit, "limit")):
             raise ParameterError(f"{name} must be {symbol} {limit}, got {shown(value)}")
     return exact
 
 
 def _read(value: Any, name: str) -> Fraction:
+    if type(value) is Fraction:
+        return value
     if hasattr(value, "dtype") and getattr(value, "shape", None) is not None:
         if getattr(value, "size", 0) != 1 or getattr(value.dtype, "kind", "") in "mM":
             raise TypeError(
@@ -226,20 +228,28 @@ def dyadic_base(a: Rational) -> Fraction:
 # Exponential sums
 
 
+_ZERO = Fraction(0)
+
+
 class ExpSum:
     """A finite sum of ``a * e**x`` with rational coefficients and exponents, in collected form."""
 
     __slots__ = ("terms",)
 
     def __init__(self, terms: Mapping[Fraction, Fraction] | Iterable[tuple[Fraction, Fraction]] = ()) -> None:
-        collected: dict[Fraction, Fraction] = {}
-        for x, a in terms.items() if isinstance(terms, Mapping) else terms:
-            collected[x] = collected.get(x, Fraction(0)) + a
+        collected: Mapping[Fraction, Fraction]
+        if isinstance(terms, Mapping):
+            collected = terms
+        else:
+            collected = {}
+            for x, a in terms:
+                held = collected.get(x)
+                collected[x] = a if held is None else held + a
         self.terms: dict[Fraction, Fraction] = {x: a for x, a in collected.items() if a}
 
     @staticmethod
     def of(value: ExpSum | Fraction | int) -> ExpSum:
-        return value if isinstance(value, ExpSum) else ExpSum({Fraction(0): Fraction(value)})
+        return value if isinstance(value, ExpSum) else ExpSum({_ZERO: Fraction(value)})
 
     @staticmethod
     def exp(x: Fraction, a: Fraction | int = 1) -> ExpSum:
@@ -250,7 +260,8 @@ class ExpSum:
     def __add__(self, other: ExpSum | Fraction | int) -> ExpSum:
         merged = dict(self.terms)
         for x, a in ExpSum.of(other).terms.items():
-            merged[x] = merged.get(x, Fraction(0)) + a
+            held = merged.get(x)
+            merged[x] = a if held is None else held + a
         return ExpSum(merged)
 
     __radd__ = __add__
@@ -262,8 +273,13 @@ class ExpSum:
         return self + (-ExpSum.of(other))
 
     def __mul__(self, other: ExpSum | Fraction | int) -> ExpSum:
-        right = ExpSum.of(other)
-        return ExpSum((x + y, a * b) for x, a in self.terms.items() for y, b in right.terms.items())
+        if not isinstance(other, ExpSum):
+            factor = Fraction(other)
+            return self if factor == 1 else ExpSum({x: a * factor for x, a in self.terms.items()})
+        if len(other.terms) == 1:  # distinct exponents stay distinct
+            [(y, b)] = other.terms.items()
+            return ExpSum({x + y if y else x: a * b for x, a in self.terms.items()})
+        return ExpSum((x + y, a * b) for x, a in self.terms.items() for y, b in other.terms.items())
 
     __rmul__ = __mul__
 
@@ -282,8 +298,8 @@ class ExpSum:
     def exact(self) -> Fraction | None:
         """The value as a rational, if no exponential is involved."""
         if not self.terms:
-            return Fraction(0)
-        return self.terms[Fraction(0)] if list(self.terms) == [Fraction(0)] else None
+            return _ZERO
+        return self.terms.get(_ZERO) if len(self.terms) == 1 else None
 
     def arb(self) -> arb:
         """Enclosure at the working precision."""

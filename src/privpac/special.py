@@ -28,8 +28,12 @@ __all__ = [
 
 
 def _late(name: str) -> Callable[..., Any]:
+    found: list[Callable[..., Any]] = []
+
     def call(*arguments: Any, **options: Any) -> Any:
-        return getattr(import_module("scipy.special"), name)(*arguments, **options)
+        if not found:
+            found.append(getattr(import_module("scipy.special"), name))
+        return found[0](*arguments, **options)
 
     call.__name__ = call.__qualname__ = name
     return call

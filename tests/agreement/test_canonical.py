@@ -223,7 +223,7 @@ def test_the_proved_learners_are_reached_by_name() -> None:
 # Certified numbers of people release
 
 
-@pytest.mark.parametrize("kind", ["halfspace", "naive-bayes", "decision-list"])
+@pytest.mark.parametrize("kind", ["halfspace", "decision-list", pytest.param("naive-bayes", marks=pytest.mark.slow)])
 def test_rules_are_released_under_the_numbers_that_plan_certifies(kind: str) -> None:
     """Nine in ten name one rule and all others one rival; each run fails with probability at most 1/10 and in fact far
     less: that two of the three models fail in all of three tries has probability below 1e-5."""

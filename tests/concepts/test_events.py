@@ -76,8 +76,17 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("cores", [1, 3])
-@pytest.mark.parametrize(("columns", "kind"), [(1, np.int32), (2, np.int32), (2, np.int64)])
+@pytest.mark.parametrize(
+    ("columns", "kind", "cores"),
+    [
+        (1, np.int32, 1),
+        (2, np.int64, 3),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [(1, np.int32, 3), (2, np.int32, 1), (2, np.int32, 3), (2, np.int64, 1)]
+        ),
+    ],
+)
 def test_many_events_of_every_shape(
     monkeypatch: pytest.MonkeyPatch, shape: str, cores: int, columns: int, kind: Any
 ) -> None:

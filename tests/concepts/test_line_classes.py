@@ -194,9 +194,17 @@ def test_interval_ids_and_ranges_are_inverse(n: int, draw: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "concept", [Thresholds(), Thresholds(direction="both"), Points(zero=True), Stumps(), Intervals()], ids=str
+    ("concept", "statistic"),
+    [
+        pytest.param(
+            concept, statistic, marks=[] if i == 0 or i % 3 == j else pytest.mark.slow, id=f"{concept}-{statistic}"
+        )
+        for i, concept in enumerate(
+            [Thresholds(), Thresholds(direction="both"), Points(zero=True), Stumps(), Intervals()]
+        )
+        for j, statistic in enumerate([Exceeds({0: 0, 2: 9000}), Mean(), Regret({0: 1, 2: 300})])
+    ],
 )
-@pytest.mark.parametrize("statistic", [Exceeds({0: 0, 2: 9000}), Mean(), Regret({0: 1, 2: 300})], ids=str)
 def test_one_heavy_user_beside_many_light_ones_is_brute_force(concept: ConceptClass, statistic: Statistic) -> None:
     """Both paths of every sort, with all threads."""
     rng, m = np.random.default_rng(7), 40_000

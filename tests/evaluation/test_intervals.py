@@ -85,7 +85,7 @@ def truth_of(cells: np.ndarray) -> dict[str, float]:
     return known | {"lift": lift, "balanced_accuracy": (known["sensitivity"] + known["specificity"]) / 2}
 
 
-@pytest.mark.parametrize(("n", "epsilon"), [(20, "1"), (150, "0.3"), (1500, "1")])
+@pytest.mark.parametrize(("n", "epsilon"), [(20, "1"), (150, "0.3"), pytest.param(1500, "1", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("weight", ["user", "record"])
 def test_coverage_of_both_intervals(n: int, epsilon: str, weight: Any) -> None:
     """People who differ (each has an error rate of their own) with 1 to 8 records; 60 datasets: an interval that

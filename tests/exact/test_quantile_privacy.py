@@ -4,6 +4,7 @@ the range or the bound on a person wrong are caught."""
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ import pytest
 from privpac.auditing import audit_exact, datasets, user_universe
 from privpac.data import Integers, UserData
 from privpac.distributions.quantiles import QuantileLearner, ranks
-from privpac.law import Law
 
 DOMAIN = Integers(0, 2)
 PEOPLE = datasets(user_universe(range(3), 2), 3)
@@ -21,11 +21,12 @@ RELATIONS = ["add-remove", "replace"]
 
 
 def law_of(learner: QuantileLearner, end: str = "point") -> Any:
-    def law(people: tuple[Any, ...]) -> Law:
-        users = UserData.from_users([list(one) for one in people], features={"x": DOMAIN}, labelled=False)
-        return learner.law(users, end=end)
+    return lambda people: learner.law(users_of(people), end=end)
 
-    return law
+
+@cache
+def users_of(people: tuple[Any, ...]) -> UserData:
+    return UserData.from_users([list(one) for one in people], features={"x": DOMAIN}, labelled=False)
 
 
 def decided(learner: QuantileLearner, end: str = "point", epsilon: Fraction = EPSILON) -> bool:

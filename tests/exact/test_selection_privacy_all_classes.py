@@ -7,6 +7,7 @@ users where the loss comes close to epsilon.  The mistakes that the proofs rule 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -94,8 +95,9 @@ def test_selection_is_private_on_every_class(name: str, neighbours: str) -> None
     types = kinds(columns)
     small = datasets(types[:: 2 if neighbours == "replace" else 1], 2)
     crowd = around([(types[-5],) * 24, (types[-5],) * 24 + (types[1],) * 2], types)
+    build = cache(builder(columns))
     for learner in learners(concept, neighbours):
-        audit = audit_exact(learner, {*small, *crowd}, build=builder(columns))
+        audit = audit_exact(learner, {*small, *crowd}, build=build)
         assert audit.holds, audit.explain()
         assert audit.epsilon_found > 0.9
 

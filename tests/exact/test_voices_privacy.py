@@ -8,6 +8,7 @@ it is the learner's law.
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from functools import cache
 from itertools import combinations_with_replacement
@@ -89,10 +90,10 @@ def literal(users: tuple[User, ...], epsilon: Fraction, neighbours: str, levels:
     theta = epsilon if neighbours == "add-remove" or wrong == "add-remove rate" else epsilon / 2
     K, B = int(4 * BITS * levels / theta), int(BITS * levels / theta)
     C, M, D = [0] * CUTS, [0] * CUTS, 0
-    for records in users:
+    for records, times in Counter(users).items():
         clip, mean, luck, room = votes(records, levels)
-        C, M = [a + v for a, v in zip(C, clip)], [a + v for a, v in zip(M, mean)]
-        D += luck if wrong == "room forgotten" else min(luck, room)
+        C, M = [a + times * v for a, v in zip(C, clip)], [a + times * v for a, v in zip(M, mean)]
+        D += times * (luck if wrong == "room forgotten" else min(luck, room))
     offset = min(D, K)
     if wrong == "offset doubled":
         offset = min(2 * D, K)

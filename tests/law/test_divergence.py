@@ -327,6 +327,39 @@ def test_bad_parameters_are_refused(call: Any, error: type[Exception]) -> None:
         call(Law.from_blocks([0], [9], [0], 1))
 
 
+# Short answers
+
+
+def test_a_bound_that_is_enough_ends_the_search_and_one_that_is_not_changes_nothing() -> None:
+    for p, q in [
+        (Law.from_blocks([0, 4], [3, 9], [0, 2], F(1, 2)), Law.from_blocks([0, 7], [6, 9], [1, 0], F(1, 2))),
+        (Law.from_weights({"a": 1, "b": 2}), Law.from_weights({"a": 3, "b": 1})),
+    ]:
+        full = p.max_divergence(q)
+        assert isinstance(full, Ball)
+        assert p.max_divergence(q, enough=full.hi * 2) == Ball(F(0), full.hi * 2)
+        assert p.max_divergence(q, enough=full.lo / 2) == full
+        assert p.max_divergence(q, enough=F(-1)) == full
+    only = Law.from_weights({"a": 1})
+    assert Law.from_weights({"a": 1, "b": 1}).max_divergence(only, enough=F(100)) == inf
+
+
+def test_laws_of_one_identity_are_the_same_law() -> None:
+    def block(scores: list[int], eta: Any = 1, **layout: Any) -> Law:
+        return Law.from_blocks([0, 4], [3, 9], scores, eta) if not layout else Law.from_blocks(score=scores, eta=eta)
+
+    first = block([0, 2])
+    assert first.identity() == block([5, 7]).identity() is not None
+    others = [block([0, 3]), block([2, 0]), block([0, 2], 2), block([0, 2], candidates=True)]
+    others.append(Law.from_blocks([0, 4], [3, 8], [0, 2], 1))
+    others.append(Law.from_blocks(score=[0, 2], eta=1, counts=[4, 6]))
+    assert all(first.identity() != other.identity() for other in others)
+    rational = Law.from_weights({"a": 1, "b": 2})
+    assert rational.identity() == Law.from_weights({"b": 4, "a": 2}).identity() is not None
+    assert rational.identity() != Law.from_weights({"a": 2, "b": 1}).identity()
+    assert Law.from_weights({"a": [(1, 1)], "b": 1}).identity() is None
+
+
 # Size
 
 

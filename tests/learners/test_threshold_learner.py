@@ -167,8 +167,14 @@ def test_empty_sides_are_absent() -> None:
 DATA = people([[(1, 0), (5, 1)], [(2, 0)], [(6, 1), (4, 1), (0, 1)], [], [(3, 1), (3, 0)]])
 
 
-@pytest.mark.parametrize("branch", ["em", "dlap"])
-@pytest.mark.parametrize("direction", ["above", "below"])
+@pytest.mark.parametrize(
+    ("branch", "direction"),
+    [
+        ("em", "above"),
+        ("dlap", "below"),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in [("em", "below"), ("dlap", "above")]),
+    ],
+)
 def test_paths_follow_the_law(branch: str, direction: str) -> None:
     learner = ThresholdSearch(Thresholds(direction=direction), epsilon=8, tolerance=0, branch=branch, rounds=3)
     law, bound, runs = learner.law(DATA), learner.bind(DATA), 1200

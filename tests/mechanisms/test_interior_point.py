@@ -140,7 +140,15 @@ PAIRS = PrefixInteriorPoint([PairLevel(2, 1, 4, "1/2", 4)], 6, 7, 8)
 PAIRS_TWICE = PrefixInteriorPoint([PairLevel(1, 2, 4, "1/2", 4), PairLevel(1, 1, 4, "1/2", 4)], 6, 7, 8)
 
 
-@pytest.mark.parametrize("point", [ONE, TWO, PAIRS, PAIRS_TWICE], ids=["one", "two", "pairs", "pairs twice"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(ONE, id="one", marks=pytest.mark.slow),
+        pytest.param(TWO, id="two"),
+        pytest.param(PAIRS, id="pairs", marks=pytest.mark.slow),
+        pytest.param(PAIRS_TWICE, id="pairs twice"),
+    ],
+)
 def test_the_sampler_follows_the_law(point: WalkReduction | PrefixInteriorPoint) -> None:
     values, draws = [0, 1, 1, 3, 4, 5, 6, 7], 1500
     law = point.law(values)

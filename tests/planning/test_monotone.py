@@ -105,7 +105,13 @@ def broken(target: Any, parts: int = 1) -> set[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("name", TARGETS)
+LARGER = ("cuts, 2^20",)
+"""More of the same, in the long run only."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in LARGER else []) for name in TARGETS]
+)
 def test_certified_users_never_rise(name: str) -> None:
     target = TARGETS[name]()
     rows = {method.name for method in target.methods()}

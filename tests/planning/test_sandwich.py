@@ -48,8 +48,8 @@ def at() -> Iterator[SimpleNamespace]:
     ("epsilon", "neighbours", "method"),
     [
         *((1, "add-remove", method) for method in METHODS),
-        (4, "replace", "regret selection"),
-        (4, "replace", "pairwise selection"),
+        pytest.param(4, "replace", "regret selection", marks=pytest.mark.slow),
+        pytest.param(4, "replace", "pairwise selection", marks=pytest.mark.slow),
     ],
 )
 def test_certified_numbers_are_enough_on_a_mild_law(

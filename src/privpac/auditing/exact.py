@@ -94,18 +94,21 @@ def neighbouring(universe: Iterable[Dataset], relation: Neighbours | str) -> Ite
     """
     rule = one_of(Neighbours, relation, "neighbours")
     ordered = isinstance(universe, Universe) and universe.ordered
-    listed = {_read(data): None for data in universe}
+    # Users by number: a user may hold many records, and tuples are hashed again wherever they are looked up.
+    numbers: dict[Hashable, int] = {}
+    listed: dict[_Numbered, Dataset] = {}
+    for data in universe:
+        listed.setdefault(tuple(numbers.setdefault(user, len(numbers)) for user in _read(data)), data)
     if rule is Neighbours.ADD_REMOVE:
-        for data in listed:
-            yield from (
-                (data, less) for less in dict.fromkeys(rest for _, rest in _without_one(data)) if less in listed
-            )
+        for coded, data in listed.items():
+            rests = dict.fromkeys(rest for _, rest in _without_one(coded, ordered=False))
+            yield from ((data, listed[rest]) for rest in rests if rest in listed)
         return
-    groups: dict[Hashable, dict[Dataset, None]] = {}
-    for data in listed:
-        for place, rest in _without_one(data):
-            groups.setdefault((place, rest) if ordered else rest, {})[data] = None
-    seen: set[frozenset[Dataset]] = set()
+    groups: dict[Hashable, dict[_Numbered, None]] = {}
+    for coded in listed:
+        for place, rest in _without_one(coded, ordered=ordered):
+            groups.setdefault((place, rest) if ordered else rest, {})[coded] = None
+    seen: set[frozenset[_Numbered]] = set()
     for group in groups.values():
         members = list(group)
         for i, first in enumerate(members):
@@ -113,11 +116,15 @@ def neighbouring(universe: Iterable[Dataset], relation: Neighbours | str) -> Ite
                 pair = frozenset((first, second))
                 if len(first) == len(second) and pair not in seen:
                     seen.add(pair)
-                    yield second, first
+                    yield listed[second], listed[first]
 
 
-def _without_one(data: Dataset) -> Iterator[tuple[int, Dataset]]:
-    return ((i, data[:i] + data[i + 1 :]) for i in range(len(data)))
+_Numbered = tuple[int, ...]
+
+
+def _without_one(data: _Numbered, *, ordered: bool) -> Iterator[tuple[int, _Numbered]]:
+    """Without each user in turn; where places do not matter, of equal users in a row without the first only."""
+    return ((i, data[:i] + data[i + 1 :]) for i in range(len(data)) if ordered or i == 0 or data[i] != data[i - 1])
 
 
 def _read(data: Any) -> Dataset:
@@ -191,8 +198,9 @@ def audit_exact(
     law = _law_of(law_of, build)
     found = _Worst(e, d)
     for x, y in neighbouring(universe, rule):
-        found.compare(x, y, law(x), law(y))
-        found.compare(y, x, law(y), law(x))
+        p, q = law(x), law(y)
+        found.compare(x, y, p, q)
+        found.compare(y, x, q, p)
     if found.pair is None:
         raise ParameterError(
             f"the universe has no two neighbours under {rule.value}, so there is nothing to audit; add datasets"
@@ -203,18 +211,21 @@ def audit_exact(
 
 
 def _law_of(law_of: Any, build: Callable[[Dataset], Any] | None) -> Callable[[Dataset], Law]:
-    """One law per dataset, computed once."""
+    """One law per dataset, computed once; datasets with the same law share it, so that no two laws are compared
+    twice."""
     compute = getattr(law_of, "law", law_of)
     if not callable(compute):
         raise TypeError(f"law_of must be a function or an object with .law, not {type(law_of).__name__}")
     kept: dict[Dataset, Law] = {}
+    same: dict[Hashable, Law] = {}
 
     def law(data: Dataset) -> Law:
         if data not in kept:
             made = compute(data if build is None else build(data))
             if not isinstance(made, Law):
                 raise TypeError(f"law_of must return a Law, not {type(made).__name__}")
-            kept[data] = made
+            name = made.identity()
+            kept[data] = made if name is None else same.setdefault((type(made), name), made)
         return kept[data]
 
     return law
@@ -228,9 +239,14 @@ class _Worst:
         self.holds, self.pairs = True, 0
         self.epsilon: Fraction | float = Fraction(-1)
         self.pair: tuple[Dataset, Dataset] | None = None
+        self._compared: set[tuple[int, int]] = set()
 
     def compare(self, x: Dataset, y: Dataset, p: Law, q: Law) -> None:
+        """The laws live as long as the audit, so that their addresses tell them apart."""
         self.pairs += 1
+        if (id(p), id(q)) in self._compared:
+            return
+        self._compared.add((id(p), id(q)))
         needed = self._needed(p, q)
         # A certified bound at or below the claim settles this pair; otherwise the exact decision does.
         if needed > self.claim:
@@ -241,7 +257,9 @@ class _Worst:
     def _needed(self, p: Law, q: Law) -> Fraction | float:
         """An upper bound on what this pair needs: tight, or no more than the worst so far."""
         if self.delta == 0:
-            top = p.max_divergence(q)
+            # A pair that needs neither more than is claimed nor more than the worst so far is settled by a short ball.
+            worst = self.claim if isinstance(self.epsilon, float) else min(self.epsilon, self.claim)
+            top = p.max_divergence(q, enough=worst)
             return top.hi if isinstance(top, Ball) else inf
         if self.epsilon == inf:
             return inf

@@ -158,9 +158,19 @@ def noise_quantile(cells: int, eta: float, failure: float) -> int:
         tails = np.where(j > 0, nbinom.sf(x - j, np.maximum(j, 1), -math.expm1(-eta)), 0.0)
         return float(weights @ tails) + rest
 
-    limit, first, last = failure * (1 - SLACK), -1, 1
-    while beyond(last) > limit:
-        first, last = last, 2 * last
+    limit = failure * (1 - SLACK)
+    # Where a normal law of this mean and variance would be; from there in doubling steps.
+    spread = math.sqrt(cells * 2 * r) / -math.expm1(-eta)
+    guess = cells * likely / -math.expm1(-eta) + math.sqrt(-math.log(failure)) * spread
+    last, step = int(min(guess, LIMIT)), int(min(spread / 8, LIMIT)) + 1
+    if beyond(last) <= limit:
+        first = last - step
+        while first >= 0 and beyond(first) <= limit:
+            first, last, step = first - 2 * step, first, 2 * step
+        return least_between(lambda x: beyond(x) <= limit, max(first, -1), last)
+    while True:
+        first, last, step = last, last + step, 2 * step
         if last > LIMIT:
             raise TooLargeError("the noise is larger than any number of users; raise epsilon")
-    return least_between(lambda x: beyond(x) <= limit, first, last)
+        if beyond(last) <= limit:
+            return least_between(lambda x: beyond(x) <= limit, first, last)

@@ -13,7 +13,9 @@ class _Law:
         self._name = name
 
     def __getattr__(self, method: str) -> Any:
-        return getattr(getattr(import_module("scipy.stats"), self._name), method)
+        found = getattr(getattr(import_module("scipy.stats"), self._name), method)
+        setattr(self, method, found)
+        return found
 
     def __call__(self, *parameters: Any) -> Any:
         return getattr(import_module("scipy.stats"), self._name)(*parameters)

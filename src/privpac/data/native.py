@@ -48,19 +48,21 @@ def kind_of(value: Any) -> str:
     return str(np.asarray(value).dtype.str[1:])
 
 
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, np.ndarray):
-        yield from (0, 0, value.size, value.itemsize, value.__array_interface__["data"][0])
-        yield from value.shape
-        yield from value.strides
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _flat(part)
-    else:
-        yield value
+def _flat(values: tuple[Any, ...], out: list[Any]) -> list[Any]:
+    for value in values:
+        if isinstance(value, np.ndarray):
+            out += (0, 0, value.size, value.itemsize, value.__array_interface__["data"][0])
+            out += value.shape
+            out += value.strides
+        elif isinstance(value, tuple):
+            _flat(value, out)
+        else:
+            out.append(value)
+    return out
 
 
-def _parts(kind: str) -> list[str]:
+@cache
+def _parts(kind: str) -> tuple[str, ...]:
     """The types in a list of types, at commas outside brackets."""
     parts, depth = [""], 0
     for letter in kind:
@@ -69,7 +71,7 @@ def _parts(kind: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += letter
-    return [part for part in parts if part]
+    return tuple(part for part in parts if part)
 
 
 def _slots(kind: str) -> str:
@@ -127,7 +129,7 @@ class CompiledLoop:
         self._unpack, self._room = rooms.unpack_from, ctypes.c_char * (rooms.size + 8)
 
     def __call__(self, arguments: tuple[Any, ...]) -> Any:
-        packed = self._pack(*_flat(arguments))
+        packed = self._pack(*_flat(arguments, []))
         room, wrong = self._room(), ctypes.c_void_p()
         code = self._function(packed, room, ctypes.addressof(wrong))
         if code not in (0, -2):

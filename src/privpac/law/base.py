@@ -209,9 +209,14 @@ class Law(ABC):
     def total_variation(self, other: Law) -> Ball:
         return self.hockey_stick(other, 0)
 
-    def max_divergence(self, other: Law) -> Ball | float:
-        """Encloses the largest ``ln(P(v)/Q(v))``; ``inf`` where only this law has mass."""
-        return divergence.max_divergence(self, other)
+    def max_divergence(self, other: Law, *, enough: Fraction | None = None) -> Ball | float:
+        """Encloses the largest ``ln(P(v)/Q(v))``; ``inf`` where only this law has mass.  Where it is at most
+        ``enough``, the ball from 0 to that number may do."""
+        return divergence.max_divergence(self, other, enough)
+
+    def identity(self) -> Hashable:
+        """Equal for two laws only if they are the same law; None where a law cannot say so shortly."""
+        return None
 
     def dominated_by(self, other: Law, epsilon: Fraction) -> bool | None:
         """Whether ``P(v) <= e**epsilon Q(v)`` for all values, where a law knows without listing them; None: list

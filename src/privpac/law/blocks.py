@@ -29,6 +29,9 @@ __all__ = ["BlockLaw", "Lows", "weight"]
 
 Lows = NDArray[np.uint64] | NDArray[np.object_]
 
+_KEPT = 1 << 10
+"""Blocks up to which a law says what it is."""
+
 
 class BlockLaw(Law):
     """Blocks with scores.  ``lows`` are the first values (relative to the segment's offset), or None when labelled."""
@@ -86,16 +89,45 @@ class BlockLaw(Law):
             else:
                 yield range(self.low(i), self.low(i) + self.count(i)), score
 
+    def same_layout(self, other: BlockLaw) -> bool:
+        """Whether both laws have the same blocks, whatever their scores."""
+        return (
+            self.segments == other.segments
+            and self.labels == other.labels
+            and self.big == other.big
+            and (other.lows is None if self.lows is None else _equal(self.lows, other.lows))
+            and np.array_equal(self.span, other.span)
+        )
+
+    def identity(self) -> Hashable:
+        if len(self) > _KEPT:
+            return None
+        lows = None if self.lows is None else tuple(self.lows.tolist())
+        return (
+            lows,
+            tuple(self.span.tolist()),
+            tuple(self.big.items()),
+            tuple(self.gaps.tolist()),
+            self.rate,
+            self.segments,
+            self.labels,
+        )
+
     # Levels
 
     @cached_property
     def best(self) -> int:
         return int(self.score.min())
 
+    @property
+    def gaps(self) -> NDArray[np.int64]:
+        """The gap of every block to the best score."""
+        return self.score - self.best if self.best else self.score
+
     @cached_property
     def levels(self) -> Levels:
         """Distinct gaps to the best score with their multiplicities."""
-        gaps, totals = grouped(self.score - self.best if self.best else self.score, self.span, self.big)
+        gaps, totals = grouped(self.gaps, self.span, self.big)
         return Levels(gaps, totals, self.rate)
 
     def level_table(self) -> list[tuple[int, int]]:
@@ -227,6 +259,10 @@ class BlockLaw(Law):
             for offset in range(self.count(i)):
                 atoms[(label, offset)] = shared[score - self.best]
         return FiniteLaw([], atoms)
+
+
+def _equal(a: Lows, b: Lows | None) -> bool:
+    return b is not None and np.array_equal(a, b)
 
 
 def weight(gap: int, rate: Rate) -> ExpSum:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import cached_property, reduce
 from itertools import pairwise
 from math import inf
 
@@ -28,7 +29,7 @@ from privpac.law.base import Law
 from privpac.law.blocks import BlockLaw, weight
 from privpac.law.finite import FiniteLaw, present
 from privpac.law.numbers import Number, Quotient, enclosed, exp_times, sign_of_sum, sum_of
-from privpac.law.refine import Pairs, paired
+from privpac.law.refine import Pairs, grouped_pairs, paired, refined
 from privpac.least import narrow
 
 __all__ = ["epsilon_at", "hockey_stick", "max_divergence", "within"]
@@ -41,9 +42,17 @@ class _Blocks:
 
     def __init__(self, p: BlockLaw, q: BlockLaw) -> None:
         self.p, self.q, self.rate = p, q, p.rate
-        self.pairs: Pairs = paired(p, q)
+        self.common = refined(p, q)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        return grouped_pairs(self.common)
+
+    @cached_property
+    def slices(self) -> list[tuple[int, int]]:
+        """Where the groups of one difference begin and end."""
         starts = np.flatnonzero(np.append(True, self.pairs.difference[1:] != self.pairs.difference[:-1]))
-        self.slices = list(pairwise([*starts.tolist(), len(self.pairs.gap)]))
+        return list(pairwise([*starts.tolist(), len(self.pairs.gap)]))
 
     def excess(self, epsilon: Fraction) -> arb:
         """Ball of the hockey stick at the working precision."""
@@ -66,7 +75,7 @@ class _Blocks:
 
     def least(self) -> int:
         """The difference of scores where ``P/Q`` is largest."""
-        return int(self.pairs.difference[0])
+        return int((self.common.p - self.common.q).min())
 
     def sign(self, difference: int, epsilon: Fraction) -> int:
         """Sign of ``P - e**epsilon Q`` at one difference of scores: cheap balls first, then the exact decision."""
@@ -128,11 +137,8 @@ class _PairedCells:
 
     def top(self) -> arb:
         """Ball of the largest ``ln(P/Q)`` where both have mass."""
-        ratios = [(a.arb() / b.arb()).log() for _, a, b in self.cells if present(a) and present(b)]
-        out = ratios[0] if ratios else arb(0)
-        for ratio in ratios[1:]:
-            out = out.max(ratio)
-        return out
+        ratios = [a.arb() / b.arb() for _, a, b in self.cells if present(a) and present(b)]
+        return reduce(arb.max, ratios).log() if ratios else arb(0)
 
     def escaped(self) -> Number | None:
         """The mass P puts where Q has none."""
@@ -224,10 +230,15 @@ def within(p: Law, q: Law, epsilon: Fraction, delta: Fraction) -> bool:
 # Derived quantities
 
 
-def max_divergence(p: Law, q: Law) -> Ball | float:
+def max_divergence(p: Law, q: Law, enough: Fraction | None = None) -> Ball | float:
+    """With ``enough`` a ball from 0 up to that number will do where it holds the divergence."""
     compared = _compare(p, q)
     if compared.escaped() is not None:
         return inf
+    if enough is not None and enough >= 0:
+        with precision(64):
+            if compared.top() <= as_arb(enough):
+                return Ball(_ZERO, enough)
     return _top(compared)
 
 

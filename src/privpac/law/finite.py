@@ -28,6 +28,8 @@ MAX_VALUES = 1 << 20
 """How many single values ``map`` and ``bind`` enumerate at most."""
 
 _ZERO: Number = Quotient(())
+_KEPT = 1 << 10
+"""Cells up to which a law says what it is."""
 
 
 def size_of(cell: Cell) -> int:
@@ -63,6 +65,12 @@ class FiniteLaw(Law):
 
     def as_finite(self) -> FiniteLaw:
         return self
+
+    def identity(self) -> Hashable:
+        if len(self.blocks) + len(self.atoms) > _KEPT:
+            return None
+        shares = [number.short if isinstance(number, Quotient) else None for _, number in self.cells]
+        return None if None in shares else frozenset(zip((cell for cell, _ in self.cells), shares))
 
     def support(self) -> Iterator[Cell]:
         return (cell for cell, _ in self.cells)

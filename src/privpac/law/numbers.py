@@ -92,7 +92,7 @@ class Quotient:
         if isinstance(other, Enclosed):
             return other * self
         if not isinstance(other, Quotient):
-            return Quotient(tuple((n * ExpSum.of(other), d) for n, d in self.terms))
+            return Quotient(tuple((n * other, d) for n, d in self.terms))
         return Quotient(tuple((n1 * n2, d1 + d2) for n1, d1 in self.terms for n2, d2 in other.terms))
 
     def arb(self) -> arb:
@@ -117,6 +117,13 @@ class Quotient:
                 return None
             total += value
         return total
+
+    @property
+    def short(self) -> Fraction | None:
+        """The value where it is written as one rational without denominators; None says nothing."""
+        if len(self.terms) != 1 or self.terms[0][1]:
+            return None
+        return self.terms[0][0].exact
 
     def numerator(self) -> ExpSum:
         """The numerator over the (positive) common denominator: same sign as the number."""

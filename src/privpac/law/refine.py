@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from privpac.errors import LawError
 from privpac.law.blocks import BlockLaw
 from privpac.law.counts import Ints, Totals, Uints, grouped
 
-__all__ = ["Pairs", "paired"]
+__all__ = ["Pairs", "Refinement", "grouped_pairs", "paired", "refined"]
 
 _DOMAINS = "the two laws live on different domains"
 
@@ -25,20 +26,37 @@ class Pairs:
     totals: Totals
 
 
-def paired(p: BlockLaw, q: BlockLaw) -> Pairs:
-    """Groups over the common refinement; different domains are a ``LawError``."""
+class Refinement(NamedTuple):
+    """Every block of the common refinement: its gap in P and in Q, and how many values it has (one more than ``span``,
+    or what ``big`` says)."""
+
+    p: Ints
+    q: Ints
+    span: Uints
+    big: dict[int, int]
+
+
+def refined(p: BlockLaw, q: BlockLaw) -> Refinement:
+    """The common refinement; different domains are a ``LawError``."""
     if p.lows is None or q.lows is None:
         order = _same_labels(p, q)
-        return _grouped(p.score - p.best, q.score[order] - q.best, p.span, p.big)
-    refined = None
+        return Refinement(p.gaps, q.gaps[order], p.span, p.big)
+    if p.same_layout(q):
+        return Refinement(p.gaps, q.gaps, p.span, p.big)
+    found = None
     if (
         p.lows.dtype == np.uint64
         and q.lows.dtype == np.uint64
         and [o for _, o in p.segments] == [o for _, o in q.segments]
     ):
-        refined = _refine_segments(p, q)
-    first, second, span, big = refined or _refine_any(p, q)
-    return _grouped(p.score[first] - p.best, q.score[second] - q.best, span, big)
+        found = _refine_segments(p, q)
+    first, second, span, big = found or _refine_any(p, q)
+    return Refinement(p.gaps[first], q.gaps[second], span, big)
+
+
+def paired(p: BlockLaw, q: BlockLaw) -> Pairs:
+    """Groups over the common refinement; different domains are a ``LawError``."""
+    return grouped_pairs(refined(p, q))
 
 
 def _same_labels(p: BlockLaw, q: BlockLaw) -> NDArray[np.intp]:
@@ -58,7 +76,9 @@ def _same_labels(p: BlockLaw, q: BlockLaw) -> NDArray[np.intp]:
     return order
 
 
-def _grouped(a: Ints, b: Ints, span: Uints, big: dict[int, int]) -> Pairs:
+def grouped_pairs(common: Refinement) -> Pairs:
+    """Blocks of the same two gaps together."""
+    a, b, span, big = common
     difference = a - b
     low, width = int(difference.min()), int(a.max()) + 1
     if (int(difference.max()) - low + 1) * width < 1 << 62:

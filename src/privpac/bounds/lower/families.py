@@ -168,8 +168,13 @@ def column_distance(columns: int, mean: float, bias: float) -> float:
     if columns > 2:
         odd = np.arange(1, columns + 1, 2)
         lead[odd] = (lead[odd - 1] + lead[odd + 1]) / 2
-    weights = binom.pmf(np.arange(columns + 1), columns, min(1.0, mean / columns))
-    return float(weights @ lead[: columns + 1])
+    return float(_shown(columns, mean) @ lead[: columns + 1])
+
+
+@lru_cache(maxsize=64)
+def _shown(columns: int, mean: float) -> NDArray[np.float64]:
+    """The law of the number of columns that show a difference."""
+    return np.asarray(binom.pmf(np.arange(columns + 1), columns, min(1.0, mean / columns)))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,6 +165,7 @@ def certify_regret_agnostic(
     )
 
 
+@lru_cache(maxsize=256)
 def _moments(m: int, tau: int, alpha: float, log_k: float, luck: float) -> tuple[Array, Array, Array]:
     """``gamma``, ``v``, ``u`` on cells of ratio 1.01 from ``alpha sqrt m`` to ``sqrt m``, each at the end that makes
     the bound larger."""

@@ -159,16 +159,21 @@ def _factor(
 
 
 @lru_cache(maxsize=32)
-def _cell_walks(records: int, noise: float, alpha: float) -> Walks:
+def _cell_steps(noise: float, alpha: float) -> tuple[Array, Array]:
     a1, a2 = cells(alpha, noise)
-    return walks(records, *_steps(a1, a2, noise))
+    return _steps(a1, a2, noise)
+
+
+@lru_cache(maxsize=32)
+def _cell_walks(records: int, noise: float, alpha: float) -> Walks:
+    return walks(records, *_cell_steps(noise, alpha))
 
 
 def regret_factors(m: int, tau: int, noise: float, alpha: float, grid: Array) -> Array:
     """``f`` for every ``theta'`` of the grid: the largest over the cells of excess error from ``alpha`` on."""
-    a1, a2 = cells(alpha, noise)
     if tau >= m:
-        return np.asarray(_unclipped(m, *_steps(a1, a2, noise), grid / tau).max(axis=0))
+        return np.asarray(_unclipped(m, *_cell_steps(noise, alpha), grid / tau).max(axis=0))
+    _, a2 = cells(alpha, noise)
     law = _cell_walks(m, noise, alpha)
     return np.asarray(
         _factor(

@@ -47,7 +47,7 @@ from privpac.bounds.selection.reading import read_records, read_theta
 from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, MAX_RECORDS, NOISE_TOP, TILTS, regret_factors
 from privpac.exact import Rational, rational
 from privpac.guarantee import positive_int
-from privpac.least import least_between
+from privpac.least import least, least_between
 
 __all__ = ["certify_voices_any", "certify_voices_noise", "voices_excess"]
 
@@ -68,12 +68,19 @@ class _Terms:
     """The terms of one voice: families over a grid of ``theta'``, of which those with ``ln f < 0`` bound something."""
 
     def __init__(self, families: list[Family], grid: Array) -> None:
-        self.families, self.grids = families, [np.sort(grid) for _ in families]
-        self.values = [family(grid) for family, grid in zip(families, self.grids)]
+        self.families, self.grids = families, [grid] * len(families)
+        self.values = [family(grid) for family in families]
+        self._gather()
+
+    def _gather(self) -> None:
+        """All terms that bound something, in one row."""
+        c, log_f = (np.concatenate(parts) for parts in zip(*self.values))
+        bounding = log_f < -SLACK
+        self._c, self._log_f = c[bounding], log_f[bounding]
 
     def log_bound(self, n: int) -> float:
         """``ln (B(n) / |H|)``."""
-        return min(float(np.min(c + n * log_f, where=log_f < -SLACK, initial=np.inf)) for c, log_f in self.values)
+        return float((self._c + n * self._log_f).min(initial=np.inf))
 
     def refine(self, n: int) -> None:
         """More values of ``theta'`` around the best one of each family for ``n`` users."""
@@ -86,6 +93,7 @@ class _Terms:
             order = np.argsort(np.concatenate([grid, more]), kind="stable")
             self.grids[i] = np.concatenate([grid, more])[order]
             self.values[i] = tuple(np.concatenate([old, new])[order] for old, new in zip((c, log_f), family(more)))  # type: ignore[assignment]
+        self._gather()
 
 
 def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int) -> int | None:
@@ -94,18 +102,14 @@ def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int) -> i
     def enough(n: int) -> bool:
         return sum(math.exp(min(0.0, log_size + voice.log_bound(n))) for voice in voices) * (1 + SLACK) <= beta
 
-    def least(high: int) -> int | None:
-        while not enough(high):
-            high *= 2
-            if high > LIMIT:
-                return None
-        return least_between(enough, 0, high)
-
-    found = least(1)
+    found = least(enough, limit=LIMIT)
     for _ in range(rounds if found is not None else 0):
+        assert found is not None
         for voice in voices:
-            voice.refine(found or 1)
-        found = least(found or 1)
+            voice.refine(found)
+        # What was enough is enough with more terms too, and mostly little less.
+        near = found - found // 32 - 1
+        found = least_between(enough, near, found) if near <= 0 or not enough(near) else least_between(enough, 0, near)
     return found
 
 
@@ -166,7 +170,7 @@ def certify_voices_noise(
     tau, (both, always) = own_clip(m), _handicap(theta, size, steps)
 
     def mean(t: Array) -> Array:
-        return np.log(regret_factors(m, m, wrong, excess, t) * (1 + SLACK)) + _rounding(t, steps, m)
+        return np.log(unclipped(t) * (1 + SLACK)) + _rounding(t, steps, m)
 
     def clip(t: Array) -> tuple[Array, Array]:
         return np.zeros_like(t), np.log(regret_factors(m, tau, wrong, excess, t) * (1 + SLACK)) + _rounding(
@@ -175,12 +179,17 @@ def certify_voices_noise(
 
     def mixed(share: float) -> Family:
         def terms(t: Array) -> tuple[Array, Array]:
-            f = _mixed(regret_factors(m, m, wrong, excess, t), m, tau, wrong / (1 - wrong), share, t)
+            f = _mixed(unclipped(t), m, tau, wrong / (1 - wrong), share, t)
             return -share * always * t, np.log(f * (1 + SLACK)) + _rounding(t, steps, m)
 
         return terms
 
     grid = rate * np.arange(1, TILTS + 1) / TILTS
+    on_grid = regret_factors(m, m, wrong, excess, grid)
+
+    def unclipped(t: Array) -> Array:
+        return on_grid if t is grid else regret_factors(m, m, wrong, excess, t)
+
     # Nothing is cut off where tau = m: both voices are the mean.
     mixes = [mixed(i / _MIXES) for i in range(1, _MIXES + 1)] if tau < m else []
     voices = [_Terms([lambda t: (np.zeros_like(t), mean(t)), *mixes], grid)]
@@ -243,7 +252,7 @@ def certify_voices_any(
         return both * t, _apart(m, tau, excess, math.log(4) if thresholds else log_size, t) + _rounding(t, steps, tau)
 
     k = np.arange(1, 65)
-    grid = np.concatenate([rate * k / 64, rate * 2.0 ** (-k / 8)])
+    grid = np.sort(np.concatenate([rate * k / 64, rate * 2.0 ** (-k / 8)]))
     voices = [_Terms([lambda t: (np.zeros_like(t), mean(t))], grid)]
     if records_per_user is None or tau < m:
         known = [apart] if records_per_user is not None and m <= _MAX_LAW else []

@@ -14,7 +14,7 @@ with as many random bits as it needs, so no probability is approximate: doubles 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -39,6 +39,9 @@ __all__ = ["MAX_LISTED", "SmallTreeLaw"]
 
 MAX_LISTED = 1 << 16
 """Trees that are listed one by one at most."""
+
+_KEPT = 1 << 10
+"""Cells up to which a law says what it is."""
 
 
 class SmallTreeLaw(Law):
@@ -186,9 +189,9 @@ class SmallTreeLaw(Law):
             int((side(yes) + side(no))[0]) for i in range(self.shape.tests) for yes, no in [corners(delta, i, i + 1)]
         )
 
-    def max_divergence(self, other: Law) -> Ball | float:
+    def max_divergence(self, other: Law, *, enough: Fraction | None = None) -> Ball | float:
         if not isinstance(other, SmallTreeLaw) or not self._comparable(other):
-            return super().max_divergence(other)
+            return super().max_divergence(other, enough=enough)
         farthest = self._farthest(other)
         bits = 128
         while bits <= MAX_PRECISION:
@@ -200,6 +203,12 @@ class SmallTreeLaw(Law):
                 return found
             bits *= 2
         raise Undecided("a divergence of small trees was not enclosed")
+
+    def identity(self) -> Hashable:
+        cells = (self.cells.total, self.cells.single, self.cells.both)
+        if sum(part.size for part in cells) > _KEPT:
+            return None
+        return self.shape, self.rate, tuple(tuple(part.ravel().tolist()) for part in cells)
 
     def dominated_by(self, other: Law, epsilon: Fraction) -> bool | None:
         if not isinstance(other, SmallTreeLaw) or not self._comparable(other):

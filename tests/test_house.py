@@ -94,10 +94,20 @@ def top_of(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imported(tree: ast.AST, path: Path) -> Iterator[str]:
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
+@cache
+def imported(tree: ast.AST, path: Path) -> tuple[str, ...]:
     """Full names of the privpac modules a module imports, wherever in the file; lazy imports count."""
+    return tuple(_imported(tree, path))
+
+
+def _imported(tree: ast.AST, path: Path) -> Iterator[str]:
     package = ["privpac", *path.relative_to(ROOT).parts[:-1]]
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -107,6 +117,7 @@ def imported(tree: ast.AST, path: Path) -> Iterator[str]:
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
+@cache
 def is_module(name: str) -> bool:
     path = ROOT.parent.joinpath(*name.split("."))
     return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
@@ -210,7 +221,7 @@ def test_a_lazy_name_is_never_also_a_module_beside_it() -> None:
 
 def test_a_class_has_its_name_to_itself() -> None:
     trees = (parsed(path) for path in MODULES)
-    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    names = Counter(node.name for tree in trees for node in nodes(tree) if isinstance(node, ast.ClassDef))
     assert not {name for name, times in names.items() if times > 1}
 
 
@@ -226,7 +237,7 @@ def test_files_are_small_and_explain_themselves(path: Path) -> None:
 def test_the_library_does_not_print(path: Path) -> None:
     if top_of(path) in SPEAKING:
         return
-    calls = [node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
+    calls = [node.func for node in nodes(parsed(path)) if isinstance(node, ast.Call)]
     assert not [call for call in calls if isinstance(call, ast.Name) and call.id in {"print", "breakpoint", "input"}]
 
 
@@ -388,7 +399,7 @@ def test_files_are_written_in_one_place() -> None:
     for path in MODULES:
         if top_of(path) in {"released_write", "ledger"}:
             continue
-        calls = {ast.unparse(n.func) for n in ast.walk(parsed(path)) if isinstance(n, ast.Call)}
+        calls = {ast.unparse(n.func) for n in nodes(parsed(path)) if isinstance(n, ast.Call)}
         assert not calls & {"os.replace", "os.rename", "os.link", "os.fsync"}, identity(path)
 
 

@@ -28,12 +28,13 @@ __all__ = [
 
 
 def _late(name: str) -> Callable[..., Any]:
-    found: list[Callable[..., Any]] = []
+    found: Callable[..., Any] | None = None
 
     def call(*arguments: Any, **options: Any) -> Any:
-        if not found:
-            found.append(getattr(import_module("scipy.special"), name))
-        return found[0](*arguments, **options)
+        nonlocal found
+        if found is None:
+            found = getattr(import_module("scipy.special"), name)
+        return found(*arguments, **options)
 
     call.__name__ = call.__qualname__ = name
     return call

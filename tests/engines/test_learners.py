@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -259,16 +260,27 @@ def same_law(a: Law, b: Law) -> bool:
     return a.satisfies(b, 0) and b.satisfies(a, 0)
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """The frame held one of several ways, written and scanned once for every declaration."""
+
+    @cache
+    def users(way: str, columns: str, label: bool, user: bool) -> Any:
+        return held(way, FRAME, tmp_path_factory.mktemp(way), schema(columns, label=label, user=user))
+
+    return users
+
+
 @pytest.mark.parametrize("name", sorted(CASES | PAIRED))
-def test_the_same_law_and_the_same_draws_on_every_engine(name: str, tmp_path: Path) -> None:
+def test_the_same_law_and_the_same_draws_on_every_engine(name: str, once: Callable[..., Any]) -> None:
     case = (CASES | PAIRED)[name]
-    declared, learner = schema(case.columns, label=case.label, user=case.user), case.learner()
-    memory = held("memory", FRAME, tmp_path, declared)
+    declared, learner = (case.columns, case.label, case.user), case.learner()
+    memory = once("memory", *declared)
     drawn = bits(learner, memory)
     said = law(learner, memory) if case.law else None
-    users = held("sorted", FRAME, tmp_path, declared)
+    users = once("sorted", *declared)
     assert bits(learner, users) == drawn if said is None else same_law(said, law(learner, users))
-    assert bits(learner, held("wired", FRAME, tmp_path, declared)) == drawn
+    assert bits(learner, once("wired", *declared)) == drawn
 
 
 @pytest.mark.parametrize("name", sorted(CASES))

@@ -3,6 +3,7 @@ shown."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -10,14 +11,18 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import privpac as pp
+from privpac.cli import app as cli
 from privpac.errors import LedgerUnavailable
+from privpac.ledger import file
 from privpac.released import Released
 
 MAIN = "import sys; from privpac.cli.app import main; main()"
@@ -69,6 +74,33 @@ def run(
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C.UTF-8"}
     command = ["sh", "-c", f'"$@" {shell}', "sh", sys.executable, "-c", code, *words]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, **more)
+
+
+Here = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    """The command in this process, its streams redirected to files that hold nothing but ASCII."""
+
+    def run_here(words: list[str], out: str = "stdout") -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["privpac", *words])
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        with (
+            suppress(OSError),  # of closing what is full
+            open(out, "w", encoding="ascii") as told,
+            open("stderr", "w", encoding="ascii") as wrong,
+            monkeypatch.context() as streams,
+        ):
+            streams.setattr(sys, "stdout", told)
+            streams.setattr(sys, "stderr", wrong)
+            with pytest.raises(SystemExit) as stop:
+                cli.main()
+        shown = Path(out).read_text() if out == "stdout" else ""
+        return subprocess.CompletedProcess(words, int(stop.value.code or 0), shown, Path("stderr").read_text())
+
+    return run_here
 
 
 def spends(folder: Path) -> int:
@@ -126,16 +158,16 @@ def test_a_reader_that_goes_away_takes_nothing_along(folder: Path) -> None:
     assert kept(folder, done.stderr)
 
 
-def test_a_result_that_was_saved_is_not_kept_twice(folder: Path) -> None:
-    done = run(folder, [*COMMANDS["learn"], "--ledger", "b.db", "--out", "m.json"], ">/dev/full")
+def test_a_result_that_was_saved_is_not_kept_twice(folder: Path, here: Here) -> None:
+    done = here([*COMMANDS["learn"], "--ledger", "b.db", "--out", "m.json"], "/dev/full")
     assert done.returncode == 1
     assert "it is saved in 'm.json'" in done.stderr
     assert spares(folder) == []
     assert pp.load(folder / "m.json")
 
 
-def test_without_a_ledger_the_result_is_kept_in_the_current_folder(folder: Path) -> None:
-    done = run(folder, COMMANDS["learn"], ">/dev/full")
+def test_without_a_ledger_the_result_is_kept_in_the_current_folder(folder: Path, here: Here) -> None:
+    done = here(COMMANDS["learn"], "/dev/full")
     assert done.returncode == 1
     assert kept(folder, done.stderr)
     assert spares(folder)[0].name.startswith("privpac-rule.")
@@ -170,8 +202,9 @@ def small(folder: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("option", ["--out", "--report"])
-def test_a_result_that_cannot_be_saved_is_shown_and_kept(folder: Path, small: Path, option: str) -> None:
-    done = run(folder, [*COMMANDS["learn"], "--ledger", "b.db", option, "small/x"])
+def test_a_result_that_cannot_be_saved_is_shown_and_kept(folder: Path, small: Path, option: str, here: Here) -> None:
+    words = [*COMMANDS["learn"], "--ledger", "b.db", option, "small/x"]
+    done = here(words) if option == "--report" else run(folder, words)
     assert done.returncode == 1
     assert "krank" in done.stdout
     assert "is shown above, but cannot write" in done.stderr
@@ -202,13 +235,15 @@ def test_a_ledger_in_a_folder_that_cannot_keep_a_result_is_refused_before_anythi
     assert spends(folder) == 0
 
 
-def test_a_spend_that_may_count_is_not_told_as_nothing_spent(folder: Path) -> None:
-    code = (
-        "import errno, os\nfrom privpac.ledger import file\n"
-        "def fails(handle): raise OSError(errno.EIO, os.strerror(errno.EIO))\n"
-        f"file._sync = fails\n{MAIN}"
-    )
-    done = run(folder, [*COMMANDS["learn"], "--ledger", "b.db"], code=code)
+def test_a_spend_that_may_count_is_not_told_as_nothing_spent(
+    folder: Path, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(handle: Any) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(file, "_sync", fails)
+        done = here([*COMMANDS["learn"], "--ledger", "b.db"])
     assert done.returncode == 1
     assert "nothing may be released" in done.stderr
     assert done.stdout == ""
@@ -216,7 +251,7 @@ def test_a_spend_that_may_count_is_not_told_as_nothing_spent(folder: Path) -> No
     assert spends(folder) == 1
 
 
-def test_a_session_whose_place_is_full_is_kept_beside_the_ledger(folder: Path, small: Path) -> None:
+def test_a_session_whose_place_is_full_is_kept_beside_the_ledger(folder: Path, small: Path, here: Here) -> None:
     pytest.importorskip("cryptography")
     words = [
         "serve",
@@ -239,5 +274,5 @@ def test_a_session_whose_place_is_full_is_kept_beside_the_ledger(folder: Path, s
     assert done.returncode == 1
     (spare,) = folder.glob("*.result.ppm")
     assert spare.name in done.stderr
-    again = run(folder, ["serve", "keys", "new", spare.name, "--name", "ann"])
+    again = here(["serve", "keys", "new", spare.name, "--name", "ann"])
     assert again.returncode == 0

@@ -197,16 +197,33 @@ def _in_turn(rule: str) -> Iterator[tuple[str, str, str, str]]:
     return ((method, *WAYS[(first + place) % len(WAYS)]) for place, method in enumerate(EVERY_METHOD))
 
 
+PROMISES = list(product(SETTINGS, RELATIONS))
+
+
+def _promises_in_turn(rule: str, all_of_them: bool) -> Iterator[tuple[str, str, str]]:
+    """Every method with every setting and relation, or with one of each in turn."""
+    if all_of_them:
+        return product(EVERY_METHOD, SETTINGS, RELATIONS)
+    first = EVERY_RULE.index(rule)
+    return ((method, *PROMISES[(first + place) % len(PROMISES)]) for place, method in enumerate(EVERY_METHOD))
+
+
 def test_every_way_is_met_with_every_rule_and_with_every_method() -> None:
     met = {(rule, *turn) for rule in EVERY_RULE for turn in _in_turn(rule)}
     assert {(rule, *way) for rule, _, *way in met} == {(rule, *way) for rule in EVERY_RULE for way in WAYS}
     assert {(method, *way) for _, method, *way in met} == {(method, *way) for method in EVERY_METHOD for way in WAYS}
+    met = {(rule, *turn) for rule in EVERY_RULE for turn in _promises_in_turn(rule, False)}
+    assert {(rule, *promise) for rule, _, *promise in met} == set(product(EVERY_RULE, SETTINGS, RELATIONS))
+    assert {turn[1:] for turn in met} == set(product(EVERY_METHOD, SETTINGS, RELATIONS))
 
 
-@pytest.mark.parametrize(
+every_rule = pytest.mark.parametrize(
     ("rule", "all_ways"),
     [(rule, False) for rule in EVERY_RULE] + [pytest.param(rule, True, marks=pytest.mark.slow) for rule in EVERY_RULE],
 )
+
+
+@every_rule
 def test_the_command_gives_a_result_or_a_clear_refusal(
     rule: str, all_ways: bool, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,7 +245,10 @@ def test_a_refusal_does_not_need_spark_to_be_said(method: str, tmp_path: Path, c
     _check(said, 0, learned=False)
 
 
-@pytest.mark.parametrize(("rule", "method"), [("stump", "search"), ("rectangle", "tree"), ("threshold", "search")])
+@pytest.mark.parametrize(
+    ("rule", "method"),
+    [("stump", "search"), pytest.param("rectangle", "tree", marks=pytest.mark.slow), ("threshold", "search")],
+)
 def test_the_executable_says_the_same(rule: str, method: str, tmp_path: Path) -> None:
     _table().write_parquet(tmp_path / "t.parquet")
     with warnings.catch_warnings():
@@ -253,11 +273,11 @@ def _concept(rule: str, method: str) -> Any:
     return AgreedRules(rule, declared) if rule in ONLY_AGREED else named_class(rule, declared, method)
 
 
-@pytest.mark.parametrize("rule", EVERY_RULE)
-def test_python_gives_a_result_or_refuses_before_the_spend(rule: str) -> None:
+@every_rule
+def test_python_gives_a_result_or_refuses_before_the_spend(rule: str, all_ways: bool) -> None:
     names = [text.partition("=")[0] for text in _features(rule)]
     data = pp.UserData.from_frame(_table(), user="who", features=names, label="y")
-    for method, setting, relation in product(EVERY_METHOD, SETTINGS, RELATIONS):
+    for method, setting, relation in _promises_in_turn(rule, all_ways):
         book, options = (
             Counted(),
             {"method": method, "setting": setting, "neighbours": relation, **_needs(rule, method)},
@@ -272,14 +292,14 @@ def test_python_gives_a_result_or_refuses_before_the_spend(rule: str) -> None:
             assert book.spends == 1
 
 
-@pytest.mark.parametrize("rule", EVERY_RULE)
-def test_the_estimator_gives_a_result_or_refuses(rule: str) -> None:
+@every_rule
+def test_the_estimator_gives_a_result_or_refuses(rule: str, all_ways: bool) -> None:
     frame = _table()
     declared = dict(parse_feature(text) for text in _features(rule))
     shape: dict[str, Any] = (
         {"rule": "tree", "tree": TREES[rule]} if rule in TREES else {"rule": rule, "domains": declared}
     )
-    for method, setting, relation in product(EVERY_METHOD, SETTINGS, RELATIONS):
+    for method, setting, relation in _promises_in_turn(rule, all_ways):
         model = PrivateRuleClassifier(
             method=method, setting=setting, neighbours=relation, **shape, **_needs(rule, method)
         )

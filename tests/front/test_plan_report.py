@@ -144,6 +144,7 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
             epsilon=1,
             records_per_user=1,
             setting="realizable",
+            predict=False,
         )
     assert not list(tmp_path.iterdir())
 

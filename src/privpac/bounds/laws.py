@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -12,13 +13,15 @@ class _Law:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    @cached_property
+    def _law(self) -> Any:
+        return getattr(import_module("scipy.stats"), self._name)
+
     def __getattr__(self, method: str) -> Any:
-        found = getattr(getattr(import_module("scipy.stats"), self._name), method)
-        setattr(self, method, found)
-        return found
+        return getattr(self._law, method)
 
     def __call__(self, *parameters: Any) -> Any:
-        return getattr(import_module("scipy.stats"), self._name)(*parameters)
+        return self._law(*parameters)
 
 
 binom: Any = _Law("binom")

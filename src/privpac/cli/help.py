@@ -67,10 +67,26 @@ def _groups(options: list[Any]) -> str:
 
 
 class Commands(typer.Typer):
-    """A Typer application whose commands have paged help."""
+    """A Typer application whose commands have paged help, and whose parser is built once for the commands it has."""
+
+    _parser: tuple[Any, Any] = ((), None)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         return super().command(name, **{"cls": PagedCommand, **settings})
+
+    def __call__(self, *words: Any, **settings: Any) -> Any:
+        """Run the command that was called; the parser is built again where commands have come since."""
+        known = _registered(self)
+        if self._parser[0] != known:
+            self._parser = known, typer.main.get_command(self)
+        return self._parser[1](*words, **settings)
+
+
+def _registered(app: typer.Typer | None) -> tuple[Any, ...]:
+    """How many commands, in the app and in each of its groups."""
+    if app is None:
+        return ()
+    return len(app.registered_commands), *(_registered(group.typer_instance) for group in app.registered_groups)
 
 
 # Errors

@@ -168,7 +168,7 @@ def race_dyadic(key: bytes, components: Sequence[Component], m: int, Gamma: int)
     def push(part: int, level: int, prefix: int, minimum: int) -> None:
         least, flat = components[part].least(level, prefix)
         if least != INFINITE:
-            cost = (ilog2(minimum) >> 16) + penalty(least, m, Gamma)
+            cost = ilog2(minimum, 40) + penalty(least, m, Gamma)
             heapq.heappush(heap, (cost, minimum, part, level, prefix, flat))
 
     for part, tree in enumerate(clocks):
@@ -237,7 +237,7 @@ def race_blocks(
             continue
         minimum, leaf = interval_min(key, component, bits, low, high)
         found = Winner(
-            (ilog2(minimum) >> 16) + penalty(integer("a score", score, 0, m), m, Gamma), minimum, component, leaf
+            ilog2(minimum, 40) + penalty(integer("a score", score, 0, m), m, Gamma), minimum, component, leaf
         )
         best = found if best is None else min(best, found)
     return best

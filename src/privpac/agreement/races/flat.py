@@ -110,7 +110,7 @@ def race_indexed(key: bytes, scores: Sequence[int | None] | NDArray[Any], m: int
 def _entry(word: int, score: int, m: int, Gamma: int, name: _Name) -> tuple[int, int, _Name]:
     """The key by which candidates are compared."""
     t = clock(word)
-    return (ilog2(t) >> 16) + penalty(score, m, Gamma), t, name
+    return ilog2(t, 40) + penalty(score, m, Gamma), t, name
 
 
 def race_named(key: bytes, scores: Mapping[bytes, int | None], m: int, Gamma: int) -> bytes | None:

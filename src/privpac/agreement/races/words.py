@@ -130,17 +130,19 @@ def words_indexed(key: bytes, size: int) -> Words:
 # Logarithms and clocks
 
 
-def ilog2(x: int) -> int:
-    """``log2(x)`` with 56 fraction bits, of an integer of any size from 1 on.
+def ilog2(x: int, bits: int = _FRACTION) -> int:
+    """``log2(x)`` with 56 fraction bits, of an integer of any size from 1 on; with fewer, the first of them.
 
     >>> ilog2(1), ilog2(2) == 2**56
     (0, True)
+    >>> ilog2(3, 40) == ilog2(3) >> 16
+    True
     """
     if x < 1:
         raise ParameterError(f"ilog2 needs an integer of at least 1, got {x}")
     out = x.bit_length() - 1
     a = x << (63 - out) if out < 63 else x >> (out - 63)
-    for _ in range(_FRACTION):
+    for _ in range(bits):
         a = (a * a) >> 64
         if a >= _HALF:
             out += out + 1

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache, wraps
 from typing import TYPE_CHECKING, Any
 
 from privpac.bounds import (
@@ -61,6 +62,28 @@ class _OwnClip:
 
 
 @dataclass(frozen=True)
+class _Sizes:
+    """What a certificate of selection reads of a class."""
+
+    size: int
+    log_size: float
+    bits: int
+    cut_direction: str | None
+
+
+def _kept(certify: Callable[[RuleGoal, int], Certificate]) -> Callable[[RuleGoal, int], Certificate]:
+    """The certificates found are kept by the public numbers they are functions of: a page of plans, an inverse plan and
+    the next question ask for many of them again."""
+    found = lru_cache(maxsize=1 << 12)(certify)
+
+    @wraps(certify)
+    def of_numbers(goal: RuleGoal, m: int) -> Certificate:
+        return found(goal._numbers, m)
+
+    return of_numbers
+
+
+@dataclass(frozen=True)
 class RuleGoal:
     """Excess error ``alpha`` with probability ``1 - beta`` for a rule of the class, at ``epsilon``.
 
@@ -96,6 +119,15 @@ class RuleGoal:
     @property
     def _common(self) -> dict[str, Any]:
         return {"alpha": self.alpha, "beta": self.beta}
+
+    @property
+    def _numbers(self) -> RuleGoal:
+        """This goal without the class, of which only the sizes matter, and without the people."""
+        own = self.concept
+        sizes: Any = _Sizes(own.size, own.log_size, own.bits, own.cut_direction)
+        return RuleGoal(
+            sizes, self.epsilon, self.alpha, self.beta, self.neighbours, noise=self.noise, within=self.within
+        )
 
     @property
     def declared(self) -> str:
@@ -134,9 +166,11 @@ class RuleGoal:
             **self._common,
         )
 
+    @_kept
     def regret(self, m: int) -> Certificate:
         return self._own_clip(m, self._agnostic)
 
+    @_kept
     def regret_noise(self, m: int) -> Certificate:
         def certify(records: int, tau: int, theta: float, enough: int | None) -> Certificate:
             return certify_regret_bounded_noise(
@@ -164,9 +198,11 @@ class RuleGoal:
             self.within,
         )
 
+    @_kept
     def voices(self, m: int) -> Certificate:
         return self._voices(certify_voices_any, m, thresholds=self.on_a_line)
 
+    @_kept
     def voices_noise(self, m: int) -> Certificate:
         """The fewest users at this epsilon or at a round smaller one.
 

@@ -21,6 +21,7 @@ by a property without one, so that a copy with other parameters (``attrs.evolve`
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
@@ -152,7 +153,27 @@ def named(kind: type[Any], listed: list[Attribute[Any]]) -> list[Attribute[Any]]
         for name in () if "part" not in each.metadata else declared(each.metadata["part"]):
             if not hasattr(kind, name):
                 setattr(kind, name, property(attrgetter(f"{each.name}.{name}")))
+    if issubclass(kind, Composed) and kind.__init__ is Composed.__init__:
+        kind.__signature__ = _signature(listed)  # type: ignore[attr-defined]
     return [_with_name(each) for each in listed]
+
+
+def _signature(listed: Iterable[Attribute[Any]]) -> inspect.Signature:
+    """How a class with parts is called: its own parameters as declared, those of its parts by name."""
+    words = {each: each.kw_only for each in listed if each.init and "part" not in each.metadata}
+    held = [each.metadata["part"] for each in listed if "part" in each.metadata]
+    words |= {each: True for kind in held for each in fields(kind) if each.init}
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = [
+        inspect.Parameter(
+            each.alias or each.name.lstrip("_"),
+            kinds[by_name],
+            default=inspect.Parameter.empty if each.default is NOTHING else each.default,
+            annotation=each.type,
+        )
+        for each, by_name in sorted(words.items(), key=lambda word: word[1])
+    ]
+    return inspect.Signature(found)
 
 
 def _with_name(each: Attribute[Any]) -> Attribute[Any]:

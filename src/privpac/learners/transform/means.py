@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from math import isqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import field, frozen
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from privpac.data.jit import jit
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
 from privpac.exact import Rational, rational
+from privpac.guarantee import Neighbours, Unit
 from privpac.law import Law
 from privpac.learners.selection.trimmed import no_release
 from privpac.learners.selection.trimmed_scores import distance_of, spreads, trimmed_sums
@@ -92,6 +93,26 @@ class TrimmedMean(MeanLearner):  # type: ignore[override]
 
     width: Any = field(kw_only=True, converter=_read_width)
     trim: int | None = field(kw_only=True, default=None, converter=whole_or_none)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            epsilon: Rational,
+            delta: Rational,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            *,
+            features: Any = ...,
+            levels: int = ...,
+            max_records: int | None = ...,
+            ladder: int | None = ...,
+            share: Rational = ...,
+            failure: Rational = ...,
+            slots: int | None = ...,
+            width: Any,
+            trim: int | None = ...,
+        ) -> None: ...
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -266,6 +287,28 @@ class FriendlyMean(MeanLearner):
     """
 
     friendship: Friendship = part(Friendship)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            epsilon: Rational,
+            delta: Rational,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            *,
+            features: Any = ...,
+            levels: int = ...,
+            max_records: int | None = ...,
+            ladder: int | None = ...,
+            share: Rational = ...,
+            failure: Rational = ...,
+            slots: int | None = ...,
+            width: Rational,
+            crowd: int | None = ...,
+            norm: str = ...,
+            spacing: Rational | None = ...,
+        ) -> None: ...
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

@@ -72,7 +72,7 @@ def read_epsilon(value: Any, name: str = "epsilon", *, zero: bool = False) -> Fr
     return rational(value, name, above=0, maximum=MAX_EPSILON)
 
 
-# Converters; all but the last three are told the name of their field
+# Converters; those with a parameter ``name`` are told that of their field
 
 
 def privacy(value: Rational, name: str = "epsilon") -> Fraction:
@@ -138,10 +138,6 @@ def columns_or_none(features: str | Iterable[str] | None) -> tuple[str, ...] | N
     return names
 
 
-_NAMED: set[Any] = {privacy, privacy_or_zero, privacy_or_none, fraction, fraction_or_none}
-_NAMED |= {probability, probability_or_zero, probability_or_none, whole, whole_or_none}
-
-
 def bounds(**limits: Rational) -> dict[str, Rational]:
     """``minimum``, ``maximum``, ``above`` and ``below`` of a field, as its metadata."""
     return limits
@@ -178,7 +174,8 @@ def _signature(listed: Iterable[Attribute[Any]]) -> inspect.Signature:
 
 def _with_name(each: Attribute[Any]) -> Attribute[Any]:
     convert: Any = each.converter
-    if convert not in _NAMED:
+    code = getattr(convert, "__code__", None)
+    if code is None or "name" not in code.co_varnames[: code.co_argcount]:
         return each
     name = each.alias or each.name.lstrip("_")
     return each.evolve(converter=partial(convert, name=name, **each.metadata))

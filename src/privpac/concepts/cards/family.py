@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from privpac.concepts.cards.card import MAX_TOP, Card
 from privpac.concepts.cards.codes import CodeShape, CodeTable, code_table
-from privpac.concepts.cells import Frozen
+from privpac.concepts.cells import Frozen, domains_or_none
 from privpac.concepts.small_trees.columns import DEFAULT_CUTS, Cuts, read_cuts, read_missing
-from privpac.concepts.small_trees.wide_class import WideClass, read_classes, read_columns
+from privpac.concepts.small_trees.wide_class import WideClass, read_classes
 from privpac.data import Domain
 from privpac.parameters import bounds, named, whole
 
@@ -44,7 +44,7 @@ class PointsCard(WideClass):
     (6, 18)
     """
 
-    columns: Frozen[Domain | None] | None = field(default=None, converter=read_columns)
+    columns: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
     steps: int = field(default=40, converter=whole, metadata=bounds(maximum=MAX_STEPS))

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import Attribute, field, frozen
 from numpy.typing import NDArray
 
-from privpac.concepts.cells import Frozen, domains_of
+from privpac.concepts.cells import Frozen, domains_of, domains_or_none
 from privpac.concepts.small_trees.cells import CellsKernel, TreeCells, cells_of, pair_count
 from privpac.concepts.small_trees.columns import (
     DEFAULT_CUTS,
@@ -25,7 +25,7 @@ from privpac.concepts.small_trees.columns import (
 )
 from privpac.concepts.small_trees.shape import Side, TreeShape
 from privpac.concepts.small_trees.tree import Branch, SmallTree, TreeQuestion
-from privpac.concepts.small_trees.wide_class import WideClass, read_classes, read_columns
+from privpac.concepts.small_trees.wide_class import WideClass, read_classes
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
 from privpac.parameters import bounds, named, probability, whole
@@ -68,7 +68,7 @@ class SmallTrees(WideClass):
     (230496, 'cured never')
     """
 
-    columns: Frozen[Domain | None] | None = field(default=None, converter=read_columns)
+    columns: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     depth: int = field(default=2, converter=_depth)
     cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)

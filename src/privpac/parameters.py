@@ -44,6 +44,7 @@ __all__ = [
     "probability_or_none",
     "probability_or_zero",
     "whole",
+    "whole_list",
     "whole_or_none",
     "named",
     "declared",
@@ -118,6 +119,11 @@ def whole(value: int, name: str = "value", **limits: int) -> int:
 
 def whole_or_none(value: int | None, name: str = "value", **limits: int) -> int | None:
     return None if value is None else positive_int(value, name, **limits)
+
+
+def whole_list(values: Iterable[int]) -> tuple[int, ...]:
+    """Whole numbers of any sign, kept as a tuple of Python's."""
+    return tuple(int(value) for value in values)
 
 
 def protected_unit(value: Unit | str) -> Unit:

@@ -27,7 +27,7 @@ from privpac.evaluation.rate import MeasuredRate, sure
 from privpac.evaluation.table import CELLS, Cells, Weight
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, positive_int
-from privpac.parameters import bounds, fraction, named, probability, protected_unit, relation, whole
+from privpac.parameters import bounds, fraction, named, probability, protected_unit, relation, whole, whole_list
 from privpac.released import register
 from privpac.released_shown import Shown
 
@@ -40,10 +40,6 @@ SAME_PEOPLE = "measured on the people it was learned from, so it may be too good
 NO_LIFT = "no better than a constant, as far as this can tell: the interval of its gain reaches 0"
 
 
-def _whole_sums(sums: Iterable[int]) -> tuple[int, ...]:
-    return tuple(int(value) for value in sums)
-
-
 @register("evaluation")
 @frozen(slots=False, field_transformer=named)
 class Evaluation(Shown):
@@ -53,7 +49,7 @@ class Evaluation(Shown):
     rate of the discrete Laplace noise on each; ``people`` the number of people where that is public.
     """
 
-    sums: tuple[int, ...] = field(converter=_whole_sums)
+    sums: tuple[int, ...] = field(converter=whole_list)
     cells: Cells
     weight: Weight
     levels: int = field(converter=whole)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from privpac.data.jit import jit
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import Neighbours, Unit
 from privpac.law import Law
 from privpac.learners.selection.trimmed import no_release
@@ -326,7 +326,7 @@ class FriendlyMean(MeanLearner):
 
     def steps_width(self, d: int) -> int:
         """The width in steps; rounding moves each vector by at most half a step in every column."""
-        slack = {"l1": d, "l2": _root_up(d), "linf": 1}[self.friendship.norm]
+        slack = {"l1": d, "l2": root_up(d), "linf": 1}[self.friendship.norm]
         exact = self.friendship.width * self.levels
         return -(-exact.numerator // exact.denominator) + slack
 
@@ -338,7 +338,7 @@ class FriendlyMean(MeanLearner):
         """Spacing of the released grid, and how far its indices move in total: ``floor(norm factor * Delta / g) +
         d``."""
         moved = self.sensitivity(n, d)
-        g = moved / (8 * _root_up(d)) if self.friendship.spacing is None else self.friendship.spacing
+        g = moved / (8 * root_up(d)) if self.friendship.spacing is None else self.friendship.spacing
         ratio = moved / g
         factor = {"l1": int(ratio), "l2": isqrt(int(d * ratio * ratio)), "linf": int(d * ratio)}[self.friendship.norm]
         return g, factor + d
@@ -393,7 +393,3 @@ class FriendlyMean(MeanLearner):
             return no_release(self.guarantee, shown, (), "friendly mean")
         steps = [min(g * noise.sample(p, rng, bounds=(0, top)), Fraction(self.levels)) for p, top in zip(places, tops)]
         return Released(self.published(bound, steps), self.guarantee, shown, learner="friendly mean")
-
-
-def _root_up(a: int) -> int:
-    return isqrt(a - 1) + 1 if a > 0 else 0

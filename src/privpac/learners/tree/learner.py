@@ -58,9 +58,7 @@ from privpac.learners.tree.accuracy import TreeAccuracy, TreePromises
 from privpac.learners.tree.parts import BoundTree, Partition, all_partitions, draw_partition
 from privpac.learners.tree.shape import PlannedTreeLearner
 from privpac.learners.tree.split import SELECTORS
-from privpac.parameters import (
-    named,
-)
+from privpac.parameters import named
 from privpac.released import Outcome, Released
 from privpac.rng import Rng
 

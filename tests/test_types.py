@@ -43,6 +43,14 @@ MISUSES = [
     "pp.Thresholds(3)",
     "pp.Integers('a', 3)",
     "pp.no_such_name",
+    "pp.AgreementLearner(cuts, 1, repeats='many')",
+    "pp.AgnosticReduction(None, 1, 2, split=3)",
+    "pp.DeletionStability(len, 1)",
+    "pp.FriendlyMean(1, '1e-6')",
+    "pp.NamedReduction(cuts, 1)",
+    "pp.TreeLearner(cuts, 1)",
+    "pp.TrimmedMean(1, '1e-6', width=1, trim='all')",
+    "pp.TrimmedSelection(cuts, 1)",
 ]
 
 

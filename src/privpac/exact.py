@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from math import isfinite
+from math import isfinite, isqrt
 from typing import Any
 
 import flint
@@ -36,6 +36,7 @@ __all__ = [
     "exp_ball",
     "precision",
     "rational",
+    "root_up",
     "round_up",
     "up",
 ]
@@ -197,6 +198,11 @@ def up(compute: Callable[[], arb]) -> Fraction:
         bits *= 2
         if bits > MAX_PRECISION:
             raise Undecided("a value could not be enclosed tightly enough to round it up")
+
+
+def root_up(a: int) -> int:
+    """The least k >= 0 with ``k*k >= a``."""
+    return isqrt(a - 1) + 1 if a > 0 else 0
 
 
 def round_up(x: Fraction) -> Fraction:

@@ -21,6 +21,7 @@ by a property without one, so that a copy with other parameters (``attrs.evolve`
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import partial
@@ -43,6 +44,7 @@ __all__ = [
     "probability_or_none",
     "probability_or_zero",
     "whole",
+    "whole_list",
     "whole_or_none",
     "named",
     "declared",
@@ -71,7 +73,7 @@ def read_epsilon(value: Any, name: str = "epsilon", *, zero: bool = False) -> Fr
     return rational(value, name, above=0, maximum=MAX_EPSILON)
 
 
-# Converters; all but the last three are told the name of their field
+# Converters; those with a parameter ``name`` are told that of their field
 
 
 def privacy(value: Rational, name: str = "epsilon") -> Fraction:
@@ -119,6 +121,11 @@ def whole_or_none(value: int | None, name: str = "value", **limits: int) -> int 
     return None if value is None else positive_int(value, name, **limits)
 
 
+def whole_list(values: Iterable[int]) -> tuple[int, ...]:
+    """Whole numbers of any sign, kept as a tuple of Python's."""
+    return tuple(int(value) for value in values)
+
+
 def protected_unit(value: Unit | str) -> Unit:
     return one_of(Unit, value, "unit")
 
@@ -137,10 +144,6 @@ def columns_or_none(features: str | Iterable[str] | None) -> tuple[str, ...] | N
     return names
 
 
-_NAMED: set[Any] = {privacy, privacy_or_zero, privacy_or_none, fraction, fraction_or_none}
-_NAMED |= {probability, probability_or_zero, probability_or_none, whole, whole_or_none}
-
-
 def bounds(**limits: Rational) -> dict[str, Rational]:
     """``minimum``, ``maximum``, ``above`` and ``below`` of a field, as its metadata."""
     return limits
@@ -152,12 +155,33 @@ def named(kind: type[Any], listed: list[Attribute[Any]]) -> list[Attribute[Any]]
         for name in () if "part" not in each.metadata else declared(each.metadata["part"]):
             if not hasattr(kind, name):
                 setattr(kind, name, property(attrgetter(f"{each.name}.{name}")))
+    if issubclass(kind, Composed) and kind.__init__ is Composed.__init__:
+        kind.__signature__ = _signature(listed)  # type: ignore[attr-defined]
     return [_with_name(each) for each in listed]
+
+
+def _signature(listed: Iterable[Attribute[Any]]) -> inspect.Signature:
+    """How a class with parts is called: its own parameters as declared, those of its parts by name."""
+    words = {each: each.kw_only for each in listed if each.init and "part" not in each.metadata}
+    held = [each.metadata["part"] for each in listed if "part" in each.metadata]
+    words |= {each: True for kind in held for each in fields(kind) if each.init}
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    found = [
+        inspect.Parameter(
+            each.alias or each.name.lstrip("_"),
+            kinds[by_name],
+            default=inspect.Parameter.empty if each.default is NOTHING else each.default,
+            annotation=each.type,
+        )
+        for each, by_name in sorted(words.items(), key=lambda word: word[1])
+    ]
+    return inspect.Signature(found)
 
 
 def _with_name(each: Attribute[Any]) -> Attribute[Any]:
     convert: Any = each.converter
-    if convert not in _NAMED:
+    code = getattr(convert, "__code__", None)
+    if code is None or "name" not in code.co_varnames[: code.co_argcount]:
         return each
     name = each.alias or each.name.lstrip("_")
     return each.evolve(converter=partial(convert, name=name, **each.metadata))

@@ -1,9 +1,11 @@
-"""Special functions of scipy, which is loaded on their first call: it takes longer to load than a small table to learn
-from, and most runs need none of them."""
+"""Special functions: logarithms near their edges, and those of scipy, which is loaded on their first call: it takes
+longer to load than a small table to learn from, and most runs need none of them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from importlib import import_module
 from typing import Any
 
@@ -18,13 +20,31 @@ __all__ = [
     "entr",
     "erfinv",
     "gammaln",
+    "log1p_exp",
+    "log_expm1",
     "log_ndtr",
+    "log_of",
     "logsumexp",
     "ndtr",
     "ndtri",
     "xlog1py",
     "xlogy",
 ]
+
+
+def log_of(base: Fraction) -> float:
+    """``ln(base)``, also for bases close to 1 and beyond the range of doubles."""
+    return math.log1p(float(base - 1)) if base < 2 else math.log(base.numerator) - math.log(base.denominator)
+
+
+def log_expm1(x: float) -> float:
+    """``ln(e**x - 1)`` for any ``x >= 0``."""
+    return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x)) if x > 0 else -math.inf
+
+
+def log1p_exp(x: float) -> float:
+    """``ln(1 + e**x)``."""
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 def _late(name: str) -> Callable[..., Any]:

@@ -80,7 +80,7 @@ def test_bias_bounds_the_minimiser_and_gain_bounds_the_mean_vote(masses: list[in
     preferred = votes <= votes.min() + 1e-12
     assert excess[preferred].max() <= bias + 1e-9
     cells = room._cells(m)
-    gain = room._gain(m, tau, cells.low, cells.high, cells.over[:, tau])
+    gain = room._gain(m, tau, cells.low, cells.over[:, tau])
     for h in np.flatnonzero(excess >= room.LEAST_EXCESS):
         row = min(int(np.searchsorted(cells.high, excess[h] - 1e-12)), len(cells.high) - 1)
         assert votes[h] - votes[best] >= gain[row] - 1e-9

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -147,7 +147,7 @@ def test_words_and_edges() -> None:
     assert good.better_than_constant
     assert str(good).startswith("wrong for 6.0 % of a person's records (")
     assert "always saying no would be wrong for 27 %" in str(good)
-    same = replace(good, same_people=True)
+    same = evolve(good, same_people=True)
     assert same.error.like is None
     assert any("learned from" in line for line in same.notes())
     assert same.error_at_most() == 1.0

@@ -27,6 +27,7 @@ from typing import Any, Protocol
 from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit, positive
 from privpac.errors import ParameterError
 from privpac.guarantee import Neighbours, one_of, positive_int
+from privpac.special import log1p_exp, log_expm1, log_of
 
 __all__ = [
     "certify_quantile",
@@ -152,13 +153,13 @@ def choosing_votes(epsilon: Any, delta: Any, beta: Any) -> tuple[int, float]:
     """
     e, d, b = positive(epsilon, "epsilon"), open_unit(delta, "delta"), open_unit(beta, "beta")
     rate, odds = e / 2, math.log(d) - math.log1p(-d)
-    if odds > _log_expm1(rate):
+    if odds > log_expm1(rate):
         raise ParameterError("delta too large for epsilon: delta/(1 - delta) must be at most e**(epsilon/2) - 1")
 
     def failure(q: int) -> float:
-        return _share(0.0, odds + _log_expm1(rate * q) - _log_expm1(rate))
+        return _share(0.0, odds + log_expm1(rate * q) - log_expm1(rate))
 
-    hi = max(1, math.ceil(_log1p_exp(_log_expm1(rate) + math.log1p(-b) - math.log(b) - odds) / rate - SLACK))
+    hi = max(1, math.ceil(log1p_exp(log_expm1(rate) + math.log1p(-b) - math.log(b) - odds) / rate - SLACK))
     return hi, failure(hi)
 
 
@@ -245,7 +246,7 @@ def walk_failure(levels: Sequence[WalkNumbers], rz: Fraction, size: int, *, bits
         c = (level.B + 1) // 2
         if level.kappa > level.T or 2 * c + level.kappa - 2 > level.T:
             return 1.0
-        total += 2 * math.exp(-c * _log(level.rc)) + _missed(m, c, level.T + 1, level)
+        total += 2 * math.exp(-c * log_of(level.rc)) + _missed(m, c, level.T + 1, level)
         m -= level.T + level.B - 1
     for _ in levels[1:]:
         domain = domain.bit_length()
@@ -273,7 +274,7 @@ def pairs_failure(levels: Sequence[PairNumbers], rz: Fraction, size: int, *, bit
             if slack <= 0:
                 break
             best = min(best, math.exp(-slack * slack / n) + _missed(n, c, q, level))
-        total += 2 * math.exp(-c * _log(level.rc)) + best
+        total += 2 * math.exp(-c * log_of(level.rc)) + best
         m = n // 2 - (level.A - 1) - (level.B - 1)
         m -= m % 2 if i < len(levels) - 1 else 0
     for _ in levels[1:]:
@@ -287,32 +288,17 @@ def _last(levels: Sequence[object], rz: Fraction, m: int, domain: int, bits: int
         size = math.log(domain)
     else:
         size = bits * math.log(2) if top is None else math.log(top)
-    return math.exp(min(0.0, size - (m + 1) // 2 * _log(rz)))
+    return math.exp(min(0.0, size - (m + 1) // 2 * log_of(rz)))
 
 
 def _missed(n: int, c: int, q: int, level: WalkNumbers | PairNumbers) -> float:
     """``a/(a + w(q))``: with ``q`` of ``n`` votes on top, a prefix of fewer than ``c`` is chosen."""
-    rate = _log(level.rL)
-    odds = math.log(float(level.delta_L)) - math.log1p(-float(level.delta_L)) - _log_expm1(rate)
-    few = 0.0 if c == 1 else _log1p_exp(math.log(n) + odds + _log_expm1(rate * (c - 1)) - math.log(c - 1))
-    return _share(few, odds + _log_expm1(rate * q))
-
-
-# Logarithms
-
-
-def _log(base: Fraction) -> float:
-    return math.log1p(float(base - 1)) if base < 2 else math.log(base.numerator) - math.log(base.denominator)
-
-
-def _log_expm1(x: float) -> float:
-    return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x))
-
-
-def _log1p_exp(x: float) -> float:
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+    rate = log_of(level.rL)
+    odds = math.log(float(level.delta_L)) - math.log1p(-float(level.delta_L)) - log_expm1(rate)
+    few = 0.0 if c == 1 else log1p_exp(math.log(n) + odds + log_expm1(rate * (c - 1)) - math.log(c - 1))
+    return _share(few, odds + log_expm1(rate * q))
 
 
 def _share(a: float, w: float) -> float:
     """``e**a/(e**a + e**w)``."""
-    return math.exp(-_log1p_exp(w - a))
+    return math.exp(-log1p_exp(w - a))

@@ -7,20 +7,19 @@ from typing import Annotated
 
 import typer
 
-from privpac.api import release_rule
-from privpac.cli.app import app, working
-from privpac.cli.deliver import check_recovery, deliver
+from privpac.cli.app import app
+from privpac.cli.deliver import deliver, released_from
 from privpac.cli.options import (
     Epsilon,
     Features,
     Json,
+    Ledger,
     NeighboursOption,
     OnInvalid,
+    Table,
     check_targets,
     features_of,
-    open_ledger,
 )
-from privpac.data import UserData
 from privpac.learners.cap import DEFAULT_GRID, CapSelection
 
 __all__ = ["cap"]
@@ -28,7 +27,7 @@ __all__ = ["cap"]
 
 @app.command()
 def cap(
-    table: Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")],
+    table: Table,
     user: Annotated[str, typer.Option("--user", "-u", help="Column with the person's id.")],
     feature: Features,
     epsilon: Epsilon,
@@ -40,9 +39,7 @@ def cap(
     ] = None,
     neighbours: NeighboursOption = "add-remove",
     on_invalid: OnInvalid = "raise",
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
-    ] = None,
+    ledger: Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released cap as JSON.")] = None,
     json: Json = False,
 ) -> None:
@@ -55,12 +52,8 @@ def cap(
     features = features_of(feature)
     learner = CapSelection(epsilon, share, tuple(choice) if choice else DEFAULT_GRID, neighbours)
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
-    book = None if ledger is None else open_ledger(ledger)
-    check_recovery(ledger)
-    with working("reading the table"):
-        data = UserData.read(table, user=user, features=features, on_invalid=on_invalid)
-    with working("choosing"):
-        released = release_rule(learner, data, ledger=book)
+    declared = {"user": user, "features": features, "on_invalid": on_invalid}
+    released = released_from(table, declared, ledger, learner, "choosing")
     said = (
         f"{released.hypothesis} records, {released.guarantee}; next: privpac learn --max-records {released.hypothesis}"
     )

@@ -14,6 +14,7 @@ from privpac.cli.declared import FurtherSchema, TableFacts, table_facts
 from privpac.cli.options import (
     METHOD,
     Json,
+    Label,
     LabelMap,
     NeighboursOption,
     OnInvalid,
@@ -53,7 +54,7 @@ def compare(
         bool, typer.Option("--generated", help="People of the stated model instead of a table.")
     ] = False,
     user: User = None,
-    label: Annotated[str | None, typer.Option("--label", "-y", help="Column with the 0/1 label.")] = None,
+    label: Label = None,
     feature: Annotated[
         list[str] | None, typer.Option("--feature", "-f", help="name=lo:hi, as for learn. Repeat.")
     ] = None,

@@ -18,15 +18,19 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from privpac.cli.app import FAILED, NOTHING, errors, fail, silence
+from privpac.api import release_rule
+from privpac.cli.app import FAILED, NOTHING, errors, fail, silence, working
+from privpac.cli.options import open_ledger
+from privpac.data import UserData
 from privpac.errors import ParameterError, PrivpacError
 from privpac.released import Released
 from privpac.released_write import write_durably
 
-__all__ = ["check_recovery", "deliver"]
+__all__ = ["check_recovery", "deliver", "released_from"]
 
 Writes = Mapping[str, tuple[Path | None, Callable[[Path], None]]]
 
@@ -44,6 +48,23 @@ def check_recovery(ledger: Path | None) -> None:
             "until it is shown; "
             "keep the ledger in a writable folder"
         ) from None
+
+
+def released_from(
+    table: str,
+    declared: Mapping[str, Any],
+    ledger: Path | None,
+    learner: Any,
+    doing: str,
+    release: Callable[..., Released] = release_rule,
+) -> Released:
+    """Open the ledger, read the table, and only then spend."""
+    book = None if ledger is None else open_ledger(ledger)
+    check_recovery(ledger)
+    with working("reading the table"):
+        data = UserData.read(table, **declared)
+    with working(doing):
+        return release(learner, data, ledger=book)
 
 
 def deliver(

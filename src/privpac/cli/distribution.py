@@ -12,24 +12,26 @@ import typer
 
 from privpac.api import load
 from privpac.api_distributions import FAMILIES, distribution_learner, release_distribution, selector_for
-from privpac.cli.app import app, working
+from privpac.cli.app import app
 from privpac.cli.declared import SchemaFile, table_facts
-from privpac.cli.deliver import check_recovery, deliver
+from privpac.cli.deliver import deliver, released_from
 from privpac.cli.options import (
     METHOD,
     Epsilon,
     Features,
     Json,
+    Ledger,
     MaxRecords,
     NeighboursOption,
     OnInvalid,
     People,
     RecordsPerUser,
+    Report,
+    Table,
     User,
     check_targets,
-    open_ledger,
 )
-from privpac.data import Domain, UserData
+from privpac.data import Domain
 from privpac.distributions.base import DistributionLearner
 from privpac.distributions.results import Distribution, HistogramDistribution
 from privpac.errors import ModelFileError, ParameterError
@@ -38,7 +40,6 @@ from privpac.released import Released
 
 __all__ = ["distribution", "select"]
 
-Table = Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")]
 Bins = Annotated[
     list[str] | None,
     typer.Option(
@@ -70,11 +71,7 @@ Beta = Annotated[
         rich_help_panel=METHOD,
     ),
 ]
-Ledger = Annotated[
-    Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
-]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the released distribution as JSON.")]
-Report = Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report.")]
 _MAX_EDGES = 1 << 16
 _LARGEST = 10**300
 
@@ -160,7 +157,8 @@ def select(
         from privpac.report.distribution import candidates_of
 
         shown = candidates_of(selector, features)
-    released = _release(selector, table, facts.reading, "comparing the candidates", ledger)
+    doing = "comparing the candidates"
+    released = released_from(table, facts.reading, ledger, selector, doing, release_distribution)
     _finish(released, out, report, json, shown, ledger)
 
 
@@ -265,17 +263,8 @@ def distribution(
     if family == "mean" and report is not None:
         raise ParameterError("a mean has no picture: leave --report out")
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema})
-    _finish(_release(learner, table, facts.reading, "learning", ledger), out, report, json, None, ledger)
-
-
-def _release(learner: Any, table: str, declared: dict[str, Any], doing: str, ledger: Path | None) -> Released:
-    """Open the ledger, read the table, and only then spend."""
-    book = None if ledger is None else open_ledger(ledger)
-    check_recovery(ledger)
-    with working("reading the table"):
-        data = UserData.read(table, **declared)
-    with working(doing):
-        return release_distribution(learner, data, ledger=book)
+    released = released_from(table, facts.reading, ledger, learner, "learning", release_distribution)
+    _finish(released, out, report, json, None, ledger)
 
 
 def _finish(

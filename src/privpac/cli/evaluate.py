@@ -25,11 +25,14 @@ from privpac.cli.options import (
     Json,
     Label,
     LabelMap,
+    Ledger,
     MaxRecords,
     NeighboursOption,
     OnInvalid,
     Positive,
     RecordsPerUser,
+    Report,
+    Tables,
     TreeText,
     User,
     check_targets,
@@ -52,14 +55,11 @@ __all__ = ["choose", "evaluate", "least_error"]
 
 COLUMN = "column:"
 
-Table = Annotated[str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")]
 Confidence = Annotated[str, typer.Option(help="Of each interval on its own.", rich_help_panel=METHOD)]
 Engine = Annotated[
     str, typer.Option(help="auto, memory, stream (Parquet larger than memory) or spark.", rich_help_panel=TABLE)
 ]
-LedgerPath = Annotated[Path | None, typer.Option(help="Budget ledger to spend from (made with: privpac ledger new).")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Save the result as JSON.")]
-Report = Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")]
 
 
 def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
@@ -106,7 +106,7 @@ def _ends(interval: Any) -> list[float]:
 @app.command()
 def evaluate(
     predictor: Annotated[str, typer.Argument(help="A saved rule (rule.json), or column:NAME of 0/1 predictions.")],
-    table: Table,
+    table: Tables,
     epsilon: Epsilon,
     label: Label = None,
     user: User = None,
@@ -127,7 +127,7 @@ def evaluate(
     label_map: LabelMap = None,
     positive: Positive = None,
     engine: Engine = "auto",
-    ledger: LedgerPath = None,
+    ledger: Ledger = None,
     out: Out = None,
     report: Report = None,
     json: Json = False,
@@ -167,7 +167,7 @@ def _report(released: Released, path: Path, subject: str) -> None:
 
 @app.command()
 def choose(
-    table: Table,
+    table: Tables,
     model: Annotated[
         list[str], typer.Option("--model", help="name=rule.json, or name=column:NAME of 0/1 predictions. Repeat.")
     ],
@@ -186,7 +186,7 @@ def choose(
     label_map: LabelMap = None,
     positive: Positive = None,
     engine: Engine = "auto",
-    ledger: LedgerPath = None,
+    ledger: Ledger = None,
     out: Out = None,
     json: Json = False,
 ) -> None:
@@ -222,7 +222,7 @@ def choose(
 
 @app.command("least-error")
 def least_error(
-    table: Table,
+    table: Tables,
     epsilon: Epsilon,
     label: Label = None,
     feature: Features = None,
@@ -242,7 +242,7 @@ def least_error(
     label_map: LabelMap = None,
     positive: Positive = None,
     engine: Engine = "auto",
-    ledger: LedgerPath = None,
+    ledger: Ledger = None,
     out: Out = None,
     json: Json = False,
 ) -> None:

@@ -22,6 +22,7 @@ from privpac.cli.options import (
     Json,
     Label,
     LabelMap,
+    Ledger,
     MaxRecords,
     NeighboursOption,
     OnInvalid,
@@ -29,6 +30,8 @@ from privpac.cli.options import (
     PeopleAre,
     Positive,
     RecordsPerUser,
+    Report,
+    Tables,
     TreeText,
     User,
     check_targets,
@@ -53,9 +56,7 @@ EVALUATION = "How good the rule is"
 
 @app.command()
 def learn(
-    table: Annotated[
-        str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")
-    ],
+    table: Tables,
     epsilon: Epsilon,
     label: Label = None,
     feature: Features = None,
@@ -136,11 +137,9 @@ def learn(
             rich_help_panel=TABLE,
         ),
     ] = "auto",
-    ledger: Annotated[
-        Path | None, typer.Option(help="Budget ledger to spend from (made with: privpac ledger new).")
-    ] = None,
+    ledger: Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML report.")] = None,
+    report: Report = None,
     json: Json = False,
 ) -> None:
     """Learn one rule with differential privacy per person.

@@ -32,6 +32,7 @@ __all__ = [
     "Json",
     "Label",
     "LabelMap",
+    "Ledger",
     "MaxRecords",
     "NeighboursOption",
     "OnInvalid",
@@ -39,7 +40,10 @@ __all__ = [
     "PeopleAre",
     "Positive",
     "RecordsPerUser",
+    "Report",
     "Rule",
+    "Table",
+    "Tables",
     "TreeText",
     "User",
     "check_targets",
@@ -57,6 +61,12 @@ TREE_RULES = ("branch", "tree")
 METHOD, PEOPLE, TABLE, TREES = "The method", "What is publicly known of the people", "Reading the table", "Hierarchies"
 """Groups of options that ``--help-all`` shows."""
 
+Table = Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")]
+Tables = Annotated[str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")]
+Ledger = Annotated[
+    Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
+]
+Report = Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report.")]
 Features = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,25 +7,24 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import release_rule
 from privpac.api_quantiles import METHODS, quantile_learner
-from privpac.cli.app import app, working
+from privpac.cli.app import app
 from privpac.cli.declared import SchemaFile, table_facts
-from privpac.cli.deliver import check_recovery, deliver
+from privpac.cli.deliver import deliver, released_from
 from privpac.cli.options import (
     METHOD,
     Epsilon,
     Features,
     Json,
+    Ledger,
     MaxRecords,
     NeighboursOption,
     OnInvalid,
     People,
+    Table,
     User,
     check_targets,
-    open_ledger,
 )
-from privpac.data import UserData
 from privpac.distributions.quantiles.learner import WEIGHTS
 
 __all__ = ["quantile"]
@@ -33,7 +32,7 @@ __all__ = ["quantile"]
 
 @app.command()
 def quantile(
-    table: Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")],
+    table: Table,
     epsilon: Epsilon,
     feature: Features = None,
     user: User = None,
@@ -60,9 +59,7 @@ def quantile(
     people: People = None,
     neighbours: NeighboursOption = "add-remove",
     on_invalid: OnInvalid = None,
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
-    ] = None,
+    ledger: Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released quantiles as JSON.")] = None,
     json: Json = False,
 ) -> None:
@@ -85,11 +82,6 @@ def quantile(
     )
     learner.check_domains(facts.features)
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
-    book = None if ledger is None else open_ledger(ledger)
-    check_recovery(ledger)
-    with working("reading the table"):
-        data = UserData.read(table, **facts.reading)
-    with working("learning"):
-        released = release_rule(learner, data, ledger=book)
+    released = released_from(table, facts.reading, ledger, learner, "learning")
     text = released.to_json() if json else str(released)
     deliver(released, "quantiles", text, {"quantiles": (out, released.save)}, ledger, note=not json)

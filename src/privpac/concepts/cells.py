@@ -28,6 +28,7 @@ __all__ = [
     "columns_to_list",
     "declared_of",
     "domains_of",
+    "domains_or_none",
     "frozen_columns",
     "even_cells",
     "named_domains",
@@ -60,6 +61,11 @@ class Frozen(Mapping[str, V], Generic[V]):
 
     def __repr__(self) -> str:
         return repr(dict(self.pairs))
+
+
+def domains_or_none(columns: Any, name: str = "domains") -> Frozen[Domain | None] | None:
+    """The converter of a field: None takes every feature of the data."""
+    return None if columns is None else named_domains(columns, name)
 
 
 def named_domains(columns: Any, what: str) -> Frozen[Domain | None]:

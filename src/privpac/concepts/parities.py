@@ -22,8 +22,8 @@ from privpac.concepts.cells import (
     columns_to_list,
     declared_of,
     domains_of,
+    domains_or_none,
     frozen_columns,
-    named_domains,
 )
 from privpac.concepts.dense import Bytes, EnumeratedClass
 from privpac.concepts.kernels.grouped import group, tally, terms
@@ -159,10 +159,6 @@ def _add_users(
         tally(row, least if uses_minimum else 0, sizes[i], offset[i], cap[:, i], levels, times[i], values, scores)
 
 
-def _domains(domains: Any) -> Frozen[Domain | None] | None:
-    return None if domains is None else named_domains(domains, "domains")
-
-
 @frozen(slots=False)
 class Parities(EnumeratedClass):
     """All 2**d parities of d yes/no columns (names, or names with domains of two values).
@@ -172,7 +168,7 @@ class Parities(EnumeratedClass):
     1 when an odd number of smoker = 1, drinks = 1
     """
 
-    domains: Frozen[Domain | None] | None = field(default=None, converter=_domains)
+    domains: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
 
     def __attrs_post_init__(self) -> None:
         columns = self.domains

@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt, sqrt
+from math import sqrt
 
 import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
 from privpac.errors import ParameterError
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import positive_int
 from privpac.parameters import bounds, fraction, named, whole
 
@@ -196,9 +196,9 @@ class ClipRule:
         p, q, n = self.theta.numerator, self.theta.denominator, self.n_users
         k = max(
             1,
-            _root_up(m),
+            root_up(m),
             _ratio_up(m, 16),
-            _root_up(_ratio_up(p * p * n * m, 64 * q * q)),
+            root_up(_ratio_up(p * p * n * m, 64 * q * q)),
             _ratio_up(p * n * m, 96 * self.bits * q),
         )
         return min(k, max(m, 1))
@@ -214,23 +214,18 @@ class ClipRule:
 
 def own_clip(m: int) -> int:
     """The clip without a number of users: the least ``k >= 1`` with ``k*k >= m`` and ``16 k >= m``."""
-    return max(1, _root_up(m), _ratio_up(m, 16))
+    return max(1, root_up(m), _ratio_up(m, 16))
 
 
 def root_clip(c: Rational) -> Callable[[int], int]:
     """``tau(m)`` = the least ``k >= 1`` with ``k >= c sqrt(m)``, at most ``m``."""
     exact = rational(c, "c", above=0)
     p, q = exact.numerator, exact.denominator
-    return lambda m: min(max(1, _root_up(_ratio_up(p * p * m, q * q))), max(m, 1))
+    return lambda m: min(max(1, root_up(_ratio_up(p * p * m, q * q))), max(m, 1))
 
 
 def _ratio_up(a: int, b: int) -> int:
     return -(-a // b)
-
-
-def _root_up(a: int) -> int:
-    """The least k with k*k >= a."""
-    return isqrt(a - 1) + 1 if a > 0 else 0
 
 
 @dataclass(frozen=True)

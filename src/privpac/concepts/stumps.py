@@ -24,8 +24,8 @@ from privpac.concepts.cells import (
     columns_to_list,
     declared_of,
     domains_of,
+    domains_or_none,
     frozen_columns,
-    named_domains,
 )
 from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import OneColumn
@@ -92,10 +92,6 @@ class Stump(Rule):
         )
 
 
-def _domains(domains: Any) -> Frozen[Domain | None] | None:
-    return None if domains is None else named_domains(domains, "domains")
-
-
 @frozen(slots=False)
 class Stumps(ConceptClass):
     """All cuts of all the given columns; ``domains=None`` takes every feature of the data.
@@ -108,7 +104,7 @@ class Stumps(ConceptClass):
 
     inherits: ClassVar[bool] = True
 
-    domains: Frozen[Domain | None] | None = field(default=None, converter=_domains)
+    domains: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     direction: str = "both"
 
     def __attrs_post_init__(self) -> None:

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
+from attrs import field, frozen
 
 from privpac.data.columns import column, days, holds_text, text
 from privpac.data.encode import Ladder, by_distinct_text, covers, on_floats, on_ladder
@@ -28,10 +29,12 @@ from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, accep
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import one_of, positive_int
+from privpac.parameters import bounds, named, whole
 
 __all__ = ["Categories", "Dates", "Domain", "Floats", "Grid", "Integers"]
 
 _EPOCH = date(1970, 1, 1).toordinal()
+_WORDS = bounds(minimum=-(1 << 63), maximum=(1 << 64) - 1)
 
 
 class Domain(ABC):
@@ -138,20 +141,16 @@ class Domain(ABC):
             ) from None
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class Integers(Domain):
     """Whole numbers ``lo..hi``, both included; 64 bits, signed or not."""
 
-    lo: int
-    hi: int
+    lo: int = field(converter=whole, metadata=_WORDS)
+    hi: int = field(converter=whole, metadata=_WORDS)
     kind: ClassVar[str] = "integers"
     _off: ClassVar[str] = "not whole numbers"
 
-    def __post_init__(self) -> None:
-        for end in ("lo", "hi"):
-            object.__setattr__(
-                self, end, positive_int(getattr(self, end), end, minimum=-(1 << 63), maximum=(1 << 64) - 1)
-            )
+    def __attrs_post_init__(self) -> None:
         if self.lo > self.hi:
             raise ParameterError(f"Integers needs lo <= hi, got lo = {self.lo}, hi = {self.hi}")
         if self.size > 1 << 64:
@@ -177,7 +176,14 @@ class Integers(Domain):
         return on_ladder(series, Ladder(self.lo, 1, 0, self.size), name)
 
 
-@dataclass(frozen=True, init=False, repr=False)
+def _written(value: Rational, name: str = "value", **limits: Rational) -> Fraction:
+    exact = rational(value, name, **limits)
+    if _places(exact) is None:
+        raise ParameterError(f"{name} must be a decimal of at most 300 places, got {value}; a grid is decimal-exact")
+    return exact
+
+
+@frozen(slots=False, repr=False, field_transformer=named)
 class Grid(Domain):
     """Decimals ``lo, lo + step, ..., hi``, exactly; a float means its shortest decimal.
 
@@ -188,23 +194,17 @@ class Grid(Domain):
     ([3, 7], 11)
     """
 
-    lo: Fraction
-    hi: Fraction
-    step: Fraction
+    lo: Fraction = field(converter=_written)
+    hi: Fraction = field(converter=_written)
+    step: Fraction = field(converter=_written, metadata=bounds(above=0))
     kind: ClassVar[str] = "grid"
     _off: ClassVar[str] = "off the grid"
 
-    def __init__(self, lo: Rational, hi: Rational, step: Rational) -> None:
-        for name, value in (("lo", lo), ("hi", hi), ("step", step)):
-            exact = rational(value, name, above=0 if name == "step" else None)
-            if _places(exact) is None:
-                raise ParameterError(
-                    f"{name} must be a decimal of at most 300 places, got {value}; a grid is decimal-exact"
-                )
-            object.__setattr__(self, name, exact)
+    def __attrs_post_init__(self) -> None:
         if self.lo > self.hi:
-            raise ParameterError(f"Grid needs lo <= hi, got lo = {lo}, hi = {hi}")
+            raise ParameterError(f"Grid needs lo <= hi, got lo = {_decimal(self.lo)}, hi = {_decimal(self.hi)}")
         if (self.hi - self.lo) % self.step:
+            lo, hi, step = map(_decimal, (self.lo, self.hi, self.step))
             raise ParameterError(
                 f"Grid needs hi - lo to be a multiple of step, got lo = {lo}, hi = {hi}, step = {step}"
             )
@@ -305,21 +305,30 @@ class Floats(Domain):
         return on_floats(series, name)
 
 
-@dataclass(frozen=True, init=False)
+def _day(value: date | str, name: str = "value") -> date:
+    if isinstance(value, str):
+        try:
+            return date.fromisoformat(value)
+        except ValueError:
+            raise ParameterError(f"{name} must be a date such as 2020-12-31, got {value!r}") from None
+    if isinstance(value, datetime) or not isinstance(value, date):
+        raise TypeError(f"{name} must be a date or text such as '2020-12-31', got {type(value).__name__}")
+    return value
+
+
+@frozen(slots=False, field_transformer=named)
 class Dates(Domain):
     """Days ``lo..hi``, both included; a time of day is off the grid and clamps to its day."""
 
-    lo: date
-    hi: date
+    lo: date = field(converter=_day)
+    hi: date = field(converter=_day)
     kind: ClassVar[str] = "dates"
     _off: ClassVar[str] = "not whole days"
     _unread: ClassVar[str] = "not an ISO date"
 
-    def __init__(self, lo: date | str, hi: date | str) -> None:
-        for name, value in (("lo", lo), ("hi", hi)):
-            object.__setattr__(self, name, _day(value, name))
+    def __attrs_post_init__(self) -> None:
         if self.lo > self.hi:
-            raise ParameterError(f"Dates needs lo <= hi, got lo = {lo}, hi = {hi}")
+            raise ParameterError(f"Dates needs lo <= hi, got lo = {self.lo}, hi = {self.hi}")
 
     @property
     def size(self) -> int:
@@ -351,17 +360,6 @@ class Dates(Domain):
         raise wrong_type(name, series.dtype, "dates are") from None
 
 
-def _day(value: Any, name: str) -> date:
-    if isinstance(value, str):
-        try:
-            return date.fromisoformat(value)
-        except ValueError:
-            raise ParameterError(f"{name} must be a date such as 2020-12-31, got {value!r}") from None
-    if isinstance(value, datetime) or not isinstance(value, date):
-        raise TypeError(f"{name} must be a date or text such as '2020-12-31', got {type(value).__name__}")
-    return value
-
-
 def _read_day(shown: str, ladder: Ladder) -> tuple[int, Verdict]:
     try:
         moment = datetime.fromisoformat(shown.strip())
@@ -374,27 +372,28 @@ def _read_day(shown: str, ladder: Ladder) -> tuple[int, Verdict]:
 Category = str | int | bool
 
 
-@dataclass(frozen=True, init=False)
+def _categories(values: Iterable[Category]) -> tuple[Category, ...]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"Categories needs a list of names, got {type(values).__name__}")
+    listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
+    if not listed:
+        raise ParameterError("Categories needs at least one value, got none")
+    odd = next((v for v in listed if not isinstance(v, (str, int))), None)
+    if odd is not None:
+        raise TypeError(f"a category must be text, an integer or a boolean, got {type(odd).__name__}")
+    if len(set(_texts(listed))) < len(listed):
+        twice = Counter(_texts(listed)).most_common(1)[0][0]
+        raise ParameterError(f"category {twice!r} is listed twice")
+    return listed
+
+
+@frozen(slots=False)
 class Categories(Domain):
     """Named values in the listed order; matched by their text, so ``7`` in a column matches ``"7"`` in the list."""
 
-    values: tuple[Category, ...]
+    values: tuple[Category, ...] = field(converter=_categories)
     kind: ClassVar[str] = "categories"
     _unread: ClassVar[str] = "not a listed category"
-
-    def __init__(self, values: Iterable[Category]) -> None:
-        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-            raise TypeError(f"Categories needs a list of names, got {type(values).__name__}")
-        listed = tuple(v.item() if isinstance(v, np.generic) else v for v in values)
-        if not listed:
-            raise ParameterError("Categories needs at least one value, got none")
-        odd = next((v for v in listed if not isinstance(v, (str, int))), None)
-        if odd is not None:
-            raise TypeError(f"a category must be text, an integer or a boolean, got {type(odd).__name__}")
-        if len(set(_texts(listed))) < len(listed):
-            twice = Counter(_texts(listed)).most_common(1)[0][0]
-            raise ParameterError(f"category {twice!r} is listed twice")
-        object.__setattr__(self, "values", listed)
 
     @property
     def size(self) -> int:

@@ -31,7 +31,6 @@ __all__ = ["Shares", "keyed_words", "new_key", "private_ids", "read_key", "read_
 Shares = Mapping[str, tuple[int, int]]
 """Name of a part -> first and last-but-one hash that fall into it."""
 
-_MASK = np.uint64(0xFFFFFFFFFFFFFFFF)
 _IV = np.array(
     [
         0x6A09E667F3BCC908,

@@ -39,6 +39,7 @@ from privpac.distributions.base import Sum
 from privpac.distributions.cells import Partition
 from privpac.distributions.masses import ColumnMasses, published
 from privpac.errors import ParameterError
+from privpac.exact import root_up
 from privpac.guarantee import Guarantee
 from privpac.mechanisms.laplace import discrete_laplace
 from privpac.parameters import named, probability
@@ -90,7 +91,7 @@ def clipped_deviations(users: UserData, cells: Partition, scaled: Ints, clip: In
 
 def deviation_scales(clip: Ints, factor: int, epsilon: Fraction) -> list[int]:
     """The noise scales ``b_j`` of the second stage."""
-    roots = [math.isqrt(t - 1) + 1 for t in clip.tolist()]
+    roots = [root_up(t) for t in clip.tolist()]
     total = sum(roots)
     return [math.ceil(factor * total * root / epsilon) for root in roots]
 

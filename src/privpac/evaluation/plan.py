@@ -6,8 +6,10 @@ the error is what is expected; noise moves their middle, hardly their width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+
+from attrs import evolve
 
 from privpac.errors import InfeasibleError, ParameterError
 from privpac.evaluation.evaluator import LEVELS, Evaluator
@@ -121,5 +123,5 @@ def _expected(learner: Evaluator, n: int, error: Fraction) -> Evaluation:
     )
     if learner.cells == "table":
         right = whole - wrong
-        return replace(found, sums=((right + 1) // 2, wrong // 2, wrong - wrong // 2, right // 2))
-    return replace(found, sums=(wrong,), people=n) if learner.knows_people else found
+        return evolve(found, sums=((right + 1) // 2, wrong // 2, wrong - wrong // 2, right // 2))
+    return evolve(found, sums=(wrong,), people=n) if learner.knows_people else found

@@ -16,16 +16,18 @@ per person (a cell is rounded up only if its remainder is no smaller than that o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
+
+from attrs import evolve, field, frozen
 
 from privpac.errors import ParameterError
 from privpac.evaluation.intervals import Range, kl_range, noise_reach, ratio, sum_range
 from privpac.evaluation.rate import MeasuredRate, sure
 from privpac.evaluation.table import CELLS, Cells, Weight
 from privpac.exact import Rational, rational
-from privpac.guarantee import Neighbours, Unit, one_of, positive_int
+from privpac.guarantee import Neighbours, Unit, positive_int
+from privpac.parameters import bounds, fraction, named, probability, protected_unit, relation, whole, whole_list
 from privpac.released import register
 from privpac.released_shown import Shown
 
@@ -39,7 +41,7 @@ NO_LIFT = "no better than a constant, as far as this can tell: the interval of i
 
 
 @register("evaluation")
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class Evaluation(Shown):
     """A private table of right and wrong predictions.
 
@@ -47,29 +49,22 @@ class Evaluation(Shown):
     rate of the discrete Laplace noise on each; ``people`` the number of people where that is public.
     """
 
-    sums: tuple[int, ...]
+    sums: tuple[int, ...] = field(converter=whole_list)
     cells: Cells
     weight: Weight
-    levels: int
-    noise: Fraction
-    neighbours: Neighbours
-    confidence: Fraction
+    levels: int = field(converter=whole)
+    noise: Fraction = field(converter=fraction, metadata=bounds(minimum=LEAST_NOISE))
+    neighbours: Neighbours = field(converter=relation)
+    confidence: Fraction = field(converter=probability)
     people: int | None = None
     same_people: bool = False
-    unit: Unit = Unit.USER
+    unit: Unit = field(default=Unit.USER, converter=protected_unit)
 
-    def __post_init__(self) -> None:
+    def __attrs_post_init__(self) -> None:
         if self.cells not in CELLS or self.weight not in ("user", "record"):
             raise ParameterError(f"cells must be 'table' or 'error' and weight 'user' or 'record', got {self.cells!r}")
-        put = object.__setattr__
-        put(self, "sums", tuple(int(value) for value in self.sums))
         if len(self.sums) != len(self.names):
             raise ParameterError(f"{len(self.names)} sums are needed: {', '.join(self.names)}")
-        put(self, "levels", positive_int(self.levels, "levels"))
-        put(self, "noise", rational(self.noise, "noise", minimum=LEAST_NOISE))
-        put(self, "neighbours", one_of(Neighbours, self.neighbours, "neighbours"))
-        put(self, "unit", one_of(Unit, self.unit, "unit"))
-        put(self, "confidence", rational(self.confidence, "confidence", above=0, below=1))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -211,7 +206,7 @@ class Evaluation(Shown):
 
     def _lift_like(self, beta: Fraction, forms: tuple[tuple[str, ...], ...]) -> Range:
         if self.weight == "record":
-            half = replace(self, confidence=1 - beta / 2)
+            half = evolve(self, confidence=1 - beta / 2)
             best, wrong = half.constant.like, half.error.like
             assert best is not None
             assert wrong is not None
@@ -244,7 +239,7 @@ class Evaluation(Shown):
     @property
     def balanced_accuracy(self) -> MeasuredRate:
         """The mean of sensitivity and specificity; its intervals take half of the doubt for each."""
-        halved = replace(self, confidence=(1 + self.confidence) / 2)
+        halved = evolve(self, confidence=(1 + self.confidence) / 2)
         a, b = halved.sensitivity, halved.specificity
         like = None if a.like is None or b.like is None else (a.like + b.like).scaled(0.5)
         return MeasuredRate(

@@ -11,16 +11,19 @@ two parts compose as in :mod:`privpac.evaluation.together`: the whole costs epsi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
 
 from privpac.composition import compose_basic
 from privpac.errors import IncompatibleGuarantees, ParameterError
 from privpac.evaluation.candidates import ModelChoice
 from privpac.evaluation.together import PartBudget
-from privpac.exact import Rational, rational
 from privpac.guarantee import Guarantee, Unit
 from privpac.learners.base import Learner
+from privpac.parameters import named, probability
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -36,7 +39,7 @@ class _BoundRules:
     choosers: UserData
 
 
-@dataclass(frozen=True)
+@frozen(slots=False, field_transformer=named)
 class SearchLearner(Learner):
     """Learn a rule with each of some ``learners`` on some people, choose one of the rules on the others.
 
@@ -45,11 +48,10 @@ class SearchLearner(Learner):
 
     learners: Mapping[str, Learner]
     budget: PartBudget
-    share: Rational = "1/2"
+    share: Fraction = field(default=Fraction(1, 2), converter=probability)
     max_records: int | None = field(default=None, kw_only=True)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "share", rational(self.share, "share", above=0, below=1))
+    def __attrs_post_init__(self) -> None:
         if not self.learners:
             raise ParameterError("a search needs at least one setting")
         for name, learner in self.learners.items():
@@ -79,7 +81,7 @@ class SearchLearner(Learner):
     def bind(self, data: Any) -> _BoundRules:
         if not hasattr(data, "split"):
             raise TypeError(f"data must be UserData, got {type(data).__name__}")
-        share, users = rational(self.share), data
+        share, users = self.share, data
         for learner in self.learners.values():  # columns are checked for all people, before they are dealt
             concept = getattr(learner, "concept", getattr(learner, "tree", None))
             users = users if concept is None else concept.bind(users)[1]

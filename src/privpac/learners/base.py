@@ -310,7 +310,7 @@ class TotalTable:
         return min(max(value, self.minimum), _LARGEST)
 
 
-def public_table(table: Any, name: str, *, minimum: int) -> Any:
+def public_table(table: Any, name: str = "table", *, minimum: int = 0) -> Any:
     """A public constant, table ``{least count: value}`` or function of the record count, checked before any data are
     seen."""
     if isinstance(table, Mapping):

@@ -32,7 +32,7 @@ from privpac.exact import Rational, rational, shown
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.learners.registry import METHODS
 
-__all__ = ["WIDE", "DefaultRules", "WideDefault", "default_rules", "register_wide"]
+__all__ = ["WIDE", "DefaultRules", "WideDefault", "default_rules"]
 
 FEW, MANY = 2, 5
 """From so many columns on: the best of them, a small tree."""
@@ -67,11 +67,6 @@ WIDE: dict[str, WideDefault] = {
 """By method."""
 
 
-def register_wide(default: WideDefault) -> None:
-    """Make a class the default of wide tables where a delta and enough people are declared."""
-    WIDE[default.method] = default
-
-
 def default_rules(
     features: Features,
     *,
@@ -93,8 +88,7 @@ def default_rules(
         raise ParameterError("a rule needs at least one column")
     columns = dict(features)
     said = f"{len(columns)} column{'s' if len(columns) > 1 else ''} and no class of rules named"
-    asked = next((wide for key, wide in WIDE.items() if key == method), None)
-    if asked is not None:
+    if (asked := WIDE.get(method)) is not None:
         return DefaultRules(asked.build(columns), method, f"the method {method} asked for")
     if method == "small-tree":
         return DefaultRules(SmallTrees(columns), method, "the method small-tree asked for")

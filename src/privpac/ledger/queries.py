@@ -19,14 +19,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+
+from attrs import field, frozen
 
 from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, ParameterError
 from privpac.guarantee import positive_int
 from privpac.ledger.file import LedgerFile
 from privpac.ledger.rows import now, plain_text
 from privpac.ledger.state import MAX_QUERIES, LedgerState, Session
+from privpac.parameters import bounds, named, whole_or_none
 
 __all__ = ["Answer", "Ask", "QueryLog"]
 
@@ -42,22 +45,23 @@ class Answer:
     fresh: bool
 
 
-@dataclass(frozen=True)
+def _digests(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(_digest(value) for value in values)
+
+
+@frozen(slots=False, field_transformer=named)
 class Ask:
     """Queries that are answered together or not at all; ``draw``, ``key`` and ``share`` as in ``QueryLog.answer``."""
 
-    digests: Sequence[str]
+    # Checked here, so that one bad ask cannot spoil a batch.
+    digests: tuple[str, ...] = field(converter=_digests)
     draw: Callable[[int, int], str]
     key: str = ""
-    share: int | None = None
+    share: int | None = field(default=None, converter=whole_or_none, metadata=bounds(minimum=0, maximum=MAX_QUERIES))
 
-    def __post_init__(self) -> None:
-        # Checked here, so that one bad ask cannot spoil a batch.
-        object.__setattr__(self, "digests", tuple(_digest(digest) for digest in self.digests))
+    def __attrs_post_init__(self) -> None:
         if self.key:
             plain_text(self.key, "key", 100)
-        if self.share is not None:
-            positive_int(self.share, "share", minimum=0, maximum=MAX_QUERIES)
 
 
 class QueryLog:

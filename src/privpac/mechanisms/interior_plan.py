@@ -33,6 +33,7 @@ from privpac.errors import InfeasibleError
 from privpac.least import least_from
 from privpac.mechanisms.hidden_walk import Level
 from privpac.mechanisms.rank import positive_base
+from privpac.special import log1p_exp, log_expm1, log_of
 
 __all__ = [
     "SLACK",
@@ -43,7 +44,6 @@ __all__ = [
     "choosing_depth",
     "exact_rate",
     "log_domain",
-    "log_of",
     "plan_walk",
     "relaxed",
     "rough_size",
@@ -83,16 +83,6 @@ def base_of(exponent: Real) -> Fraction:
     return positive_base(Fraction(exponent), "epsilon")
 
 
-def log_of(base: Fraction) -> float:
-    """``ln(base)``, also for bases close to 1 and beyond the range of doubles."""
-    return math.log1p(float(base - 1)) if base < 2 else math.log(base.numerator) - math.log(base.denominator)
-
-
-def log_expm1(x: float) -> float:
-    """``ln(e**x - 1)`` for any ``x > 0``."""
-    return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x))
-
-
 def log_domain(bits: int, top: int | None, reductions: int) -> float:
     """``ln D`` of the innermost domain ``0..D``: values, depths, depths of depths ..."""
     if reductions == 0:
@@ -121,7 +111,7 @@ def choosing_depth(size: Callable[[int], int], c: int, rate: float, delta: float
 
     def holds(q: int) -> bool:
         b = share + math.log(size(q))
-        a = max(b, 0.0) + math.log1p(math.exp(-abs(b)))
+        a = log1p_exp(b)
         return scale + log_expm1(rate * q) >= a + odds
 
     return least_from(holds, start)
@@ -215,7 +205,7 @@ def _numbers(budget: InteriorBudget, shares: Shares, rate: Rate, innermost: int 
 def _kappa(rate: float, J: int, delta: float) -> int:
     """The least ``kappa`` with ``(J + r) delta1(r, kappa) <= delta``: ``r**kappa - 1 >= (r - 1)(J + r)/(2 delta)``."""
     goal = log_expm1(rate) + rate + math.log1p(J * math.exp(-rate)) - math.log(2 * delta)
-    return max(1, math.ceil((max(goal, 0.0) + math.log1p(math.exp(-abs(goal)))) / rate * (1 + SLACK)))
+    return max(1, math.ceil(log1p_exp(goal) / rate * (1 + SLACK)))
 
 
 def _stop(others: int, c: int, deep: int, J: int, kappa: int) -> int:

@@ -323,7 +323,7 @@ class Desk:
         kept["released"] = bool(released)
         if promise is not None:
             kept |= {"promise": promise.summary, "odds": promise.odds, "alarming": promise.strength.alarming}
-        kept["lines"] = _lines(ran.out, what)
+        kept["lines"] = _lines(ran.out)
         kept["warnings"] = [said.partition("warning: ")[2] for said in ran.err.splitlines() if "warning: " in said]
         if report.exists():
             secret = secrets.token_urlsafe(24)
@@ -341,7 +341,7 @@ def _command(line: list[str]) -> dict[str, Any]:
     return {"command": words.command_line(line)}
 
 
-def _lines(text: str, what: str) -> list[str]:
+def _lines(text: str) -> list[str]:
     """What a result says beside its first line, without where it was written and what the promise says anyway."""
     dropped = ("rule written", "report written", "evaluation written", "in words:", "budget left")
     return [line for line in text.splitlines()[1:] if not line.startswith(dropped) and "-DP per " not in line]

@@ -11,7 +11,7 @@ from the largest ``h`` down.  It falls with ``n``; each bound is the least ``n``
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -236,7 +236,7 @@ def _above(k: int, n: int, g: float) -> float:
 def _packing(log_share: float, g: float, epsilon: float, success: float) -> int | None:
     """The least ``n`` with ``ln Lo(n, g) <= log_share``; ``None`` if no ``n`` reaches it."""
     return (
-        _least_from_zero(lambda n: log_least_wrong(n, g, epsilon, success) <= log_share + SLACK)
+        least(lambda n: log_least_wrong(n, g, epsilon, success) <= log_share + SLACK, start=0, limit=_LIMIT)
         if g > 0 or log_share >= 0
         else None
     )
@@ -280,10 +280,6 @@ def code_bound(families: Iterator[tuple[int, float, float]], epsilon: float, suc
         if log_least_wrong(found, g, epsilon, success) > _log_share(tasks, success) + SLACK:
             found = max(found, _packing(_log_share(tasks, success), g, epsilon, success) or 0)
     return found
-
-
-def _least_from_zero(holds: Callable[[int], bool]) -> int | None:
-    return least(holds, start=0, limit=_LIMIT)
 
 
 def codes(length: int) -> Iterator[tuple[int, int]]:

@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,8 @@ def plan_pairwise(
         raise TooLargeError(
             f"the plan scans at most {_MAX_CLIPS} clips, got {math.floor(m / step)}; use a larger clip_step"
         )
-    return _best(_Multiples(step, math.floor(m / step)), log_size, epsilon, alpha1, beta, m, alpha0, width, neighbours)
+    wanted = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
+    return _best(_Multiples(step, math.floor(m / step)), wanted, m, neighbours)
 
 
 def certify_pairwise(
@@ -79,7 +80,8 @@ def certify_pairwise(
 ) -> Certificate:
     """The certificate for one clip ``tau`` (in records)."""
     m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
-    return _best([rational(tau, "tau", above=0)], log_size, epsilon, alpha1, beta, m, alpha0, width, neighbours)
+    clip = rational(tau, "tau", above=0)
+    return _best([clip], read_target(log_size, epsilon, alpha0, alpha1, width, beta), m, neighbours)
 
 
 def pairwise_closed_form(
@@ -100,7 +102,7 @@ def pairwise_closed_form(
     16 under add-remove.
     """
     m = positive_int(records_per_user, "records_per_user", maximum=1 << 50)
-    log_h, eps, a0, a1, w, b = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
+    log_h, eps, a0, a1, w, b, assumption = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
     margin, root = a1 - a0, math.sqrt(m)
     tau = math.ceil(a1 * m + w * root / 2 * math.sqrt(2 * max(0.0, math.log(2.51 * w / (margin * root)))))
     factor = 8 if relation(neighbours) is Neighbours.ADD_REMOVE else 16
@@ -111,7 +113,7 @@ def pairwise_closed_form(
     return Certificate.upper(
         users_for(needed, 1.0),
         "pairwise selection, closed form",
-        _ASSUMES.format(alpha0=alpha0),
+        assumption,
         tau=tau,
         records_per_user=m,
     )
@@ -138,38 +140,31 @@ def _floats(clips: Sequence[Fraction]) -> Array:
     return np.array([float(clip) for clip in clips])
 
 
-def _best(
-    clips: Sequence[Fraction],
-    log_size: Rational,
-    epsilon: Rational,
-    alpha1: Rational,
-    beta: Rational,
-    m: int,
-    alpha0: Rational,
-    width: Rational,
-    neighbours: Neighbours | str,
-) -> Certificate:
-    log_h, eps, a0, a1, w, b = read_target(log_size, epsilon, alpha0, alpha1, width, beta)
+class ScoreTarget(NamedTuple):
+    """What a selection shall achieve, read."""
+
+    log_h: float
+    epsilon: float
+    a0: float
+    a1: float
+    width: float
+    beta: float
+    assumption: str
+
+
+def _best(clips: Sequence[Fraction], wanted: ScoreTarget, m: int, neighbours: Neighbours | str) -> Certificate:
     tau = _floats(clips)
-    margin = (a1 - a0) * m - np.where(tau < m, _cut_off(tau, m, a0, a1, w), 0.0) - SLACK * m
+    margin = (wanted.a1 - wanted.a0) * m - np.where(tau < m, _cut_off(tau, m, wanted), 0.0) - SLACK * m
     # The pairwise score of one rule moves by the whole interval [-tau, tau] of one user, twice that under replace.
-    rate = eps / (tau * (2 if relation(neighbours) is Neighbours.ADD_REMOVE else 4))
-    return least_users(clips, margin, rate, m, w, log_h, b, "pairwise selection", _ASSUMES.format(alpha0=alpha0))
+    rate = wanted.epsilon / (tau * (2 if relation(neighbours) is Neighbours.ADD_REMOVE else 4))
+    return least_users(clips, margin, rate, m, wanted, "pairwise selection")
 
 
 def least_users(
-    clips: Sequence[Fraction],
-    margin: Array,
-    rate: Array,
-    m: int,
-    w: float,
-    log_h: float,
-    beta: float,
-    method: str,
-    assumption: str,
+    clips: Sequence[Fraction], margin: Array, rate: Array, m: int, wanted: ScoreTarget, method: str
 ) -> Certificate:
     """The clip and the bound with the fewest users, given the margin and the rate ``epsilon / rho`` of every clip."""
-    users = np.stack([_split(margin, rate, m, w, log_h, beta), _chernoff(margin, rate, m, w, log_h, beta)], axis=1)
+    users = np.stack([_split(margin, rate, m, wanted), _chernoff(margin, rate, m, wanted)], axis=1)
     row, column = np.unravel_index(int(np.argmin(users)), users.shape)
     found = float(users[row, column])
     chosen = clips[int(row)]
@@ -177,33 +172,34 @@ def least_users(
     bound = ("split", "chernoff")[int(column)]
     # The clip follows the records per user and not n; both conditions stay true for more users.
     return Certificate.upper(
-        int(found) if found < LIMIT else None, method, assumption, tau=tau, bound=bound, records_per_user=m
+        int(found) if found < LIMIT else None, method, wanted.assumption, tau=tau, bound=bound, records_per_user=m
     ).run_with(tau=tau, records_per_user=m)
 
 
-def _cut_off(tau: Array, m: int, a0: float, a1: float, w: float) -> Array:
+def _cut_off(tau: Array, m: int, wanted: ScoreTarget) -> Array:
     """``B+ + B-``: sub-Gaussian bounds on what clipping takes from the mean of one user's sum.
 
     ``B+`` is the integral of ``Pr[S > s]`` beyond ``tau``; below the mean ``a1 m`` the tail bound says nothing, so 1 is
     integrated there.
     """
-    sigma, short = w * math.sqrt(m) / 2, np.maximum(0.0, a1 * m - tau)
+    low, high, sigma = wanted.a0 * m, wanted.a1 * m, wanted.width * math.sqrt(m) / 2
+    short = np.maximum(0.0, high - tau)
     return np.asarray(
-        short + sigma * math.sqrt(2 * math.pi) * (ndtr((a1 * m - tau - short) / sigma) + ndtr(-(tau + a0 * m) / sigma))
+        short + sigma * math.sqrt(2 * math.pi) * (ndtr((high - tau - short) / sigma) + ndtr(-(tau + low) / sigma))
     )
 
 
-def _split(margin: Array, lam: Array, m: int, w: float, log_h: float, beta: float) -> Array:
-    b = 2 * w * math.sqrt(m * (math.log(4 / beta) + log_h) / 2)
-    c = (math.log(2 / beta) + log_h) / lam
+def _split(margin: Array, lam: Array, m: int, wanted: ScoreTarget) -> Array:
+    b = 2 * wanted.width * math.sqrt(m * (math.log(4 / wanted.beta) + wanted.log_h) / 2)
+    c = (math.log(2 / wanted.beta) + wanted.log_h) / lam
     safe = np.where(margin > 0, margin, 1.0)
     return _users(((b + np.sqrt(b * b + 4 * safe * c)) / (2 * safe)) ** 2, margin)
 
 
-def _chernoff(margin: Array, lam: Array, m: int, w: float, log_h: float, beta: float) -> Array:
-    safe = np.where(margin > 0, margin, 1.0)
+def _chernoff(margin: Array, lam: Array, m: int, wanted: ScoreTarget) -> Array:
+    safe, w = np.where(margin > 0, margin, 1.0), wanted.width
     tilt = np.minimum(lam, safe / (m * w * w))
-    return _users((2 * log_h - math.log(beta)) / (tilt * safe - tilt**2 * m * w * w / 2), margin)
+    return _users((2 * wanted.log_h - math.log(wanted.beta)) / (tilt * safe - tilt**2 * m * w * w / 2), margin)
 
 
 def _users(n: Array, margin: Array) -> Array:
@@ -212,11 +208,12 @@ def _users(n: Array, margin: Array) -> Array:
 
 def read_target(
     log_size: Rational, epsilon: Rational, alpha0: Rational, alpha1: Rational, width: Rational, beta: Rational
-) -> tuple[float, float, float, float, float, float]:
+) -> ScoreTarget:
     w = float(rational(width, "width", above=0, maximum=2))
     a0, a1 = float(rational(alpha0, "alpha0", minimum=0)), float(rational(alpha1, "alpha1", above=0, maximum=1))
     if a1 - a0 < 1e-9:
         raise InfeasibleError(
             f"alpha1 must exceed alpha0 = {alpha0}, got {alpha1}; ask for less accuracy or use a finer cover"
         )
-    return log_size_of(log_size), positive(epsilon, "epsilon"), a0, a1, w, open_unit(beta, "beta")
+    log_h, eps, b = log_size_of(log_size), positive(epsilon, "epsilon"), open_unit(beta, "beta")
+    return ScoreTarget(log_h, eps, a0, a1, w, b, _ASSUMES.format(alpha0=alpha0))

@@ -22,7 +22,7 @@ from privpac.bounds.certificate import SLACK, Certificate, best, log_size_of, op
 from privpac.bounds.selection.reading import read_clip, read_theta
 from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, best_tilt, needed
 from privpac.errors import InfeasibleError, ParameterError
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import Neighbours, one_of, positive_int
 from privpac.special import log_ndtr, ndtr
 
@@ -205,7 +205,7 @@ def regret_agnostic_corollary(
         open_unit(alpha, "alpha"),
     )
     log_ratio = log_size_of(log_size) - math.log(open_unit(beta, "beta"))
-    tau, scale = _ceil_root(16 * m), excess * math.sqrt(m)
+    tau, scale = root_up(16 * m), excess * math.sqrt(m)
     if tau > m or rate > 1 or not 0.004 <= scale <= 1:
         raise InfeasibleError(
             f"the closed form holds for ceil(4 sqrt m) <= m, theta <= 1 and .004 <= alpha sqrt m <= 1; here m = {m}, "
@@ -245,10 +245,5 @@ def plan_clip(
     m = positive_int(records_per_user, "records_per_user")
     tried = [certify(m, tau) for tau in clip_candidates(m)]
     for size in (1 << e for e in reversed(range((m - 1).bit_length()))) if truncate else ():
-        tried += [certify(size, tau) for tau in sorted({_ceil_root(size), min(size, _ceil_root(4 * size)), size})]
+        tried += [certify(size, tau) for tau in sorted({root_up(size), min(size, root_up(4 * size)), size})]
     return best(tried)
-
-
-def _ceil_root(a: int) -> int:
-    """The least k with k*k >= a, for a >= 1."""
-    return math.isqrt(a - 1) + 1

@@ -84,7 +84,7 @@ def coin_bias(*, records_per_user: int, tau: int) -> Fraction:
     if clip >= m:
         return Fraction(0)
     cells = _cells(m)
-    failing = np.flatnonzero(_gain(m, clip, cells.low, cells.high, cells.over[:, clip]) <= _ROUNDING)
+    failing = np.flatnonzero(_gain(m, clip, cells.low, cells.over[:, clip]) <= _ROUNDING)
     return Fraction(float(cells.high[failing[-1]]) if len(failing) else LEAST_EXCESS)
 
 
@@ -169,7 +169,7 @@ def _certify(
     cells = _cells(m)
     kept = cells.high > excess
     low, high = np.maximum(cells.low[kept], excess), cells.high[kept]
-    gamma = _gain(m, tau, low, high, cells.over[kept, tau]) / tau
+    gamma = _gain(m, tau, low, cells.over[kept, tau]) / tau
     v = np.minimum(1.0, (m + (m * high) ** 2) / tau**2)
     u = np.minimum(1.0, _shortfall(m, 0, low) / tau)
     t = np.minimum(rate, _TILTS)[:, None]
@@ -185,8 +185,8 @@ def _certify(
 # The mean vote
 
 
-def _gain(m: int, tau: int, low: Array, high: Array, over: Array) -> Array:
-    """A lower bound of ``E tau X`` on cells of excess ``[low, high]``, each term at its worse end."""
+def _gain(m: int, tau: int, low: Array, over: Array) -> Array:
+    """A lower bound of ``E tau X`` on cells of excess from ``low`` on, where clipping takes at most ``over``."""
     clipped = m * low - over
     if tau >= m:
         return np.asarray(clipped)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.bounds.certificate import SLACK, Certificate, relation
-from privpac.bounds.selection.pairwise import least_users, read_target
+from privpac.bounds.selection.pairwise import ScoreTarget, least_users, read_target
 from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, positive_int
@@ -40,7 +40,6 @@ Array = NDArray[np.float64]
 MAX_WORK = 1 << 25
 """Probabilities times records and clips up to which a plan is computed."""
 
-_ASSUMES = "users with equally many records from one law, and a candidate of score at most {alpha0}"
 _NEAR = 1e-9
 
 
@@ -82,7 +81,9 @@ def plan_scheffe(
             "a larger clip_step"
         )
     clips = [step * k for k in range(1, count + 1)]
-    return _best(clips, p, log_size, epsilon, alpha1, beta, m, alpha0, rounding, max_records, neighbours)
+    return _best(
+        clips, p, read_target(log_size, epsilon, alpha0, alpha1, 1, beta), m, rounding, max_records, neighbours
+    )
 
 
 def certify_scheffe(
@@ -107,7 +108,9 @@ def certify_scheffe(
             f"{len(p)} probabilities and {m} records are too many for exact means; use certify_pairwise"
         )
     clips = [rational(tau, "tau", above=0)]
-    return _best(clips, p, log_size, epsilon, alpha1, beta, m, alpha0, rounding, max_records, neighbours)
+    return _best(
+        clips, p, read_target(log_size, epsilon, alpha0, alpha1, 1, beta), m, rounding, max_records, neighbours
+    )
 
 
 def clipped_mean(records: int, probability: Rational, rate: Rational, tau: Rational) -> float:
@@ -125,32 +128,27 @@ def clipped_mean(records: int, probability: Rational, rate: Rational, tau: Ratio
 def _best(
     clips: list[Fraction],
     p: Array,
-    log_size: Rational,
-    epsilon: Rational,
-    alpha1: Rational,
-    beta: Rational,
+    wanted: ScoreTarget,
     m: int,
-    alpha0: Rational,
     rounding: Rational,
     max_records: int | None,
     neighbours: Neighbours | str,
 ) -> Certificate:
-    log_h, eps, a0, a1, w, b = read_target(log_size, epsilon, alpha0, alpha1, 1, beta)
     off = float(rational(rounding, "rounding", minimum=0, maximum=1))
     cap = None if max_records is None else positive_int(max_records, "max_records")
     if cap is not None and cap < m:
         raise ParameterError(f"records_per_user must be at most max_records = {cap}, got {m}: more are never read")
     tau = np.array([float(clip) for clip in clips])
-    rate = eps / _range(p, tau, cap, relation(neighbours))
+    rate = wanted.epsilon / _range(p, tau, cap, relation(neighbours))
     # D(W) <= p + off - a1 for a comparison of a1 or more, D(W) >= p - off - a0 for one of at most a0.
-    witnesses = p[p + off - a1 >= -_NEAR]
+    witnesses = p[p + off - wanted.a1 >= -_NEAR]
     low = [
-        _means(m, chance, min(1.0, max(0.0, chance + off - a1)), tau)
+        _means(m, chance, min(1.0, max(0.0, chance + off - wanted.a1)), tau)
         for chance in (witnesses if len(witnesses) else p[-1:]).tolist()
     ]
-    high = [_means(m, chance, max(0.0, chance - off - a0), tau) for chance in p.tolist()]
+    high = [_means(m, chance, max(0.0, chance - off - wanted.a0), tau) for chance in p.tolist()]
     margin = np.minimum.reduce(low) - np.maximum.reduce(high) - SLACK * m
-    found = least_users(clips, margin, rate, m, w, log_h, b, "hypothesis selection", _ASSUMES.format(alpha0=alpha0))
+    found = least_users(clips, margin, rate, m, wanted, "hypothesis selection")
     return found if len(witnesses) else replace(found, n_users=1)
 
 

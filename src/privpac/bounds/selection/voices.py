@@ -45,7 +45,7 @@ from privpac.bounds.certificate import LIMIT, SLACK, Certificate, open_unit
 from privpac.bounds.laws import binom
 from privpac.bounds.selection.reading import read_records, read_theta
 from privpac.bounds.selection.regret_noise import ALPHA_BOTTOM, MAX_RECORDS, NOISE_TOP, TILTS, regret_factors
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, rational, root_up
 from privpac.guarantee import positive_int
 from privpac.least import least, least_between
 
@@ -118,7 +118,7 @@ def _least(voices: list[_Terms], log_size: float, beta: float, rounds: int) -> i
 
 def own_clip(m: int) -> int:
     """The clip of the learner (``concepts.statistics.own_clip``): the least k with ``k*k >= m`` and ``16 k >= m``."""
-    return max(math.isqrt(m - 1) + 1, -(-m // 16))
+    return max(root_up(m), -(-m // 16))
 
 
 def _read(theta: Any, alpha: Any, beta: Any, size: int, levels: Any) -> tuple[float, float, float, float, int]:

@@ -44,7 +44,7 @@ from privpac.errors import InfeasibleError, ParameterError
 from privpac.exact import Rational, dyadic_base, rational
 from privpac.guarantee import Neighbours, positive_int
 from privpac.least import least
-from privpac.special import betaincc
+from privpac.special import betaincc, log1p_exp, log_expm1, log_of
 
 __all__ = ["TreeBudget", "generic_tree", "lower_tree", "spread_failure", "text_tree", "tree_failure"]
 
@@ -53,12 +53,7 @@ ASSUMES = "labels of one rule of the tree, i.i.d. records, at least the declared
 
 def log_base(exponent: Rational) -> float:
     """The logarithm of the base that is really used, a dyadic rational just below ``e**exponent``."""
-    base = dyadic_base(exponent)
-    return math.log1p(float(base - 1)) if base < 2 else math.log(base.numerator) - math.log(base.denominator)
-
-
-def log_expm1(x: float) -> float:
-    return x + math.log1p(-math.exp(-x)) if x > 1 else math.log(math.expm1(x)) if x > 0 else -math.inf
+    return log_of(dyadic_base(exponent))
 
 
 def odds(x: float) -> float:
@@ -138,7 +133,7 @@ class TreeBudget:
             return 1
         if not self._pure:
             goal = math.log1p(-beta) - math.log(beta) - self.log_delta0 + log_expm1(self.rate2)
-            goal = max(goal, 0.0) + math.log1p(math.exp(-abs(goal)))
+            goal = log1p_exp(goal)
         else:
             assert self.width is not None
             goal = math.log(self.width - 1) + math.log1p(-beta) - math.log(beta)

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from privpac.agreement.tasks import KINDS
 from privpac.cli.app import working
-from privpac.cli.options import METHOD, Features, Json, User, check_targets, features_of
+from privpac.cli.options import METHOD, Features, Json, Label, User, check_targets, features_of
 from privpac.cli.protocol_commands import roles
 from privpac.cli.protocol_commands.base import protocol, task_parameters
 from privpac.concepts.named import RULES, rule_class
@@ -68,7 +68,7 @@ def simulate(
     table: Annotated[str | None, typer.Argument(help="A public table; made-up people if left out.")] = None,
     public: Annotated[bool, typer.Option("--public", help="The table is public.")] = False,
     user: User = None,
-    label: Annotated[str | None, typer.Option("--label", "-y", help="Column with the 0/1 label.")] = None,
+    label: Label = None,
     rule: Annotated[str, typer.Option("--rule", "-r", help=f"{', '.join(KINDS)}.")] = "threshold",
     people: Annotated[int, typer.Option("--people", "-n", help="Made-up people.", min=2, max=100_000)] = 40,
     records: Annotated[int, typer.Option("--records-per-user", "-m", help="Records each made-up person holds.")] = 200,

@@ -12,26 +12,18 @@ from numpy.typing import NDArray
 
 from privpac.concepts.cards.card import MAX_TOP, Card
 from privpac.concepts.cards.codes import CodeShape, CodeTable, code_table
-from privpac.concepts.cells import Frozen
+from privpac.concepts.cells import Frozen, domains_or_none
 from privpac.concepts.small_trees.columns import DEFAULT_CUTS, Cuts, read_cuts, read_missing
-from privpac.concepts.small_trees.wide_class import WideClass, read_classes, read_columns
+from privpac.concepts.small_trees.wide_class import WideClass, read_classes
 from privpac.data import Domain
-from privpac.guarantee import positive_int
+from privpac.parameters import bounds, named, whole
 
 __all__ = ["PointsCard"]
 
 MAX_STEPS = 10_000
 
 
-def _steps(steps: Any) -> int:
-    return positive_int(steps, "steps", maximum=MAX_STEPS)
-
-
-def _top(top: Any) -> int:
-    return positive_int(top, "top", maximum=MAX_TOP)
-
-
-@frozen(slots=False)
+@frozen(slots=False, field_transformer=named)
 class PointsCard(WideClass):
     """Points cards: whole points for each public bin of each column, yes above a threshold.
 
@@ -52,11 +44,11 @@ class PointsCard(WideClass):
     (6, 18)
     """
 
-    columns: Frozen[Domain | None] | None = field(default=None, converter=read_columns)
+    columns: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
-    steps: int = field(default=40, converter=_steps)
-    top: int = field(default=20, converter=_top)
+    steps: int = field(default=40, converter=whole, metadata=bounds(maximum=MAX_STEPS))
+    top: int = field(default=20, converter=whole, metadata=bounds(maximum=MAX_TOP))
     classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
 
     own_method: ClassVar[str | None] = "card"

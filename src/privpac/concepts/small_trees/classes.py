@@ -12,7 +12,7 @@ import numpy as np
 from attrs import Attribute, field, frozen
 from numpy.typing import NDArray
 
-from privpac.concepts.cells import Frozen, domains_of
+from privpac.concepts.cells import Frozen, domains_of, domains_or_none
 from privpac.concepts.small_trees.cells import CellsKernel, TreeCells, cells_of, pair_count
 from privpac.concepts.small_trees.columns import (
     DEFAULT_CUTS,
@@ -25,11 +25,10 @@ from privpac.concepts.small_trees.columns import (
 )
 from privpac.concepts.small_trees.shape import Side, TreeShape
 from privpac.concepts.small_trees.tree import Branch, SmallTree, TreeQuestion
-from privpac.concepts.small_trees.wide_class import WideClass, read_classes, read_columns
+from privpac.concepts.small_trees.wide_class import WideClass, read_classes
 from privpac.data import Domain
 from privpac.errors import ParameterError, TooLargeError
-from privpac.exact import Rational, rational
-from privpac.guarantee import positive_int
+from privpac.parameters import bounds, named, probability, whole
 
 if TYPE_CHECKING:
     from privpac.data import Users
@@ -40,25 +39,13 @@ LEVELS = 720_720
 """``lcm(1..16)``: up to 16 records a user's vote is split exactly."""
 
 
-def _split(split: Rational) -> Fraction:
-    return rational(split, "split", above=0, below=1)
-
-
 def _depth(depth: Any) -> int:
     if depth not in (1, 2) or isinstance(depth, bool):
         raise ParameterError(f"depth must be 1 or 2, got {depth!r}; deeper trees have more cells than can be counted")
     return int(depth)
 
 
-def _levels(levels: Any) -> int:
-    return positive_int(levels, "levels", maximum=1 << 31)
-
-
-def _max_cells(cells: Any) -> int:
-    return positive_int(cells, "max_cells", maximum=1 << 30)
-
-
-@frozen(slots=False)
+@frozen(slots=False, field_transformer=named)
 class SmallTrees(WideClass):
     """Trees that ask at most three questions about public bins of the columns.
 
@@ -81,13 +68,13 @@ class SmallTrees(WideClass):
     (230496, 'cured never')
     """
 
-    columns: Frozen[Domain | None] | None = field(default=None, converter=read_columns)
+    columns: Frozen[Domain | None] | None = field(default=None, converter=domains_or_none)
     depth: int = field(default=2, converter=_depth)
     cuts: Cuts = field(default=DEFAULT_CUTS, converter=read_cuts)
     missing: str | tuple[str, ...] | None = field(default=None, converter=read_missing)
-    split: Fraction = field(default=Fraction(7, 10), converter=_split)
-    levels: int = field(default=LEVELS, converter=_levels)
-    max_cells: int = field(default=1 << 24, converter=_max_cells)
+    split: Fraction = field(default=Fraction(7, 10), converter=probability)
+    levels: int = field(default=LEVELS, converter=whole, metadata=bounds(maximum=1 << 31))
+    max_cells: int = field(default=1 << 24, converter=whole, metadata=bounds(maximum=1 << 30))
     classes: tuple[str, ...] | None = field(default=None, converter=read_classes)
 
     @columns.validator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 from attrs import evolve
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.cells import Frozen, declared_of, domains_of, named_domains
+from privpac.concepts.cells import Frozen, declared_of, domains_of
 from privpac.concepts.profile import Profile
 from privpac.concepts.small_trees.columns import BinnedColumn, Cuts, binned
 from privpac.concepts.statistics import Statistic
@@ -21,14 +21,9 @@ from privpac.errors import ParameterError, TooLargeError
 if TYPE_CHECKING:
     from privpac.data import Users
 
-__all__ = ["WideClass", "read_classes", "read_columns"]
+__all__ = ["WideClass", "read_classes"]
 
 _MOST_LABELS = 64
-
-
-def read_columns(columns: Any) -> Frozen[Domain | None] | None:
-    """Columns by name, with or without domains; None takes every feature of the data."""
-    return None if columns is None else named_domains(columns, "columns")
 
 
 def read_classes(classes: Any) -> tuple[str, ...] | None:

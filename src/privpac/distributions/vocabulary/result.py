@@ -16,6 +16,7 @@ from privpac.data.texts import in_one_line
 from privpac.distributions.parametric import Coins, Distribution, uniforms
 from privpac.errors import NoReleaseError, ParameterError
 from privpac.guarantee import positive_int
+from privpac.parameters import whole_list
 from privpac.released import register
 
 __all__ = ["VocabularyDistribution"]
@@ -26,10 +27,6 @@ _SHOWN, _LETTERS = 8, 80
 
 def _read_values(values: Any) -> tuple[str | int, ...]:
     return tuple(value if isinstance(value, str) else int(value) for value in values)
-
-
-def _read_weights(weights: Any) -> tuple[int, ...]:
-    return tuple(int(weight) for weight in weights)
 
 
 @register("vocabulary-distribution")
@@ -48,7 +45,7 @@ class VocabularyDistribution(Distribution):
     feature: str
     domain: Domain
     values: tuple[str | int, ...] = field(converter=_read_values)
-    weights: tuple[int, ...] = field(converter=_read_weights)
+    weights: tuple[int, ...] = field(converter=whole_list)
     levels: int
     people: int
 

@@ -8,6 +8,7 @@ asked for), so decisions are rigorous and never guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 
@@ -108,22 +109,18 @@ def _selected(scores: Sequence[int], rate: Fraction) -> list[arb]:
 # All paths
 
 
+@dataclass
 class _Paths:
     """The integer scores met on the way, and the table of probabilities at each precision asked for."""
 
-    def __init__(
-        self,
-        counts: Sequence[int],
-        median: Callable[[int, int, int], Profile],
-        rounds: int,
-        median_rate: Fraction,
-        branch: str,
-        branch_rate: Fraction,
-    ) -> None:
-        self.counts, self.median, self.rounds = counts, median, rounds
-        self.median_rate, self.branch, self.branch_rate = median_rate, branch, branch_rate
-        self._medians: dict[tuple[int, int, int], list[int]] = {}
-        self._tables: dict[int, list[arb]] = {}
+    counts: Sequence[int]
+    median: Callable[[int, int, int], Profile]
+    rounds: int
+    median_rate: Fraction
+    branch: str
+    branch_rate: Fraction
+    _medians: dict[tuple[int, int, int], list[int]] = field(default_factory=dict, init=False)
+    _tables: dict[int, list[arb]] = field(default_factory=dict, init=False)
 
     def _least(self, first: int, last: int) -> int:
         return min(self.counts[first : last + 1])

@@ -53,6 +53,7 @@ from privpac.released import Released
 from privpac.rng import Rng, derive
 
 if TYPE_CHECKING:
+    from privpac.concepts.base import ConceptClass
     from privpac.data import Domain, UserData, Users
 
 __all__ = ["AgreementLearner", "pure_selection", "task_of"]
@@ -168,6 +169,24 @@ class AgreementLearner(Composed, Selection):
     beta: Fraction = field(default=CLEAR, converter=probability)
     seeds: PublicSeeds = part(PublicSeeds)
     scores_rules: ClassVar[bool] = False
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            concept: ConceptClass,
+            epsilon: Rational,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            max_records: int | None = ...,
+            delta: Rational = ...,
+            task: Mapping[str, int | str] = ...,
+            min_records: int = ...,
+            beta: Rational = ...,
+            *,
+            seed: bytes = ...,
+            repeats: int = ...,
+        ) -> None: ...
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

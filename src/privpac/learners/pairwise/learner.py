@@ -27,7 +27,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, field, frozen
@@ -37,6 +36,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Table, read_table
 from privpac.errors import AccuracyWarning, ParameterError, TooLargeError
+from privpac.exact import root_up
 from privpac.guarantee import Neighbours, positive_int
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection, count_users
@@ -249,11 +249,7 @@ class PairwiseSelection(Composed, Selection):
 def growing_clip(alpha: Fraction) -> Callable[[int], int]:
     """``ceil(alpha m + sqrt m)``, at most ``m``: a user's shift by ``alpha`` and one standard deviation of luck."""
     p, q = alpha.numerator, alpha.denominator
-    return lambda m: min(max(m, 1), max(1, -(-(p * m + _root_up(q * q * m)) // q)))
-
-
-def _root_up(a: int) -> int:
-    return isqrt(a - 1) + 1 if a > 0 else 0
+    return lambda m: min(max(m, 1), max(1, -(-(p * m + root_up(q * q * m)) // q)))
 
 
 def _certified(given: dict[str, Any], n: int) -> str:

@@ -85,15 +85,38 @@ class AgnosticReduction(Composed, Learner):
     relabelling: Relabelling = part(Relabelling)
     note: str | None = field(default=None, kw_only=True)
 
-    def __init__(self, inner: Any, *costs: int, **given: Any) -> None:
-        _require_learner(inner, "inner")
-        given |= dict(zip(("A", "B"), costs, strict=False))
-        if "relabelling" not in given and given.get("concept") is None:
-            given["concept"] = _class_of(inner)
-            if given["concept"] is None:
-                raise ParameterError("the inner learner names no class: give concept=")
-        super().__init__(inner, **given)
-        self.relabelling.inner_guarantee(inner.guarantee)
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            inner: Any,
+            A: int,
+            B: int,
+            *,
+            concept: ConceptClass | VC1Tree | None = None,
+            eta: Rational | None = ...,
+            base: Rational | None = ...,
+            split_size: int | None = ...,
+            split_rate: Rational | None = ...,
+            public_n_users: int | None = ...,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            users: str = ...,
+            levels: int = ...,
+            max_records: int | None = ...,
+            note: str | None = ...,
+        ) -> None: ...
+    else:
+
+        def __init__(self, inner: Any, *costs: int, **given: Any) -> None:
+            _require_learner(inner, "inner")
+            given |= dict(zip(("A", "B"), costs, strict=False))
+            if "relabelling" not in given and given.get("concept") is None:
+                given["concept"] = _class_of(inner)
+                if given["concept"] is None:
+                    raise ParameterError("the inner learner names no class: give concept=")
+            super().__init__(inner, **given)
+            self.relabelling.inner_guarantee(inner.guarantee)
 
     @classmethod
     def for_target(

@@ -50,6 +50,7 @@ from privpac.rng import Rng
 
 if TYPE_CHECKING:
     from privpac.data import Users
+    from privpac.exact import Rational
 
 __all__ = ["NamedReduction"]
 
@@ -139,6 +140,26 @@ class NamedReduction(Composed, Learner):
     delta: Fraction = field(default=Fraction(0), kw_only=True, converter=probability_or_zero)
     inside: InnerShape = part(InnerShape)
     aim: ReductionAim = part(ReductionAim)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            concept: ConceptClass | VC1Tree,
+            epsilon: Rational,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            max_records: int | None = ...,
+            *,
+            delta: Rational = ...,
+            inner_epsilon: Rational | None = ...,
+            empirical: bool = ...,
+            draws: int | None = ...,
+            public_n_users: int,
+            split_size: int | None = ...,
+            alpha: Rational | None = ...,
+            beta: Rational = ...,
+        ) -> None: ...
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.concept, (ConceptClass, VC1Tree)):

@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["RealizableSelection"]
 
 
-def _tolerance(value: Any) -> Any:
-    return public_table(value, "tolerance", minimum=0)
-
-
 @frozen(slots=False, field_transformer=named)
 class RealizableSelection(Selection):
     """Exponential law over "users with more than ``tolerance`` mistakes".
@@ -49,7 +45,7 @@ class RealizableSelection(Selection):
     4
     """
 
-    tolerance: Any = field(default=0, converter=_tolerance)
+    tolerance: Any = field(default=0, converter=public_table)
 
     @property
     def statistic(self) -> Exceeds:

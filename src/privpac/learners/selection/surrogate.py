@@ -99,14 +99,6 @@ class PublicSet:
         return found.sample(PublicCoins(self.public_seed))
 
 
-def _tolerance(value: Any) -> Any:
-    return public_table(value, "tolerance", minimum=0)
-
-
-def _forgiven(value: Any) -> Any:
-    return public_table(value, "forgiven", minimum=0)
-
-
 @frozen(slots=False, init=False, field_transformer=named)
 class RepresentedSelection(Composed, SizedSelection):
     """A learner that selects from the class, or from a public set that represents it.
@@ -189,8 +181,8 @@ class SurrogateSelection(RepresentedSelection):
     [1, 0]
     """
 
-    tolerance: Any = field(default=0, kw_only=True, converter=_tolerance)
-    forgiven: Any = field(default=0, kw_only=True, converter=_forgiven)
+    tolerance: Any = field(default=0, kw_only=True, converter=public_table)
+    forgiven: Any = field(default=0, kw_only=True, converter=public_table)
 
     def law(self, data: Users) -> Law:
         """The law over ids of the public set (private: for the curator and for audits)."""

@@ -35,7 +35,7 @@ from privpac.bounds.transform import width_iid
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile, Step, dense_profile
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
-from privpac.guarantee import Guarantee, Neighbours, positive_int
+from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import Law
 from privpac.learners.base import Bound, Selection
 from privpac.learners.pairwise.profile import Gather, joined
@@ -67,6 +67,7 @@ from privpac.rng import Rng
 
 if TYPE_CHECKING:
     from privpac.data import Users
+    from privpac.exact import Rational
 
 __all__ = ["NOTHING", "TrimmedSelection", "TrimmedSums", "no_release", "trimmed_profile"]
 
@@ -229,6 +230,29 @@ class TrimmedSelection(Composed, Selection):
     share: Fraction | None = field(kw_only=True, default=None, converter=probability_or_none)
     failure: Fraction = field(kw_only=True, default=DEFAULT_FAILURE, converter=probability)
     slots: int | None = field(kw_only=True, default=None)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            concept: ConceptClass,
+            epsilon: Rational,
+            unit: Unit | str = ...,
+            max_records: int | None = ...,
+            neighbours: Neighbours | str = ...,
+            *,
+            delta: Rational,
+            records_per_user: int | None = ...,
+            contribution: str = ...,
+            levels: int | None = ...,
+            trim: int | None = ...,
+            ladder: int | None = ...,
+            width: int | None = ...,
+            effective_size: int | None = ...,
+            share: Rational | None = ...,
+            failure: Rational = ...,
+            slots: int | None = ...,
+        ) -> None: ...
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()

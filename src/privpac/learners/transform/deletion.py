@@ -29,13 +29,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
 from privpac.data import UserData
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ParameterError, SchemaError, TooLargeError
-from privpac.exact import as_arb, dyadic_base, exp_ball, up
+from privpac.exact import Rational, as_arb, dyadic_base, exp_ball, up
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
 from privpac.law import BOTTOM, Law
 from privpac.learners.base import Learner
@@ -158,6 +158,26 @@ class DeletionStability(Composed, Learner):
     slots: int | None = field(kw_only=True, default=None)
     neutral: Any = field(kw_only=True, default=())
     max_laws: int = field(kw_only=True, default=MAX_LAWS, converter=whole)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            algorithm: Any,
+            epsilon: Rational,
+            delta: Rational,
+            neighbours: Neighbours | str = ...,
+            *,
+            constants: str = ...,
+            ladder: int | None = ...,
+            deleted: int | None = ...,
+            failure: Rational = ...,
+            select: Any = ...,
+            symmetric: bool = ...,
+            slots: int | None = ...,
+            neutral: Any = ...,
+            max_laws: int = ...,
+        ) -> None: ...
 
     def __attrs_post_init__(self) -> None:
         if not callable(self.algorithm) and not hasattr(self.algorithm, "law"):

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from math import isqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from attrs import field, frozen
@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 
 from privpac.data.jit import jit
 from privpac.errors import InfeasibleError, ParameterError, TooLargeError
-from privpac.exact import Rational, rational
+from privpac.exact import Rational, rational, root_up
+from privpac.guarantee import Neighbours, Unit
 from privpac.law import Law
 from privpac.learners.selection.trimmed import no_release
 from privpac.learners.selection.trimmed_scores import distance_of, spreads, trimmed_sums
@@ -92,6 +93,26 @@ class TrimmedMean(MeanLearner):  # type: ignore[override]
 
     width: Any = field(kw_only=True, converter=_read_width)
     trim: int | None = field(kw_only=True, default=None, converter=whole_or_none)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            epsilon: Rational,
+            delta: Rational,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            *,
+            features: Any = ...,
+            levels: int = ...,
+            max_records: int | None = ...,
+            ladder: int | None = ...,
+            share: Rational = ...,
+            failure: Rational = ...,
+            slots: int | None = ...,
+            width: Any,
+            trim: int | None = ...,
+        ) -> None: ...
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -267,6 +288,28 @@ class FriendlyMean(MeanLearner):
 
     friendship: Friendship = part(Friendship)
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            epsilon: Rational,
+            delta: Rational,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            *,
+            features: Any = ...,
+            levels: int = ...,
+            max_records: int | None = ...,
+            ladder: int | None = ...,
+            share: Rational = ...,
+            failure: Rational = ...,
+            slots: int | None = ...,
+            width: Rational,
+            crowd: int | None = ...,
+            norm: str = ...,
+            spacing: Rational | None = ...,
+        ) -> None: ...
+
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         if self.ladder < 1:
@@ -283,7 +326,7 @@ class FriendlyMean(MeanLearner):
 
     def steps_width(self, d: int) -> int:
         """The width in steps; rounding moves each vector by at most half a step in every column."""
-        slack = {"l1": d, "l2": _root_up(d), "linf": 1}[self.friendship.norm]
+        slack = {"l1": d, "l2": root_up(d), "linf": 1}[self.friendship.norm]
         exact = self.friendship.width * self.levels
         return -(-exact.numerator // exact.denominator) + slack
 
@@ -295,7 +338,7 @@ class FriendlyMean(MeanLearner):
         """Spacing of the released grid, and how far its indices move in total: ``floor(norm factor * Delta / g) +
         d``."""
         moved = self.sensitivity(n, d)
-        g = moved / (8 * _root_up(d)) if self.friendship.spacing is None else self.friendship.spacing
+        g = moved / (8 * root_up(d)) if self.friendship.spacing is None else self.friendship.spacing
         ratio = moved / g
         factor = {"l1": int(ratio), "l2": isqrt(int(d * ratio * ratio)), "linf": int(d * ratio)}[self.friendship.norm]
         return g, factor + d
@@ -350,7 +393,3 @@ class FriendlyMean(MeanLearner):
             return no_release(self.guarantee, shown, (), "friendly mean")
         steps = [min(g * noise.sample(p, rng, bounds=(0, top)), Fraction(self.levels)) for p, top in zip(places, tops)]
         return Released(self.published(bound, steps), self.guarantee, shown, learner="friendly mean")
-
-
-def _root_up(a: int) -> int:
-    return isqrt(a - 1) + 1 if a > 0 else 0

@@ -46,7 +46,7 @@ import numpy as np
 from attrs import frozen
 
 from privpac.bounds.trees.learner import TreeBudget
-from privpac.concepts.trees.base import VC1Tree
+from privpac.concepts.trees.base import Mode, VC1Tree
 from privpac.concepts.trees.tally import count_nodes
 from privpac.data import UserData
 from privpac.errors import AccuracyWarning, InfeasibleError, ParameterError, TooLargeError
@@ -58,14 +58,13 @@ from privpac.learners.tree.accuracy import TreeAccuracy, TreePromises
 from privpac.learners.tree.parts import BoundTree, Partition, all_partitions, draw_partition
 from privpac.learners.tree.shape import PlannedTreeLearner
 from privpac.learners.tree.split import SELECTORS
-from privpac.parameters import (
-    named,
-)
+from privpac.parameters import named
 from privpac.released import Outcome, Released
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
     from privpac.data import Users
+    from privpac.exact import Rational
 
 __all__ = ["SELECTORS", "TreeLearner"]
 
@@ -99,6 +98,31 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
                               must meet
     ========================  ==================================================================================
     """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            tree: VC1Tree,
+            epsilon: Rational,
+            delta: Rational = ...,
+            neighbours: Neighbours | str = ...,
+            unit: Unit | str = ...,
+            mode: Mode = ...,
+            *,
+            max_records: int | None = ...,
+            selector: str = ...,
+            epsilon1: Rational | None = ...,
+            hi: int | None = ...,
+            K: int | None = ...,
+            parts: int | None = ...,
+            users_per_part: int = ...,
+            alpha: Rational | None = ...,
+            beta: Rational = ...,
+            records_per_user: int = ...,
+            public_n_users: int | None = ...,
+            strict: bool = ...,
+        ) -> None: ...
 
     @classmethod
     def plan(

@@ -112,3 +112,24 @@ def test_bad_input_is_refused(wrong: dict[str, Any], error: type[Exception]) -> 
     given: dict[str, Any] = {"cells": 4, "epsilon": 1, "alpha": "0.1", "beta": "0.05", "records_per_user": 1} | wrong
     with pytest.raises(error):
         certify_counts(given.pop("cells"), **given)
+
+
+@pytest.mark.parametrize(("cells", "eta"), [(6, 1.36e-8), (3, 1.15e-8), (12, 2.6e-7), (40, 1e-3)])
+@pytest.mark.parametrize("failure", [0.05, 1e-4])
+def test_the_tail_of_tiny_rates_is_that_of_rigorous_balls(cells: int, eta: float, failure: float) -> None:
+    """The sum of geometric variables by incomplete beta functions in 128 bits: the number suffices, and one a millionth
+    smaller does not."""
+
+    def beyond(x: int) -> arb:
+        r = (-arb(eta)).exp()
+        likely = 2 * r / (1 + r)
+        terms = [
+            arb(math.comb(cells, j)) * likely**j * (1 - likely) ** (cells - j) * r.beta_lower(x - j + 1, j, True)
+            for j in range(1, cells + 1)
+        ]
+        return sum(terms, arb(0))
+
+    found = noise_quantile(cells, eta, failure)
+    with precision(128):
+        assert beyond(found) <= arb(failure)
+        assert beyond(found - found // 10**6 - 1) > arb(failure)

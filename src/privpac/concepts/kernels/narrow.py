@@ -116,7 +116,8 @@ def charge(
             continue
         # What the sums are worth, and the most that this user adds to one of them.
         whole = levels % c == 0
-        unit, most = (levels // c, c) if whole else (1, levels)
+        unit = levels // c if whole else 1
+        most = c if whole else levels
         if c > _MOST_CAP or times * most > _MOST_PAIR:
             tally(row, least, m, offset, cap[v : v + 1], levels, times, values, scores[v : v + 1])
         elif whole and times == 1 and c <= _FEW:

@@ -159,7 +159,7 @@ def noise_quantile(cells: int, eta: float, failure: float) -> int:
 
     def beyond(x: int) -> float:
         # j values of at least 1: their excess over 1, a negative binomial, must pass x - j.  -expm1(-eta) is 1 - r
-        # without cancellation; scipy's own tail of that law is wrong by up to 5e-8 of itself for tiny eta, this by 2e-11.
+        # without cancellation; scipy's own tail of that law is off by up to 5e-8 of itself for tiny eta, this by 2e-11.
         tails = betaincc(np.maximum(j, 1), np.maximum(x - j, 0) + 1, -math.expm1(-eta))
         return float(weights @ np.where(j > 0, np.where(j > x, 1.0, tails), 0.0)) + rest
 

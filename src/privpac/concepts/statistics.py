@@ -65,6 +65,9 @@ def check_table(table: Table, *, name: str, minimum: int) -> None:
 
 def _distinct(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The distinct sizes in order, and the place of each user's among them; without a sort of those that are small."""
+    if len(sizes) < min(int(sizes.max(initial=0)), _LISTED):  # a table of sizes would be longer than the sizes
+        few, place = np.unique(sizes, return_inverse=True)
+        return few, place
     small = np.minimum(sizes, _LISTED)
     distinct = np.flatnonzero(np.bincount(small, minlength=1))
     rank = np.zeros(_LISTED + 1 if not len(distinct) else int(distinct[-1]) + 1, dtype=np.int64)

@@ -143,7 +143,8 @@ def sweep(name: str, which: str, largest: int, limit: float) -> dict[str, Any]:
     points: list[tuple[float, float, float]] = []
     note = ""
     for x, size in SWEEPS[which](largest):
-        if len(points) > 1 and points[-1][1] * max(1.0, x / points[-1][0]) ** max(1.0, slope(points)) > limit:
+        grows = max(float(which == "rows"), slope(points))
+        if len(points) > 1 and points[-1][1] * max(1.0, x / points[-1][0]) ** grows > limit:
             note = "stopped"
             break
         sized = Size(size.rows, size.per_user, size.values, job.unequal, job.columns)

@@ -21,7 +21,7 @@ from privpac.concepts.lists import DecisionLists
 from privpac.concepts.rectangles import Rectangles
 from privpac.concepts.statistics import Exceeds, Mean, Regret, Statistic, own_clip
 from privpac.concepts.voices import Voices, own_luck
-from privpac.data import Domain, Integers, UserData
+from privpac.data import Domain, Integers, UserData, group
 
 Ints = NDArray[np.int64]
 LEVELS = [1, 2, 7, 255, 840, 1001, 65535]
@@ -109,7 +109,7 @@ def check(concept: EnumeratedClass, users: UserData, statistic: Statistic) -> No
     assert (got, profile.luck) == expected(concept, users, statistic)
 
 
-counts = st.one_of(st.integers(0, 25), st.sampled_from([0, 1, 2, 40, 100, 254, 255, 256, 300]))
+counts = st.one_of(st.integers(0, 25), st.sampled_from([0, 1, 2, 40, 100, 210, 254, 255, 256, 280, 300, 420]))
 some = st.lists(st.tuples(counts, st.sampled_from([1, 1, 1, 2, 60])), max_size=12)
 
 
@@ -139,10 +139,10 @@ def test_blocks_of_rules_share_the_own_minimum(statistic: Statistic, monkeypatch
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_sorting_points_and_marking_them_make_the_same_users(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    users = people(CLASSES[name], [(3, 2), (20, 1), (255, 1), (300, 2), (1, 5)], 7, 0.5)
+    users = people(CLASSES[name], [(3, 2), (20, 1), (255, 1), (280, 1), (300, 2), (1, 5)], 7, 0.5)
     marked = CLASSES[name].profile(users, Voices()).blocks()
     monkeypatch.setattr(grouped, "_FEW_POINTS", 0)
-    monkeypatch.setattr(dense, "_COUNTED", 0)
+    monkeypatch.setattr(group, "_RANKED", 0)
     assert CLASSES[name].profile(users, Voices()).blocks() == marked
 
 

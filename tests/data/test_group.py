@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -10,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import privpac as pp
+from privpac.concepts.statistics import Mean
 from privpac.data import group as grouping
-from privpac.data.group import Grouping, group
+from privpac.data.group import Grouping, ascends, group, ranked
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -80,3 +83,35 @@ def test_many_rows_of_wide_ids() -> None:
 
 def test_sorted_ids_do_not_move() -> None:
     assert group(pl.Series([1, 1, 5, 5, 9])).order is None
+
+
+@quick
+@given(st.lists(st.integers(0, 9) | st.integers(0, 100) | st.integers(2**63 - 2, 2**64 - 1)))
+def test_ranks_are_those_of_a_sort(codes: list[int]) -> None:
+    array = np.array(codes, dtype=np.uint64)
+    distinct, places = ranked(array)
+    assert distinct.tolist() == sorted(set(codes))
+    assert distinct.dtype == np.uint64
+    assert distinct[places].tolist() == codes
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64])
+@pytest.mark.parametrize("rows", [0, 1, 2, 4095, 4096, 4097, 4098, 12_289])
+def test_one_descent_anywhere_is_seen(kind: type, rows: int) -> None:
+    keys = (np.arange(rows) // 3 + 7).astype(kind)
+    assert ascends(keys)
+    for place in {1, 2, rows // 2, 4095, 4096, 4097, 8192, rows - 2, rows - 1} & set(range(1, rows)):
+        spoilt = keys.copy()
+        spoilt[place] = keys[place - 1] - 1
+        assert not ascends(spoilt)
+
+
+def test_streams_of_unsigned_ids_are_cut_between_users(tmp_path: Path) -> None:
+    """Ids beyond the signed range, in more rows than a chunk: the loop that checks their order is compiled for them."""
+    ids = pl.Series("who", np.repeat(np.arange(2**63 - 20, 2**63 + 20, dtype=np.uint64), 3))
+    frame = pl.DataFrame({"who": ids, "x": np.arange(120) % 7, "y": np.arange(120) % 2})
+    frame.write_parquet(tmp_path / "t.parquet")
+    declared = {"user": "who", "features": {"x": pp.Integers(0, 6)}, "label": "y"}
+    streamed = pp.scan(tmp_path / "t.parquet", chunk_rows=20, **declared)
+    expected = pp.Thresholds().profile(pp.UserData.from_frame(frame, **declared), Mean())
+    assert pp.Thresholds().profile(streamed, Mean()).blocks() == expected.blocks()

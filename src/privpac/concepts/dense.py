@@ -25,6 +25,7 @@ from privpac.concepts.labellings.base import MAX_PAIRS, check_tabulated
 from privpac.concepts.profile import Profile, constant_profile, dense_profile
 from privpac.concepts.statistics import Statistic
 from privpac.data import UserData
+from privpac.data.group import ranked
 from privpac.data.jit import jit
 from privpac.errors import ParameterError, TooLargeError
 
@@ -34,7 +35,7 @@ Bytes = NDArray[np.uint8]
 Codes = NDArray[np.uint64]
 Ints = NDArray[np.int64]
 _TABLE = 1 << 26
-_STRIP, _COUNTED = 4096, 1 << 22
+_STRIP = 4096
 _MINIMUM, _SCORES, _BOTH = 0, 1, 2
 
 
@@ -140,17 +141,9 @@ def key_digits(keys: Codes, sizes: list[int]) -> Codes:
 def distinct_rows(columns: list[Codes], sizes: list[int]) -> tuple[Codes, Codes]:
     """Distinct records as rows of codes, and the row of every record; ``sizes``: how many codes a column has."""
     if prod(sizes) <= 1 << 64:
-        key = row_keys(columns, sizes)
-        if prod(sizes) <= min(4 * len(key), _COUNTED):  # so few that they are counted rather than sorted
-            row = np.zeros(prod(sizes), dtype=np.uint64)
-            row[key] = 1
-            distinct = np.flatnonzero(row)
-            row[distinct] = np.arange(len(distinct))
-            return key_digits(distinct.astype(np.uint64), sizes), row[key]
-        _, rows, place = np.unique(key, return_index=True, return_inverse=True)
-        points = np.stack([column[rows] for column in columns], axis=1)
-    else:
-        points, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        distinct, place = ranked(row_keys(columns, sizes))
+        return key_digits(distinct, sizes), place.astype(np.uint64)
+    points, place = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     return np.ascontiguousarray(points), place.reshape(-1).astype(np.uint64)
 
 

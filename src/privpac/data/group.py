@@ -24,7 +24,19 @@ from privpac.data.columns import numbers
 from privpac.data.jit import jit
 from privpac.data.schema import Bools, Words
 
-__all__ = ["Grouping", "Offsets", "Rows", "ascends", "compress", "dictionary", "group", "item_offsets", "mix", "take"]
+__all__ = [
+    "Grouping",
+    "Offsets",
+    "Rows",
+    "ascends",
+    "compress",
+    "dictionary",
+    "group",
+    "item_offsets",
+    "mix",
+    "ranked",
+    "take",
+]
 
 Offsets = NDArray[np.int64]
 Rows = NDArray[np.uint32]
@@ -32,6 +44,7 @@ Rows = NDArray[np.uint32]
 _BLOCK = 4096
 _COUNTED = 1 << 21
 """Keys that are counted: 8 MiB of counts."""
+_RANKED = 1 << 22
 
 
 class Grouping(NamedTuple):
@@ -91,6 +104,20 @@ def dictionary(texts: pl.Series) -> tuple[NDArray[np.int64], pl.Series]:
         out = np.full(len(texts), -1, np.int64)
         out[rows] = place
     return out, present.gather(found.firsts).alias("")
+
+
+def ranked(codes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The distinct codes (integers from 0 on) in order, and the rank of every one among them: ``np.unique``, without its
+    sort where codes are small."""
+    top = int(codes.max(initial=0)) + 1
+    if top > min(4 * len(codes), _RANKED):
+        distinct, places = np.unique(codes, return_inverse=True)
+        return distinct, places.reshape(-1).astype(np.int64, copy=False)
+    at, rank = codes.view(np.int64), np.zeros(top, np.int64)
+    rank[at] = 1
+    found = np.flatnonzero(rank)
+    rank[found] = np.arange(len(found))
+    return found.astype(codes.dtype), rank[at]
 
 
 def _text_keys(ids: pl.Series) -> Words:

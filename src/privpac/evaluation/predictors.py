@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from privpac.concepts.base import Rule
 from privpac.data import Categories, Dates, Domain, Grid, Integers, UserData
+from privpac.data.group import ranked
 from privpac.data.missing import values_of as inner_domain
 from privpac.errors import NoReleaseError, ParameterError, SchemaError
 from privpac.released import NoRelease, Released
@@ -155,8 +156,8 @@ def values_of(users: UserData, name: str) -> pl.Series:
     vocabulary = users.vocabulary(name)
     if vocabulary is not None:
         return vocabulary.gather(users.codes[name])
-    codes, places = np.unique(users.codes[name], return_inverse=True)
-    return _series(domain, codes.tolist(), name).gather(places.reshape(-1))
+    codes, places = ranked(users.codes[name])
+    return _series(domain, codes.tolist(), name).gather(places)
 
 
 def _series(domain: Domain, codes: Iterable[int], name: str = "") -> pl.Series:

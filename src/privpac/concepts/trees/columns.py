@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from privpac.data import Categories, Domain, Integers, Texts, UserData
 from privpac.data.columns import column
+from privpac.data.group import ranked
 from privpac.data.texts import read_column
 from privpac.errors import SchemaError
 
@@ -61,7 +62,7 @@ class Column:
         """The records as positions in a list of texts; the list may hold texts that no record has."""
         if self.vocabulary is not None:
             return self.codes.astype(np.int64), self.vocabulary
-        distinct, positions = np.unique(self.codes, return_inverse=True)
+        distinct, positions = ranked(self.codes)
         if isinstance(self.domain, Categories):
             shown = [as_text(self.domain.value(code)) for code in distinct.tolist()]
         else:

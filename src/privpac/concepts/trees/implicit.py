@@ -16,6 +16,7 @@ from privpac.concepts.trees.columns import MAX_BITS, Column, as_text, code_of
 from privpac.concepts.trees.parts import Depths, Ints, Places, lay_out
 from privpac.concepts.trees.registry import register_tree
 from privpac.data import Domain, Integers, Texts
+from privpac.data.group import ranked
 from privpac.data.texts import in_one_line
 from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
@@ -196,9 +197,9 @@ class PathTree(VC1Tree):
     def places(self, columns: Mapping[str, Column]) -> Places:
         (column,) = columns.values()
         if self._coded:
-            distinct, which = np.unique(column.codes, return_inverse=True)
+            distinct, which = ranked(column.codes)
             depth = steps(distinct, self.size, self.direction)
-            at = which.astype(np.int64) + 1
+            at = which + 1
             if self.direction == "above":
                 depth, at = depth[::-1], len(distinct) + 1 - at
         else:
@@ -345,10 +346,10 @@ class StarTree(VC1Tree):
             ones = np.ones(len(words), dtype=np.int64)
             at, firsts, depth, shared = lay_out(order, ones, np.zeros_like(ones))
             return Places(at[codes], None, depth, shared, lambda i: (words[int(firsts[i])],) if i else ())
-        distinct, which = np.unique(column.codes, return_inverse=True)
+        distinct, which = ranked(column.codes)
         depth = np.ones(len(distinct) + 1, dtype=np.int64)
         depth[0] = 0
-        at = which.astype(np.int64) + 1
+        at = which + 1
         return Places(at, None, depth, np.zeros_like(depth), lambda i: (int(distinct[i - 1]),) if i else ())
 
     def to_dict(self) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from privpac.bounds.median import quantile_range, quantile_reach
 from privpac.data import UserData
+from privpac.data.group import ranked
 from privpac.guarantee import Neighbours
 from privpac.law import Law
 
@@ -95,7 +96,7 @@ class WeightedValues:
 
 
 def _gathered(codes: Words, weights: Ints) -> Weighted:
-    distinct, places = np.unique(codes, return_inverse=True)
+    distinct, places = ranked(codes)
     sums = np.zeros(distinct.size, np.int64)
     np.add.at(sums, places, weights)
     return Weighted(distinct[sums > 0], sums[sums > 0])

@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.data import UserData
+from privpac.data.group import ranked
 from privpac.data.jit import jit
 
 __all__ = ["Held", "HeldShares"]
@@ -82,7 +83,7 @@ class HeldShares:
         vocabulary = users.vocabulary(self.column)
         people = int(np.count_nonzero(users.sizes))
         if vocabulary is None:
-            distinct, ranks = np.unique(codes, return_inverse=True)
+            distinct, ranks = ranked(codes)
             weights = self._weights(users, ranks, distinct.size)
             kept = np.flatnonzero(weights)
             return Held(distinct[kept].astype(np.uint64), None, weights[kept], people)

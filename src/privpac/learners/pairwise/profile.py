@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.statistics import Table, read_table
+from privpac.data.group import ranked
 from privpac.learners.pairwise.sweep import Ints, Pieces, gains_of, line_pieces, point_pieces, sweep_scores
 from privpac.learners.pairwise.table import table_of, table_scores
 
@@ -83,16 +84,16 @@ def pairwise_profile(
         return sweep_scores(pieces, gains_of(pieces.sizes, clips, levels), clipped=clipped, method=method)
 
     domains = [domain for domain in concept.declared().values() if domain is not None]
-    ranked = {name: np.unique(column, return_inverse=True) for name, column in codes.items()}
+    ranks = {name: ranked(column) for name, column in codes.items()}
     if concept.layout == "values":
-        ((held, rank),) = ranked.values()
+        ((held, rank),) = ranks.values()
         rest = concept.size - len(held)
         single = np.append(np.ones(len(held), dtype=bool), [rest == 1] if rest else [])
         found = scores(point_pieces(rank, single.astype(bool), labels, offsets))
         return _point_profile(found, held, concept.size, domains[0].size)
-    marks = [_single_cuts(held, domain) for (held, _), domain in zip(ranked.values(), domains)]
-    found = scores(line_pieces([rank for _, rank in ranked.values()], marks, labels, offsets, concept.directions))
-    return _cut_profile(found, [held for held, _ in ranked.values()], domains, len(concept.directions))
+    marks = [_single_cuts(held, domain) for (held, _), domain in zip(ranks.values(), domains)]
+    found = scores(line_pieces([rank for _, rank in ranks.values()], marks, labels, offsets, concept.directions))
+    return _cut_profile(found, [held for held, _ in ranks.values()], domains, len(concept.directions))
 
 
 def _single_cuts(held: NDArray[np.uint64], domain: Domain) -> NDArray[np.bool_]:

@@ -19,6 +19,7 @@ from privpac.concepts.base import ConceptClass
 from privpac.concepts.kernels.grouped import Groups, group
 from privpac.concepts.kernels.spread import spread, workers
 from privpac.concepts.profile import Profile, dense_profile
+from privpac.data.group import ranked
 from privpac.data.jit import jit
 from privpac.learners.pairwise.sweep import Gains, Ints, plain_scores
 
@@ -59,9 +60,9 @@ def _points(codes: Codes) -> tuple[Codes, Ints]:
     n = len(next(iter(codes.values())))
     place = np.zeros(n, dtype=np.int64)
     for column in codes.values():
-        distinct, rank = np.unique(column, return_inverse=True)
+        distinct, rank = ranked(column)
         # Ranked again after every column, so that the numbers stay below the square of the number of records.
-        _, place = np.unique(place * len(distinct) + rank, return_inverse=True)
+        _, place = ranked(place * len(distinct) + rank)
     first = np.full(int(place.max(initial=-1)) + 1, -1, dtype=np.int64)
     first[place[::-1]] = np.arange(n)[::-1]
     return {name: column[first] for name, column in codes.items()}, place.astype(np.int64)

@@ -40,6 +40,7 @@ from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.statistics import DEFAULT_LEVELS
 from privpac.concepts.trees.base import VC1Tree
 from privpac.data import Texts, UserData
+from privpac.data.group import ranked
 from privpac.errors import IncompatibleGuarantees, ParameterError, TooLargeError
 from privpac.exact import as_arb, up
 from privpac.guarantee import Guarantee, Model, Neighbours, Unit, positive_int
@@ -370,7 +371,7 @@ def _relabelled(part: UserData, labels: Any, unit: Unit) -> UserData:
     codes, words = dict(part.codes), dict(part._vocabularies)
     for name, vocabulary in part._vocabularies.items():
         # The inner algorithm sees T alone: not even the other texts of the data.
-        held, place = np.unique(codes[name], return_inverse=True)
+        held, place = ranked(codes[name])
         codes[name], words[name] = place.astype(np.uint64), vocabulary.gather(held)
     shape: dict[str, Any] = {"default_rule": "first", "_raw": {}, "_ids": None, "_vocabularies": words}
     return replace(part, labels=labels.astype(np.uint8), codes=codes, unit=unit, features=bound, **shape)

@@ -107,8 +107,8 @@ def dictionary(texts: pl.Series) -> tuple[NDArray[np.int64], pl.Series]:
 
 
 def ranked(codes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The distinct codes (integers from 0 on) in order, and the rank of every one among them: ``np.unique``, without its
-    sort where codes are small."""
+    """The distinct codes (integers from 0 on) in order, and the rank of every one among them: ``np.unique``, without
+    its sort where codes are small."""
     top = int(codes.max(initial=0)) + 1
     if top > min(4 * len(codes), _RANKED):
         distinct, places = np.unique(codes, return_inverse=True)

@@ -4,8 +4,9 @@
 
 Each method of the registry, and a few more jobs, in a process of its own.  The process runs the job once on a small
 table, so that loops are compiled, and then on every table of a sweep, ``learn`` from bound users to the released rule;
-reading and grouping are measured by ``tables.py``.  Told are the CPU seconds of the last table, the memory added at its
-peak, and the exponent of the growth: the slope, on log axes, over the tables that take 4 ms or more.
+reading and grouping are measured by ``tables.py``.  Told are the CPU seconds of the largest table, the memory added at
+its peak, and the exponents of the growth: slopes, on log axes, over the tables that take 4 ms or more (*flat*: at most
+one does).
 A sweep ends before a run that would take longer than ``--limit`` seconds.
 
 Tables: people with 20 records (or as many as the sweep says, or unequal numbers with a heavy tail), 1,441 values,
@@ -168,16 +169,19 @@ def slope(points: list[tuple[float, float, float]], what: int = 1, least: float 
     return float(np.polyfit(x, y, 1)[0])
 
 
-def row(name: str, which: str, found: dict[str, Any]) -> list[str]:
-    points = [tuple(point) for point in found["points"]]
-    if not points:
-        return [name, which, "", "", "", found["note"]]
-    x, seconds, mib = points[-1]
-    shown = f"{x:,.0f}" if x < 1 << 20 or which == "rows" else f"2^{log(x) / log(2):.0f}"
-    grows = f"{slope(points):.2f}" if sum(p[1] >= LEAST for p in points) > 1 else "flat"
-    missed = which == "rows" and JOBS[name].fold and slope(points[-2:]) > FOLD
-    note = f"above {FOLD}" if missed else "" if JOBS[name].fold or which != "rows" else "not a fold"
-    return [name, which, shown, f"{seconds:.2f}", f"{mib:.0f}", grows, " ".join(filter(None, (note, found["note"])))]
+def exponent(points: list[tuple[float, float, float]]) -> str:
+    return f"{slope(points):.2f}" if sum(point[1] >= LEAST for point in points) > 1 else "flat"
+
+
+def row(name: str, found: dict[str, dict[str, Any]]) -> list[str]:
+    """The largest table of the sweep over rows, the exponents of all sweeps, and what ended one early."""
+    points = {which: [tuple(point) for point in each["points"]] for which, each in found.items()}
+    x, seconds, mib = points["rows"][-1] if points.get("rows") else (0, 0, 0)
+    missed = JOBS[name].fold and slope(points.get("rows", [])[-2:]) > FOLD
+    notes = [f"last step above {FOLD}"] * missed + ["not a fold"] * (not JOBS[name].fold)
+    notes += [f"{which}: {each['note']}" for which, each in found.items() if each["note"]]
+    grows = [exponent(points[which]) if which in points else "" for which in SWEEPS]
+    return [name, f"{x:,.0f}", f"{seconds:.2f}", f"{mib:.0f}", *grows, ", ".join(notes)]
 
 
 def main() -> None:
@@ -192,16 +196,18 @@ def main() -> None:
     if options.job:
         sys.stdout.write(json.dumps(sweep(*options.job, options.largest, options.limit)) + "\n")
         return
-    heads = ["method", "grows with", "up to", "CPU (s)", "memory (MiB)", "exponent", ""]
-    grid, console = Grid("What every method costs", heads, []), Console()
+    heads = ["method", "rows", "CPU (s)", "memory (MiB)", *(f"grows with {which}" for which in SWEEPS), ""]
+    grid, console = Grid("What every method costs", heads, []), Console(width=140)
     for name in options.methods:
+        found = {}
         for which in JOBS[name].sweeps:
             if which not in options.sweeps:
                 continue
             command = [sys.executable, __file__, "--job", name, which]
             command += ["--largest", str(options.largest), "--limit", str(options.limit)]
             with console.status(f"{name}, {which}"):
-                grid.rows.append(row(name, which, measured(command)))
+                found[which] = measured(command)
+        grid.rows.append(row(name, found))
     grid.show(console, markdown=options.markdown)
 
 

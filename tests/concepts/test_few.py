@@ -121,3 +121,14 @@ def test_the_pairs_of_rows_sort_everything() -> None:
             columns[a], columns[b] = columns[a] & columns[b], columns[a] | columns[b]
         assert (np.diff(columns, axis=0) >= 0).all()
     assert len(exchanges(few.FEW_RECORDS)) == few._PAIRS
+
+
+@pytest.mark.parametrize("people", [0, 1, 2, 50, 3000])
+@pytest.mark.parametrize("most", [1, 40, 1025, 70_000, 10**12])
+def test_shapes_are_read_off_for_every_size(people: int, most: int) -> None:
+    """A table of small sizes and a sort of large ones say the same as one person at a time."""
+    sizes = np.random.default_rng(most).integers(0, most + 1, people)
+    for statistic in (Exceeds(lambda m: m // 3), Voices()):
+        offsets, caps = statistic.shape(sizes)
+        assert offsets.tolist() == [statistic.offset_of(m) if m else 0 for m in sizes.tolist()]
+        assert caps.T.tolist() == [list(statistic.caps_of(m)) if m else [1] * statistic.voices for m in sizes.tolist()]

@@ -65,18 +65,16 @@ def check_table(table: Table, *, name: str, minimum: int) -> None:
 
 def _distinct(sizes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The distinct sizes in order, and the place of each user's among them; without a sort of those that are small."""
-    if len(sizes) < min(int(sizes.max(initial=0)), _LISTED):  # a table of sizes would be longer than the sizes
-        few, place = np.unique(sizes, return_inverse=True)
-        return few, place
-    small = np.minimum(sizes, _LISTED)
+    listed = min(_LISTED, 1024 + 4 * len(sizes))  # a table for few people is short
+    small = np.minimum(sizes, listed)
     distinct = np.flatnonzero(np.bincount(small, minlength=1))
-    rank = np.zeros(_LISTED + 1 if not len(distinct) else int(distinct[-1]) + 1, dtype=np.int64)
+    rank = np.zeros(listed + 1 if not len(distinct) else int(distinct[-1]) + 1, dtype=np.int64)
     rank[distinct] = np.arange(len(distinct))
     place = rank[small]
-    if not len(distinct) or distinct[-1] < _LISTED:
+    if not len(distinct) or distinct[-1] < listed:
         return distinct, place
     # The few large ones, by a sort.
-    large = np.flatnonzero(sizes >= _LISTED)
+    large = np.flatnonzero(sizes >= listed)
     more, inside = np.unique(sizes[large], return_inverse=True)
     place[large] = len(distinct) - 1 + inside
     return np.concatenate([distinct[:-1], more]), place

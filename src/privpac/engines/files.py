@@ -131,7 +131,7 @@ def _metadata(
     check_names([*arrow.names, *constants] if arrow.names else [], wanted, where)
     stored = [name for name in wanted if name not in constants]
     empty = quietly(lambda: pl.DataFrame(arrow.empty_table().select(stored)), _unreadable(path))
-    found = clean_types(empty).schema
+    found = {name: _clean_type(dtype) for name, dtype in empty.schema.items()}
     types = {name: pl.String() if name in constants else found[name] for name in wanted}
     total = quietly(lambda: counted_rows(metadata), _unreadable(path))
     small = all(metadata.row_group(i).num_rows <= GROUP_ROWS for i in range(metadata.num_row_groups))
@@ -149,14 +149,18 @@ def _scanned(path: Path, types: dict[str, pl.DataType]) -> pl.LazyFrame | None:
     with suppress(Exception, pl.exceptions.PanicException):
         scanned = pl.scan_parquet(path, glob=False, hive_partitioning=False)
         schema = scanned.collect_schema()
-        if clean_types(pl.DataFrame(schema={name: schema[name] for name in types})).schema == pl.Schema(types):
+        if all(_clean_type(schema[name]) == dtype for name, dtype in types.items()):
             return scanned
     return None
 
 
+def _clean_type(dtype: pl.DataType) -> pl.DataType:
+    return pl.String() if isinstance(dtype, (pl.Categorical, pl.Enum)) else dtype
+
+
 def clean_types(frame: pl.DataFrame) -> pl.DataFrame:
     """Categories as their texts, so that batches of different dictionaries agree."""
-    kinds = [name for name, dtype in frame.schema.items() if isinstance(dtype, (pl.Categorical, pl.Enum))]
+    kinds = [name for name, dtype in frame.schema.items() if _clean_type(dtype) != dtype]
     return frame.with_columns(by_name(*kinds).cast(pl.String)) if kinds else frame
 
 

@@ -84,6 +84,11 @@ class WalkQuantile(Composed, QuantileLearner):
             )
 
     @property
+    def levels(self) -> int:
+        """One vote, also of who has two own quantiles: an interior point takes no more."""
+        return 1
+
+    @property
     def guarantee(self) -> Guarantee:
         return Guarantee(
             self.epsilon,

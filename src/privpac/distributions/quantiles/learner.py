@@ -202,6 +202,12 @@ class QuantileLearner(DistributionLearner):
         bound, one = self.bind(data), self.q[0] if q is None else rational(q, "q")
         return self.ranks(one, next(iter(bound.features.values()))).law(self._values(bound)[one], end)
 
+    def shown_as(self, bound: BoundUsers, value: Any) -> tuple[str, str] | None:
+        if self.draws > 1:
+            return None  # the law is that of one of the numbers
+        ((name, domain),) = bound.features.items()
+        return "released", str(Quantiles(name, domain, self.q, (value,)))
+
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         (name, domain), values = next(iter(bound.features.items())), self._values(bound)
         laws = {q: self.ranks(q, domain) for q in self.q}

@@ -360,7 +360,11 @@ class _AuditTask:
             if isinstance(self.subject, Learner):
                 bound = self.subject.bind(made)
                 shown = partial(self.subject.shown_as, bound)
-                draw = partial(self._released, bound, rng)
+                own = type(self.subject).learn is not Learner.learn  # then draws are not all that happens
+                draw = partial(
+                    _shown_release,
+                    partial(self.subject.learn, made, rng=rng) if own else partial(self.subject.draw, bound, rng),
+                )
             elif takes_rng(getattr(self.subject, "sample", None)):
                 shown, draw = _itself, partial(self.subject.sample, made, rng=rng)
             else:
@@ -370,10 +374,6 @@ class _AuditTask:
                 return SamplerCheck(reason=cells)
             trials.append(([draw() for _ in range(draws)], cells))
         return SamplerCheck(draws, len(trials), compare_draws(trials))
-
-    def _released(self, bound: Any, rng: Rng) -> Any:
-        released = self.subject.draw(bound, rng)
-        return (str(released.outcome), str(released.hypothesis)) if isinstance(released, Released) else released
 
     # By running it
 
@@ -392,6 +392,11 @@ class _AuditTask:
             run: Callable[..., Any] = subject
             return run
         return lambda data: subject(build(data), rng=rng) if takes_rng(subject) else subject(build(data))
+
+
+def _shown_release(draw: Callable[[], Any]) -> Any:
+    released = draw()
+    return (str(released.outcome), str(released.hypothesis)) if isinstance(released, Released) else released
 
 
 def _itself(value: Any) -> Any:

@@ -133,6 +133,14 @@ class Sharper(pp.RealizableSelection):
         return self.release_id(bound, self.with_(epsilon=8)._law(bound).sample(rng), {}, "sharper")
 
 
+class OwnLearn(pp.RealizableSelection):
+    """Draws as it should, and releases something else."""
+
+    def learn(self, data: Any, *, rng: Any = None, ledger: Any = None) -> Any:
+        bound = self.bind(data)
+        return self.release_id(bound, self._law(bound).mode, {}, "own")
+
+
 class ModeTree(pp.TreeLearner):
     def draw(self, bound: Any, rng: Any) -> Any:
         return replace(super().draw(bound, rng), hypothesis=bound.tree.rule(bound.tree.root, bound.label))
@@ -147,7 +155,13 @@ class Elsewhere(pp.TwoVoices):
 
 @pytest.mark.parametrize(
     "learner",
-    [Mode(TINY, 1), Sharper(TINY, "1/2"), ModeTree(pp.PathTree(THREE, "x"), 1, public_n_users=2), Elsewhere(TINY, 1)],
+    [
+        Mode(TINY, 1),
+        Sharper(TINY, "1/2"),
+        ModeTree(pp.PathTree(THREE, "x"), 1, public_n_users=2),
+        Elsewhere(TINY, 1),
+        OwnLearn(TINY, 1),
+    ],
     ids=lambda learner: type(learner).__name__,
 )
 def test_a_sampler_that_does_not_draw_from_its_law_is_caught(learner: Any) -> None:

@@ -1,9 +1,9 @@
 """``pp.audit``: is a privacy claim true?
 
 A learner or a function that returns laws is audited *exactly*: every neighbouring pair of a small universe of datasets,
-in both orders. Anything else that can be called, another library's mechanism included, is audited *statistically*: a
-lower bound on epsilon with a stated confidence.  Audits print datasets, so theirs are made up, or declared public by
-whoever passes them.
+in both orders; and on a few of these datasets a learner's draws are compared with its law.  Anything else that can be
+called, another library's mechanism included, is audited *statistically*: a lower bound on epsilon with a stated
+confidence.  Audits print datasets, so theirs are made up, or declared public by whoever passes them.
 
 >>> import privpac as pp
 >>> learner = pp.RealizableSelection(pp.Thresholds(pp.Integers(0, 3)), 1)
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, islice, pairwise, product
 from math import comb, inf, log, prod
 from typing import Any
@@ -25,6 +26,7 @@ from privpac.auditing.exact import Universe, audit_exact, neighbouring, user_uni
 from privpac.auditing.exact import datasets as all_datasets
 from privpac.auditing.refutation import refute
 from privpac.auditing.report import Audit, Outcome
+from privpac.auditing.sampler import SamplerCheck, compare_draws
 from privpac.auditing.statistical import StatisticalAudit, audit_statistical, takes_rng
 from privpac.data import Domain, Texts, UserData
 from privpac.errors import ParameterError, TooLargeError
@@ -39,6 +41,9 @@ __all__ = ["MAX_PAIRS", "audit"]
 
 MAX_PAIRS = 50_000
 """Neighbouring pairs of a universe at most."""
+
+MAX_DRAWS = 10_000_000
+"""Draws on a dataset at most."""
 
 _METHODS = ("auto", "exact", "statistical")
 _MOST_OUTCOMES, _MOST_SINGLE, _MOST_CELLS = 12, 64, 4096
@@ -57,6 +62,7 @@ def audit(
     method: str = "auto",
     runs: int = 10_000,
     confidence: Rational = "0.999",
+    draws: int = 400,
     features: Mapping[str, Domain] | None = None,
     build: Callable[[Any], Any] | None = None,
     output: Callable[[Any], Any] | None = None,
@@ -82,6 +88,9 @@ def audit(
         Decide every pair without floating point, or run the subject many times.
     runs, confidence : int, rational
         Of a statistical audit: a true claim is called violated with probability at most ``1 - confidence``.
+    draws : int
+        Of an exact audit: so many draws on each of up to four datasets are compared with the law; the right law is
+        called wrong with probability at most 1e-7.  With 0 the sampler is not looked at, and the result says so.
     features : mapping of names to domains, optional
         The columns of made-up records, where the learner declares none.
     build : callable, optional
@@ -94,7 +103,8 @@ def audit(
     Returns
     -------
     Audit
-        True unless the claim is violated.  It proves nothing beyond its datasets.
+        True unless the claim is violated, or draws are seen that the law does not explain.  It proves nothing beyond
+        its datasets.
     """
     if method not in _METHODS:
         raise ParameterError(f"method must be one of {', '.join(map(repr, _METHODS))}; got {method!r}")
@@ -109,6 +119,7 @@ def audit(
             "an audit prints its datasets: write made-up ones as lists of users, each a list of records; a table is "
             "not taken"
         )
+    many = positive_int(draws, "draws", minimum=0, maximum=MAX_DRAWS)
     promised = getattr(subject, "guarantee", None)
     task = _AuditTask(subject, build, features)
     if datasets is not None and universe is not None:
@@ -125,7 +136,9 @@ def audit(
                 "an exact audit takes datasets as lists of users, not these two objects; use method='statistical'"
             )
         result = audit_exact(task.law, listed, neighbours=relation, epsilon=0 if eps is None else eps, delta=d)
-        return Audit(name, result, eps is not None, words, task.law_outcomes(*result.worst))
+        looked_at = dict.fromkeys((*result.worst, max(listed, key=len), listed.datasets[len(listed) // 2]))
+        sampler = task.compare(list(looked_at), many, secret_rng(rng))
+        return Audit(name, result, eps is not None, words, task.law_outcomes(*result.worst), sampler)
     coins = secret_rng(rng)
     told = {"neighbours": relation, "epsilon": eps, "delta": d, "runs": runs, "confidence": confidence, "rng": coins}
     found = audit_statistical(task.mechanism(coins, pairs), pairs, output=output, **told)
@@ -335,6 +348,33 @@ class _AuditTask:
 
         return lambda first, last: one(first) if first == last else f"{one(first)} ... {one(last)}"
 
+    def compare(self, listed: Sequence[Any], draws: int, rng: Rng) -> SamplerCheck:
+        """Draws on each of these datasets against its law."""
+        if draws == 0:
+            return SamplerCheck(reason="no draws were asked for (draws=0)")
+        trials = []
+        shown: Callable[[Any], Any]
+        draw: Callable[[], Any]
+        for data in listed:
+            made = self.build(data) if self.build else data
+            if isinstance(self.subject, Learner):
+                bound = self.subject.bind(made)
+                shown = partial(self.subject.shown_as, bound)
+                own = type(self.subject).learn is not Learner.learn  # then draws are not all that happens
+                draw = partial(
+                    _shown_release,
+                    partial(self.subject.learn, made, rng=rng) if own else partial(self.subject.draw, bound, rng),
+                )
+            elif takes_rng(getattr(self.subject, "sample", None)):
+                shown, draw = _itself, partial(self.subject.sample, made, rng=rng)
+            else:
+                return SamplerCheck(reason="a function that returns laws draws nothing")
+            cells = _cells(self.law(data), shown)
+            if isinstance(cells, str):
+                return SamplerCheck(reason=cells)
+            trials.append(([draw() for _ in range(draws)], cells))
+        return SamplerCheck(draws, len(trials), compare_draws(trials))
+
     # By running it
 
     def mechanism(self, rng: Rng, pairs: Iterable[tuple[Any, Any]]) -> Callable[..., Any]:
@@ -352,6 +392,31 @@ class _AuditTask:
             run: Callable[..., Any] = subject
             return run
         return lambda data: subject(build(data), rng=rng) if takes_rng(subject) else subject(build(data))
+
+
+def _shown_release(draw: Callable[[], Any]) -> Any:
+    released = draw()
+    return (str(released.outcome), str(released.hypothesis)) if isinstance(released, Released) else released
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _cells(law: Law, shown: Callable[[Any], Any]) -> dict[Any, float] | str:
+    """What a release shows, with its probability; or why that cannot be said."""
+    values: list[Any] = []
+    for cell in law.support():
+        values += islice(cell, _MOST_CELLS + 1) if isinstance(cell, range) else [cell]
+        if len(values) > _MOST_CELLS:
+            return f"the law has more than {_MOST_CELLS:,} outcomes"
+    cells: dict[Any, float] = {}
+    for value in values:
+        text = shown(value)
+        if text is None:
+            return "it does not say what a release shows for a value of its law (shown_as)"
+        cells[text] = cells.get(text, 0.0) + law.prob_float(value)
+    return cells
 
 
 def _seen(released: Any) -> Any:

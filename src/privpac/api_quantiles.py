@@ -53,8 +53,8 @@ def quantile(
     epsilon : rational
         Budget (public), shared equally by all numbers that are released.
     weight : {"user", "own", "one", "record"}
-        Everybody counts the same and their records share it; or votes for their own quantile; or with one record; or
-        every record counts, up to ``max_records`` of a person.
+        Everybody counts the same and their records share it; or votes for their own quantile (the middle of both, where
+        their records have two); or with one record; or every record counts, up to ``max_records`` of a person.
     interval : bool
         Release an interval around every quantile as well: three numbers instead of one.
     confidence : rational

@@ -3,6 +3,7 @@ themselves."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -12,22 +13,26 @@ import pytest
 
 import privpac as pp
 from privpac.agreement.tasks import Task
-from privpac.auditing.claims import ROWS, plan_claims
+from privpac.auditing.claims import ROWS, plan_claims, untried_claim
 from privpac.auditing.drawn_rules import users_of
+from privpac.auditing.family_laws import vocabulary_shares
 from privpac.auditing.few_values import law_at, shape_of
 from privpac.auditing.refutation import Failure, refute
 from privpac.auditing.rule_laws import VOTES
 from privpac.auditing.tree_laws import missed
 from privpac.concepts import PathTree, Points, PrefixTree, StarTree, Stumps, Thresholds
-from privpac.data import Integers
+from privpac.data import Integers, Texts, UserData
 from privpac.learners import PairwiseSelection, RealizableSelection, RegretSelection, TwoVoices
 from privpac.learners.tree.law import NamedParts
 from privpac.learners.tree.learner import TreeLearner
+from privpac.planning.questions import FAMILIES
+from privpac.planning.targets import vocabulary_targets
 from privpac.planning.targets.agreement_targets import agreement_target
 from privpac.planning.targets.family_targets import family_target
 from privpac.planning.targets.rule_targets import rule_target
 from privpac.planning.targets.service_targets import service_target
 from privpac.planning.targets.tree_targets import tree_target
+from privpac.testing import SeededRng, insecure_randomness
 
 
 def rules(concept: Any, **more: Any) -> Any:
@@ -45,6 +50,8 @@ TARGETS: dict[str, tuple[Any, int]] = {
     "star": (tree(StarTree(Integers(0, 63), "x"), neighbours="replace"), 4),
     "open vocabulary": (tree(PrefixTree(8), "1e-6"), 4),
     "histogram": (family_target("histogram", epsilon=1, k=3), 4),
+    "vocabulary": (family_target("vocabulary", epsilon=1, delta="1e-6"), 4),
+    "vocabulary, small epsilon": (family_target("vocabulary", epsilon="0.1", delta="1e-6", neighbours="replace"), 1),
     "median": (family_target("median", epsilon=1, bits=16), 1),
     "central": (agreement_target(Task("threshold", (255,)), epsilon=1), 1000),
     "central, delta": (agreement_target(Task("threshold", (255,)), epsilon=1, delta="1e-6"), 1000),
@@ -138,6 +145,67 @@ def test_chances_of_nodes_are_those_of_the_learner(made: tuple[Any, Any]) -> Non
             assert missed(choice, (least, depth), depth, depth // 2, (told, above, rest)) == pytest.approx(
                 exact, abs=1e-9
             )
+
+
+def test_a_certificate_that_nobody_attacks_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(ROWS, "stable")
+    with pytest.raises(LookupError, match="nobody attacks the certificate of 'stable histogram'"):
+        plan_claims(*TARGETS["vocabulary"])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_an_attack(family: str) -> None:
+    shape = {"product": {"k": 2, "d": 2}, "gaussian": {"radius": 10}, "vocabulary": {}, "median": {"bits": 8}}
+    target = family_target(
+        family, epsilon=1, delta="1e-6" if family == "vocabulary" else 0, **shape.get(family, {"k": 3})
+    )
+    keys = {method.key for method in target.methods() if method.kind == "certified"}
+    assert keys
+    assert all(key in ROWS and ROWS[key] is not untried_claim for key in keys)
+
+
+def test_planted_wrong_bounds_for_vocabularies_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that forgets the noise and the threshold, and one that forgets that people are drawn."""
+    right, noisy = vocabulary_targets.certify_vocabulary, TARGETS["vocabulary, small epsilon"]
+
+    def no_noise(threshold: int, **told: Any) -> Any:
+        return right(1, **{**told, "epsilon": 1000})
+
+    def no_luck(threshold: int, **told: Any) -> Any:
+        found = right(threshold, **told)
+        return replace(found, n_users=math.ceil(threshold / told["levels"] / told["alpha"]))
+
+    for wrong, (target, m) in ((no_noise, noisy), (no_luck, TARGETS["vocabulary"]), (no_luck, noisy)):
+        monkeypatch.setattr(vocabulary_targets, "certify_vocabulary", wrong)
+        (claim,), left = plan_claims(target, m)
+        assert not left
+        assert refute(claim, multiples=(1,), steps=0).refuted, wrong.__name__
+    monkeypatch.setattr(vocabulary_targets, "certify_vocabulary", right)
+    (claim,), _ = plan_claims(*noisy)
+    assert not refute(claim, multiples=(1,), steps=0).refuted
+
+
+def test_shares_of_vocabularies_are_those_of_the_learner() -> None:
+    """Means and spreads over draws of the learner itself on the same people, each within six standard errors."""
+    target = family_target("vocabulary", epsilon=2, delta="1e-3")
+    found, learner, masses = target.stable(2), target.learner("stable", target.stable(2)), np.array([0.7, 0.2, 0.1])
+    drawn = vocabulary_shares(target, found, masses, 30, 60, 2)
+    rng, runs, said = np.random.default_rng(3), 300, []
+    with insecure_randomness():
+        coins = SeededRng(4)
+        for _ in range(runs):
+            words = [[w] for w in rng.choice(list("abc"), 30, p=masses)]
+            words += rng.choice(list("abc"), (30, 2), p=masses).tolist()
+            people = UserData.from_users(words, features={"x": Texts()}, labelled=False)
+            shown = learner.learn(people, rng=coins).hypothesis
+            known = dict(zip(shown.values, shown.shares))
+            said.append([known.get(word, 0.0) for word in "abc"])
+    learned = np.array(said)
+    for power in (1, 2):
+        spread = np.hypot(
+            (learned**power).std(axis=0) / math.sqrt(runs), (drawn**power).std(axis=0) / len(drawn) ** 0.5
+        )
+        assert (np.abs((learned**power).mean(axis=0) - (drawn**power).mean(axis=0)) < 6 * spread + 1e-9).all()
 
 
 def test_what_is_not_tried_says_why() -> None:

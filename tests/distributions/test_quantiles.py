@@ -30,17 +30,23 @@ def users(people: People, domain: Any = None) -> UserData:
     return UserData.from_users(people, features={"x": domain or Integers(0, TOP)}, labelled=False)
 
 
-def plain_weights(people: People, weight: str, levels: int, q: Fraction) -> dict[int, int]:
+def plain_votes(held: list[int], q: Fraction, linear: bool) -> list[int]:
+    """Both votes of somebody for their own quantile, as the specification says it."""
+    low = next(v for v in held if sum(w <= v for w in held) >= q * len(held))
+    high = next(v for v in reversed(held) if sum(w >= v for w in held) >= (1 - q) * len(held))
+    return [(low + high) // 2, -(-(low + high) // 2)] if linear else [low, high]
+
+
+def plain_weights(people: People, weight: str, levels: int, q: Fraction, linear: bool = True) -> dict[int, int]:
     found: dict[int, int] = {}
     for person in people:
         held, m = sorted(person), len(person)
-        for i, value in enumerate(held):
-            own = max(1, -(-q.numerator * m // q.denominator)) - 1
-            w = {
-                "user": levels * (i + 1) // m - levels * i // m,
-                "own": int(i == own),
-                "record": 1,
-            }[weight]
+        if weight == "own":
+            counted = [(vote, 1) for vote in (plain_votes(held, q, linear) if held else [])]
+        else:
+            share = [levels * (i + 1) // m - levels * i // m if weight == "user" else 1 for i in range(m)]
+            counted = list(zip(held, share))
+        for value, w in counted:
             found[value] = found.get(value, 0) + w
     return {value: w for value, w in found.items() if w}
 
@@ -57,12 +63,12 @@ def plain_cost(held: dict[int, int], z: int, q: Fraction, end: str, shift: int) 
     return max(left, right)
 
 
-@given(people_of, Q, st.sampled_from(["user", "own", "record"]), st.integers(0, 5))
-def test_weights_are_the_plain_ones_and_merge(people: People, q: Fraction, weight: str, cut: int) -> None:
-    kernel = WeightedValues("x", weight, 12, q)
+@given(people_of, Q, st.sampled_from(["user", "own", "record"]), st.integers(0, 5), st.booleans())
+def test_weights_are_the_plain_ones_and_merge(people: People, q: Fraction, weight: str, cut: int, linear: bool) -> None:
+    kernel = WeightedValues("x", weight, 12, q, linear)
     whole = kernel.chunk(users(people))
     parts = kernel.merge(kernel.chunk(users(people[:cut])), kernel.chunk(users(people[cut:])))
-    wanted = plain_weights(people, weight, 12, q)
+    wanted = plain_weights(people, weight, 12, q, linear)
     for found in (whole, parts, kernel.merge(kernel.zero(), whole)):
         assert dict(zip(found.codes.tolist(), found.weights.tolist())) == wanted
 
@@ -72,9 +78,9 @@ def test_weights_are_the_plain_ones_and_merge(people: People, q: Fraction, weigh
 def test_costs_are_the_plain_ones(people: People, q: Fraction, end: str) -> None:
     learner = QuantileLearner(2, q, weight="own")
     ranks = learner.ranks(q, Integers(0, TOP))
-    values = WeightedValues("x", "own", 1, q).chunk(users(people))
+    values = WeightedValues("x", "own", 2, q, linear=True).chunk(users(people))
     starts, ends, costs = ranks.costs(values, end)
-    held = plain_weights(people, "own", 1, q)
+    held = plain_weights(people, "own", 2, q)
     found = {z: int(c) for lo, hi, c in zip(starts, ends, costs) for z in range(int(lo), int(hi) + 1)}
     assert found == {z: plain_cost(held, z, q, end, ranks.reach) for z in range(TOP + 1)}
 
@@ -111,6 +117,54 @@ def test_a_smaller_shift_would_not_hold() -> None:
     people = [[k] for k in range(TOP + 1)]
     law = QuantileLearner("1/4", "1/2", weight="own").law(users(people))
     assert sum(float(law.prob(z)) for z in range(4, TOP + 1)) > 0.2
+
+
+@pytest.mark.parametrize(
+    ("domain", "low", "high", "between"),
+    [
+        (Integers(0, 10), 0, 10, [5]),
+        (Missing(Integers(-5, 10), "drop"), -4, 9, [2, 3]),
+        (Grid(0, 5, "0.5"), 0, 5, [2.5]),
+        (Dates("2024-01-01", "2024-01-11"), "2024-01-02", "2024-01-08", ["2024-01-05"]),
+        (Integers(0, (1 << 64) - 1), 0, (1 << 64) - 1, [(1 << 63) - 1, 1 << 63]),
+        (Floats(), 1.0, 100.0, [1.0, 100.0]),
+        (Categories(["a", "b", "c", "d"]), "a", "d", ["a", "d"]),
+    ],
+    ids=str,
+)
+def test_an_even_number_of_records_has_its_median_in_the_middle(domain: Any, low: Any, high: Any, between: Any) -> None:
+    """Everybody holds the same two (or eight) values: the median of their own medians lies between both, not at the
+    lower one."""
+    for person in ([low, high], [low] * 4 + [high] * 4):
+        data = users([person] * 400, domain)
+        law = QuantileLearner(8, "1/2", weight="own").law(data)
+        codes = domain.encode(between)[0].tolist()
+        if domain.linear:
+            assert sum(law.prob_float(code) for code in codes) > 1 - 1e-9
+        else:  # both middles alike, and whatever lies between
+            assert float(law.prob(codes[0])) == pytest.approx(float(law.prob(codes[-1])))
+    for weight, q in (("own", "1/3"), ("own", "1/2")):  # an odd number, or no whole place: one value
+        law = QuantileLearner(8, q, weight=weight).law(users([[low, low, high, high, high]] * 400, domain))
+        wanted = domain.encode([high if q == "1/2" else low])[0][0]
+        assert float(law.prob(int(wanted))) > 1 - 1e-9
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("q", ["1/2", "1/3", "9/10"])
+def test_two_votes_for_one_value_are_the_law_of_one_vote(neighbours: str, q: str) -> None:
+    people = users([[3], [1, 1, 5], [], [0], [6], [2]], Integers(0, TOP))  # no place is whole for 1/2 and 9/10
+    people = users([[3], [0], [], [6]], Integers(0, TOP)) if q == "1/3" else people
+    two = QuantileLearner(1, q, neighbours=neighbours, weight="own")
+    one = QuantileLearner(1, q, neighbours=neighbours, weight="own", max_records=1)
+    assert (two.levels, one.levels) == (2, 1)
+    kernel = WeightedValues("x", "own", 1, two.q[0])
+    single = one.ranks(two.q[0], Integers(0, TOP)).law(kernel.chunk(people))
+    double = two.law(people)
+    assert [double.prob_float(z) for z in range(TOP + 1)] == pytest.approx(
+        [single.prob_float(z) for z in range(TOP + 1)], rel=1e-12
+    )
+    errors = [learner.ranks(learner.q[0], Integers(0, TOP)).missed for learner in (one, two)]
+    assert errors[0] <= errors[1] <= errors[0] + Fraction(1, 2 * two.q[0].denominator)
 
 
 # Releases

@@ -37,6 +37,7 @@ from privpac.distributions import (
     HypothesisSelector,
     VocabularyHistogram,
 )
+from privpac.distributions.quantiles import QuantileLearner
 from privpac.errors import ParameterError
 from privpac.law import Law
 from privpac.learners import (
@@ -192,6 +193,11 @@ CASES: dict[str, Case] = {
     ),
     "stable histogram of codes": Case(
         lambda: VocabularyHistogram(4, delta="1e-1", max_records=4, neighbours="replace"), "x", label=False, law=False
+    ),
+    "quantile": Case(lambda: QuantileLearner(1, "1/3"), "x", label=False),
+    "quantile of own medians": Case(lambda: QuantileLearner(1, weight="own"), "x", label=False),
+    "quantile of own thirds, capped": Case(
+        lambda: QuantileLearner(1, "1/3", weight="own", neighbours="replace", max_records=6), "z", label=False
     ),
     "averaged mean": Case(lambda: AveragedMean(1), "x", label=False, law=False),
     "histogram": Case(lambda: ClippedHistogram(1, max_records=4), "x kind", label=False, law=False),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from privpac.auditing import audit_exact, datasets, user_universe
-from privpac.data import Integers, UserData
+from privpac.data import Categories, Integers, UserData
 from privpac.distributions.quantiles import QuantileLearner, ranks
 
 DOMAIN = Integers(0, 2)
@@ -63,11 +63,46 @@ def test_the_range_of_the_other_relation_is_caught(monkeypatch: pytest.MonkeyPat
 
 
 def test_records_that_do_not_share_a_weight_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def each(users: UserData, codes: Any, weight: str, levels: int, q: Fraction) -> Any:
+    def each(users: UserData, codes: Any, weight: str, levels: int) -> Any:
         return np.full(codes.size, levels, np.int64)
 
     monkeypatch.setattr(ranks, "weights_of", each)
     assert not decided(QuantileLearner(EPSILON, "1/2"))
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+@pytest.mark.parametrize("domain", [Integers(0, 2), Categories(["a", "b", "c"])], ids=["middles", "both"])
+def test_two_votes_for_two_own_quantiles_keep_the_promise(neighbours: str, domain: Any) -> None:
+    """Also for votes that no record of the person holds, and for either rule."""
+    learner = QuantileLearner(EPSILON, "1/2", neighbours=neighbours, weight="own")
+
+    def law(people: Any) -> Any:
+        values = [[domain.value(code) for code in one] for one in people]
+        return learner.law(UserData.from_users(values, features={"x": domain}, labelled=False))
+
+    assert audit_exact(law, PEOPLE, neighbours=neighbours, epsilon=EPSILON).holds
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS)
+def test_votes_that_do_not_add_up_to_two_are_caught(neighbours: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More votes for the second own quantile, and two votes where the range is that of one."""
+    learner, right = QuantileLearner(EPSILON, "1/2", neighbours=neighbours, weight="own"), ranks.own_votes
+
+    def more(users: UserData, codes: Any, levels: int, q: Fraction, linear: bool) -> Any:
+        votes = right(users, codes, levels, q, False)
+        low, high = votes[: votes.size // 2], votes[votes.size // 2 :]
+        return np.concatenate([votes, *[high[low != high]] * 4])
+
+    with monkeypatch.context() as changed:
+        changed.setattr(ranks, "own_votes", more)
+        assert not decided(learner)
+    assert decided(learner)
+    monkeypatch.setattr(QuantileLearner, "_ranks", _with_one_level)
+    assert not decided(learner)
+
+
+def _with_one_level(learner: QuantileLearner, q: Fraction, least: int, most: int) -> ranks.RankLaw:
+    return ranks.RankLaw(q, learner.epsilon, 1, least, most, learner.neighbours, Fraction(1, 20))
 
 
 def test_the_bound_is_reached() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from math import inf
 from pathlib import Path
@@ -16,7 +17,10 @@ from commands import Command
 
 import privpac as pp
 from privpac.auditing import Audit, ExactAudit, StatisticalAudit, audit_exact, datasets, user_universe
+from privpac.auditing.sampler import FALSE_ALARM, compare_draws
+from privpac.bounds.laws import binom
 from privpac.cli.audit import VIOLATED
+from privpac.distributions.quantiles import QuantileLearner, WalkQuantile
 from privpac.errors import ParameterError, SchemaError, TooLargeError
 from privpac.law import Law
 from privpac.report.audit import audit_html, write_audit_report
@@ -108,6 +112,155 @@ def test_outcomes_are_shown_as_rules_with_their_probabilities() -> None:
 def test_a_universe_too_large_to_decide_names_the_way_out(options: dict[str, int]) -> None:
     with pytest.raises(TooLargeError, match="datasets="):
         audit(pp.RealizableSelection(pp.Thresholds(pp.Integers(0, 10**9)), 1), **options)
+
+
+# Samplers
+
+THREE = pp.Integers(0, 2)
+
+
+class Mode(pp.RealizableSelection):
+    """Names the likeliest rule: no privacy, with the law of a private learner."""
+
+    def draw(self, bound: Any, rng: Any) -> Any:
+        return self.release_id(bound, self._law(bound).mode, {}, "mode")
+
+
+class Sharper(pp.RealizableSelection):
+    """Draws with a larger epsilon than that of its law."""
+
+    def draw(self, bound: Any, rng: Any) -> Any:
+        return self.release_id(bound, self.with_(epsilon=8)._law(bound).sample(rng), {}, "sharper")
+
+
+class OwnLearn(pp.RealizableSelection):
+    """Draws as it should, and releases something else."""
+
+    def learn(self, data: Any, *, rng: Any = None, ledger: Any = None) -> Any:
+        bound = self.bind(data)
+        return self.release_id(bound, self._law(bound).mode, {}, "own")
+
+
+class ModeTree(pp.TreeLearner):
+    def draw(self, bound: Any, rng: Any) -> Any:
+        return replace(super().draw(bound, rng), hypothesis=bound.tree.rule(bound.tree.root, bound.label))
+
+
+class Elsewhere(pp.TwoVoices):
+    """Draws a rule that its law has not."""
+
+    def draw(self, bound: Any, rng: Any) -> Any:
+        return replace(super().draw(bound, rng), hypothesis=pp.Intervals(THREE, "x").decode(3, bound.label))
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        Mode(TINY, 1),
+        Sharper(TINY, "1/2"),
+        ModeTree(pp.PathTree(THREE, "x"), 1, public_n_users=2),
+        Elsewhere(TINY, 1),
+        OwnLearn(TINY, 1),
+    ],
+    ids=lambda learner: type(learner).__name__,
+)
+def test_a_sampler_that_does_not_draw_from_its_law_is_caught(learner: Any) -> None:
+    some = {"datasets": [[[(0, 0)], [(2, 1)]], [[(0, 0)]], []]}
+    found = audit(learner, **some)
+    assert found.method == "exact"
+    assert found.result.holds  # the law is innocent
+    assert not found
+    assert found.verdict == "draws differ from the law"
+    assert "was drawn" in found.sampler.differs
+    assert any("not what was decided" in line for line in found.notes())
+    assert found.to_dict()["sampler"]["holds"] is False
+    assert "does not draw from the law" in audit_html(found)
+    unseen = audit(learner, draws=0, **some)
+    assert unseen.verdict == "consistent with the claim"
+    assert "sampler was not looked at" in str(unseen)
+    assert unseen.to_dict()["sampler"] == {
+        "looked_at": False, "holds": None, "draws": 0, "datasets": 0, "false_alarm": None, "differs": "",
+        "reason": "no draws were asked for (draws=0)",
+    }  # fmt: skip
+
+
+HONEST: dict[str, Any] = {
+    "two voices": lambda: pp.TwoVoices(TINY, 1),
+    "mean": lambda: pp.RegretSelection(TINY, 1, statistic="mean"),
+    "regret": lambda: pp.RegretSelection(TINY, 1, public_n_users=2),
+    "realizable": lambda: pp.RealizableSelection(TINY, 4, max_records=1),
+    "agnostic": lambda: pp.learners.UserAgnosticLearner(TINY, 2, tolerance=1),
+    "direct": lambda: pp.learners.ThresholdLearner(TINY, 2, method="direct", tolerance=1),
+    "pairwise": lambda: pp.learners.PairwiseSelection(TINY, 1, tau=1),
+    "path": lambda: pp.TreeLearner(pp.PathTree(THREE, "x"), 1, public_n_users=2),
+    "star": lambda: pp.TreeLearner(pp.StarTree(THREE, "x"), 3, "1e-1", mode="erm", public_n_users=2),
+    "small tree": lambda: pp.learners.SmallTreeLearner(pp.SmallTrees({"x": THREE}, depth=1), 1),
+    "median": lambda: pp.learners.PrivateMedian(TINY, 4),
+    "compare": lambda: pp.learners.PrivateCompare(TINY, 2, value="3/8", width="1/4"),
+    "minimum error": lambda: pp.learners.MinimumError(TINY, 2),
+    "agreement": lambda: pp.learners.AgreementLearner(TINY, 3, delta="1e-2", seed=bytes(32)),
+    "one record": lambda: pp.learners.OneRecordPerUser(pp.RealizableSelection(TINY, 1), "random"),
+    "group privacy": lambda: pp.learners.GroupPrivacy(pp.RealizableSelection(TINY, 1, unit="item"), 1),
+    "quantile": lambda: QuantileLearner(2, weight="own"),
+    "walks": lambda: WalkQuantile(4, weight="own", delta=0, walks=0, public_n_users=50),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_draws_of_honest_learners_follow_their_laws(name: str) -> None:
+    """False alarms have probability below 1e-7 each."""
+    found = audit(HONEST[name](), datasets=[[[(0, 0)], [(2, 1)]], [[(0, 0)]]], features={"x": THREE}, draws=100)
+    assert found.method == "exact"
+    assert found.sampler.looked, found.sampler
+    assert found.sampler.holds, found.sampler
+    assert "draws as the law says; 100 draws on each of 2 datasets" in str(found.sampler)
+    assert "draws as the law says" in audit_html(found)
+    assert found.verdict == "consistent with the claim"
+
+
+def test_what_cannot_be_compared_is_said() -> None:
+    universe = datasets([0, 1], 3)
+    found = audit(counting, universe=universe, neighbours="add-remove", epsilon=1)
+    assert not found.sampler.looked
+    assert "returns laws draws nothing" in str(found)
+    wide = audit(pp.RealizableSelection(pp.Thresholds(pp.Integers(0, 10**5)), 1), datasets=[[[(0, 0)]], []])
+    assert "more than 4,096 outcomes" in str(wide.sampler)
+
+    class Own(pp.RealizableSelection):
+        def shown_as(self, bound: Any, value: Any) -> None:
+            return None
+
+    assert "shown_as" in audit(Own(TINY, 1)).sampler.reason
+    with pytest.raises(ParameterError, match="draws"):
+        audit(pp.RealizableSelection(TINY, 1), draws=-1)
+
+
+def test_a_mechanism_with_a_law_is_drawn_from() -> None:
+    class Coin:
+        def law(self, data: Any) -> Law:
+            return counting(data)
+
+        def sample(self, data: Any, rng: Any = None) -> int:
+            return int(counting(data).sample(rng))
+
+    class Fixed(Coin):
+        def sample(self, data: Any, rng: Any = None) -> int:
+            return 0
+
+    universe = datasets([0, 1], 3)
+    assert audit(Coin(), universe=universe, neighbours="add-remove", epsilon=1).sampler.looked
+    assert audit(Fixed(), universe=universe, neighbours="add-remove", epsilon=1).verdict == "draws differ from the law"
+    assert not audit(Fixed(), universe=universe, neighbours="add-remove")  # without a claim as well
+
+
+def test_false_alarms_are_as_rare_as_stated() -> None:
+    """The mass of all counts of a cell that are an alarm, exactly, added over the cells."""
+    for law in ({"a": 0.5, "b": 0.5}, {"a": 0.999, "b": 0.001}):
+        n, wrong = 60, 0.0
+        for count in range(n + 1):
+            if compare_draws([(["a"] * count + ["b"] * (n - count), law)]):
+                wrong += float(binom.pmf(count, n, law["a"]))
+        assert 0 < wrong <= FALSE_ALARM < 1e-6
 
 
 # Functions
@@ -284,7 +437,31 @@ def test_command_writes_json_and_a_page(privpac: Any, tmp_path: Path) -> None:
     code, out, _ = privpac(*LEARNER, "--people", "1", "--json", "--report", "out.html")
     assert code == 0
     assert json.loads(out)["method"] == "exact"
-    assert "Privacy audit" in (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert json.loads(out)["sampler"]["looked_at"]
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert "Privacy audit" in page
+    assert "draws as the law says" in page
+
+
+def test_command_says_whether_the_sampler_was_looked_at(privpac: Any, tmp_path: Path) -> None:
+    code, out, _ = privpac(*LEARNER, "--people", "1", "--draws", "100")
+    assert code == 0
+    assert "100 draws on each of" in " ".join(out.split())
+    code, out, _ = privpac(*LEARNER, "--people", "1", "--draws", "0")
+    assert code == 0
+    assert "The sampler was not looked at" in out
+    (tmp_path / "my_learner.py").write_text(
+        "import privpac as pp\n"
+        "class Mode(pp.RealizableSelection):\n"
+        "    def draw(self, bound, rng):\n"
+        "        return self.release_id(bound, self._law(bound).mode, {}, 'mode')\n"
+        "learner = Mode(pp.Thresholds(pp.Integers(0, 2)), 1)\n",
+        encoding="utf-8",
+    )
+    made_up = "[[[[0, 0]], [[2, 1]]], [[[0, 0]]]]"
+    code, out, _ = privpac("audit", "--callable", "my_learner:learner", "--datasets", made_up)
+    assert code == VIOLATED
+    assert "draws differ from the law" in out
 
 
 def test_command_audits_a_function_of_ones_own(privpac: Any, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_without_either_single_rows_are_protected_and_that_is_said() -> None:
 
 
 def test_a_scaler_in_front_is_warned_of_and_a_public_function_is_not() -> None:
-    model = PrivateRuleClassifier(unit="item")
+    model = PrivateRuleClassifier(unit="item", classes=np.unique(Y))
     with pytest.warns(WeakGuaranteeWarning, match="StandardScaler in front is fitted on the same table"):
         make_pipeline(StandardScaler(), model).fit(X, Y)
     with warnings.catch_warnings():

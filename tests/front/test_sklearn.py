@@ -17,12 +17,25 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import privpac as pp
-from privpac.errors import BudgetExhausted, ItemLevelWarning, LedgerUnavailable, ParameterError, SchemaError
-from privpac.sklearn import PrivateRuleClassifier
+from privpac.errors import (
+    BudgetExhausted,
+    ItemLevelWarning,
+    LedgerUnavailable,
+    ParameterError,
+    SchemaError,
+    WeakGuaranteeWarning,
+)
+from privpac.sklearn import (
+    PrivateGaussian,
+    PrivateHistogram,
+    PrivateQuantileTransformer,
+    PrivateRuleClassifier,
+    PrivateSearchCV,
+)
 
 RANDOM = "a private fit draws fresh secret coins, so two fits on the same data may differ; this check compares two fits"
 
@@ -92,6 +105,65 @@ def test_guarantee_is_per_user_with_groups_and_loudly_per_item_without() -> None
     assert str(fitted.guarantee_) == "(1, 0)-DP per item, add-remove"
     assert "protects records, not people" in fitted.guarantee_.explain()
     assert any("single records" in line for line in fitted.released_.warnings)
+
+
+ESTIMATORS: dict[str, Any] = {
+    "classifier": PrivateRuleClassifier(),
+    "card": PrivateRuleClassifier(rule="card", delta="1e-6", calibrate="1/4", domains=[pp.Integers(0, 9)]),
+    "histogram": PrivateHistogram(),
+    "gaussian": PrivateGaussian(),
+    "quantiles": PrivateQuantileTransformer(),
+    "search": PrivateSearchCV(PrivateRuleClassifier(), {"rule": ["threshold", "stump"]}),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_dir_of_an_estimator_names_what_it_has_and_never_raises(name: str) -> None:
+    """scikit-learn's ``dir`` reads every property; tab completion must survive that, whatever was declared."""
+    estimator = clone(ESTIMATORS[name])
+    assert {"fit", "get_params"} <= set(dir(estimator))
+    assert not {"guarantee_", "rule_", "predict_proba", "evaluation_", "mean_", "quantiles_"} & set(dir(estimator))
+    fitted = estimator.fit(np.arange(40).reshape(-1, 1) % 10, np.arange(40) % 2, groups=np.arange(40))
+    assert {"fit", "guarantee_", "released_"} <= set(dir(fitted))
+    assert ("predict_proba" in dir(fitted)) == (name == "card")
+    if "schema" in estimator.get_params(deep=False):
+        odd = clone(estimator).set_params(schema="no-such-file.toml", domains=[pp.Floats()])
+        assert "fit" in dir(odd)
+        assert "fit" in dir(odd.set_params(domains=7, on_invalid=object()))
+
+
+def test_labels_read_from_y_are_said_before_data_are_looked_at_and_kept_in_the_file(tmp_path: Path) -> None:
+    """Without classes= one person changes ``classes_``: the warning depends on nothing but that."""
+    X, path = FRAMES["pandas"], tmp_path / "rule.json"
+    for estimator in (model(), PrivateSearchCV(model(), {"rule": ["stump"]})):
+        with pytest.warns(WeakGuaranteeWarning, match="labels are read from y"):
+            fitted = estimator.fit(X, Y, groups=WHO)
+        fitted.released_.save(path)
+        assert any("labels are read from y" in line for line in pp.Released.load(path).warnings)
+        with pytest.warns(WeakGuaranteeWarning, match="labels are read from y"), pytest.raises(ValueError, match="y"):
+            clone(estimator).fit(object(), None, groups=WHO)
+    declared: dict[str, Any] = {"user": "who", "label": "ill"}
+    quiet = [
+        model(epsilon=1, classes=[0, 1]),
+        PrivateSearchCV(model(epsilon=1, classes=[0, 1]), {"rule": ["stump"]}),
+        model(
+            epsilon=1, rule="small-tree", domains=None, schema=pp.Schema(DOMAINS, **declared, classes=("0", "1", "2"))
+        ),
+    ]
+    for estimator, y in zip(quiet, (Y, Y, Y.astype(str))):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", WeakGuaranteeWarning)
+            found = estimator.fit(X, y, groups=WHO).released_
+        assert not any("labels are read from y" in line for line in found.warnings)
+    with pytest.warns(WeakGuaranteeWarning, match="labels are read from y"):  # the other label is still that of y
+        model(domains=None, schema=pp.Schema(DOMAINS, **declared, positive="1")).fit(X, Y, groups=WHO)
+
+
+def test_a_step_that_is_fitted_in_front_is_named_by_the_saved_result() -> None:
+    line = make_pipeline(StandardScaler(), PrivateRuleClassifier(unit="item", classes=[0, 1]))
+    with pytest.warns(WeakGuaranteeWarning, match="StandardScaler"):
+        fitted = line.fit(np.column_stack([AGE, DOSE]), Y)
+    assert any("StandardScaler" in said for said in fitted[-1].released_.warnings)
 
 
 def test_guarantee_is_known_only_after_fit() -> None:

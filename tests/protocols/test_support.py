@@ -85,6 +85,7 @@ def test_ends_are_in_order_and_within_the_people(noisy: int, people: int, K: int
     found = support_central(noisy, K, people)
     assert 0 <= found.low <= found.estimate <= found.high <= people
     assert found.low == min(people, max(0, noisy - K))
+    assert support_central(noisy, K, None).among(people) == found
     select = run("shuffle").manifest.shuffle
     shuffled = support_shuffled(select, [noisy], max(people, 60))
     assert 0 <= shuffled.low <= shuffled.estimate <= shuffled.high <= max(people, 60)
@@ -103,6 +104,9 @@ def test_a_demonstration_and_its_page(tmp_path: Path) -> None:
     local, shuffled, central, table = found.rows
     assert (local.messages, central.messages) == (120, 120)
     assert shuffled.messages >= 120
+    for row in found.rows:  # no interval goes beyond the 120 people there are
+        assert not row.support or row.support.endswith("of 120")
+        assert not row.support or int(row.support.partition(" to ")[2].partition(",")[0]) <= 120
     assert local.bytes_per_person == 81
     assert table.error <= 0.1
     assert local.needed is not None

@@ -22,6 +22,7 @@ from privpac.auditing.family_laws import (
     mean_claim,
     normal_claim,
     products_claim,
+    vocabulary_claim,
 )
 from privpac.auditing.refutation import Claim
 from privpac.auditing.rule_laws import LEARNERS, rule_claim
@@ -62,6 +63,7 @@ ROWS: dict[str, Maker] = {
     "cover of products": products_claim,
     "cover of normal laws": normal_claim,
     "selection": candidates_claim,
+    "stable": vocabulary_claim,
     "agreement proved": stability_claim,
     "agreement measured": agreement_claim,
     "median": median_claim,
@@ -74,12 +76,17 @@ ROWS: dict[str, Maker] = {
 def plan_claims(
     target: Target, records_per_user: int, setting: str | None = None
 ) -> tuple[list[Claim], dict[str, str]]:
-    """The claims of all certified rows of a plan's target, and for the rows that are not tried the reasons."""
+    """The claims of all certified rows of a plan's target, and for the rows that are not tried the reasons.
+
+    Raises ``LookupError`` for a certificate that nobody wrote an attack for.
+    """
     claims, left = [], {}
     for method in target.methods(setting):
         if method.kind != "certified":
             continue
-        name, make = method.name, ROWS.get(method.key, untried_claim)
+        name, make = method.name, ROWS.get(method.key)
+        if make is None:
+            raise LookupError(f"nobody attacks the certificate of {name!r}: add {method.key!r} to ROWS, with hard laws")
         try:
             found = method.certify(records_per_user)
             made = (

@@ -3,6 +3,10 @@
 *Histograms.*  Masses between two halves and all cells alike; where people may differ, some hold one record or records
 of one kind only, and the others draw as many as declared from the law.  Counts and noise are drawn many times at once.
 
+*Open vocabularies.*  One heavy value, and others alike: few and heavy (luck, noise of the number of people), or so many
+that each weighs just above ``alpha`` and may stay below the threshold.  Some people hold one value only, the others as
+many records as may count; sums, noises and the threshold are the learner's, drawn many times at once.
+
 *Coarse-to-fine means.*  The mean anywhere within the radius, a share of users with four times the declared records; the
 first step's exact law, the noise of the second drawn.
 
@@ -34,8 +38,17 @@ from privpac.planning.models.family_models import noise_of_sums, normal_run
 from privpac.planning.models.fixed_draws import fixed_draws
 from privpac.planning.targets.family_targets import CountedTarget, GaussianTarget, SelectionTarget
 from privpac.planning.targets.target import PlannedMethod
+from privpac.planning.targets.vocabulary_targets import VocabularyTarget
 
-__all__ = ["candidates_claim", "histogram_claim", "masses_claim", "mean_claim", "normal_claim", "products_claim"]
+__all__ = [
+    "candidates_claim",
+    "histogram_claim",
+    "masses_claim",
+    "mean_claim",
+    "normal_claim",
+    "products_claim",
+    "vocabulary_claim",
+]
 
 Floats = NDArray[np.float64]
 RUNS, SETS, MOST_CELLS, MOST_RECORDS, MOST_MEMBERS = 20_000, 25, 256, 1 << 17, 1 << 14
@@ -82,6 +95,56 @@ def histogram_claim(
         return f"{point[0]:.3g} of the mass on two values, the rest evenly{people}"
 
     return Claim(method.name, found.n_users, float(target.beta), ((0.0, 1.0), (1.0, 1.0), (0.0, 0.0)), failure, about)
+
+
+# Open vocabularies
+
+
+def vocabulary_claim(
+    target: VocabularyTarget, method: PlannedMethod, found: Certificate, records_per_user: int
+) -> Claim | str:
+    """The shares of all values, shown or not, against the people's mean."""
+    assert found.n_users is not None
+    alpha = float(target.alpha)
+
+    def failure(point: Point, n: int) -> Failure:
+        masses = vocabulary_masses(point)
+        shares = vocabulary_shares(target, found, masses, round(point[2] * n), n, records_per_user)
+        return Failure.counted(int((np.abs(shares - masses).max(axis=1) > alpha).sum()), RUNS)
+
+    def about(point: Point) -> str:
+        others = len(vocabulary_masses(point)) - 1
+        return (
+            f"{point[0]:.3g} of the mass on one value, the rest evenly on {others}, {point[2]:.3g} of the people with "
+            "one value only"
+        )
+
+    just_above = math.log(min(MOST_CELLS, max(1, math.ceil(1 / alpha) - 1))) / math.log(MOST_CELLS)
+    starts = ((1.0, 0.0, 1.0), (0.5, 0.0, 1.0), (0.0, just_above, 1.0), (0.75, 0.5, 0.0))
+    return Claim(method.name, found.n_users, float(target.beta), starts, failure, about)
+
+
+def vocabulary_masses(point: Point) -> Floats:
+    """One value, and 1 to 256 others alike."""
+    others = round(MOST_CELLS ** point[1])
+    return np.array([point[0], *[(1 - point[0]) / others] * others])
+
+
+def vocabulary_shares(
+    target: VocabularyTarget, found: Certificate, masses: Floats, alone: int, n: int, records_per_user: int
+) -> Floats:
+    """What is said of every value in each of many runs: ``alone`` people hold one value, the others draw records.
+
+    Their number is a power of two, so that it divides the steps of a person, and at most the values that count.
+    """
+    learner, rng = target.learner("stable", found), fixed_draws(n)
+    each = 1 << (min(records_per_user, target.max_values).bit_length() - 1)
+    counted = rng.multinomial(alone, masses, RUNS) * each + rng.multinomial((n - alone) * each, masses, RUNS)
+    weights = counted * (learner.levels // each)
+    noisy = weights + noise_of_sums(rng, float(learner.stable.eta), weights.shape)
+    people = np.maximum(1, n + noise_of_sums(rng, float(learner.counting), (RUNS, 1)))
+    shown = (weights > 0) & (noisy >= learner.stable.threshold)
+    return np.where(shown, np.minimum(1.0, noisy / (people * float(learner.levels))), 0.0)
 
 
 # Means

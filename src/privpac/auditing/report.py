@@ -5,18 +5,20 @@ An audit prints datasets, so they must be made up or declared public; nothing he
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from io import StringIO
 from math import inf
 from typing import Any
 
 from privpac.auditing.exact import ExactAudit
+from privpac.auditing.sampler import SamplerCheck
 from privpac.auditing.statistical import CONSISTENT, VIOLATES, StatisticalAudit
 from privpac.guarantee import Neighbours
 
 __all__ = ["Audit", "Outcome"]
 
+MISDRAWN = "draws differ from the law"
 _LONGEST = 400
 # The exact audit rounds the least epsilon up, by one part in a million at most; a lower bound is that much smaller.
 _ROUNDED = 1 - Fraction(1, 1 << 19)
@@ -38,7 +40,8 @@ class Audit:
 
     ``result`` holds the details: an :class:`ExactAudit`, which is a decision over every pair of its universe, or a
     :class:`StatisticalAudit`, which is evidence.  ``claimed`` is False when no epsilon was claimed and only a bound was
-    asked for.
+    asked for.  ``sampler`` says whether the draws were compared with the law that was decided; None for a statistical
+    audit, which looks at nothing but draws.
     """
 
     subject: str
@@ -46,6 +49,7 @@ class Audit:
     claimed: bool
     universe: str
     outcomes: tuple[Outcome, ...] = ()
+    sampler: SamplerCheck | None = None
 
     @property
     def method(self) -> str:
@@ -53,15 +57,22 @@ class Audit:
 
     @property
     def holds(self) -> bool:
-        return not self.claimed or self.result.holds
+        return (not self.claimed or self.result.holds) and not self.misdrawn
+
+    @property
+    def misdrawn(self) -> bool:
+        """Whether draws were seen that the law does not explain: then what was decided is not what is released."""
+        return self.sampler is not None and not self.sampler.holds
 
     def __bool__(self) -> bool:
         return self.holds
 
     @property
     def verdict(self) -> str:
-        """``consistent with the claim``, ``violates the claim`` or ``no claim``."""
-        return "no claim" if not self.claimed else CONSISTENT if self.holds else VIOLATES
+        """``consistent with the claim``, ``violates the claim``, ``draws differ from the law`` or ``no claim``."""
+        if self.claimed and not self.result.holds:
+            return VIOLATES
+        return MISDRAWN if self.misdrawn else CONSISTENT if self.claimed else "no claim"
 
     @property
     def epsilon(self) -> Fraction | None:
@@ -112,6 +123,9 @@ class Audit:
 
     def notes(self) -> tuple[str, ...]:
         """What follows, what does not, and what to do."""
+        if self.misdrawn:
+            line = f"What is released is not what was decided: the sampler {self.sampler}."
+            return (*replace(self, sampler=None).notes(), line)
         if self.claimed and not self.holds:
             sure = (
                 ""
@@ -122,7 +136,12 @@ class Audit:
                 f"The two datasets shown are neighbours, and their outputs differ by more than the claim allows{sure}.",
             )
         if isinstance(self.result, ExactAudit):
-            return ("Decided exactly for every pair of these datasets; nothing is said about larger ones.",)
+            unseen = self.sampler is not None and not self.sampler.looked
+            only = ("The sampler was not looked at: this is about the law, not about what is drawn.",)
+            return (
+                "Decided exactly for every pair of these datasets; nothing is said about larger ones.",
+                *(only if unseen else ()),
+            )
         out = ["Runs can refute a claim, never prove it: another pair, another event or more runs might."]
         if self.claimed and self.result.epsilon is not None and self.result.epsilon >= Fraction(self.result.detectable):
             out.append(
@@ -148,6 +167,8 @@ class Audit:
             )
         ]
         out += [("datasets", self.universe), ("neighbouring pairs", f"{self.pairs:,}, in both orders")]
+        if self.sampler is not None:
+            out += [("sampler", str(self.sampler))]
         if isinstance(self.result, StatisticalAudit):
             each = self.result.trials
             out += [
@@ -168,7 +189,7 @@ class Audit:
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True, style="dim")
         table.add_column(overflow="fold")
-        style = "bold green" if self.holds and self.claimed else "bold red" if self.claimed else "bold"
+        style = "bold red" if not self.holds else "bold green" if self.claimed else "bold"
         for name, value in self.rows():
             table.add_row(name, Text(value, style=style if name == "verdict" else ""))
         for name, data in zip(("first dataset", "second dataset"), self.worst):
@@ -201,6 +222,7 @@ class Audit:
             "universe": self.universe,
             "worst": [plain(data) for data in self.worst],
             "outcomes": [[outcome.label, outcome.first, outcome.second] for outcome in self.outcomes],
+            "sampler": None if self.sampler is None else self.sampler.to_dict(),
         }
         if isinstance(self.result, StatisticalAudit):
             r = self.result

@@ -210,7 +210,7 @@ def quantile_claim(
 
     def law(numbers: list[int]) -> Law:
         codes, counts = np.unique(np.array(numbers, np.uint64), return_counts=True)
-        return learner.ranks(Fraction(1, 2), Integers(0, target.top)).law(Weighted(codes, counts))
+        return learner.ranks(Fraction(1, 2), Integers(0, target.top)).law(Weighted(codes, learner.levels * counts))
 
     return _median(_Median(target, law, lambda numbers, rng: law(numbers).sample(rng)), method, found)
 

@@ -130,17 +130,20 @@ def certify_quantile(
     size: int,
     q: Fraction = Fraction(1, 2),
     neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+    levels: int = 2,
 ) -> Certificate:
     """Users that suffice for a quantile over ``size`` values that misses its rank by at most a share ``alpha``.
 
+    ``levels`` is the weight of a person: the two votes for the quantile of their own records.
+
     >>> certify_quantile(1, "0.05", "0.05", size=2**64).n_users
-    941
+    946
     """
     relation, share = one_of(Neighbours, neighbours, "neighbours"), open_unit(alpha, "alpha")
-    eta = positive(epsilon, "epsilon") / quantile_range(q, 1, relation)
+    eta = positive(epsilon, "epsilon") / quantile_range(q, positive_int(levels, "levels"), relation)
     if (math.log(positive_int(size, "size")) - math.log(open_unit(beta, "beta"))) / eta > LIMIT:
         return Certificate.upper(None, "quantile", _ANY)
-    missed = quantile_reach(eta, size, beta) / q.denominator
+    missed = quantile_reach(eta, size, beta) / (q.denominator * levels)
     return Certificate.upper(max(1, math.ceil(missed / share * (1 + SLACK))), "quantile", _ANY, missed=missed)
 
 

@@ -29,7 +29,7 @@ __all__ = ["VIOLATED", "audit"]
 
 FUNCTIONS = "Functions of your own, and statistical audits"
 VIOLATED = 5
-"""Exit code of an audit that refutes its claim."""
+"""Exit code of an audit that refutes its claim, or whose draws differ from the law."""
 
 
 @app.command()
@@ -74,6 +74,9 @@ def audit(
     confidence: Annotated[
         str, typer.Option(help="Confidence of a statistical audit.", rich_help_panel=FUNCTIONS)
     ] = "0.999",
+    draws: Annotated[
+        int, typer.Option(help="Draws compared with the law on each of a few datasets, for an exact audit; 0 for none.")
+    ] = 400,
     report: Annotated[Path | None, typer.Option(help="Write an HTML page.")] = None,
     json: Json = False,
 ) -> None:
@@ -96,6 +99,7 @@ def audit(
         "neighbours": neighbours,
         "runs": runs,
         "confidence": confidence,
+        "draws": draws,
     }
     told |= {"epsilon": epsilon, "delta": delta, "method": "statistical" if statistical else "auto"}
     if callable_ is not None:

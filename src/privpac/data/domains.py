@@ -89,6 +89,11 @@ class Domain(ABC):
         """The lowest and the highest code of a value that data can hold."""
         return 0, self.size - 1
 
+    @property
+    def linear(self) -> bool:
+        """Whether values are equally spaced: the middle of two codes is then the middle of their values."""
+        return False
+
     def encode(
         self, values: Any, on_invalid: OnInvalid | str = OnInvalid.RAISE, *, name: str = "values"
     ) -> tuple[Words, Bools]:
@@ -160,6 +165,10 @@ class Integers(Domain):
     def size(self) -> int:
         return self.hi - self.lo + 1
 
+    @property
+    def linear(self) -> bool:
+        return True
+
     def describe(self) -> str:
         return f"whole numbers {self.lo}..{self.hi}"
 
@@ -223,6 +232,10 @@ class Grid(Domain):
 
     def __repr__(self) -> str:
         return f"Grid({_decimal(self.lo)}, {_decimal(self.hi)}, {_decimal(self.step)})"
+
+    @property
+    def linear(self) -> bool:
+        return True
 
     def describe(self) -> str:
         return f"{_decimal(self.lo)}..{_decimal(self.hi)} in steps of {_decimal(self.step)}"
@@ -333,6 +346,10 @@ class Dates(Domain):
     @property
     def size(self) -> int:
         return self.hi.toordinal() - self.lo.toordinal() + 1
+
+    @property
+    def linear(self) -> bool:
+        return True
 
     def describe(self) -> str:
         return f"dates {self.lo}..{self.hi}"

@@ -78,6 +78,10 @@ class Missing(Domain):
         lowest, highest = self.inner.value_range()
         return lowest, highest if self.code is None else self.code
 
+    @property
+    def linear(self) -> bool:
+        return self.code is None and self.inner.linear
+
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "inner": self.inner.to_dict(), "rule": self.rule}
 

@@ -33,11 +33,11 @@ from privpac.errors import (
 )
 from privpac.exact import Rational
 from privpac.guarantee import Guarantee, Neighbours, Unit, positive_int
-from privpac.law import Law
+from privpac.law import BOTTOM, Law
 from privpac.law.near import Part, near_reach, sample_near, sample_steps
 from privpac.ledger import release
 from privpac.parameters import bounds, named, protected_unit, read_epsilon, relation, whole_or_none
-from privpac.released import Released
+from privpac.released import NoRelease, Released
 from privpac.rng import Rng
 
 if TYPE_CHECKING:
@@ -90,6 +90,13 @@ class Learner(ABC):
     @abstractmethod
     def draw(self, bound: Any, rng: Rng) -> Released:
         """One release; raises for no reason that depends on the data."""
+
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        """What a release shows for a ``value`` of ``law``: its outcome, and what was selected as text.
+
+        For audits, which draw and compare with the law; None where that cannot be said.
+        """
+        return None
 
     def learn(self, data: Users, *, rng: Rng | None = None, ledger: BudgetLedger | None = None) -> Released:
         """Validate, spend, touch the data, return."""
@@ -226,6 +233,11 @@ class Selection(Learner):
         return Released(
             rule, self.guarantee, parameters=shown | parameters | cap, warnings=self.warnings, learner=method
         )
+
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        if value is BOTTOM:
+            return "none", str(NoRelease)
+        return ("released", str(bound.concept.decode(value, bound.label))) if isinstance(value, int) else None
 
     @property
     def warnings(self) -> tuple[str, ...]:

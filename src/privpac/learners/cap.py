@@ -137,6 +137,9 @@ class CapSelection(Learner):
             )
         return data
 
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        return "released", str(value)
+
     def draw(self, bound: Users, rng: Rng) -> Released:
         shown: dict[str, Any] = {"quantile": self.quantile, "grid": tuple(self.grid)}
         return Released(int(self.law(bound).sample(rng)), self.guarantee, parameters=shown, learner="private cap")

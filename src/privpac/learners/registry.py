@@ -373,6 +373,11 @@ def rules_named(rule: Any, features: Mapping[str, Domain] | None, *, agreement: 
             f"the rule {rule!r} needs its columns: give features={{'age': Integers(0, 99)}}, or a class such as "
             "Thresholds(Integers(0, 99))"
         )
+    if not isinstance(features, Mapping):
+        raise TypeError(
+            f"features must be columns with their domains, such as {{'age': Integers(0, 99)}}, got "
+            f"{type(features).__name__}"
+        )
     return named_class(rule, features, "agreement" if agreement else "auto")
 
 

@@ -40,13 +40,13 @@ def plan(
     *,
     epsilon: Rational | None = None,
     alpha: Rational | None = None,
-    beta: Rational = "0.05",
+    beta: Rational | None = None,
     n_users: int | None = None,
     records_per_user: int | Iterable[int] | None = None,
     neighbours: Neighbours | str | None = None,
     noise: Rational | None = None,
     setting: str | None = None,
-    delta: Rational = 0,
+    delta: Rational | None = None,
     model: Model | str | None = None,
     people: str | None = None,
     population: Population | None = None,
@@ -57,7 +57,7 @@ def plan(
     features: Mapping[str, Domain] | None = None,
     **shape: Any,
 ) -> Plan:
-    """How many users do I need for excess error ``alpha`` (0.05) with probability ``1 - beta``, at ``epsilon``?
+    """How many users do I need for excess error ``alpha`` (0.05) with probability ``1 - beta`` (0.95), at ``epsilon``?
 
     * ``epsilon`` alone, or with ``alpha``: certified users for each applicable method and what no method can beat, a
       :class:`Plan`.
@@ -104,8 +104,8 @@ def plan(
         Each label is wrong with at most this probability (thresholds).
     setting : {"agnostic", "realizable"}, optional
         Only methods for such labels.
-    delta : rational
-        The promise may fail with this probability, for trees and models that allow it.
+    delta : rational, optional
+        The promise may fail with this probability (0), for trees and models that allow it.
     model : {"central", "local", "shuffle"}, optional
         Learning by agreement in this trust model.
     people : {"alike", "differ", "heavy"}, optional
@@ -142,6 +142,9 @@ def plan(
     >>> pp.plan(cuts, queries=3, epsilon=8, alpha="0.3").row("prediction service").n_users[0]
     9031
     """
+    # None is a parameter left out, in every place: here its default stands in.
+    beta, delta = "0.05" if beta is None else beta, 0 if delta is None else delta
+    shape = {name: value for name, value in shape.items() if value is not None}
     concept = rules_named(concept, features, agreement=model is not None)
     quantity = _quantity(n_users, epsilon, alpha)
     if quantity == "users" and alpha is None:
@@ -330,6 +333,9 @@ def _named_target(
     """A family of distributions, or agreement."""
     if not isinstance(what, str):
         goal = _spent(numbers)
+        strange = sorted(set(shape) - {"dimension"})
+        if strange:
+            raise ParameterError(f"{strange[0]} describes a family of distributions, not agreement; leave it out")
         return agreement_target(what, model=model or Model.CENTRAL, neighbours=neighbours, delta=delta, **goal, **shape)
     if model is not None:
         raise ParameterError("model goes with rules: families of distributions are learned by a curator; leave it out")

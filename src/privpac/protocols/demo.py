@@ -140,7 +140,7 @@ def _run(protocol: Protocol, items: list[bytes | None], key: AnalyzerKey) -> Dem
     released = found.released
     rule = released.hypothesis.condition() if released else "nothing"
     error = _error(released) if released else 1.0
-    support = "" if found.support is None else str(found.support)
+    support = "" if found.support is None else str(found.support.among(n))  # made-up people: their number is no secret
     size_of = total * made.message_bytes // n
     summary = protocol.guarantee.summary
     return DemoRow(made.protocol, summary, released.outcome, rule, error, needed, total, size_of, support, saw, seen)

@@ -47,6 +47,14 @@ class Support:
         """At least this share of the people named the rule, with probability ``confidence``."""
         return Fraction(self.low, self.people) if self.people else None
 
+    def among(self, people: int) -> Support:
+        """The same where everybody knows that ``people`` took part: nobody else can have named the rule.
+
+        >>> print(support_central(504, 14, None).among(500))
+        named by about 500 people (490 to 500, certain): at least 98 % of 500
+        """
+        return _within(self.estimate, self.low, self.high, people, self.confidence)
+
     def __str__(self) -> str:
         sure = "certain" if self.confidence == 1 else f"{float(self.confidence):.0%} confidence"
         said = f"named by about {self.estimate:.0f} people ({self.low} to {self.high}, {sure})"

@@ -29,7 +29,7 @@ def audit_html(audit: Audit) -> str:
     """The page as one HTML text."""
     if not isinstance(audit, Audit):
         raise TypeError(f"audit_html takes the result of pp.audit, not {type(audit).__name__}")
-    bad = audit.claimed and not audit.holds
+    bad = not audit.holds
     x, y = audit.worst
     people = isinstance(x, tuple) and isinstance(y, tuple)
     return page(

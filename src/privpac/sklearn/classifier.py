@@ -37,6 +37,12 @@ from privpac.sklearn.estimator import PrivateEstimator
 __all__ = ["PrivateRuleClassifier"]
 
 
+LABELS_OF_Y = (
+    "without classes= the labels are read from y, outside the guarantee: one person can add a label, which classes_ "
+    "and a saved file then show; declare them, the one that the rule is about last: classes=['no', 'yes']"
+)
+
+
 def _has_chances(model: Any) -> bool:
     return bool(getattr(model.rule_, "bands", ()))
 
@@ -56,8 +62,9 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     method, setting, neighbours, max_records, public_n_users, records_per_user, people
         As for :func:`privpac.learn`.
     classes : sequence, optional
-        The two label values, the one that the rule is about last, or more of them for small trees and cards; None reads
-        them off ``y`` and treats them as public schema.
+        The two label values, the one that the rule is about last, or more of them for small trees and cards.  None
+        reads them off ``y``, outside the guarantee: one person can add a label.  A ``WeakGuaranteeWarning`` says so,
+        and a saved result carries it.
     on_invalid : {"raise", "drop", "clamp"}, optional
         What happens to values outside their domain; "raise" if neither this nor a schema says it.
     ledger : path, optional
@@ -98,7 +105,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     --------
     >>> import numpy as np
     >>> X = np.array([[1.0], [2.0], [8.0], [9.0]])
-    >>> model = PrivateRuleClassifier(epsilon=1).fit(X, [0, 0, 1, 1], groups=["a", "b", "c", "d"])
+    >>> model = PrivateRuleClassifier(epsilon=1, classes=[0, 1]).fit(X, [0, 0, 1, 1], groups=["a", "b", "c", "d"])
     >>> str(model.guarantee_)
     '(1, 0)-DP per user, add-remove'
     """
@@ -215,7 +222,7 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
 
     def _features(self, names: list[str]) -> dict[str, Domain]:
         """The columns of X with their domains, those of the tree where it has some."""
-        if self.tree is None or self._declares:
+        if self.tree is None or self._declares():
             return self._domains(names)
         own = list(self._tree().declared().values())
         if len(own) != len(names):
@@ -318,15 +325,20 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
             else np.zeros(n_rows, dtype=np.uint8)
         )
 
+    def _declared_classes(self) -> Sequence[Any] | None:
+        """The label values as declared here or in the schema, None where ``y`` must tell them."""
+        return self.classes if self.classes is not None or self.schema is None else self._schema().classes
+
+    def _outside(self) -> list[str]:
+        return [*super()._outside(), *([] if self._declared_classes() is not None else [LABELS_OF_Y])]
+
     def _classes(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """The label values, the one that the rule is about last: as declared here or in the schema, or as they are."""
-        if self.classes is not None:
-            return np.asarray(self.classes)
-        said = None if self.schema is None else self._schema
-        if said is not None and said.classes is not None:
-            return np.asarray(said.classes)
+        """The label values, the one that the rule is about last: as declared, or as they are."""
+        declared = self._declared_classes()
+        if declared is not None:
+            return np.asarray(declared)
         found = np.unique(labels)
-        positive = None if said is None else said.positive
+        positive = None if self.schema is None else self._schema().positive
         if positive is None or len(found) != 2:
             return found
         last = found.astype(str) == str(positive)

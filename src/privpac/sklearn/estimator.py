@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +24,12 @@ from privpac.released import Released
 from privpac.sklearn.surroundings import SEARCH, fitted_in_front, in_search
 
 __all__ = ["GroupsAsked", "PrivateEstimator"]
+
+
+FITTED_IN_FRONT = (
+    "{steps} in front is fitted on the same table, without privacy: what it learned is in every later number and "
+    "outside this guarantee; use public constants, such as a FunctionTransformer"
+)
 
 
 class GroupsAsked:
@@ -50,14 +57,8 @@ class PrivateEstimator(GroupsAsked):
 
     def _unit(self, groups: Any) -> Unit:
         """Who is protected; said or refused before anything is looked at."""
-        before = fitted_in_front(self)
-        if before:
-            warnings.warn(
-                f"{', '.join(before)} in front is fitted on the same table, without privacy: what it learned is in "
-                "every later number and outside this guarantee; use public constants, such as a FunctionTransformer",
-                WeakGuaranteeWarning,
-                stacklevel=3,
-            )
+        for line in self._outside():
+            warnings.warn(line, WeakGuaranteeWarning, stacklevel=3)
         unit = None if self.unit is None else one_of(Unit, self.unit, "unit")
         if groups is not None:
             if unit is Unit.ITEM:
@@ -77,6 +78,12 @@ class PrivateEstimator(GroupsAsked):
             )
         return Unit.ITEM
 
+    def _outside(self) -> list[str]:
+        """What this fit takes from the table outside its guarantee, by public declarations alone: a warning before
+        data are looked at, and a line of the result, so that a saved file says it too."""
+        before = ", ".join(fitted_in_front(self))
+        return [FITTED_IN_FRONT.format(steps=before)] if before else []
+
     def _release(
         self,
         learner: Learner,
@@ -91,13 +98,15 @@ class PrivateEstimator(GroupsAsked):
         told: dict[str, Any] = {"features": features, "on_invalid": self._policy(), "classes": classes}
         data = UserData.from_arrays(frame, target, groups, **told)
         if self.ledger is None:
-            return release_rule(learner, data)
-        with BudgetLedger.open(self.ledger) as book:
-            return release_rule(learner, data, ledger=book)
+            released = release_rule(learner, data)
+        else:
+            with BudgetLedger.open(self.ledger) as book:
+                released = release_rule(learner, data, ledger=book)
+        return replace(released, warnings=(*released.warnings, *self._outside()))
 
     def _columns(self, X: Any, *, reset: bool) -> dict[str, Any]:
         """Columns by name; numbers as scikit-learn checks them, declared categories as they are."""
-        if self._declares and hasattr(X, "columns"):
+        if self._declares() and hasattr(X, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if reset and X.shape[0] < 1:
                 raise ValueError(
@@ -108,39 +117,39 @@ class PrivateEstimator(GroupsAsked):
             self,
             X,
             reset=reset,
-            dtype=None if self._declares else "numeric",
+            dtype=None if self._declares() else "numeric",
             ensure_min_samples=1,
             ensure_all_finite="allow-nan" if self._takes_missing() else True,
         )
         names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(array.shape[1])])]
         return {name: np.ascontiguousarray(array[:, i]) for i, name in enumerate(names)}
 
-    @property
+    # Methods, not properties: scikit-learn's ``dir`` reads every property, and these may refuse what was declared.
+
     def _declares(self) -> bool:
         """Whether somebody declared the columns; both ways at once are refused."""
         if self.domains is not None and self.schema is not None:
             raise ParameterError("domains= and schema= both declare the columns; give one of them")
         return self.domains is not None or self.schema is not None
 
-    @property
     def _schema(self) -> Schema:
         assert self.schema is not None
         return read_schema(self.schema)
 
     def _policy(self) -> str:
         """What happens to values outside their domain."""
-        said = self._schema.on_invalid if self.schema is not None and self.on_invalid is None else self.on_invalid
+        said = self._schema().on_invalid if self.schema is not None and self.on_invalid is None else self.on_invalid
         return "raise" if said is None else str(said)
 
     def _takes_missing(self) -> bool:
         """Whether some domain says what a missing value is; the others refuse one themselves."""
-        known: Any = self._schema.domains(self._policy()) if self.schema is not None else self.domains
+        known: Any = self._schema().domains(self._policy()) if self.schema is not None else self.domains
         declared = known.values() if isinstance(known, Mapping) else known or ()
         return any(isinstance(domain, Missing) for domain in declared)
 
     def _domains(self, names: list[str]) -> dict[str, Domain]:
         if self.schema is not None:
-            known = self._schema.domains(self._policy())
+            known = self._schema().domains(self._policy())
             absent = [name for name in names if name not in known]
             if absent:
                 raise ParameterError(f"columns {absent} of X are not in the schema, which has {list(known)}")

@@ -72,7 +72,7 @@ class PrivateSearchCV(GroupsAsked, ClassifierMixin, BaseEstimator):  # type: ign
     --------
     >>> import numpy as np, privpac as pp
     >>> X, people = np.arange(1000).reshape(-1, 1) % 100, np.arange(1000) // 2
-    >>> model = PrivateRuleClassifier(domains=[pp.Integers(0, 99)])
+    >>> model = PrivateRuleClassifier(domains=[pp.Integers(0, 99)], classes=[False, True])
     >>> search = PrivateSearchCV(model, {"rule": ["threshold", "interval"]}, epsilon=4)
     >>> str(search.fit(X, X[:, 0] > 60, groups=people).guarantee_)
     '(4, 0)-DP per user, add-remove'

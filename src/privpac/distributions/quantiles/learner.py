@@ -5,7 +5,8 @@ weight     what counts                                                          
 ========== ============================================================================ ==========================
 ``user``   every person alike, their records sharing that weight: the quantile of the   nothing
            mean of the people's own distributions
-``own``    every person votes once, for the quantile of their own records               nothing
+``own``    every person votes for the quantile of their own records, for the middle    nothing
+           of both where there are two
 ``one``    one record of everybody, chosen by a public hash                              nothing
 ``record`` every record, up to ``max_records`` of a person                               ``max_records``
 ========== ============================================================================ ==========================
@@ -91,7 +92,8 @@ class QuantileLearner(DistributionLearner):
     q : number or several
         Which quantiles (public), strictly between 0 and 1; default the median.
     weight : str
-        How people count (public): ``"user"`` all alike, ``"record"`` by records, ``"own"`` or ``"one"`` by one vote.
+        How people count (public): ``"user"`` all alike, ``"record"`` by records, ``"own"`` by the quantile
+        of their own records, ``"one"`` by one record.
     interval : bool
         Whether an interval is released around each (public).
     confidence : number
@@ -135,8 +137,10 @@ class QuantileLearner(DistributionLearner):
     @property
     def levels(self) -> int:
         """The most weight a person can have."""
-        if self.cap == 1 or self.weight in ("own", "one"):
+        if self.cap == 1 or self.weight == "one":
             return 1
+        if self.weight == "own":
+            return 2  # two votes, for who has two own quantiles
         return LEVELS if self.weight == "user" else positive_int(self.cap, "max_records")
 
     @property
@@ -183,11 +187,11 @@ class QuantileLearner(DistributionLearner):
         return BoundUsers(users.max_records(1) if self.weight == "one" else users, domains)
 
     def _values(self, bound: BoundUsers) -> dict[Fraction, Weighted]:
-        column = next(iter(bound.features))
+        column, domain = next(iter(bound.features.items()))
         weight = "record" if self.levels == 1 and self.weight != "own" else self.weight
 
         def fold(q: Fraction) -> Weighted:
-            return bound.users.fold(WeightedValues(column, weight, self.levels, q))
+            return bound.users.fold(WeightedValues(column, weight, self.levels, q, domain.linear))
 
         if weight == "own":
             return {q: fold(q) for q in self.q}
@@ -197,6 +201,12 @@ class QuantileLearner(DistributionLearner):
         """The exact law of one of the numbers (curator only)."""
         bound, one = self.bind(data), self.q[0] if q is None else rational(q, "q")
         return self.ranks(one, next(iter(bound.features.values()))).law(self._values(bound)[one], end)
+
+    def shown_as(self, bound: BoundUsers, value: Any) -> tuple[str, str] | None:
+        if self.draws > 1:
+            return None  # the law is that of one of the numbers
+        ((name, domain),) = bound.features.items()
+        return "released", str(Quantiles(name, domain, self.q, (value,)))
 
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         (name, domain), values = next(iter(bound.features.items())), self._values(bound)

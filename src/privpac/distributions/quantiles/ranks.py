@@ -19,6 +19,11 @@ a W + s [z > least], b W_> - (b-a) W - s)``, and still some value costs at most 
 or the least value of the domain if that is negative. So but for the same probability the value drawn is the least one,
 or has ``b W_< <= a W``: it is not above the quantile. Shifts are public constants and do not touch the guarantee.
 
+**Own quantiles.**  Who votes for the ``q``-quantile of their own ``m`` records has two of them where ``qm`` is whole,
+``c_qm`` and ``c_(qm+1)``, and every value between is one.  So everybody has two votes (``L = 2``): one for each, or,
+where values are equally spaced, for the middle of both, rounded down and up.  Otherwise both votes are the same one.
+They are at least 0 and add up to 2, and the proof above needs no more.
+
 Costs change only at a value and right behind it: a law over 2**64 values is as short as the data.
 """
 
@@ -52,11 +57,10 @@ class Weighted(NamedTuple):
     weights: Ints
 
 
-def weights_of(users: UserData, codes: Words, weight: str, levels: int, q: Fraction) -> Ints:
+def weights_of(users: UserData, codes: Words, weight: str, levels: int) -> Ints:
     """The weight of every record, in the order of users and ascending codes; one user's add up to at most ``levels``.
 
-    ``"user"``: shares of ``levels``, rounded so that they telescope; ``"own"``: 1 for the user's own quantile;
-    otherwise 1 for every record.
+    ``"user"``: shares of ``levels``, rounded so that they telescope; otherwise 1 for every record.
     """
     sizes = np.diff(users.offsets).astype(np.int64)
     held = np.repeat(sizes, sizes)
@@ -65,11 +69,26 @@ def weights_of(users: UserData, codes: Words, weight: str, levels: int, q: Fract
         # Telescopes to ``levels`` for everybody with records: this line is the bound on a person's influence.
         shares: Ints = levels * (place + 1) // np.maximum(held, 1) - levels * place // np.maximum(held, 1)
         return shares
-    if weight == "own":
-        own = np.maximum(-(-q.numerator * held // q.denominator), 1) - 1
-        votes: Ints = (place == own).astype(np.int64)
-        return votes
     return np.ones(codes.size, np.int64)
+
+
+def own_votes(users: UserData, codes: Words, levels: int, q: Fraction, linear: bool) -> Words:
+    """``levels`` votes of everybody with records, 2 or 1, for the quantile of their own records; codes ascend within
+    each user.
+
+    One vote is for the lower of two quantiles.
+    """
+    sizes = np.diff(users.offsets).astype(np.int64)
+    first, held = np.asarray(users.offsets[:-1], np.int64)[sizes > 0], sizes[sizes > 0]
+    place, left = np.divmod(q.numerator * held - 1, q.denominator)  # of the ceil(q m)-th: at least 0, for 0 < q < 1
+    low = codes[first + place]
+    if levels == 1:
+        return low
+    high = codes[first + place + (left == q.denominator - 1)]  # q m is whole, and below m
+    if linear:
+        apart = high - low
+        low, high = low + apart // np.uint64(2), high - apart // np.uint64(2)
+    return np.concatenate([low, high])
 
 
 @dataclass(frozen=True)
@@ -80,6 +99,8 @@ class WeightedValues:
     weight: str
     levels: int
     q: Fraction
+    linear: bool = False
+    """Whether the middle of two codes is the middle of their values."""
 
     def zero(self) -> Weighted:
         return Weighted(np.empty(0, np.uint64), np.empty(0, np.int64))
@@ -89,7 +110,10 @@ class WeightedValues:
         sizes = np.diff(users.offsets).astype(np.int64)
         owner = np.repeat(np.arange(sizes.size), sizes)
         codes = codes[np.lexsort((codes, owner))]
-        return _gathered(codes, weights_of(users, codes, self.weight, self.levels, self.q))
+        if self.weight == "own":
+            votes = own_votes(users, codes, self.levels, self.q, self.linear)
+            return _gathered(votes, np.ones(votes.size, np.int64))
+        return _gathered(codes, weights_of(users, codes, self.weight, self.levels))
 
     def merge(self, a: Weighted, b: Weighted) -> Weighted:
         return _gathered(np.concatenate([a.codes, b.codes]), np.concatenate([a.weights, b.weights]))

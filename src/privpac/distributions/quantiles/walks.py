@@ -32,6 +32,10 @@ from privpac.parameters import Composed, bounds, named, part, probability_or_zer
 from privpac.released import NoRelease, Released
 
 if TYPE_CHECKING:
+    from privpac.data import Users
+    from privpac.distributions.quantiles.ranks import End
+    from privpac.exact import Rational
+    from privpac.law import Law
     from privpac.rng import Rng
 
 __all__ = ["WalkQuantile"]
@@ -84,6 +88,11 @@ class WalkQuantile(Composed, QuantileLearner):
             )
 
     @property
+    def levels(self) -> int:
+        """One vote, also of who has two own quantiles: an interior point takes no more."""
+        return 1
+
+    @property
     def guarantee(self) -> Guarantee:
         return Guarantee(
             self.epsilon,
@@ -123,12 +132,26 @@ class WalkQuantile(Composed, QuantileLearner):
         super().check_domains(domains)
         self.point(next(iter(domains.values())))  # too few people are refused before anything is spent
 
+    def _votes(self, bound: BoundUsers, least: int) -> list[int]:
+        held = self._values(bound)[self.q[0]]
+        votes: list[int] = np.repeat(held.codes - np.uint64(least), held.weights).tolist()
+        return votes
+
+    def law(self, data: Users, q: Rational | None = None, end: End = "point") -> Law:
+        """The exact law of the answer and ``BOTTOM``, where it can be written down (curator only)."""
+        bound = self.bind(data)
+        domain = next(iter(bound.features.values()))
+        least = domain.value_range()[0]
+        found = self.point(domain).law(self._votes(bound, least))
+        return found.map(lambda drawn: drawn if isinstance(drawn, Bottom) else least + drawn)
+
+    def shown_as(self, bound: BoundUsers, value: Any) -> tuple[str, str] | None:
+        return ("none", str(NoRelease)) if isinstance(value, Bottom) else super().shown_as(bound, value)
+
     def draw(self, bound: BoundUsers, rng: Rng) -> Released:
         name, domain = next(iter(bound.features.items()))
-        point, held = self.point(domain), self._values(bound)[self.q[0]]
-        least = domain.value_range()[0]
-        votes = np.repeat(held.codes - np.uint64(least), held.weights).tolist()
-        drawn = point.sample(votes, rng)
+        point, least = self.point(domain), domain.value_range()[0]
+        drawn = point.sample(self._votes(bound, least), rng)
         parameters: dict[str, Any] = {
             "weight": self.weight,
             "hidden walks": self.hidden.walks,

@@ -202,6 +202,9 @@ class PrivateCompare(SizedSelection):
     def _law(self, bound: Bound) -> Law:
         return _coin(_Data.of(bound).difference(*_span(self.value, self.width)), self.epsilon / self.sensitivity)
 
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        return "released", str(value)
+
     def draw(self, bound: Bound, rng: Rng) -> Released:
         shown = {"value": self.value, "width": self.width}
         return Released(
@@ -274,6 +277,9 @@ class MinimumError(SizedSelection):
             middle = (left + right) / 2
             left, right = (left, middle) if self._answer(data, middle).sample(rng) == 0 else (middle, right)
         return self._centre(left, right)
+
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        return "released", str(value)
 
     def draw(self, bound: Bound, rng: Rng) -> Released:
         shown: dict[str, Any] = {

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from attrs import field, frozen
@@ -246,13 +246,20 @@ class AgreementLearner(Composed, Selection):
         bound = self.bind(data)
         return self.selector(self.task_of(bound)).law(self._votes(bound))
 
-    def draw(self, bound: Bound, rng: Rng) -> Released:
+    def _rule(self, bound: Bound, drawn: Any) -> tuple[AgreedRule, bool]:
+        """The rule of what was drawn, and whether it is one that somebody can name: otherwise the default."""
         task, columns = self.task_of(bound), self.columns_of(bound)
-        drawn = self.selector(task).sample(self._votes(bound), rng)
         item = None if drawn is BOTTOM else task.learner.universe.item(drawn % task.learner.universe.size)
         known = item is not None and task.learner.decode(item) is not None
         said = item if known and item is not None else task.default
-        rule = AgreedRule(task.kind, Frozen(tuple(columns.items())), said, task.parameters, bound.label)
+        return AgreedRule(task.kind, Frozen(tuple(columns.items())), said, task.parameters, bound.label), known
+
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        rule, known = self._rule(bound, value)
+        return "released" if known else "default", str(rule)
+
+    def draw(self, bound: Bound, rng: Rng) -> Released:
+        rule, known = self._rule(bound, self.selector(self.task_of(bound)).sample(self._votes(bound), rng))
         shown = {"class": type(bound.concept).__name__, "seed": self.seeds.seed.hex(), "min_records": self.min_records}
         shown |= {"beta": str(self.beta), **dict(self.task)}
         shown |= {} if self.seeds.repeats == 1 else {"repeats": self.seeds.repeats}

@@ -159,6 +159,10 @@ class RepresentedSelection(Composed, SizedSelection):
         rule = rules.decode(hypothesis, bound.label)
         return Released(rule, self.guarantee, parameters=shown, warnings=self.warnings, learner=method)
 
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        known = isinstance(value, int)  # and not with an estimate beside it
+        return ("released", str(self._rules(bound).decode(value, bound.label))) if known else None
+
 
 @frozen(slots=False, init=False, field_transformer=named)
 class SurrogateSelection(RepresentedSelection):

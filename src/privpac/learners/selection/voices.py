@@ -125,6 +125,9 @@ class TwoVoices(Selection):
         voice, rule = divmod(pair, concept.size)
         return f"{concept.decode(rule)} ({('clip', 'mean')[voice]} voice)"
 
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        return super().shown_as(bound, value % bound.concept.size)  # which voice it was is not shown
+
     def _law(self, bound: Bound) -> Law:
         return self.scores(bound).law(self.rate(self.epsilon, self.levels))
 

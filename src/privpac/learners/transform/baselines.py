@@ -194,6 +194,9 @@ class OneRecordPerUser(Learner):
         parts = [self.inner.law(_pick(users, np.array(pick, dtype=np.int64))) for pick in picks]  # type: ignore[attr-defined]
         return Law.mixture([(Fraction(1, choices), part) for part in parts])
 
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        return self.inner.shown_as(bound if self.record == "public" else self.inner.bind(bound), value)
+
     def draw(self, bound: Any, rng: Rng) -> Released:
         if self.record == "random":
             pick = np.array([rng.below(max(int(m), 1)) for m in bound.sizes], dtype=np.int64)
@@ -254,6 +257,9 @@ class GroupPrivacy(Learner):
 
     def law(self, data: Users) -> Law:
         return self.inner.law(self._flat(data))  # type: ignore[attr-defined,no-any-return]
+
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        return self.inner.shown_as(bound, value)
 
     def draw(self, bound: Any, rng: Rng) -> Released:
         return _renamed(self.inner.draw(bound, rng), self.guarantee, "group privacy", {"max_records": self.max_records})

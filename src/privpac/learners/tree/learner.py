@@ -234,6 +234,10 @@ class TreeLearner(TreePromises, PlannedTreeLearner):
         drawn = all_partitions(count_users(bound.users), self._count_of(bound), independent=self._independent)
         return Law.mixture([(Fraction(1, len(drawn)), choice.law(self._parts(bound, p))) for p in drawn])
 
+    def shown_as(self, bound: Any, value: Any) -> tuple[str, str] | None:
+        node = bound.tree.root if value is BOTTOM else value
+        return "default" if value is BOTTOM else "released", str(bound.tree.rule(node, bound.label))
+
     def draw(self, bound: BoundTree, rng: Rng) -> Released:
         node, n_parts, counted = bound.tree.root, 0, {}
         if self.needs_count:

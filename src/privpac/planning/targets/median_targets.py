@@ -178,7 +178,7 @@ def median_target(
 
     >>> target = median_target(bits=64, epsilon=1)
     >>> [(method.name, method.certify(1).n_users) for method in target.methods()]
-    [('median by its rank', 941), ('median by the exponential mechanism', 1879), ('any private median', 45)]
+    [('median by its rank', 946), ('median by the exponential mechanism', 1879), ('any private median', 45)]
     """
     if (domain is None) == (bits is None):
         raise ParameterError("give the domain of the column, or bits, the length of its numbers")

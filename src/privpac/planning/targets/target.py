@@ -180,13 +180,14 @@ class Target(ABC):
 
 
 def read_goal(
-    epsilon: Rational, alpha: Rational, beta: Rational, neighbours: Neighbours | str, delta: Rational | None = None
+    epsilon: Rational, alpha: Rational, beta: Rational, neighbours: Neighbours | str, *delta: Rational | None
 ) -> dict[str, Any]:
-    """The numbers that all targets share, read and checked."""
+    """The numbers that all targets share, read and checked; with a ``delta`` for those that have one, None being 0."""
+    given = [rational(0 if one is None else one, "delta", minimum=0, below=1) for one in delta]
     return {
         "epsilon": rational(epsilon, "epsilon", above=0, maximum=MAX_EPSILON),
         "alpha": rational(alpha, "alpha", above=0, below=1),
         "beta": rational(beta, "beta", above=0, below=1),
         "neighbours": one_of(Neighbours, neighbours, "neighbours"),
-        **({} if delta is None else {"delta": rational(delta, "delta", minimum=0, below=1)}),
+        **dict(zip(("delta",), given)),
     }

@@ -65,7 +65,7 @@ def column(values: Any, name: str) -> pl.Series:
         return plain(values)
     return quietly(
         lambda: plain(_coerce(values)),
-        f"column {name!r} has a type that cannot be read; numbers, texts, booleans and dates can",
+        f"column {name!r} cannot be read: its type is none of numbers, texts, booleans and dates, or its memory is damaged",
     )
 
 

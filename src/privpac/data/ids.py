@@ -20,8 +20,8 @@ nothing, NaN, an empty text  none: nobody
 ===========================  =====================================================================================
 
 Columns of integers are kept as 64-bit integers, all others as texts, which changes nothing about who is equal to whom.
-In a column of Python objects each id has the text of its own type, whatever the other ids are; a fraction, or an
-object of another type, has none.
+In a column of Python objects each id has the text of its own type, whatever the other ids are; an object of another
+type has none.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from privpac.data.schema import Bools, wrong_type
 __all__ = ["SPOILT", "as_ids", "composed", "id_column"]
 
 SPOILT = (
-    "are floats with a fraction or beyond 2^53 (2^24 in 32 bits, 2^11 in 16), dates outside the years 1 to 9999, or "
-    "objects without a sure text"
+    "are fractions or beyond 2^53 (2^24 in 32 bits, 2^11 in 16) in a float, or dates outside the years 1 to 9999, or "
+    "objects of other types"
 )
 """What is said of ids that are there and belong to nobody."""
 

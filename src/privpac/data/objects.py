@@ -256,6 +256,10 @@ def _alike(values: list[Any]) -> pl.Series | None:
     if len(types) != 1 or (simple := types.pop()) not in _ALIKE:
         return None
     kind, dtype = _ALIKE[simple]
+    if simple is int:  # polars writes an integer that it cannot hold to the terminal
+        whole = [value for value in values if value is not None]
+        if min(whole) < -(1 << 63) or max(whole) >= 1 << 63:
+            return None
     try:
         series = pl.Series(values, dtype=dtype, strict=True)
     except (Exception, pl.exceptions.PanicException):

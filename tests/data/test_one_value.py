@@ -30,7 +30,7 @@ from privpac.engines.faults import faults_of
 from privpac.engines.recipe import Recipe
 from privpac.errors import ParameterError, SchemaError
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 class Plain(Enum):
@@ -115,7 +115,7 @@ BASES: list[list[Any]] = [
 OBJECT_ROUTES: dict[str, Callable[[list[Any]], Any]] = {
     "list": lambda values: values,
     "tuple": tuple,
-    "pandas": lambda values: pd.Series(pd.array(_array(values), dtype=object)),
+    "pandas": lambda values: pd.Series(_array(values), dtype=object),
     "numpy": lambda values: _array(values),
     "polars": lambda values: pl.Series(values, dtype=pl.Object),
 }
@@ -236,7 +236,7 @@ def test_labels_of_objects(labels: int, chosen: int, place: int, policy: str, ro
         options: dict[str, Any] = {"features": numbered, "on_invalid": policy, "on_invalid_label": rule, **meaning}
         if "positive" not in meaning:
             return UserData.from_arrays(np.arange(6), y, WHO, **options)
-        frame = pd.DataFrame({"n": np.arange(6), "y": pd.Series(pd.array(_array(values), dtype=object)), "u": WHO})
+        frame = pd.DataFrame({"n": np.arange(6), "y": pd.Series(_array(values), dtype=object), "u": WHO})
         return UserData.from_frame(frame, user="u", label="y", **options)
 
     same_for_others(build, base, odd, place)
@@ -506,7 +506,7 @@ def test_columns_of_one_simple_type_are_read_as_the_loop_reads_them(values: list
 
 
 def frame_of(**columns: Any) -> pd.DataFrame:
-    return pd.DataFrame({name: pd.Series(pd.array(_array(v), dtype=object)) for name, v in columns.items()})
+    return pd.DataFrame({name: pd.Series(_array(v), dtype=object) for name, v in columns.items()})
 
 
 @pytest.mark.parametrize("odd", [2, 0.5])

@@ -275,7 +275,7 @@ def _paired(kinds: NDArray[np.uint8], texts: pl.Series) -> pl.Series:
 # Reading
 
 
-class Part(NamedTuple):
+class OfKind(NamedTuple):
     """The values of one kind, as a typed column."""
 
     kind: Kind
@@ -287,7 +287,7 @@ def _kinds(series: pl.Series) -> NDArray[np.uint8]:
     return series.struct.field(_KIND).fill_null(int(Kind.GAP)).to_numpy()
 
 
-def parts(series: pl.Series, *, universal: bool = False) -> Iterator[Part]:
+def parts(series: pl.Series, *, universal: bool = False) -> Iterator[OfKind]:
     """The values by kind, gaps and unreadable ones without theirs; moments with a zone on their own clock, or on the
     ``universal`` one."""
     kinds, texts = _kinds(series), series.struct.field(_TEXT)
@@ -295,7 +295,7 @@ def parts(series: pl.Series, *, universal: bool = False) -> Iterator[Part]:
     for found in present:
         kind = Kind(found) if found < len(Kind) else Kind.UNREAD
         rows = slice(None) if len(present) == 1 else np.flatnonzero(kinds == found)
-        yield Part(kind, rows, _typed(kind, texts if isinstance(rows, slice) else texts.gather(rows), universal))
+        yield OfKind(kind, rows, _typed(kind, texts if isinstance(rows, slice) else texts.gather(rows), universal))
 
 
 def _typed(kind: Kind, texts: pl.Series, universal: bool) -> pl.Series:

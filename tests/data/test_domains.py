@@ -7,6 +7,7 @@ import struct
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -289,7 +290,7 @@ def test_times_of_day_are_off_the_grid_and_clamp_to_their_day() -> None:
     for column in (moments, [None if m is None else m.isoformat() for m in moments]):
         assert codes(domain, column, "drop") == [1, 365]
         assert codes(domain, column, "clamp") == [1, 365, 0, 365]
-        with pytest.raises(SchemaError, match="1 missing or NaN, 2 outside .*, 2 not whole days"):
+        with pytest.raises(SchemaError, match=r"1 missing or NaN, 2 outside .*, 2 not whole days"):
             domain.encode(column)
     aware = pl.Series([datetime(2020, 1, 1)]).dt.replace_time_zone("Europe/Berlin")
     assert codes(domain, aware) == [0]

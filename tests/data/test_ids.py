@@ -122,7 +122,7 @@ def test_ids_of_several_types_have_the_texts_that_they_have_alone(ids: list[Any]
 @pytest.mark.parametrize("odd", [[1], {}, object(), Fraction(1, 10**101 + 1), 1j, "\ud800", np.longdouble(1)])
 def test_an_object_that_is_nobody_spoils_its_own_record_alone(odd: Any) -> None:
     ids = [1, odd, "a", dt.date(2020, 1, 1)]
-    with pytest.raises(SchemaError, match="column 'users': 1 user ids are .* objects of other types"):
+    with pytest.raises(SchemaError, match=r"column 'users': 1 user ids are .* objects of other types"):
         from_arrays(ids)
     assert people(from_arrays(ids, on_invalid="drop")) == [[0], [2], [3]]
 

@@ -51,8 +51,8 @@ class Hostile:
     def _refuse(self, *_: Any) -> Any:
         raise RuntimeError("do not ask")
 
-    __eq__ = __ne__ = __lt__ = __bool__ = __len__ = __iter__ = __float__ = __int__ = __index__ = _refuse  # type: ignore[assignment]
-    __str__ = __repr__ = __hash__ = __getattr__ = _refuse  # type: ignore[assignment]
+    __eq__ = __ne__ = __lt__ = __bool__ = __len__ = __iter__ = __float__ = __int__ = __index__ = _refuse
+    __str__ = __repr__ = __hash__ = __getattr__ = _refuse
 
 
 class Loud(str):
@@ -73,20 +73,52 @@ class Nowhere(dt.tzinfo):
     def utcoffset(self, _: Any) -> Any:
         raise RuntimeError("do not ask")
 
+    tzname = dst = utcoffset
+
 
 ODD: list[Any] = [
     *(None, float("nan"), float("inf"), float("-inf"), -0.0, 0.5, 2, 7, 2**53 + 1, -(2**63), 2**64, 2**127, 10**5000),
     *(-(10**5000), True, False, "", " ", "7", "1.0", "true", "True", "nan", "inf", "2020-01-05", "a", "é", "e\u0301"),
     *("x" * 200_000, "0" * 5000 + "9007199254740993", "\ud800", "a\x00b", "NA", "1e400", "-", "5" * 5000),
-    *(Decimal("NaN"), Decimal("sNaN"), Decimal("inf"), Decimal("1.50"), Decimal(3), Decimal("1e9999"), Decimal("1e-9999")),
+    *(
+        Decimal("NaN"),
+        Decimal("sNaN"),
+        Decimal("inf"),
+        Decimal("1.50"),
+        Decimal(3),
+        Decimal("1e9999"),
+        Decimal("1e-9999"),
+    ),
     *(Decimal("-0"), Fraction(1, 3), Fraction(-1, 3), Fraction(7), Fraction(1, 10**200), Fraction(3, 4)),
-    *(b"a", bytearray(b"a"), [1], (1,), [], {}, {1}, {"a": 1}, object(), print, int, 1j, range(3), Hostile(), Loud("a")),
+    *(
+        b"a",
+        bytearray(b"a"),
+        [1],
+        (1,),
+        [],
+        {},
+        {1},
+        {"a": 1},
+        object(),
+        print,
+        int,
+        1j,
+        range(3),
+        Hostile(),
+        Loud("a"),
+    ),
     *(Liar(5), Plain.A, Word.A, Number.TWO, dt.date(2020, 1, 5), dt.date(9999, 12, 31), dt.date(1, 1, 1)),
     *(dt.datetime(2020, 1, 5), dt.datetime(2020, 1, 5, 6, 7, 8, 9), dt.datetime(2020, 1, 5, tzinfo=dt.UTC)),
     *(dt.datetime(2020, 1, 5, 23, tzinfo=ZoneInfo("Asia/Tokyo")), dt.datetime(1, 1, 1, tzinfo=ZoneInfo("Asia/Tokyo"))),
     *(dt.datetime(2020, 1, 5, tzinfo=Nowhere()), dt.time(3), dt.timedelta(1), pd.NA, pd.NaT, pd.Timedelta(1)),
     *(pd.Timestamp("2020-01-05"), pd.Timestamp("2020-01-05 00:00:00.000000001"), pd.Period("2020")),
-    *(pd.Timestamp("2020-01-05 09:00", tz="Asia/Tokyo"), pd.Interval(0, 1), np.bool_(True), np.str_("a"), np.bytes_(b"a")),
+    *(
+        pd.Timestamp("2020-01-05 09:00", tz="Asia/Tokyo"),
+        pd.Interval(0, 1),
+        np.bool_(True),
+        np.str_("a"),
+        np.bytes_(b"a"),
+    ),
     *(kind(3) for kind in (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)),
     *(kind(0.1) for kind in (np.float16, np.float32, np.float64, np.longdouble, np.complex64, np.complex128)),
     *(kind("nan") for kind in (np.float16, np.float32, np.float64, np.longdouble)),
@@ -148,14 +180,7 @@ def told(data: UserData, odd: int) -> dict[int, tuple[Any, ...]]:
 def same_for_others(build: Callable[[list[Any]], UserData], base: list[Any], odd: Any, place: int) -> None:
     """Replace one value; the type of the column, if it has one, stays."""
     changed = [odd if i == place else value for i, value in enumerate(base)]
-    try:
-        before = told(build(base), place)
-    except SchemaError as error:
-        assert "has type" in str(error) or "cannot be read" in str(error), error  # by its type: the same for all
-        with pytest.raises(SchemaError):
-            build(changed)
-        return
-    assert told(build(changed), place) == before
+    assert told(build(changed), place) == told(build(base), place)
 
 
 numbered = {"n": Integers(0, 99)}
@@ -362,14 +387,15 @@ def same_for_others_typed(build: Callable[[list[Any]], Any], base: list[Any], od
         parts = found if isinstance(found, list) else [found]
         return dict(sorted((n, what) for part in parts for n, what in told(part, place).items()))
 
+    changed = [odd if i == place else value for i, value in enumerate(base)]
     try:
         before = gathered(base)
-    except SchemaError as error:
-        assert "has type" in str(error), error
-        with pytest.raises(SchemaError, match="has type"):
-            gathered([odd if i == place else value for i, value in enumerate(base)])
+    except SchemaError:
+        for values in (base, changed):  # by its type: the same for all
+            with pytest.raises(SchemaError, match="has type"):
+                gathered(values)
         return
-    assert gathered([odd if i == place else value for i, value in enumerate(base)]) == before
+    assert gathered(changed) == before
 
 
 @quick
@@ -411,12 +437,15 @@ def test_what_a_worker_of_a_cluster_does_to_its_rows(case: tuple[Any, ...], doma
         found = [[r if words is None else words[r[0]] for r in records] for records in lists]
         return found[:place] + found[place + 1 :]
 
+    changed = [odd if i == place else value for i, value in enumerate(base)]
     try:
         before = codes(base)
-    except SchemaError as error:
-        assert "has type" in str(error)
+    except SchemaError:
+        for values in (base, changed):
+            with pytest.raises(SchemaError, match="has type"):
+                codes(values)
         return
-    assert codes([odd if i == place else value for i, value in enumerate(base)]) == before
+    assert codes(changed) == before
 
 
 # Objects and typed columns agree value by value
@@ -489,17 +518,18 @@ def test_columns_of_one_simple_type_are_read_as_the_loop_reads_them(values: list
     fast, slow = objects(values), _each(values)
     for domain in DOMAINS:
         if isinstance(domain, Texts):
-            found, expected = domain.dictionary(fast, "x"), domain.dictionary(slow, "x")
-            assert found[1].to_list() == expected[1].to_list()
+            (found, words), (expected, others) = domain.dictionary(fast, "x"), domain.dictionary(slow, "x")
+            assert words.to_list() == others.to_list()
         else:
-            found, expected = (domain.read(fast, "x"),), (domain.read(slow, "x"),)
-        assert found[0].codes.tolist() == expected[0].codes.tolist()
-        verdicts = [None if read.verdicts is None else read.verdicts.tolist() for read in (found[0], expected[0])]
-        assert verdicts[0] == verdicts[1]
-    assert [a if isinstance(a, pl.Series) else a.tolist() for a in as_ids(fast, "x")[1:]] == [
-        a if isinstance(a, pl.Series) else a.tolist() for a in as_ids(slow, "x")[1:]
+            found, expected = domain.read(fast, "x"), domain.read(slow, "x")
+        assert [None if a is None else a.tolist() for a in found] == [
+            None if a is None else a.tolist() for a in expected
+        ]
+    of_fast, of_slow = as_ids(fast, "x"), as_ids(slow, "x")
+    assert of_fast[0].to_list() == of_slow[0].to_list()
+    assert [None if a is None else a.tolist() for a in of_fast[1:]] == [
+        None if a is None else a.tolist() for a in of_slow[1:]
     ]
-    assert as_ids(fast, "x")[0].to_list() == as_ids(slow, "x")[0].to_list()
 
 
 # The columns that were refuted, by name
@@ -536,7 +566,7 @@ def test_classes_of_float_labels_stay_classes_beside_a_large_one() -> None:
     data = UserData.from_arrays([1, 2, 3, 4], labels, **told, on_invalid_label="drop")
     assert data.labels is not None
     assert data.labels.tolist() == [0, 1, 2]
-    with pytest.raises(SchemaError, match="^column 'y': 1 not in classes .*on_invalid_label='drop'"):
+    with pytest.raises(SchemaError, match=r"^column 'y': 1 not in classes .*on_invalid_label='drop'"):
         UserData.from_arrays([1, 2, 3, 4], labels, **told)
 
 
@@ -582,7 +612,9 @@ def test_undeclared_objects_are_refused_for_functions_without_a_look() -> None:
 def test_a_label_that_the_type_cannot_hold_is_refused(labels: pl.Series, positive: Any, policy: str) -> None:
     options: dict[str, Any] = {"user": None, "features": {"x": Integers(0, 9)}, "label": "y", "positive": positive}
     for frame in (pl.DataFrame({"x": [1, 2, 3], "y": labels}), pl.DataFrame({"x": [1, 2, 3], "y": labels})[:0]):
-        with pytest.raises(SchemaError, match=r"^column 'y' has type \w+, which cannot hold the label .* \(positive=\)"):
+        with pytest.raises(
+            SchemaError, match=r"^column 'y' has type \w+, which cannot hold the label .* \(positive=\)"
+        ):
             UserData.from_frame(frame, **options, on_invalid=policy)
 
 
@@ -627,7 +659,7 @@ def test_a_third_label_is_an_error_under_every_policy_and_route(policy: str, tmp
         lambda **o: pp.scan(tmp_path / "t.parquet", **options, **o, progress=False),
     ]
     for build in ways:
-        with pytest.raises(SchemaError, match="^column 'y': 1 not 0 or 1 .*on_invalid_label='drop'"):
+        with pytest.raises(SchemaError, match=r"^column 'y': 1 not 0 or 1 .*on_invalid_label='drop'"):
             build()
         assert build(on_invalid_label="drop") is not None
     for bad in ("clamp", "x"):
@@ -642,15 +674,21 @@ def test_text_labels_need_names_under_every_policy() -> None:
         for rows in (frame, frame[:0]):
             with pytest.raises(SchemaError, match="has type String; labels 0/1 or booleans"):
                 UserData.from_frame(rows, **options, on_invalid_label="drop")
-        with pytest.raises(SchemaError, match="^column 'y': 2 not 0 or 1"):
+        with pytest.raises(SchemaError, match=r"^column 'y': 2 not 0 or 1"):
             UserData.from_frame(frame.to_pandas().astype(object), **options)
 
 
 def test_ages_with_fractions_are_kept_under_drop_and_clamp() -> None:
     ages = [58.765, 0.0, 110.0, 56.4462696783025, 111.0, -1.0, None]
-    for values in (pl.Series(ages), [None if a is None else str(a) for a in ages], [*ages[:3], Decimal("56.44"), *ages[4:]]):
+    for values in (
+        pl.Series(ages),
+        [None if a is None else str(a) for a in ages],
+        [*ages[:3], Decimal("56.44"), *ages[4:]],
+    ):
         for policy, kept in (("drop", [58, 0, 110, 56]), ("clamp", [58, 0, 110, 56, 110, 0])):
-            data = UserData.from_arrays(pl.DataFrame({"age": column(values, "age")}), features={"age": Integers(0, 110)}, on_invalid=policy)
+            data = UserData.from_arrays(
+                pl.DataFrame({"age": column(values, "age")}), features={"age": Integers(0, 110)}, on_invalid=policy
+            )
             assert data.codes["age"].tolist() == kept
         with pytest.raises(SchemaError, match="2 not whole numbers"):
             Integers(0, 110).encode(values)

@@ -62,7 +62,7 @@ def test_positive_refuses_what_makes_no_sense_and_counts_missing_labels() -> Non
     with pytest.raises(SchemaError, match="1 missing"):
         read(missing, positive="dead")
     for policy in ("drop", "clamp"):
-        with pytest.raises(SchemaError, match="1 missing .*on_invalid_label='drop'"):
+        with pytest.raises(SchemaError, match=r"1 missing .*on_invalid_label='drop'"):
             read(missing, positive="dead", on_invalid=policy)
         assert read(missing, positive="dead", on_invalid=policy, on_invalid_label="drop").n_records == 399
 

@@ -6,7 +6,7 @@ moved to its user.  A record that a rule drops leaves its user in place, so bind
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -65,7 +65,7 @@ def column(values: Any, name: str) -> pl.Series:
         return plain(values)
     return quietly(
         lambda: plain(_coerce(values)),
-        f"column {name!r} cannot be read: its type is none of numbers, texts, booleans and dates, or its memory is damaged",
+        f"column {name!r} cannot be read: its type is none of numbers, texts, booleans and dates, or it is damaged",
     )
 
 
@@ -94,8 +94,11 @@ def _coerce(values: Any) -> pl.Series:
         return objects(values.to_numpy(dtype=object).tolist())
     if getattr(getattr(dtype, "categories", None), "dtype", None) == np.dtype(object):
         # every category once, and a gap for -1 at the end
-        return objects([*dtype.categories, None]).gather(values.cat.codes.to_numpy().astype(np.int64) % (len(dtype.categories) + 1))
-    return nw.from_native(values, series_only=True).to_polars()
+        return objects([*dtype.categories, None]).gather(
+            values.cat.codes.to_numpy().astype(np.int64) % (len(dtype.categories) + 1)
+        )
+    typed: pl.Series = nw.from_native(values, series_only=True).to_polars()
+    return typed
 
 
 def holds_text(dtype: pl.DataType) -> bool:
@@ -151,7 +154,7 @@ def text(series: pl.Series) -> pl.Series:
 
 def _object_texts(series: pl.Series) -> pl.Series:
     found = [(rows, text(values)) for kind, rows, values in parts(series) if kind in NAMED]
-    if len(found) == 1 and isinstance(found[0][0], slice):
+    if len(found) == 1 and len(found[0][0]) == len(series):
         return found[0][1]
     shown = pl.repeat(None, len(series), dtype=pl.String, eager=True)
     for rows, texts in found:

@@ -87,7 +87,7 @@ def _objects(series: pl.Series, name: str) -> tuple[pl.Series, Bools, Bools]:
             spoilt[rows] = True
         else:
             found, gone, lossy = _of_kind(kind, values, name)
-            ids = found.cast(pl.String) if isinstance(rows, slice) else ids.scatter(rows, found.cast(pl.String))
+            ids = ids.scatter(rows, found.cast(pl.String))
             absent[rows], spoilt[rows] = (False if mask is None else mask for mask in (gone, lossy))
     return ids, absent, spoilt
 

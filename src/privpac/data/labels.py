@@ -1,8 +1,8 @@
 """What a label means, value by value.
 
-Labels are 0/1 or booleans; anything else is named: ``positive=`` (the others mean 0), ``classes=`` or ``label_map=``.  A
-label that is missing, or none of these, says nothing about its record, and moving or dropping it silently would change
-what is learned: it is an error whatever ``on_invalid`` says, unless ``on_invalid_label="drop"`` is declared.
+Labels are 0/1 or booleans; anything else is named: ``positive=`` (the others mean 0), ``classes=`` or ``label_map=``.
+A label that is missing, or none of these, says nothing about its record, and dropping it silently would change what is
+learned: it is an error whatever ``on_invalid`` says, unless ``on_invalid_label="drop"`` is declared.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from privpac.data.columns import holds_text, named_texts, numbers, text
+from privpac.data.columns import named_texts, numbers, text
 from privpac.data.domains import Categories, Integers
 from privpac.data.objects import NUMBERS, OBJECTS, by_kind
 from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Verdict, broken, wrong_type

@@ -229,14 +229,15 @@ def objects(values: list[Any]) -> pl.Series:
 
 
 def _each(values: list[Any]) -> pl.Series:
-    kinds, texts = np.zeros(len(values), np.uint8), [None] * len(values)
+    kinds = np.zeros(len(values), np.uint8)
+    texts: list[str | None] = [None] * len(values)
     readers: dict[type, Callable[[Any], Read]] = {}
     for i, value in enumerate(values):
         kind = type(value)
         try:
             if kind not in readers:
                 readers[kind] = _reader(kind)
-            kinds[i], texts[i] = readers[kind](value)  # type: ignore[call-overload]
+            kinds[i], texts[i] = readers[kind](value)
         except Exception:
             kinds[i] = Kind.UNREAD
     return _paired(kinds, pl.Series(texts, dtype=pl.String))
@@ -279,7 +280,7 @@ class OfKind(NamedTuple):
     """The values of one kind, as a typed column."""
 
     kind: Kind
-    rows: NDArray[np.intp] | slice
+    rows: NDArray[np.intp]
     values: pl.Series
 
 
@@ -294,8 +295,8 @@ def parts(series: pl.Series, *, universal: bool = False) -> Iterator[OfKind]:
     present = np.flatnonzero(np.bincount(kinds, minlength=len(Kind))).tolist()
     for found in present:
         kind = Kind(found) if found < len(Kind) else Kind.UNREAD
-        rows = slice(None) if len(present) == 1 else np.flatnonzero(kinds == found)
-        yield OfKind(kind, rows, _typed(kind, texts if isinstance(rows, slice) else texts.gather(rows), universal))
+        rows = np.flatnonzero(kinds == found)
+        yield OfKind(kind, rows, _typed(kind, texts if len(present) == 1 else texts.gather(rows), universal))
 
 
 def _typed(kind: Kind, texts: pl.Series, universal: bool) -> pl.Series:

@@ -27,8 +27,8 @@ from privpac.data.columns import column
 from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
 from privpac.data.ids import id_column
-from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
 from privpac.data.objects import OBJECTS
+from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Words
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares

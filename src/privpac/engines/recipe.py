@@ -135,9 +135,7 @@ class RecipeUsers:
             return self
         if (self._recipe.declared.on_invalid if rule is None else rule) is OnInvalid.RAISE:
             # Folded like anything else: records that earlier steps have dropped are not judged, as in memory.
-            checked = replace(
-                self._recipe.declared, user=None, features=fresh, label=None, on_invalid=OnInvalid.RAISE
-            )
+            checked = replace(self._recipe.declared, user=None, features=fresh, label=None, on_invalid=OnInvalid.RAISE)
             self.fold(_RawFaults(checked)).report(checked)
         return self._with(replace(self._recipe, steps=(*self._recipe.steps, _Bind(tuple(fresh.items()), rule))), sample)
 

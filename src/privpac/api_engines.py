@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from privpac.data.readers import expand
-from privpac.data.schema import OnInvalid
+from privpac.data.schema import OnInvalid, OnInvalidLabel
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.users import Features, UserData, Users
 from privpac.engines.stream import CHUNK_ROWS, StreamedUsers
@@ -41,6 +41,7 @@ def scan(
     features: Features | None = None,
     label: str | None = None,
     on_invalid: OnInvalid | str | None = None,
+    on_invalid_label: OnInvalidLabel | str | None = None,
     label_map: Mapping[Any, int] | None = None,
     positive: Any = None,
     classes: Sequence[Any] | None = None,
@@ -63,6 +64,8 @@ def scan(
         The column to predict.
     on_invalid : {"raise", "drop", "clamp"}, optional
         What happens to a record with a value outside its domain; missing values are dropped by both of the last.
+    on_invalid_label : {"raise", "drop"}, optional
+        What happens to a record whose label is missing or none of the named ones.
     label_map : mapping, optional
         What each label value means: ``{"dead": 1, "alive": 0}``.
     positive : value, optional
@@ -90,6 +93,7 @@ def scan(
     or from ``bind``, before anything is spent.
     """
     told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    told |= {"on_invalid_label": on_invalid_label}
     return StreamedUsers.scan(
         path,
         declared_with(schema, user=user, features=features, classes=classes, **told),
@@ -106,6 +110,7 @@ def from_spark(
     features: Features | None = None,
     label: str | None = None,
     on_invalid: OnInvalid | str | None = None,
+    on_invalid_label: OnInvalidLabel | str | None = None,
     label_map: Mapping[Any, int] | None = None,
     positive: Any = None,
     classes: Sequence[Any] | None = None,
@@ -127,6 +132,8 @@ def from_spark(
         The column to predict.
     on_invalid : {"raise", "drop", "clamp"}, optional
         What happens to a record with a value outside its domain; missing values are dropped by both of the last.
+    on_invalid_label : {"raise", "drop"}, optional
+        What happens to a record whose label is missing or none of the named ones.
     label_map : mapping, optional
         What each label value means: ``{"dead": 1, "alive": 0}``.
     positive : value, optional
@@ -153,6 +160,7 @@ def from_spark(
     from privpac.engines.spark import SparkUsers
 
     told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    told |= {"on_invalid_label": on_invalid_label}
     return SparkUsers.of(
         frame,
         declared_with(schema, user=user, features=features, classes=classes, **told),

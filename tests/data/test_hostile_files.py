@@ -73,8 +73,8 @@ def test_values_between_the_ends_of_what_is_called_sorted_are_seen(
 
 DOMAINS: list[tuple[Domain, list[Any], int]] = [
     (Integers(0, 9), [0, 5, 99, 9], 1),
-    (Grid(0, 9, "0.5"), [0.0, 99.0, 0.3, 9.0], 2),
-    (Grid(0, 8, 2), [0, 3, 99, 8], 2),
+    (Grid(0, 9, "0.5"), [0.0, 99.0, 0.3, 9.0], 1),
+    (Grid(0, 8, 2), [0, 3, 99, 8], 1),
     (Floats(), [0.0, float("inf"), float("nan"), 9.0], 2),
     (Categories(["a", "b", "c"]), ["a", "zz", "b", "c"], 1),
     (Dates("2020-01-01", "2020-01-31"), [18262, -5, 10**6, 18292], 2),
@@ -165,7 +165,7 @@ def test_arrays_with_impossible_indices_or_texts_are_refused() -> None:
     for values in (wild, broken):
         table = pa.table({"u": values, "x": list(range(len(values)))})
         for schema in ({"user": "u", "features": {"x": Integers(0, 9)}}, {"user": "x", "features": {"u": Texts()}}):
-            with pytest.raises(SchemaError, match="column 'u': mixed or unsupported"):
+            with pytest.raises(SchemaError, match="column 'u' cannot be read"):
                 UserData.from_frame(table, **schema)  # type: ignore[arg-type]
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import tempfile
 import unicodedata
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +104,27 @@ def test_numbers_that_are_nobodys_are_refused_or_dropped_in_mixed_columns(ids: l
     assert people(from_arrays(ids, on_invalid="drop")) == [[0], [2]]
 
 
-@pytest.mark.parametrize("ids", [[True, 1, 0], [1, "1", 2], [b"a", "a", "b"], [dt.date(2020, 1, 1), 1, 2]])
-def test_other_mixtures_are_refused(ids: list[Any]) -> None:
-    with pytest.raises(SchemaError, match="column 'users': mixed or unsupported types"):
+@pytest.mark.parametrize(
+    ("ids", "keys"),
+    [
+        ([True, 1, 0, "true"], "abca"),
+        ([1, "1", 2, np.str_("2")], "aabb"),
+        ([b"a", "a", "61", "b"], "abac"),
+        ([dt.date(2020, 1, 1), dt.datetime(2020, 1, 1), "2020-01-01", 1], "aaab"),
+        ([dt.datetime(2020, 1, 1, 9, tzinfo=dt.timezone(dt.timedelta(hours=9))), dt.datetime(2020, 1, 1)], "aa"),
+        ([np.datetime64("2020-01-01T00:00:00.5"), pd.Timestamp("2020-01-01 00:00:00.5"), 1], "aab"),
+    ],
+)
+def test_ids_of_several_types_have_the_texts_that_they_have_alone(ids: list[Any], keys: str) -> None:
+    assert people(from_arrays(ids)) == by(list(keys))
+
+
+@pytest.mark.parametrize("odd", [[1], {}, object(), Fraction(1, 10**101 + 1), 1j, "\ud800", np.longdouble(1)])
+def test_an_object_that_is_nobody_spoils_its_own_record_alone(odd: Any) -> None:
+    ids = [1, odd, "a", dt.date(2020, 1, 1)]
+    with pytest.raises(SchemaError, match=r"column 'users': 1 user ids are .* objects of other types"):
         from_arrays(ids)
+    assert people(from_arrays(ids, on_invalid="drop")) == [[0], [2], [3]]
 
 
 def test_gaps_in_mixed_columns_are_nobody() -> None:

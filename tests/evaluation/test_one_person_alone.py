@@ -149,5 +149,5 @@ def test_nothing_is_quoted_after_the_spend(error: Exception, monkeypatch: pytest
 def test_undeclared_columns_of_lists_are_refused_for_models() -> None:
     """Their type would be that of all values together: one text among numbers makes texts of everybody's."""
     data = UserData.from_users([[(k, k > 4)] for k in range(10)], features=["x"])
-    with pytest.raises(SchemaError, match="come from lists and have no domain"):
+    with pytest.raises(SchemaError, match="hold Python objects, which have no type, and have no domain"):
         pp.evaluate(lambda table: [1] * len(table), data, epsilon=1)

@@ -125,7 +125,17 @@ def test_invalid_rows_can_be_dropped_and_labels_mapped(privpac: Command) -> None
     base = ["learn", "t.csv", *LEARN]
     refused = one_line(privpac("learn", "words.csv", *LEARN))
     assert "column 'ill': 2 not 0 or 1 (number of records)" in refused
-    assert "which value means 1: --label-map, for tables also --positive;" in refused
+    assert "name the labels with --positive, --classes or --label-map; correct" in refused
+    for policy in ("drop", "clamp"):
+        assert one_line(privpac("learn", "words.csv", *LEARN, "--on-invalid", policy)) == refused
+        dropped = privpac("learn", "words.csv", *LEARN, "--on-invalid", policy, "--on-invalid-label", "drop")
+        assert dropped.code == 0
+    assert "--on-invalid-label must be one of" in one_line(
+        privpac("learn", "words.csv", *LEARN, "--on-invalid-label", "clamp")
+    )
+    assert "no record has the label 'Yes' (--positive)" in one_line(
+        privpac("learn", "words.csv", *LEARN, "--positive", "Yes")
+    )
     assert privpac("learn", "words.csv", *LEARN, "--positive", "yes").code == 0
     mapped = [*base, "--label-map", "yes=1", "--label-map", "no=0"]
     assert "user ids are missing" in one_line(privpac(*mapped))

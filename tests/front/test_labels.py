@@ -61,8 +61,10 @@ def test_positive_refuses_what_makes_no_sense_and_counts_missing_labels() -> Non
     missing = PATIENTS.assign(status=["dead", None, *PATIENTS["status"][2:]])
     with pytest.raises(SchemaError, match="1 missing"):
         read(missing, positive="dead")
-    assert read(missing, positive="dead", on_invalid="drop").n_records == 399
-    assert read(missing, positive="dead", on_invalid="clamp").n_records == 399
+    for policy in ("drop", "clamp"):
+        with pytest.raises(SchemaError, match=r"1 missing .*on_invalid_label='drop'"):
+            read(missing, positive="dead", on_invalid=policy)
+        assert read(missing, positive="dead", on_invalid=policy, on_invalid_label="drop").n_records == 399
 
 
 @pytest.mark.parametrize("policy", ["drop", "clamp"])

@@ -18,6 +18,7 @@ from privpac.cli.options import (
     LabelMap,
     NeighboursOption,
     OnInvalid,
+    OnInvalidLabel,
     Rule,
     User,
     check_targets,
@@ -98,6 +99,7 @@ def compare(
         typer.Option(help="A Python that has diffprivlib, such as .venv-peers/bin/python.", rich_help_panel=MEASURING),
     ] = None,
     on_invalid: OnInvalid = None,
+    on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     schema: FurtherSchema = None,
     seed: Annotated[
@@ -135,6 +137,7 @@ def compare(
         if noise is not None or records_per_user is not None:
             raise ParameterError("--noise and --records-per-user describe --generated people; a table has its own")
         said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map}
+        said |= {"on_invalid_label": on_invalid_label}
         facts = None if not public else table_facts(schema, user=user, feature=feature, labelled=True, **said)
         people, sizes = public_people(table, facts, rule), n_users or None
     with working("comparing"):

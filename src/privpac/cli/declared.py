@@ -52,7 +52,7 @@ class TableFacts:
         if said.label is not None:
             classes = list(labels) if isinstance(labels, ClassMap) else None
             told |= {"label": said.label, "label_map": None if classes else labels, "classes": classes}
-            told |= {"positive": said.positive}
+            told |= {"positive": said.positive, "on_invalid_label": said.on_invalid_label}
         return told
 
 
@@ -64,6 +64,7 @@ def table_facts(
     label: str | None = None,
     labelled: bool = False,
     on_invalid: str | None = None,
+    on_invalid_label: str | None = None,
     label_map: list[str] | None = None,
     positive: str | None = None,
     classes: str | None = None,
@@ -79,6 +80,7 @@ def table_facts(
     if found is not None and not labelled:  # what cannot be used need not be finished
         found = Schema(found.columns, user=found.user, on_invalid=found.on_invalid, missing=found.missing)
     told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "positive": positive, "classes": named}
+    told |= {"on_invalid_label": on_invalid_label}
     told |= {"user": (None if found is None else BY_SCHEMA) if user is None else user, "features": features}
     if labelled and label is None and (found is None or found.label is None):
         raise ParameterError(_UNLABELLED)

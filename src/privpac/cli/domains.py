@@ -96,4 +96,5 @@ def _next(schema: Schema, table: str, out: Path) -> str:
 def _plain(schema: Schema) -> dict[str, object]:
     columns = {name: OPEN if domain is None else domain_value(domain) for name, domain in schema.columns.items()}
     told = {"user": schema.user, "label": schema.label, "positive": schema.positive}
-    return {**told, "on_invalid": schema.on_invalid, "missing": schema.missing, "columns": columns}
+    told |= {"on_invalid": schema.on_invalid, "on_invalid_label": schema.on_invalid_label}
+    return {**told, "missing": schema.missing, "columns": columns}

@@ -29,6 +29,7 @@ from privpac.cli.options import (
     MaxRecords,
     NeighboursOption,
     OnInvalid,
+    OnInvalidLabel,
     Positive,
     RecordsPerUser,
     Report,
@@ -124,6 +125,7 @@ def evaluate(
         typer.Option("--same-people", help="The rule was learned from these people: nothing is said about others."),
     ] = False,
     on_invalid: OnInvalid = None,
+    on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
     engine: Engine = "auto",
@@ -138,6 +140,7 @@ def evaluate(
     """
     model, columns = _predictor(predictor)
     said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    said |= {"on_invalid_label": on_invalid_label}
     facts = table_facts(schema, user=user, feature=columns, labelled=True, **said)
     check_targets(
         {"--out": out, "--report": report},
@@ -183,6 +186,7 @@ def choose(
     neighbours: NeighboursOption = "add-remove",
     confidence: Confidence = "0.95",
     on_invalid: OnInvalid = None,
+    on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
     engine: Engine = "auto",
@@ -207,6 +211,7 @@ def choose(
                 raise ParameterError(f"the models declare different domains for the column {name!r}")
             columns[name] = columns.get(name) or domain
     said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    said |= {"on_invalid_label": on_invalid_label}
     facts = table_facts(schema, user=user, feature=columns, labelled=True, **said)
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
     asked: dict[str, Any] = {"epsilon": epsilon, "evaluate": evaluate, "ids": ids, "max_records": max_records}
@@ -239,6 +244,7 @@ def least_error(
     radius: Annotated[str, typer.Option(help="Accuracy aimed at by oneshot and bisect.")] = "1/8",
     records_per_user: RecordsPerUser = None,
     on_invalid: OnInvalid = None,
+    on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
     engine: Engine = "auto",
@@ -253,6 +259,7 @@ def least_error(
     concept: ConceptClass | VC1Tree
     grown = tree_of(tree or "", feature or []) if wants_tree(rule, tree) else None
     said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    said |= {"on_invalid_label": on_invalid_label}
     facts = table_facts(schema, user=user, feature=feature if grown is None else grown.columns, labelled=True, **said)
     concept = named_class(rule or "threshold", facts.features, "auto") if grown is None else grown
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})

@@ -26,6 +26,7 @@ from privpac.cli.options import (
     MaxRecords,
     NeighboursOption,
     OnInvalid,
+    OnInvalidLabel,
     People,
     PeopleAre,
     Positive,
@@ -120,6 +121,7 @@ def learn(
         ),
     ] = None,
     on_invalid: OnInvalid = None,
+    on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
     classes: Annotated[
@@ -168,6 +170,7 @@ def learn(
         label=label,
         labelled=True,
         on_invalid=on_invalid,
+        on_invalid_label=on_invalid_label,
         label_map=label_map,
         positive=positive,
         classes=classes,

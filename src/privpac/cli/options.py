@@ -36,6 +36,7 @@ __all__ = [
     "MaxRecords",
     "NeighboursOption",
     "OnInvalid",
+    "OnInvalidLabel",
     "People",
     "PeopleAre",
     "Positive",
@@ -121,6 +122,15 @@ OnInvalid = Annotated[
     typer.Option(
         "--on-invalid",
         help="raise (the default), drop or clamp values outside their domain.",
+        show_default=False,
+        rich_help_panel=TABLE,
+    ),
+]
+OnInvalidLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--on-invalid-label",
+        help="raise (the default), or drop records whose label is missing or none of the named ones.",
         show_default=False,
         rich_help_panel=TABLE,
     ),

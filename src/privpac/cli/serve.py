@@ -29,6 +29,7 @@ from privpac.cli.options import (
     MaxRecords,
     NeighboursOption,
     OnInvalid,
+    OnInvalidLabel,
     People,
     Positive,
     Rule,
@@ -119,6 +120,7 @@ def fit(
         str, typer.Option(help="With --alpha: failure probability allowed.", rich_help_panel=METHOD)
     ] = "0.05",
     on_invalid: OnInvalid = None,
+    on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
     json: Json = False,
@@ -134,6 +136,7 @@ def fit(
     # Parameters first, then places to write to, then the file; only then is the whole guarantee spent, and only then
     # are data used.
     said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+    said |= {"on_invalid_label": on_invalid_label}
     facts = table_facts(schema, user=user, feature=feature, labelled=True, **said)
     features = facts.features
     rule = rule or default_rule(features)

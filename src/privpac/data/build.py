@@ -6,7 +6,7 @@ moved to its user.  A record that a rule drops leaves its user in place, so bind
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,8 +18,9 @@ from privpac.data.columns import column, numbers
 from privpac.data.domains import Categories, Domain
 from privpac.data.group import Grouping, Offsets, Rows, group, item_offsets, take
 from privpac.data.ids import SPOILT, as_ids
+from privpac.data.labels import check_positive, read_labels
 from privpac.data.readers import read_frame
-from privpac.data.schema import LABELS, Bools, Bytes, OnInvalid, Verdict, Words, accept, wrong_type
+from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Words
 from privpac.data.texts import read_column
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import one_of
@@ -27,6 +28,8 @@ from privpac.guarantee import one_of
 __all__ = ["Declared", "BuiltUsers", "assemble", "declare", "from_lists", "declared_labels", "matrix_columns"]
 
 _LABEL = "\0label"
+_SPOILT = object()
+"""What no column can read."""
 _PLAIN_YES = {"1", "1.0", "true", "yes", "y", "t"}
 """Labels that say no more than that there is one."""
 
@@ -61,6 +64,7 @@ class Declared:
     label_map: Mapping[str | int | bool, int] | None
     shown: Mapping[str, str]
     positive: str | int | bool | None = None
+    on_invalid_label: OnInvalidLabel = OnInvalidLabel.RAISE
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -105,6 +109,7 @@ def declare(
     label_map: Mapping[Any, int] | None,
     shown: Mapping[str, str] | None = None,
     positive: str | int | bool | None = None,
+    on_invalid_label: OnInvalidLabel | str | None = None,
 ) -> Declared:
     """Check the declaration alone."""
     named = {features: None} if isinstance(features, str) else features
@@ -142,15 +147,21 @@ def declare(
             raise ParameterError("positive= names the value that means 1, label_map= says it of all values; give one")
         if label is None:
             raise ParameterError("positive= is a value of the label column: name label= too")
-        Categories([positive, "\0other"])
+        Categories([positive])
     policy = one_of(OnInvalid, on_invalid, "on_invalid")
-    return Declared(user, dict(named), label, policy, label_map, shown or {}, positive)
+    for_labels = one_of(OnInvalidLabel, on_invalid_label or OnInvalidLabel.RAISE, "on_invalid_label")
+    return Declared(user, dict(named), label, policy, label_map, shown or {}, positive, for_labels)
 
 
 def assemble(
-    table: dict[str, pl.Series], declared: Declared, *, offsets: Offsets | None = None, plain_text: bool = False
+    table: dict[str, pl.Series],
+    declared: Declared,
+    *,
+    offsets: Offsets | None = None,
+    plain_text: bool = False,
+    whole: bool = False,
 ) -> BuiltUsers:
-    """Group a table by user, encode declared columns and labels."""
+    """Group a table by user, encode declared columns and labels; ``whole`` says that there are no other rows."""
     ids, rows = None, len(next(iter(table.values())))
     if any(len(series) != rows for series in table.values()):
         raise SchemaError("the columns have different lengths; a table needs one value per record in each") from None
@@ -176,7 +187,9 @@ def assemble(
         del found, verdicts
     labels = None
     if declared.label is not None:
-        found_labels, good = _labels(table[declared.label], declared, plain_text)
+        found_labels, good = read_labels(table[declared.label], declared, plain_text)
+        if whole:
+            check_positive(declared, int(np.count_nonzero(found_labels)), len(found_labels))
         keep, labels = _both(keep, good), _move(found_labels, groups.order)
     return BuiltUsers(
         groups.offsets, codes, labels, raw, ids, None if keep is None else _move(keep, groups.order), vocabularies
@@ -230,59 +243,6 @@ def _own(series: pl.Series, order: Rows | None) -> pl.Series:
     return series.gather(pl.int_range(len(series), eager=True, dtype=pl.UInt32) if order is None else order)
 
 
-# Labels
-
-_TRUTH = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "False": 0, "True": 1, "FALSE": 0, "TRUE": 1}
-_WORDS = {
-    Verdict.MISSING: "missing or NaN",
-    Verdict.OUTSIDE: "not 0 or 1",
-    Verdict.UNREAD: "not in label_map",
-}
-
-
-def _labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[Bytes, Bools | None]:
-    assert declared.label is not None
-    name, rule = declared.name(declared.label), declared.on_invalid
-    verdicts: Bytes | None
-    if declared.positive is not None:  # every other value means 0; a missing one means nothing
-        codes, found = Categories([declared.positive, "\0other"]).read(series, name)
-        known = np.where(found == Verdict.UNREAD, Verdict.GOOD, found).astype(np.uint8) if found is not None else None
-        ones = codes == 0 if found is None else (codes == 0) & (found == Verdict.GOOD)
-        drops = OnInvalid.DROP if rule is OnInvalid.CLAMP else rule
-        return ones.astype(np.uint8), accept(name, known, _WORDS, "a value", drops)
-    if declared.label_map is not None:
-        codes, verdicts = Categories(declared.label_map).read(series, name)
-        targets = np.array([int(target) for target in declared.label_map.values()], np.uint8)
-        return targets[codes], accept(name, verdicts, _WORDS, "the values of label_map", rule)
-    if plain_text:
-        # A CSV has no types: what a label may be is what it may be written as.
-        series = series.replace_strict(
-            list(_TRUTH), list(_TRUTH.values()), default=pl.when(series.is_not_null()).then(2), return_dtype=pl.UInt8
-        )
-    if (
-        series.dtype != pl.Null
-        and series.dtype != pl.Boolean
-        and not (series.dtype.is_integer() or series.dtype.is_float())
-    ):
-        raise wrong_type(name, series.dtype, "labels 0/1 or booleans (or a label_map, or positive=) are") from None
-    if series.dtype == pl.Boolean and not series.null_count():
-        return series.cast(pl.UInt8).to_numpy(writable=True), None
-    narrow = series.dtype.is_integer() and series.dtype not in (pl.Int128, pl.UInt128) and not series.null_count()
-    # Compared as they are stored: eight bytes for a label of one would be the largest array of all.
-    wide = series.cast(pl.Int64) if series.dtype in (pl.Null, pl.Int128, pl.UInt128) else series
-    values = series.to_numpy() if narrow else numbers(wide)
-    ones = values == 1
-    if (ones | (values == 0)).all() and not series.null_count():
-        return ones.astype(np.uint8), None
-    verdicts = np.where(ones | (values == 0), Verdict.GOOD, Verdict.OUTSIDE).astype(np.uint8)
-    verdicts[series.is_null().to_numpy()] = Verdict.MISSING
-    if series.dtype.is_float():
-        verdicts[np.isnan(values)] = Verdict.MISSING
-    # A label has no nearest end, so clamping drops it like a missing one.
-    strict = OnInvalid.DROP if rule is OnInvalid.CLAMP else rule
-    return ones.astype(np.uint8), accept(name, verdicts, _WORDS, LABELS, strict)
-
-
 # Arrays and lists
 
 
@@ -292,30 +252,40 @@ def matrix_columns(X: Any, features: Any) -> dict[str, pl.Series]:
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
         return read_frame(X, names if names is not None else frame.collect_schema().names())
-    array = X if isinstance(X, np.ndarray) else None
-    if (
-        array is None
-        and isinstance(X, Sequence)
-        and len(X)
-        and isinstance(X[0], (Sequence, np.ndarray))
-        and not isinstance(X[0], str)
-    ):
-        if len({len(row) for row in X}) > 1:
-            raise SchemaError("X has rows of different lengths; one value per feature is needed") from None
-        columns: list[Any] = [list(values) for values in zip(*X)]
-    elif array is not None and array.ndim == 2:
-        columns = [array[:, j] for j in range(array.shape[1])]
-    elif array is not None and array.ndim != 1:
-        raise SchemaError(f"X must have one or two dimensions, got {array.ndim}") from None
+    if isinstance(X, (list, tuple)):
+        return _record_columns(list(X), names, 0)
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        columns: list[Any] = [np.ascontiguousarray(X[:, j]) for j in range(X.shape[1])]
+    elif isinstance(X, np.ndarray) and X.ndim != 1:
+        raise SchemaError(f"X must have one or two dimensions, got {X.ndim}") from None
     else:
-        columns = [X]
+        columns = [np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X]
     names = _names(len(columns)) if names is None else names
     if len(names) != len(columns):
         raise SchemaError(f"X has {len(columns)} columns but {len(names)} features are declared") from None
-    return {
-        name: column(np.ascontiguousarray(v) if isinstance(v, np.ndarray) else v, name)
-        for name, v in zip(names, columns)
-    }
+    return {name: column(values, name) for name, values in zip(names, columns)}
+
+
+def _record_columns(records: list[Any], names: list[str] | None, labels: int) -> dict[str, pl.Series]:
+    """The columns of records, each a list of values or one value, with ``labels`` more values at the end.
+
+    How many values a record has is schema.  Where features are named, their number says so, and a record of another
+    length is unreadable in every column; otherwise all records must agree.
+    """
+    rows = [r if isinstance(r, (tuple, list)) or (isinstance(r, np.ndarray) and r.ndim) else (r,) for r in records]
+    width = len(names) + labels if names is not None else len(rows[0]) if rows else 1 + labels
+    ragged = sum(len(row) != width for row in rows) if names is None else 0
+    if ragged or width - labels < 1:
+        wanted = f"{max(width - labels, 1)} features{' and a label' if labels else ''}"
+        raise SchemaError(
+            f"{ragged} records do not have {wanted}, as the first; name the features with features= to say how many "
+            "there are"
+        ) from None
+    spoilt = (_SPOILT,) * width
+    whole = [row if len(row) == width else spoilt for row in rows]
+    named = (names if names is not None else _names(width - labels)) + [_LABEL] * labels
+    columns = zip(*whole) if whole else ([] for _ in named)
+    return {name: column(list(values), name) for name, values in zip(named, columns)}
 
 
 def _names(count: int) -> list[str]:
@@ -327,18 +297,7 @@ def from_lists(
 ) -> tuple[Offsets, dict[str, pl.Series], str | None]:
     """Offsets and columns of a list of users; users may be empty."""
     lists = [list(user) for user in users]
-    records = [r if isinstance(r, (tuple, list)) else (r,) for user in lists for r in user]
     declared = [features] if isinstance(features, str) else None if features is None else list(features)
-    width = len(declared) + labelled if declared is not None else len(records[0]) if records else 1 + labelled
-    names = declared if declared is not None else _names(width - labelled)
-    ragged = sum(len(record) != width for record in records)
-    if ragged or width - labelled < 1:
-        raise SchemaError(
-            f"{ragged} records do not have {max(width - labelled, 1)} features{' and a label' if labelled else ''}"
-        ) from None
-    columns: list[list[Any]] = [list(values) for values in zip(*records)] if records else [[] for _ in range(width)]
+    table = _record_columns([record for user in lists for record in user], declared, int(labelled))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(user) for user in lists], dtype=np.int64)])
-    table = {name: column(values, name) for name, values in zip(names, columns)}
-    if labelled:
-        table[_LABEL] = column(columns[-1], "y")
     return offsets, table, _LABEL if labelled else None

@@ -1,7 +1,7 @@
 """Any column as one polars series, without losing a digit.
 
-numpy, Arrow, pandas and polars columns are taken as they are.  Python lists that polars would refuse or round (integers
-beside fractions, integers beyond 128 bits) become text, which the domains read exactly.
+numpy, Arrow, pandas and polars columns are taken as they are: their type is schema.  Columns of Python objects have no
+type and get none here: they become :data:`privpac.data.objects.OBJECTS`, whatever they hold.
 
 Values are taken, claims about them are not.  A file can say that a column is sorted; polars then finds least and
 largest values, compares and searches by looking at a few rows.  So every series that enters goes through :func:`plain`,
@@ -11,8 +11,6 @@ and Arrow's arrays, whose texts and dictionary indices nobody has checked, throu
 from __future__ import annotations
 
 from datetime import date
-from decimal import Decimal
-from numbers import Integral
 from typing import Any
 
 import narwhals as nw
@@ -20,9 +18,22 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from privpac.data.schema import Bools, Bytes, quietly
+from privpac.data.objects import MOMENTS, NAMED, OBJECTS, objects, parts, unreadable
+from privpac.data.schema import Bools, Bytes, Verdict, quietly, wrong_type
 
-__all__ = ["buffers", "column", "days", "holds_text", "missing", "moments", "numbers", "plain", "sound", "text"]
+__all__ = [
+    "buffers",
+    "column",
+    "days",
+    "holds_text",
+    "missing",
+    "moments",
+    "named_texts",
+    "numbers",
+    "plain",
+    "sound",
+    "text",
+]
 
 _PER_DAY = {"ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 _FIRST_DAY, _LAST_DAY = (
@@ -54,7 +65,7 @@ def column(values: Any, name: str) -> pl.Series:
         return plain(values)
     return quietly(
         lambda: plain(_coerce(values)),
-        f"column {name!r}: mixed or unsupported types; one kind of value per column is needed",
+        f"column {name!r} cannot be read: its type is none of numbers, texts, booleans and dates, or it is damaged",
     )
 
 
@@ -66,48 +77,28 @@ def _coerce(values: Any) -> pl.Series:
             or (values.dtype.itemsize > 8 and values.dtype.kind == "f")
         ):
             raise TypeError
-        if values.dtype.kind not in "OS":
-            # float16 is exact in float32; polars would keep a type that few kernels know.
-            return pl.Series(values.astype(np.float32) if values.dtype == np.float16 else values)
-        return _objects(values.tolist())
+        if values.dtype.kind in "OUT":  # texts of numpy may hold half a letter, which polars cannot
+            return objects(values.tolist())
+        if values.dtype.kind == "S":
+            return pl.Series(values.tolist(), dtype=pl.Binary)
+        # float16 is exact in float32; polars would keep a type that few kernels know.
+        return pl.Series(values.astype(np.float32) if values.dtype == np.float16 else values)
     if type(values).__module__.partition(".")[0] == "pyarrow":
         return pl.Series(sound(values))
-    if isinstance(values, (pl.Series, list, tuple)):
-        return _objects(list(values))
-    narwhal = nw.from_native(values, series_only=True)
-    try:
-        series = narwhal.to_polars()
-    except Exception:
-        return _objects(narwhal.to_list())
-    return series if series.dtype != pl.Object else _objects(narwhal.to_list())
-
-
-def _objects(values: list[Any]) -> pl.Series:
-    """Python objects: polars where it agrees on a type, else numbers as exact text."""
-    try:
-        series = pl.Series(values, strict=True)
-        if series.dtype != pl.Object and not (series.dtype.is_float() and any(_rounded(v) for v in values)):
-            return series
-    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
-        pass
-    return pl.Series([_as_text(v) for v in values], dtype=pl.String)
-
-
-def _rounded(value: Any) -> bool:
-    """Whether a float column cannot hold it."""
-    return isinstance(value, Integral) and abs(int(value)) > 1 << 53
-
-
-def _as_text(value: Any) -> str | None:
-    if value is None or value != value:
-        return None
-    if isinstance(value, (Integral, np.bool_)):
-        return str(int(value))
-    if isinstance(value, (float, np.floating)):
-        return repr(float(value))
-    if isinstance(value, Decimal):
-        return str(value)
-    raise TypeError
+    if isinstance(values, (list, tuple)):
+        return objects(list(values))
+    if isinstance(values, pl.Series):
+        return objects(values.to_list())
+    dtype = values.dtype
+    if dtype == np.dtype(object) or getattr(dtype, "storage", None) == "python":
+        return objects(values.to_numpy(dtype=object).tolist())
+    if getattr(getattr(dtype, "categories", None), "dtype", None) == np.dtype(object):
+        # every category once, and a gap for -1 at the end
+        return objects([*dtype.categories, None]).gather(
+            values.cat.codes.to_numpy().astype(np.int64) % (len(dtype.categories) + 1)
+        )
+    typed: pl.Series = nw.from_native(values, series_only=True).to_polars()
+    return typed
 
 
 def holds_text(dtype: pl.DataType) -> bool:
@@ -145,8 +136,10 @@ def text(series: pl.Series) -> pl.Series:
     """The canonical text of each value: integers in decimal, booleans true/false, dates as ISO; NaN becomes null.
 
     A whole number in a float column has the text of the integer, so that a column that became float because values
-    were missing still matches.
+    were missing still matches.  Objects have the text of their own kind, null where they have none.
     """
+    if series.dtype == OBJECTS:
+        return _object_texts(series)
     if series.dtype.is_float():
         wide = series.cast(pl.Float64).fill_nan(None)
         whole = wide.cast(pl.Int64, strict=False)
@@ -159,12 +152,41 @@ def text(series: pl.Series) -> pl.Series:
     return series.cast(pl.String)
 
 
+def _object_texts(series: pl.Series) -> pl.Series:
+    found = [(rows, text(values)) for kind, rows, values in parts(series) if kind in NAMED]
+    if len(found) == 1 and len(found[0][0]) == len(series):
+        return found[0][1]
+    shown = pl.repeat(None, len(series), dtype=pl.String, eager=True)
+    for rows, texts in found:
+        shown = shown.scatter(rows, texts)
+    return shown
+
+
+def named_texts(series: pl.Series, name: str) -> tuple[pl.Series, Bytes | None]:
+    """The canonical texts of a column that has any, and a verdict each (``None``: all are there)."""
+    dtype = series.dtype
+    if not (holds_text(dtype) or dtype.is_numeric() or dtype in (pl.Boolean, pl.Date, OBJECTS)):
+        raise wrong_type(name, dtype, "texts, integers or booleans are") from None
+    shown = text(series)
+    if not shown.null_count():
+        return shown, None
+    verdicts = shown.is_null().to_numpy().astype(np.uint8) * np.uint8(Verdict.MISSING)
+    if dtype == OBJECTS:
+        verdicts[unreadable(series, NAMED)] = Verdict.UNREAD
+    return shown, verdicts
+
+
 def moments(series: pl.Series) -> tuple[pl.Series, Bools]:
     """Dates and times as ISO text (in UTC; midnight is the date), and the mask of those outside the years 1 to 9999,
     which are null.
 
     The stored numbers are judged first, because a calendar that is asked about other years may end the process.
     """
+    if series.dtype == MOMENTS:
+        day, rest = series.struct.field("day"), series.struct.field("nanosecond")
+        shown, outside = moments(day.clip(_FIRST_DAY - 1, _LAST_DAY + 1).cast(pl.Int32).cast(pl.Date))
+        times = rest.cast(pl.Time).dt.to_string(" %H:%M:%S%.9f").str.strip_chars_end("0").str.strip_chars_end(".")
+        return shown + pl.select(pl.when(rest != 0).then(times).otherwise(pl.lit(""))).to_series(), outside
     dtype, stamps = series.dtype, series.to_physical()
     per_day = _PER_DAY[dtype.time_unit] if isinstance(dtype, pl.Datetime) else 1
     least, most = max(_FIRST_DAY * per_day, -_WIDEST), min((_LAST_DAY + 1) * per_day - 1, _WIDEST)
@@ -180,6 +202,8 @@ def moments(series: pl.Series) -> tuple[pl.Series, Bools]:
 def days(series: pl.Series) -> tuple[pl.Series, Bools]:
     """The day of each moment on its own clock, counted from 1970, and whether it has a time of day; null where there is
     no moment."""
+    if series.dtype == MOMENTS:
+        return series.struct.field("day"), (series.struct.field("nanosecond") != 0).to_numpy()
     dtype, stamps = series.dtype, series.to_physical()
     assert isinstance(dtype, pl.Datetime)
     per_day = _PER_DAY[dtype.time_unit]

@@ -25,6 +25,7 @@ from attrs import field, frozen
 
 from privpac.data.columns import column, days, holds_text, text
 from privpac.data.encode import Ladder, by_distinct_text, covers, on_floats, on_ladder
+from privpac.data.objects import DATED, MOMENTS, NAMED, NUMBERS, OBJECTS, Kind, by_kind
 from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, accept, wrong_type
 from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
@@ -43,6 +44,7 @@ class Domain(ABC):
     kind: ClassVar[str]
     _off: ClassVar[str] = "off the domain"
     _unread: ClassVar[str] = "not a number"
+    _kinds_read: ClassVar[frozenset[Kind]] = NUMBERS | {Kind.TEXT}
     _kinds: ClassVar[dict[str, type[Domain]]] = {}
 
     def __init_subclass__(cls, **rest: Any) -> None:
@@ -69,8 +71,14 @@ class Domain(ABC):
         """Plain data; the inverse of :meth:`from_dict`."""
 
     @abstractmethod
+    def read_typed(self, series: pl.Series, name: str) -> Encoded:
+        """:meth:`read` of a column that has a type."""
+
     def read(self, series: pl.Series, name: str) -> Encoded:
-        """Clamped codes with a verdict per value; raises only for a column of the wrong type."""
+        """Clamped codes with a verdict per value, by that value alone; raises only for a column of the wrong type."""
+        if series.dtype == OBJECTS:
+            return by_kind(series, self._kinds_read, lambda values: self.read_typed(values, name))
+        return self.read_typed(series, name)
 
     def holds(self, series: pl.Series) -> bool:
         """Whether a quick look finds every value good; ``False`` decides nothing."""
@@ -181,7 +189,7 @@ class Integers(Domain):
     def holds(self, series: pl.Series) -> bool:
         return covers(series, Ladder(self.lo, 1, 0, self.size))
 
-    def read(self, series: pl.Series, name: str) -> Encoded:
+    def read_typed(self, series: pl.Series, name: str) -> Encoded:
         return on_ladder(series, Ladder(self.lo, 1, 0, self.size), name)
 
 
@@ -255,7 +263,7 @@ class Grid(Domain):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "lo": _decimal(self.lo), "hi": _decimal(self.hi), "step": _decimal(self.step)}
 
-    def read(self, series: pl.Series, name: str) -> Encoded:
+    def read_typed(self, series: pl.Series, name: str) -> Encoded:
         return on_ladder(series, self.ladder, name)
 
 
@@ -314,7 +322,7 @@ class Floats(Domain):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind}
 
-    def read(self, series: pl.Series, name: str) -> Encoded:
+    def read_typed(self, series: pl.Series, name: str) -> Encoded:
         return on_floats(series, name)
 
 
@@ -331,13 +339,14 @@ def _day(value: date | str, name: str = "value") -> date:
 
 @frozen(slots=False, field_transformer=named)
 class Dates(Domain):
-    """Days ``lo..hi``, both included; a time of day is off the grid and clamps to its day."""
+    """Days ``lo..hi``, both included; a time of day is off the grid and counts as its day."""
 
     lo: date = field(converter=_day)
     hi: date = field(converter=_day)
     kind: ClassVar[str] = "dates"
     _off: ClassVar[str] = "not whole days"
     _unread: ClassVar[str] = "not an ISO date"
+    _kinds_read: ClassVar[frozenset[Kind]] = DATED
 
     def __attrs_post_init__(self) -> None:
         if self.lo > self.hi:
@@ -360,13 +369,13 @@ class Dates(Domain):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "lo": self.lo.isoformat(), "hi": self.hi.isoformat()}
 
-    def read(self, series: pl.Series, name: str) -> Encoded:
+    def read_typed(self, series: pl.Series, name: str) -> Encoded:
         ladder = Ladder(self.lo.toordinal() - _EPOCH, 1, 0, self.size)
         if series.dtype == pl.String or isinstance(series.dtype, (pl.Categorical, pl.Enum)) or series.dtype == pl.Null:
             return by_distinct_text(series.cast(pl.String), lambda shown: _read_day(shown, ladder))
         if series.dtype == pl.Date:
             return on_ladder(series.to_physical(), ladder, name)
-        if isinstance(series.dtype, pl.Datetime):
+        if isinstance(series.dtype, pl.Datetime) or series.dtype == MOMENTS:
             numbered, timed = days(series)
             codes, verdicts = on_ladder(numbered, ladder, name)
             if not timed.any():
@@ -411,6 +420,7 @@ class Categories(Domain):
     values: tuple[Category, ...] = field(converter=_categories)
     kind: ClassVar[str] = "categories"
     _unread: ClassVar[str] = "not a listed category"
+    _kinds_read: ClassVar[frozenset[Kind]] = NAMED
 
     @property
     def size(self) -> int:
@@ -426,7 +436,7 @@ class Categories(Domain):
     def to_dict(self) -> dict[str, Any]:
         return {"kind": self.kind, "values": list(self.values)}
 
-    def read(self, series: pl.Series, name: str) -> Encoded:
+    def read_typed(self, series: pl.Series, name: str) -> Encoded:
         dtype = series.dtype
         if not (holds_text(dtype) or dtype.is_numeric() or dtype in (pl.Boolean, pl.Date)):
             raise wrong_type(name, dtype, "names, integers or booleans are") from None

@@ -19,41 +19,43 @@ a date with a time           ``2020-12-31 23:59:59.5``, in UTC if it has a time 
 nothing, NaN, an empty text  none: nobody
 ===========================  =====================================================================================
 
-Columns are kept as 64-bit integers where all their texts are integers, which changes nothing about who is equal to
-whom.
+Columns of integers are kept as 64-bit integers, all others as texts, which changes nothing about who is equal to whom.
+In a column of Python objects each id has the text of its own type, whatever the other ids are; an object of another
+type has none.
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
 from math import inf
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from privpac.data.columns import column, missing, moments
-from privpac.data.schema import Bools, quietly, wrong_type
+from privpac.data.objects import MOMENTS, OBJECTS, Kind, parts
+from privpac.data.schema import Bools, wrong_type
 
 __all__ = ["SPOILT", "as_ids", "composed", "id_column"]
 
 SPOILT = (
-    "are fractions or beyond 2^53 (2^24 in 32 bits, 2^11 in 16) in a float column, or dates outside the years 1 to 9999"
+    "are fractions or beyond 2^53 (2^24 in 32 bits, 2^11 in 16) in a float, or dates outside the years 1 to 9999, or "
+    "objects of other types"
 )
 """What is said of ids that are there and belong to nobody."""
 
 _HALF, _SINGLE, _DOUBLE = 2.0**11, 2.0**24, 2.0**53
 _EXACT = {"Float16": _HALF, "Float32": _SINGLE}
-_DIGITS = 4096
 
 
 def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools | None, Bools | None]:
     """Ids as 64-bit integers or canonical text, the mask of missing ones (``None``: none is), and of those without a
     sure text."""
     dtype = series.dtype
+    if dtype == OBJECTS:
+        return _objects(series, name)
     if dtype.is_float():
-        return _floats(series)
+        return _floats(series, _EXACT.get(str(dtype), _DOUBLE))
     if dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128):
         ids = series.cast(pl.Int64 if dtype.is_signed_integer() else pl.UInt64)
         return ids, missing(ids), None
@@ -63,13 +65,10 @@ def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools | None, Bools
     elif dtype in (pl.Int128, pl.UInt128, pl.Null, pl.Boolean):
         ids = series.cast(pl.String)
     elif dtype == pl.Decimal:
-        digits = series.cast(pl.String)
-        ids = pl.select(
-            pl.when(digits.str.contains(".", literal=True)).then(_trimmed(digits)).otherwise(digits)
-        ).to_series()
+        ids = _trimmed(series.cast(pl.String))
     elif dtype == pl.Binary:
         ids = series.bin.encode("hex")
-    elif dtype == pl.Date or isinstance(dtype, pl.Datetime):
+    elif dtype in (pl.Date, MOMENTS) or isinstance(dtype, pl.Datetime):
         ids, spoilt = moments(series)
         return ids, missing(series), spoilt
     else:
@@ -77,12 +76,37 @@ def as_ids(series: pl.Series, name: str) -> tuple[pl.Series, Bools | None, Bools
     return ids, (ids.is_null() | (ids == "").fill_null(False)).to_numpy(), None
 
 
+def _objects(series: pl.Series, name: str) -> tuple[pl.Series, Bools, Bools]:
+    """Each id by the rule of its own type."""
+    ids = pl.repeat(None, len(series), dtype=pl.String, eager=True).alias(series.name)
+    absent, spoilt = np.zeros(len(series), np.bool_), np.zeros(len(series), np.bool_)
+    for kind, rows, values in parts(series, universal=True):
+        if kind is Kind.GAP:
+            absent[rows] = True
+        elif kind is Kind.UNREAD:
+            spoilt[rows] = True
+        else:
+            found, gone, lossy = _of_kind(kind, values, name)
+            ids = ids.scatter(rows, found.cast(pl.String))
+            absent[rows], spoilt[rows] = (False if mask is None else mask for mask in (gone, lossy))
+    return ids, absent, spoilt
+
+
+def _of_kind(kind: Kind, values: pl.Series, name: str) -> tuple[pl.Series, Bools | None, Bools | None]:
+    if kind is Kind.HALF:
+        return _floats(values, _HALF)
+    if kind is Kind.DECIMAL:  # infinity, and exponents, of which one number has many
+        return _trimmed(values), None, values.str.contains("[A-Za-z]").to_numpy()
+    return as_ids(values, name)
+
+
 def _trimmed(digits: pl.Series) -> pl.Series:
-    return digits.str.strip_chars_end("0").str.strip_chars_end(".")
+    places = digits.str.contains(".", literal=True)
+    shorter = digits.str.strip_chars_end("0").str.strip_chars_end(".")
+    return pl.select(pl.when(places).then(shorter).otherwise(digits)).to_series()
 
 
-def _floats(series: pl.Series) -> tuple[pl.Series, Bools | None, Bools | None]:
-    limit = _EXACT.get(str(series.dtype), _DOUBLE)
+def _floats(series: pl.Series, limit: float) -> tuple[pl.Series, Bools | None, Bools | None]:
     wide = series.cast(pl.Float64).fill_nan(None)
     whole = wide.cast(pl.Int64, strict=False)
     # From the limit on several integers share one float, so that two people may share one id.
@@ -101,65 +125,10 @@ def composed(texts: pl.Series) -> pl.Series:
     return texts.replace(doubtful.filter(changed), forms.filter(changed)) if changed.any() else texts
 
 
-# Python objects, which may differ in type from row to row
-
-
 def id_column(values: Any, name: str) -> pl.Series:
-    """A column of ids of any kind; numbers of several types in one column become the integers that they are."""
+    """A column of ids of any kind."""
     if isinstance(values, np.ndarray) and values.dtype == np.float16:
         # Wider types forget how many digits these had.
         with np.errstate(over="ignore"):
             return pl.Series(np.where(np.abs(values) >= _HALF, inf, values).astype(np.float32))
-    objects = _objects(values)
-    kinds = set() if objects is None else set(map(type, objects)) - {type(None)}
-    if objects is None or (len(kinds) == 1 and not issubclass(next(iter(kinds)), (np.float16, np.float32))):
-        return column(values, name)
-    if not all(issubclass(kind, (Integral, float, np.floating, Decimal)) for kind in kinds if not _is_gap(kind)):
-        return column(values, name)
-    return quietly(
-        lambda: _numbers(objects),
-        f"column {name!r}: mixed or unsupported types; one kind of value per column is needed",
-    )
-
-
-def _objects(values: Any) -> list[Any] | None:
-    """The rows of a list or of an array or series of Python objects, ``None`` for a typed column."""
-    if isinstance(values, (list, tuple)):
-        return list(values)
-    if isinstance(values, pl.Series):
-        return values.to_list() if values.dtype == pl.Object else None
-    return list(values) if getattr(values, "dtype", None) == np.dtype(object) else None
-
-
-def _is_gap(kind: type) -> bool:
-    return kind.__name__ in ("NAType", "NaTType")
-
-
-def _numbers(objects: list[Any]) -> pl.Series:
-    found = [_number(value) for value in objects]
-    if inf in found and all(
-        value is None or value == inf or (isinstance(value, int) and abs(value) < _DOUBLE) for value in found
-    ):
-        return pl.Series([None if value is None else float(value) for value in found], dtype=pl.Float64)
-    texts = pl.Series([None if value is None or value == inf else str(value) for value in found], dtype=pl.String)
-    whole = texts.cast(pl.Int64, strict=False)
-    return whole if whole.null_count() == texts.null_count() else texts
-
-
-def _number(value: Any) -> int | float | str | None:
-    """An integer, a decimal fraction as text, infinity for a number that is nobody's alone, ``None`` where there is
-    none."""
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError
-    if value is None or _is_gap(type(value)) or value != value:
-        return None
-    if isinstance(value, Integral):
-        return int(value)
-    if isinstance(value, Decimal):
-        if not value.is_finite() or abs(value.adjusted()) > _DIGITS:
-            return inf
-        shown = format(value, "f")
-        shown = shown.rstrip("0").rstrip(".") if "." in shown else shown
-        return shown if "." in shown else int(shown)
-    limit = _HALF if isinstance(value, np.float16) else _SINGLE if isinstance(value, np.float32) else _DOUBLE
-    return int(value) if abs(value) < limit and value == int(value) else inf
+    return column(values, name)

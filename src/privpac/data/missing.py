@@ -100,6 +100,8 @@ class Missing(Domain):
         codes[gone], verdicts[gone] = np.uint64(self.code), Verdict.GOOD
         return Encoded(codes, verdicts)
 
+    read_typed = read
+
     def words(self) -> dict[Verdict, str]:
         return self.inner.words()
 

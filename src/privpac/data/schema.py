@@ -5,13 +5,16 @@ the column, the broken rules and how many values break each of them; it never qu
 Readers' own messages do quote values, so they are neither chained nor shown: :func:`quietly` raises after the foreign
 exception is gone, hence even ``__context__`` is empty.
 
-===========  ==========================================  ===================================
-on_invalid   a value outside or off the domain            a missing or unreadable value
-===========  ==========================================  ===================================
-``raise``    ``SchemaError``                              ``SchemaError``
-``drop``     the record is dropped                        the record is dropped
-``clamp``    nearest end; the domain's point just below   the record is dropped: no end is near
-===========  ==========================================  ===================================
+===========  ===========================  ===========================  ===================================
+on_invalid   a value outside the domain   a value between its points   a missing or unreadable value
+===========  ===========================  ===========================  ===================================
+``raise``    ``SchemaError``              ``SchemaError``              ``SchemaError``
+``drop``     the record is dropped        the point just below         the record is dropped
+``clamp``    the nearest end              the point just below         the record is dropped: no end is near
+===========  ===========================  ===========================  ===================================
+
+Labels have neither ends nor points: one that is missing or none of the declared ones is a ``SchemaError`` whatever
+``on_invalid`` says, unless ``on_invalid_label="drop"`` drops its record.
 
 Dropping looks at nothing but the record, and the user stays, with fewer records or none: a user's invalid records
 never change whether *another* record counts, nor the number of users.
@@ -29,15 +32,26 @@ from numpy.typing import NDArray
 
 from privpac.errors import PrivpacError, SchemaError
 
-__all__ = ["Bools", "Bytes", "Encoded", "LABELS", "OnInvalid", "Verdict", "Words", "accept", "quietly", "wrong_type"]
+__all__ = [
+    "Bools",
+    "Bytes",
+    "Encoded",
+    "OnInvalid",
+    "OnInvalidLabel",
+    "Verdict",
+    "Words",
+    "accept",
+    "broken",
+    "quietly",
+    "wrong_type",
+]
 
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 T = TypeVar("T")
 
-LABELS = "0/1 or booleans; else say which value means 1: label_map, for tables also positive="
-"""What a label may be, in the words of an error."""
+_REPAIR = "on_invalid='drop' or 'clamp'"
 
 
 class OnInvalid(StrEnum):
@@ -46,6 +60,13 @@ class OnInvalid(StrEnum):
     RAISE = "raise"
     DROP = "drop"
     CLAMP = "clamp"
+
+
+class OnInvalidLabel(StrEnum):
+    """What happens to a record whose label is missing or none of the declared ones."""
+
+    RAISE = "raise"
+    DROP = "drop"
 
 
 class Verdict(IntEnum):
@@ -81,6 +102,16 @@ def wrong_type(name: str, dtype: pl.DataType, needed: str) -> SchemaError:
     return SchemaError(f"column {name!r} has type {dtype.base_type().__name__}; {needed} needed")
 
 
+def broken(
+    name: str, counts: Mapping[int, int], words: Mapping[Verdict, str], allowed: str, repair: str = _REPAIR
+) -> SchemaError:
+    """What is wrong with a column, by the number of records with each verdict."""
+    found = ", ".join(f"{counts[v]} {words[v]}" for v in Verdict if v is not Verdict.GOOD and counts.get(v))
+    return SchemaError(
+        f"column {name!r}: {found} (number of records); allowed: {allowed}; correct the table or choose {repair}"
+    )
+
+
 def accept(
     name: str, verdicts: Bytes | None, words: Mapping[Verdict, str], allowed: str, on_invalid: OnInvalid
 ) -> Bools | None:
@@ -91,11 +122,6 @@ def accept(
     if counts[Verdict.GOOD] == len(verdicts):
         return None
     if on_invalid is OnInvalid.RAISE:
-        broken = ", ".join(f"{counts[v]} {words[v]}" for v in Verdict if v is not Verdict.GOOD and counts[v])
-        raise SchemaError(
-            f"column {name!r}: {broken} (number of records); allowed: {allowed}; correct the table or choose "
-            "on_invalid='drop' or 'clamp'"
-        ) from None
-    if on_invalid is OnInvalid.DROP:
-        return np.asarray(verdicts == Verdict.GOOD)
-    return np.asarray((verdicts != Verdict.MISSING) & (verdicts != Verdict.UNREAD))
+        raise broken(name, dict(enumerate(counts.tolist())), words, allowed) from None
+    kept = (verdicts == Verdict.GOOD) | (verdicts == Verdict.OFF)
+    return np.asarray(kept if on_invalid is OnInvalid.DROP else kept | (verdicts == Verdict.OUTSIDE))

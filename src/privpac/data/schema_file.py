@@ -32,7 +32,7 @@ from privpac.data.build import Declared, declare, declared_labels
 from privpac.data.declare import categories_text, domain_text, parse_domain
 from privpac.data.domains import Categories, Domain, Floats, Grid
 from privpac.data.missing import Missing, MissingRule
-from privpac.data.schema import OnInvalid
+from privpac.data.schema import OnInvalid, OnInvalidLabel
 from privpac.data.texts import Texts
 from privpac.errors import ParameterError
 from privpac.guarantee import one_of
@@ -44,7 +44,7 @@ OPEN = "?"
 """Stands where a person has to write."""
 LARGEST = 1 << 20
 _MOST_COLUMNS = 10_000
-_KEYS = ("user", "label", "positive", "label_map", "classes", "on_invalid", "missing", "columns")
+_KEYS = ("user", "label", "positive", "label_map", "classes", "on_invalid", "on_invalid_label", "missing", "columns")
 _EXAMPLES = '"0:120", "35:42:0.1", "2020-01-01:2029-12-31", ["no", "yes"], "number" or "text"'
 
 
@@ -73,6 +73,8 @@ class Schema:
         The column to predict and what its values mean, as in ``UserData.from_frame``.
     on_invalid : {"raise", "drop", "clamp"}, optional
         What happens to values outside their domain.
+    on_invalid_label : {"raise", "drop"}, optional
+        What happens to a record whose label is missing or none of the named ones.
     missing : {"own", "drop", "raise"}, optional
         What missing values are, in every column that does not say so itself.
     notes : mapping of names to texts
@@ -100,6 +102,7 @@ class Schema:
     classes: Sequence[Any] | None = None
     on_invalid: OnInvalid | str | None = None
     missing: MissingRule | None = None
+    on_invalid_label: OnInvalidLabel | str | None = None
     notes: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -111,6 +114,9 @@ class Schema:
             raise ParameterError(f"a schema declares at most {_MOST_COLUMNS} columns, got {len(self.columns)}")
         if self.on_invalid is not None:
             object.__setattr__(self, "on_invalid", one_of(OnInvalid, self.on_invalid, "on_invalid"))
+        if self.on_invalid_label is not None:
+            policy = one_of(OnInvalidLabel, self.on_invalid_label, "on_invalid_label")
+            object.__setattr__(self, "on_invalid_label", policy)
         if self.missing is not None and self.missing not in get_args(MissingRule):
             raise ParameterError(f"missing must be 'own', 'drop' or 'raise', got {self.missing!r}")
         classes = None if self.classes is None else tuple(declared_labels(self.classes, None) or ())
@@ -178,7 +184,7 @@ class Schema:
         for key in _KEYS[:-1]:
             value = getattr(self, key)
             if value is not None and key != "label_map":
-                lines += self._line(key, str(value) if key == "on_invalid" else value, key)
+                lines += self._line(key, str(value) if key.startswith("on_invalid") else value, key)
             elif value is None and key in self.notes:
                 lines.append(f"# {_said(self.notes[key])}")
         if self.label_map is not None:
@@ -290,7 +296,7 @@ def parse_schema(text: str) -> Schema:
     columns = found.get("columns")
     if not isinstance(columns, dict) or not columns:
         raise ParameterError('there is no table of columns: write [columns], then lines such as age = "0:120"')
-    for key in ("user", "label", "on_invalid", "missing"):
+    for key in ("user", "label", "on_invalid", "on_invalid_label", "missing"):
         if not isinstance(found.get(key, ""), str):
             raise ParameterError(f"{key} must be text in quotes, got {_kind(found[key])}")
     if not isinstance(found.get("positive", ""), (str, int)):
@@ -334,6 +340,7 @@ def declared_with(
     label_map: Mapping[Any, int] | None,
     positive: str | int | bool | None,
     classes: Sequence[Any] | None,
+    on_invalid_label: OnInvalidLabel | str | None = None,
     own_columns: bool = False,
 ) -> Declared:
     """One declaration of what a caller and a schema say; the caller goes first, with ``own_columns`` alone on
@@ -343,7 +350,8 @@ def declared_with(
         for name, value, nothing in (("user", user, BY_SCHEMA), ("features", features, None)):
             if value is nothing:
                 raise TypeError(f"{name}= is missing: say it here, or name a schema= that does")
-        return declare(user, features, label, on_invalid or OnInvalid.RAISE, said, positive=positive)
+        rule = on_invalid or OnInvalid.RAISE
+        return declare(user, features, label, rule, said, positive=positive, on_invalid_label=on_invalid_label)
     found = read_schema(schema)
     found.check("the schema" if isinstance(schema, Schema) else f"the schema {os.fspath(schema)!r}")
     user = found.user if user is BY_SCHEMA else user
@@ -352,7 +360,8 @@ def declared_with(
     label = found.label if label is None else label
     policy = on_invalid or found.on_invalid or OnInvalid.RAISE
     named = features if own_columns else chosen_features(found.domains(policy), features, {user, label})
-    return declare(user, named, label, policy, said, positive=positive)
+    labels = on_invalid_label or found.on_invalid_label
+    return declare(user, named, label, policy, said, positive=positive, on_invalid_label=labels)
 
 
 def chosen_features(known: Mapping[str, Domain], features: Any, taken: set[str | None]) -> Any:

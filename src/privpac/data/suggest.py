@@ -17,10 +17,12 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
+from privpac.data.columns import text
 from privpac.data.declare import parse_domain
 from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Integers
 from privpac.data.knowledge import LABELS, PEOPLE, known_domain, words_of
 from privpac.data.missing import MissingRule
+from privpac.data.objects import OBJECTS
 from privpac.data.readers import csv_names, expand, read_files, read_frame
 from privpac.data.schema import OnInvalid, quietly
 from privpac.data.schema_file import OPEN, Schema
@@ -275,7 +277,8 @@ def _ranges(columns: Any, wanted: list[str]) -> dict[str, tuple[Domain | None, s
         raise ParameterError("ranges_are_public=True reads them off a table: give the table or its path, not its names")
     else:
         table, plain_text = read_frame(columns, wanted), False
-    found = {name: _range(_as_numbers(series) if plain_text else series) for name, series in table.items()}
+    untyped = {name: plain_text or series.dtype == OBJECTS for name, series in table.items()}
+    found = {name: _range(_as_numbers(text(s)) if untyped[name] else s) for name, s in table.items()}
     return {
         name: (domain, _PUBLIC if domain is not None else "it holds no value, or too many to list: write its domain")
         for name, domain in found.items()

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 import polars as pl
 
-from privpac.data.columns import holds_text, text
+from privpac.data.columns import named_texts
 from privpac.data.domains import Domain
 from privpac.data.group import dictionary
-from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict, Words, wrong_type
+from privpac.data.schema import Bools, Encoded, OnInvalid, Words
 from privpac.errors import ParameterError, SchemaError
 
 __all__ = ["Texts", "in_one_line", "read_column"]
@@ -66,17 +66,13 @@ class Texts(Domain):
     def read(self, series: pl.Series, name: str) -> Encoded:
         return self.dictionary(series, name)[0]
 
+    read_typed = read
+
     def dictionary(self, series: pl.Series, name: str) -> tuple[Encoded, pl.Series]:
         """Codes with their verdicts, and the vocabulary they index."""
-        dtype = series.dtype
-        if not (holds_text(dtype) or dtype.is_numeric() or dtype in (pl.Boolean, pl.Date)):
-            raise wrong_type(name, dtype, "texts, integers or booleans are") from None
-        shown = text(series)
+        shown, verdicts = named_texts(series, name)
         rows, vocabulary = dictionary(shown)
-        codes = np.maximum(rows, 0).astype(np.uint64)
-        if not shown.null_count():
-            return Encoded(codes, None), vocabulary
-        return Encoded(codes, shown.is_null().to_numpy().astype(np.uint8) * np.uint8(Verdict.MISSING)), vocabulary
+        return Encoded(np.maximum(rows, 0).astype(np.uint64), verdicts), vocabulary
 
 
 def read_column(domain: Domain, series: pl.Series, name: str) -> tuple[Encoded, pl.Series | None]:

@@ -27,8 +27,9 @@ from privpac.data.columns import column
 from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
 from privpac.data.ids import id_column
+from privpac.data.objects import OBJECTS
 from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
-from privpac.data.schema import Bools, Bytes, OnInvalid, Words
+from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Words
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.data.texts import read_column
@@ -126,6 +127,7 @@ class UserData(Shown):
         features: Features | None = None,
         label: str | None = None,
         on_invalid: OnInvalid | str | None = None,
+        on_invalid_label: OnInvalidLabel | str | None = None,
         label_map: Mapping[Any, int] | None = None,
         positive: Any = None,
         classes: Sequence[Any] | None = None,
@@ -137,13 +139,15 @@ class UserData(Shown):
         rules may read, with their domains, and ``label`` the column to predict: 0/1 or booleans, or any values with a
         ``label_map`` ({"dead": 1, "alive": 0}), a ``positive`` value (the others mean 0), or all ``classes`` where
         there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise" (the default),
-        "drop" its record, or "clamp" a number to the nearest end; a record with a missing value is dropped by both of
-        the last.  A ``schema`` (:class:`Schema`, or the path of its file) says whatever is not said here; features
-        that are named without a domain have that of the schema.
+        "drop" its record, or "clamp" a number to the nearest end; both of the last move a number between the domain's
+        points to the point below and drop a record with a missing value.  A label that is missing or none of the named
+        ones is an error, unless ``on_invalid_label`` is "drop".  A ``schema`` (:class:`Schema`, or the path of its
+        file) says whatever is not said here; features that are named without a domain have that of the schema.
         """
         told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+        told |= {"on_invalid_label": on_invalid_label}
         declared = declared_with(schema, user=user, features=features, classes=classes, **told)
-        return cls.of_parts(assemble(read_frame(frame, declared.wanted, user), declared), declared, "hash")
+        return cls.of_parts(assemble(read_frame(frame, declared.wanted, declared.user), declared, whole=True), declared)
 
     @classmethod
     def read(
@@ -154,6 +158,7 @@ class UserData(Shown):
         features: Features | None = None,
         label: str | None = None,
         on_invalid: OnInvalid | str | None = None,
+        on_invalid_label: OnInvalidLabel | str | None = None,
         label_map: Mapping[Any, int] | None = None,
         missing: Sequence[str] = MISSING_TEXTS,
         positive: Any = None,
@@ -165,9 +170,10 @@ class UserData(Shown):
         The other parameters are those of :meth:`from_frame`.
         """
         told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
+        told |= {"on_invalid_label": on_invalid_label}
         declared = declared_with(schema, user=user, features=features, classes=classes, **told)
         table, plain_text = read_files(path, declared.wanted, missing)
-        return cls.of_parts(assemble(table, declared, plain_text=plain_text), declared, "hash")
+        return cls.of_parts(assemble(table, declared, plain_text=plain_text, whole=True), declared)
 
     @classmethod
     def from_arrays(
@@ -178,6 +184,7 @@ class UserData(Shown):
         *,
         features: Features | None = None,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
+        on_invalid_label: OnInvalidLabel | str | None = None,
         label_map: Mapping[Any, int] | None = None,
         classes: Sequence[Any] | None = None,
     ) -> UserData:
@@ -186,7 +193,8 @@ class UserData(Shown):
         named: Features = features if isinstance(features, Mapping) else list(columns)
         user, label = ("\0user" if users is not None else None), ("\0label" if y is not None else None)
         shown = {"\0user": "users", "\0label": "y"}
-        declared = declare(user, named, label, on_invalid, declared_labels(classes, label_map), shown=shown)
+        told: dict[str, Any] = {"shown": shown, "on_invalid_label": on_invalid_label}
+        declared = declare(user, named, label, on_invalid, declared_labels(classes, label_map), **told)
         if user is not None:
             columns[user] = id_column(users, "users")
         if label is not None:
@@ -203,13 +211,15 @@ class UserData(Shown):
         features: Features | None = None,
         labelled: bool = True,
         on_invalid: OnInvalid | str = OnInvalid.RAISE,
+        on_invalid_label: OnInvalidLabel | str | None = None,
         classes: Sequence[Any] | None = None,
     ) -> UserData:
         """From a list of users, each a list of ``(x, y)`` or ``(x1, ..., xd, y)``; without labels ``x`` or ``(x1, ...,
         xd)``."""
         offsets, columns, label = from_lists(users, features, labelled)
         named: Features = features if isinstance(features, Mapping) else [name for name in columns if name != label]
-        declared = declare(None, named, label, on_invalid, declared_labels(classes, None), shown={"\0label": "y"})
+        told: dict[str, Any] = {"shown": {"\0label": "y"}, "on_invalid_label": on_invalid_label}
+        declared = declare(None, named, label, on_invalid, declared_labels(classes, None), **told)
         return replace(cls.of_parts(assemble(columns, declared, offsets=offsets), declared, "first"), unit=Unit.USER)
 
     @classmethod
@@ -246,17 +256,14 @@ class UserData(Shown):
         return name
 
     def check_typed(self, names: Iterable[str]) -> None:
-        """Refuse undeclared columns of lists and arrays for functions that read values.
-
-        They have no schema: everybody's values together would decide their type, and one person could change how a
-        function reads all others.
-        """
-        untyped = [name for name in names if self.features[name] is None] if self.default_rule == "first" else []
+        """Refuse undeclared columns of Python objects for functions that read values: they have no type, and one
+        guessed from everybody's values would let one person change how a function reads all others."""
+        untyped = [name for name in names if name in self._raw and self._raw[name].dtype == OBJECTS]
         if untyped:
             raise SchemaError(
-                f"columns {untyped} come from lists and have no domain; declare one, such as {{{untyped[0]!r}: "
-                "Integers(0, 100)}, so that everybody's values are read alike"
-            )
+                f"columns {untyped} hold Python objects, which have no type, and have no domain; declare one, such as "
+                f"features={{{untyped[0]!r}: Integers(0, 100)}}, so that everybody's values are read alike"
+            ) from None
 
     def bind(self, domains: Mapping[str, Domain], on_invalid: OnInvalid | str | None = None) -> UserData:
         """Check and encode columns on their domains; a column bound before keeps its domain."""

@@ -68,15 +68,16 @@ class Recipe:
     declared: Declared
     steps: tuple[_Bind | _Cap | _Part, ...] = ()
 
-    def build(self, chunk: Chunk) -> UserData:
-        users = chunk if isinstance(chunk, UserData) else self._grouped(chunk)
+    def build(self, chunk: Chunk, *, whole: bool = False) -> UserData:
+        """Bound users of a chunk; ``whole`` says that it is all there is."""
+        users = chunk if isinstance(chunk, UserData) else self._grouped(chunk, whole)
         for step in self.steps:
             users = step(users)
         return users
 
-    def _grouped(self, table: pl.DataFrame) -> UserData:
+    def _grouped(self, table: pl.DataFrame, whole: bool) -> UserData:
         columns = {name: table.get_column(name) for name in self.declared.wanted}
-        return UserData.of_parts(assemble(columns, self.declared), self.declared)
+        return UserData.of_parts(assemble(columns, self.declared, whole=whole), self.declared)
 
 
 class RecipeUsers:
@@ -134,7 +135,7 @@ class RecipeUsers:
             return self
         if (self._recipe.declared.on_invalid if rule is None else rule) is OnInvalid.RAISE:
             # Folded like anything else: records that earlier steps have dropped are not judged, as in memory.
-            checked = replace(self._recipe.declared, user=None, features=fresh, label=None)
+            checked = replace(self._recipe.declared, user=None, features=fresh, label=None, on_invalid=OnInvalid.RAISE)
             self.fold(_RawFaults(checked)).report(checked)
         return self._with(replace(self._recipe, steps=(*self._recipe.steps, _Bind(tuple(fresh.items()), rule))), sample)
 

@@ -25,7 +25,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -35,10 +35,9 @@ import pyarrow as pa
 from privpac.data.build import Declared
 from privpac.data.columns import sound
 from privpac.data.ids import composed
-from privpac.data.schema import OnInvalid
 from privpac.data.users import Kernel, UserData
 from privpac.engines.chunks import identified, whole_users
-from privpac.engines.faults import Faults, faults_of
+from privpac.engines.faults import Faults, doubted, faults_of
 from privpac.engines.files import clean_types
 from privpac.engines.java import find_java
 from privpac.engines.recipe import Recipe, RecipeUsers, Summary, fold_chunks
@@ -276,9 +275,7 @@ class SparkUsers(RecipeUsers):
         chunk_rows = positive_int(chunk_rows, "chunk_rows", maximum=1 << 40)
         recipe, sample = cls.start(declared, schema)
         chosen = frame.select(*map(quoted, declared.wanted))
-        strict = declared.on_invalid is OnInvalid.RAISE
-        asked = declared if strict else replace(declared, user=None, features={}, label=None)
-        rows, doubtful, ascii_ids = _quiet(lambda: survey(chosen, asked, user))
+        rows, doubtful, ascii_ids = _quiet(lambda: survey(chosen, doubted(declared), user))
         if doubtful is not None:
             seen = chosen.select(*map(quoted, doubtful.wanted))
             parts = _quiet(lambda: seen.mapInArrow(_PartitionTask(_Check(doubtful), tasks), _PARTS))

@@ -34,10 +34,9 @@ from typing import Protocol, TypeVar
 import polars as pl
 
 from privpac.data.build import Declared
-from privpac.data.schema import OnInvalid
 from privpac.data.users import Kernel, UserData
 from privpac.engines.chunks import Order, identified, whole_users
-from privpac.engines.faults import Faults, faults_of
+from privpac.engines.faults import Faults, doubted, faults_of
 from privpac.engines.files import CHANGED, ParquetTable, open_table
 from privpac.engines.lanes import LANES
 from privpac.engines.progress import tracked
@@ -155,7 +154,7 @@ class StreamedUsers(RecipeUsers):
         count = _Counting(declared)
         if table.rows <= chunk_rows:
             frames = list(batches("reading the rows"))
-            users = recipe.build(pl.concat(frames)) if frames else sample
+            users = recipe.build(pl.concat(frames), whole=True) if frames else sample
             return cls(recipe, sample, _Held(users), progress)
         if _ascends(count.seen(batches("checking the rows")), user):
             count.found.report(declared)
@@ -185,18 +184,17 @@ class StreamedUsers(RecipeUsers):
 
 
 class _Counting:
-    """Counts faults in batches that pass by; only the rule that raises needs to know."""
+    """Counts faults in batches that pass by."""
 
     def __init__(self, declared: Declared) -> None:
         self.found = Faults()
-        self._declared = declared
+        self._declared = doubted(declared)
 
     def seen(self, batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         for batch in batches:
-            if self._declared.on_invalid is OnInvalid.RAISE:
-                self.found = self.found.merge(
-                    faults_of({name: batch.get_column(name) for name in batch.columns}, self._declared)
-                )
+            self.found = self.found.merge(
+                faults_of({name: batch.get_column(name) for name in self._declared.wanted}, self._declared)
+            )
             yield batch
 
 

@@ -6,7 +6,7 @@ about a record when it is asked about others in the same call (products of matri
 record makes the whole call fail), so it is asked about one person at a time, and about one record at a time where that
 fails; ``rowwise=True`` declares that it does not do that.  A record about which it raises, or says anything but the two
 labels, counts as wrong: nothing is raised after the spend.  Columns have the type of their domain; that of a column
-without one is the table's own and counts as public, so declare the domains of lists and of whatever types are guessed.
+without one is the table's own and counts as public; columns of Python objects have none and are refused.
 """
 
 from __future__ import annotations
@@ -237,6 +237,8 @@ def bind_predictor(
             raise SchemaError(f"the data have no column {predictor!r} of predictions; add it to features=") from None
         if users.features[predictor] is None and pair == (0, 1):
             users = users.bind({predictor: Integers(0, 1)})
+        if isinstance(users, UserData):
+            users.check_typed([predictor])
         return PredictionColumn(predictor, pair), users
     predict = getattr(predictor, "predict", predictor)
     if isinstance(predictor, type) or not callable(predict):

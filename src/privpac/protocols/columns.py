@@ -127,11 +127,11 @@ class DeviceColumn:
 
     def code(self, value: Any) -> int:
         """The code of a value, or ``INVALID``."""
-        if hasattr(value, "item") and getattr(value, "shape", None) == ():
-            value = value.item()
         try:
+            if hasattr(value, "item") and getattr(value, "shape", None) == ():
+                value = value.item()
             return _CODES[self.kind](self, value)
-        except (TypeError, ValueError, ArithmeticError, KeyError):
+        except Exception:  # whatever an odd object does, its record is dropped by itself
             return INVALID
 
     @cached_property
@@ -152,6 +152,8 @@ class DeviceColumn:
 
     def _listed(self, value: Any) -> int:
         assert self.values is not None
+        if isinstance(value, (bool, float)):  # the texts of a curator's table: true, and 1 for 1.0
+            value = str(value).lower() if isinstance(value, bool) or not value.is_integer() else int(value)
         return self.values.index(str(value))
 
     def _day(self, value: Any) -> int:
@@ -195,7 +197,7 @@ def _label(value: Any) -> int:
         return _LABELS.get(value.strip().lower(), INVALID)
     try:
         return int(value) if value in (0, 1) else INVALID
-    except (TypeError, ValueError):
+    except Exception:
         return INVALID
 
 

@@ -105,9 +105,10 @@ class Missing(Domain):
     def accept(self, verdicts: Any, rule: OnInvalid, name: str) -> Bools | None:
         if self.rule != "drop" or verdicts is None:
             return super().accept(verdicts, rule, name)
-        there = np.asarray(verdicts != Verdict.MISSING)
+        missing = np.where(verdicts == Verdict.MISSING, verdicts, Verdict.GOOD)
+        there = super().accept(missing, OnInvalid.DROP, name)
         kept = super().accept(self.judged(verdicts), rule, name)
-        return there if kept is None else kept & there
+        return kept if there is None else there if kept is None else kept & there
 
 
 def values_of(domain: Domain) -> Domain:

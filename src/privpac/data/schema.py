@@ -13,13 +13,20 @@ on_invalid   a value outside or off the domain            a missing or unreadabl
 ``clamp``    nearest end; the domain's point just below   the record is dropped: no end is near
 ===========  ==========================================  ===================================
 
+A column of ``Missing(domain, "own")`` has no missing values: they have a code of their own.  One of
+``Missing(domain, "drop")`` drops their records under every policy, ``raise`` included.
+
 Dropping looks at nothing but the record, and the user stays, with fewer records or none: a user's invalid records
 never change whether *another* record counts, nor the number of users.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -29,7 +36,23 @@ from numpy.typing import NDArray
 
 from privpac.errors import PrivpacError, SchemaError
 
-__all__ = ["Bools", "Bytes", "Encoded", "LABELS", "OnInvalid", "Verdict", "Words", "accept", "quietly", "wrong_type"]
+__all__ = [
+    "Bools",
+    "Bytes",
+    "Encoded",
+    "Fault",
+    "LABELS",
+    "OF_IDS",
+    "OnInvalid",
+    "Tally",
+    "Verdict",
+    "Words",
+    "accept",
+    "accept_ids",
+    "quietly",
+    "tallied",
+    "wrong_type",
+]
 
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -81,10 +104,103 @@ def wrong_type(name: str, dtype: pl.DataType, needed: str) -> SchemaError:
     return SchemaError(f"column {name!r} has type {dtype.base_type().__name__}; {needed} needed")
 
 
+# What is counted for the curator
+
+
+class Fault(NamedTuple):
+    """Values of a column that broke one rule, and what became of their records."""
+
+    column: str
+    verdict: Verdict
+    reason: str
+    what: str
+    """``dropped``, ``repaired`` (moved into the domain), or ``refused``: the whole table, where nobody only counts."""
+
+
+@dataclass
+class Tally:
+    """Records and people that were read, and how many records met which fault.
+
+    Private, a few numbers: kept beside the data for the curator's ``check`` and read by nothing else.
+    """
+
+    records: int = 0
+    people: int = 0
+    """Those with at least one record."""
+    faults: Counter[Fault] = field(default_factory=Counter)
+    lenient: bool = False
+    """Whether ``raise`` only counts: for a look at a table that would be refused."""
+
+    def merge(self, other: Tally) -> Tally:
+        """The counts of both, of other rows or other columns."""
+        return Tally(self.records + other.records, self.people + other.people, self.faults + other.faults, self.lenient)
+
+    def __str__(self) -> str:
+        return "Tally(for the curator only)"
+
+    __repr__ = __str__
+
+
+OF_IDS = "user ids that"
+"""How the reason begins where an id is at fault."""
+_TALLY: ContextVar[Tally | None] = ContextVar("tally", default=None)
+
+
+@contextmanager
+def tallied(lenient: bool = False) -> Iterator[Tally]:
+    """Count all verdicts that are accepted meanwhile, in this thread."""
+    tally = Tally(lenient=lenient)
+    token = _TALLY.set(tally)
+    try:
+        yield tally
+    finally:
+        _TALLY.reset(token)
+
+
 def accept(
     name: str, verdicts: Bytes | None, words: Mapping[Verdict, str], allowed: str, on_invalid: OnInvalid
 ) -> Bools | None:
     """The mask of records to keep, ``None`` for all of them; raises if the rule is to raise."""
+    tally = _TALLY.get()
+    if tally is None or verdicts is None:
+        return _kept(name, verdicts, words, allowed, on_invalid)
+    refused = tally.lenient and on_invalid is OnInvalid.RAISE
+    keep = np.asarray(verdicts == Verdict.GOOD) if refused else _kept(name, verdicts, words, allowed, on_invalid)
+    if keep is None:
+        return None
+    for verdict, count in enumerate(np.bincount(verdicts).tolist()):
+        if count and verdict != Verdict.GOOD:
+            # One verdict has one fate, so that any of its records shows it.
+            repaired = bool(keep[np.argmax(verdicts == verdict)])
+            what = "refused" if refused else "repaired" if repaired else "dropped"
+            tally.faults[Fault(name, Verdict(verdict), words[Verdict(verdict)], what)] += count
+    return keep
+
+
+def accept_ids(name: str, absent: Bools | None, spoilt: Bools | None, rule: str, on_invalid: OnInvalid) -> Bools | None:
+    """The mask of records that belong to somebody, ``None`` for all of them; ``rule`` says what spoils an id."""
+    masks = {Verdict.MISSING: absent, Verdict.UNREAD: spoilt}
+    words = {Verdict.MISSING: "are missing", Verdict.UNREAD: rule}
+    counts = {verdict: int(mask.sum()) for verdict, mask in masks.items() if mask is not None and mask.any()}
+    if not counts:
+        return None
+    tally = _TALLY.get()
+    refused = on_invalid is OnInvalid.RAISE
+    if refused and (tally is None or not tally.lenient):
+        broken = ", ".join(f"{count} user ids {words[verdict]}" for verdict, count in counts.items())
+        raise SchemaError(
+            f"column {name!r}: {broken}; such a record belongs to nobody: correct the ids or choose on_invalid='drop'"
+        ) from None
+    if tally is not None:
+        for verdict, count in counts.items():
+            what = "refused" if refused else "dropped"
+            tally.faults[Fault(name, verdict, f"{OF_IDS} {words[verdict]}", what)] += count
+    return ~np.logical_or.reduce([mask for mask in masks.values() if mask is not None])
+
+
+def _kept(
+    name: str, verdicts: Bytes | None, words: Mapping[Verdict, str], allowed: str, on_invalid: OnInvalid
+) -> Bools | None:
     if verdicts is None:
         return None
     counts = np.bincount(verdicts, minlength=len(Verdict))

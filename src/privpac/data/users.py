@@ -23,12 +23,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.data.build import BuiltUsers, Declared, assemble, declare, declared_labels, from_lists, matrix_columns
+from privpac.data.check import CountsKernel, DataCheck, result_of
 from privpac.data.columns import column
 from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
 from privpac.data.ids import id_column
 from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
-from privpac.data.schema import Bools, Bytes, OnInvalid, Words
+from privpac.data.schema import Bools, Bytes, OnInvalid, Tally, Words, tallied
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.data.texts import read_column
@@ -108,6 +109,8 @@ class UserData(Shown):
     many people a part holds is a secret under replace, too."""
     classes: tuple[str, ...] = ()
     """The labels, where they were declared as classes."""
+    _tally: Tally | None = None
+    """What :meth:`check` says about the reading; ``None`` for a part of a table."""
 
     def __post_init__(self) -> None:
         for array in (self.offsets, *self.codes.values(), *(() if self.labels is None else (self.labels,))):
@@ -220,7 +223,7 @@ class UserData(Shown):
         data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
         bound = unbound | {n: declared.features[n] for n in parts.codes}
         held: dict[str, Any] = {"features": bound, "codes": parts.codes, "_vocabularies": parts.vocabularies}
-        data = replace(data, label_name=declared.predicted, classes=declared.classes, **held)
+        data = replace(data, label_name=declared.predicted, classes=declared.classes, _tally=parts.tally, **held)
         return data if parts.keep is None else data._filter(parts.keep)
 
     # Schema
@@ -270,18 +273,37 @@ class UserData(Shown):
             if bound is not None and bound != domain:
                 raise ParameterError(f"column {name!r} is declared twice: as {bound!r} and as {domain!r}; keep one")
         codes, vocabularies, keep = dict(self.codes), dict(self._vocabularies), None
-        for name, domain in domains.items():
-            if self.features[name] is None:
-                (codes[name], verdicts), vocabulary = read_column(domain, self._raw[name], name)
-                if vocabulary is not None:
-                    vocabularies[name] = vocabulary
-                good = domain.accept(verdicts, rule, name)
-                keep = good if keep is None else keep if good is None else keep & good
+        with tallied() as met:
+            for name, domain in domains.items():
+                if self.features[name] is None:
+                    (codes[name], verdicts), vocabulary = read_column(domain, self._raw[name], name)
+                    if vocabulary is not None:
+                        vocabularies[name] = vocabulary
+                    good = domain.accept(verdicts, rule, name)
+                    keep = good if keep is None else keep if good is None else keep & good
         raw = {name: series for name, series in self._raw.items() if name not in domains}
-        data = replace(
-            self, codes=codes, features=dict(self.features) | dict(domains), _raw=raw, _vocabularies=vocabularies
-        )
+        held: dict[str, Any] = {"_raw": raw, "_vocabularies": vocabularies}
+        held["_tally"] = None if self._tally is None else self._tally.merge(met)
+        data = replace(self, codes=codes, features=dict(self.features) | dict(domains), **held)
         return data if keep is None else data._filter(keep)
+
+    def check(self, max_records: int | None = None) -> DataCheck:
+        """How many records and people were read, kept, repaired and dropped, by column and reason.
+
+        For the curator's eyes only: these counts are private and no promise covers them.  They are not stored, and
+        nothing that is released depends on them.
+
+        Parameters
+        ----------
+        max_records : int, optional
+            A cap that will be declared, to count the people with more records.
+
+        Returns
+        -------
+        DataCheck
+            ``print`` shows it, ``to_frame()`` gives columns and reasons as a table, ``warnings`` what to look at.
+        """
+        return result_of(self.fold(CountsKernel()), self, max_records)
 
     @property
     def unbound(self) -> Mapping[str, pl.Series]:
@@ -321,7 +343,7 @@ class UserData(Shown):
         if not isinstance(salt, bytes):
             raise TypeError(f"salt must be bytes, got {type(salt).__name__}")
         if rule == "first":
-            return self._filter(keep_first(self.offsets, cap))
+            return replace(self, _tally=None)._filter(keep_first(self.offsets, cap))
         if not self.codes:
             raise ParameterError(
                 "rule 'hash' reads codes: bind the features to their domains first, or use rule='first'"
@@ -334,7 +356,8 @@ class UserData(Shown):
         ids = self._ids
         labels = np.full(self.n_records, 2, np.uint8) if self.labels is None else self.labels
         words: list[NDArray[Any]] = [*(self._words(name) for name in sorted(self.codes)), labels]
-        bound = replace(self, features={n: d for n, d in self.features.items() if n in self.codes}, _raw={})
+        named = {n: d for n, d in self.features.items() if n in self.codes}
+        bound = replace(self, features=named, _raw={}, _tally=None)
         return bound._filter(keep_hash(self.offsets, cap, hash_ids(ids), words, salt))
 
     def _words(self, name: str) -> Words:
@@ -361,13 +384,14 @@ class UserData(Shown):
             labels=None if self.labels is None else take(self.labels, rows),
             _raw={name: series.gather(rows) for name, series in self._raw.items()},
             _ids=None if self._ids is None else self._ids.gather(chosen),
+            _tally=None,
         )
 
     def _where(self, wanted: Bools) -> UserData:
         """The users for whom a mask is true; rows stay in order, so that columns are filtered, not gathered."""
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes[wanted])])
         ids = None if self._ids is None else self._ids.filter(pl.Series(wanted))
-        return replace(self._filter(np.repeat(wanted, self.sizes)), offsets=offsets, _ids=ids)
+        return replace(self._filter(np.repeat(wanted, self.sizes)), offsets=offsets, _ids=ids, _tally=None)
 
     def split(
         self, shares: Mapping[str, Rational], *, key: bytes | None = None, ids: str = "private"

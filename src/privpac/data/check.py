@@ -11,13 +11,13 @@ pickled, its ``repr`` holds no count, and no learner, result, report or log read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 import polars as pl
-from attrs import frozen
+from attrs import evolve, frozen
 
 from privpac.data.domains import Domain
 from privpac.data.schema import OF_IDS, Fault, Tally, Verdict
@@ -29,7 +29,7 @@ from privpac.released_shown import Shown
 if TYPE_CHECKING:
     from privpac.data.users import UserData
 
-__all__ = ["ColumnFault", "Counts", "CountsKernel", "DataCheck", "LabelCount", "MUCH", "NOTICE", "result_of"]
+__all__ = ["ColumnFault", "Counts", "CountsKernel", "DataCheck", "LabelCount", "MUCH", "NOTICE", "PART", "result_of"]
 
 NOTICE = (
     "for the curator only: these counts are not protected. Correct mistakes of the table or of its declaration with "
@@ -181,7 +181,7 @@ def percent(share: float) -> str:
     return "100 %" if share >= 0.995 else f"{100 * share:.2g} %"
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Texts to the left, further cells that begin with a digit to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
 
@@ -225,53 +225,63 @@ class CountsKernel:
         return Counts(a.tally.merge(b.tally), a.sizes + b.sizes, a.labels + b.labels)
 
 
+class Declaration(Protocol):
+    """What a table's people say about its columns, in memory or not."""
+
+    @property
+    def features(self) -> Mapping[str, Domain | None]: ...
+    @property
+    def labels(self) -> Any: ...
+    @property
+    def classes(self) -> tuple[str, ...]: ...
+    @property
+    def label_name(self) -> str | None: ...
+
+
 def result_of(
     counts: Counts,
-    schema: UserData,
+    schema: Declaration,
     max_records: int | None = None,
     *,
     user: str | None = None,
-    problems: Iterable[Fault] = (),
+    problems: Sequence[Fault] = (),
     labels: tuple[LabelCount, ...] | None = None,
 ) -> DataCheck:
-    """The check of a table with these counts; ``schema`` has its columns.
+    """The check of a table with these counts.
 
-    ``problems`` are columns that could not be read at all, so that no record counts; ``labels`` what the label column
-    says, where somebody has looked.
+    ``problems`` are columns that cannot be read at all, so that no record counts (and nobody is known if it is the
+    column ``user``); ``labels`` what the label column says, where somebody has looked.
     """
     cap = None if max_records is None else positive_int(max_records, "max_records")
-    tally, unread = counts.tally, list(problems)
-    sizes = Counter({size: people for size, people in counts.sizes.items() if size})
-    faults = Counter(dict.fromkeys(unread, tally.records)) + tally.faults
-    names = schema.classes or ("0", "1")
-    if labels is None and schema.labels is not None:
-        labels = tuple(LabelCount(name, counts.labels[code]) for code, name in enumerate(names))
-    columns = {name: place for place, name in enumerate(schema.features)}
+    tally, columns = counts.tally, {name: place for place, name in enumerate(schema.features)}
 
     def place(fault: Fault) -> tuple[int, int]:
         """Ids first, then columns as they are declared, then labels."""
         return -1 if fault.reason.startswith(OF_IDS) else columns.get(fault.column, len(columns)), fault.verdict
 
-    faults = Counter({fault: faults[fault] for fault in sorted(faults, key=place)})
-    shown = [ColumnFault(f.column, _reason(f), count, f.what) for f, count in faults.items()]
-    kept = (0, 0) if unread else (sum(size * people for size, people in sizes.items()), sum(sizes.values()))
+    met = {fault: tally.faults[fault] for fault in sorted(tally.faults, key=place)}
+    faults = dict.fromkeys(problems, tally.records) | met
+    sizes = Counter({size: people for size, people in counts.sizes.items() if size})
+    names = schema.classes or ("0", "1")
+    if labels is None and schema.labels is not None:
+        labels = tuple(LabelCount(name, counts.labels[code]) for code, name in enumerate(names))
     result = DataCheck(
-        tally.records,
-        kept[0],
-        0 if user is not None and any(f.column == user for f in unread) else tally.people,
-        kept[1],
-        tuple(shown),
-        labels or (),
-        _quartiles(sizes),
-        cap,
-        None if cap is None else sum(people for size, people in sizes.items() if size > cap),
-        tuple(name for name, domain in schema.features.items() if domain is None),
-        (),
+        records_read=tally.records,
+        records_kept=0 if problems else sum(size * people for size, people in sizes.items()),
+        people_read=0 if any(fault.column == user for fault in problems) else tally.people,
+        people_kept=0 if problems else sum(sizes.values()),
+        columns=tuple(ColumnFault(f.column, _reason(f), count, f.what) for f, count in faults.items()),
+        labels=labels or (),
+        records_per_person=_quartiles(sizes),
+        max_records=cap,
+        people_over_cap=None if cap is None else sum(people for size, people in sizes.items() if size > cap),
+        unchecked=tuple(name for name, domain in schema.features.items() if domain is None),
+        warnings=(),
     )
-    lines = (*_lost(result, faults), *_remedies(result, faults, schema.features))
-    if schema.labels is not None and not unread:
+    lines = [*_lost(result), *_remedies(met, tally.records, schema.features)]
+    if schema.labels is not None and not problems:
         lines += _one_sided(counts.labels, names, schema.label_name)
-    return DataCheck(*(lines if f == "warnings" else getattr(result, f) for f in DataCheck.__match_args__))
+    return evolve(result, warnings=tuple(lines))
 
 
 def _reason(fault: Fault) -> str:
@@ -292,27 +302,23 @@ def _quartiles(sizes: Counter[int]) -> dict[str, int]:
 # Warnings
 
 
-def _lost(found: DataCheck, faults: Counter[Fault]) -> tuple[str, ...]:
-    lines = []
-    if any(fault.what == "refused" for fault in faults):
-        lines.append(
-            "this table is refused as it is declared: correct what is listed as refused, or declare another rule for it"
-        )
+def _lost(found: DataCheck) -> Iterator[str]:
+    if any(fault.what == "refused" for fault in found.columns):
+        yield "this table is refused as it is declared: correct what is listed as refused, or declare another rule"
     for lost, read, name in (
         (found.lost_records, found.records_read, "records"),
         (found.lost_people, found.people_read, "people"),
     ):
         if lost > MUCH * read:
-            lines.append(f"{lost:,} of {read:,} {name} are lost ({percent(lost / read)})")
-    return tuple(lines)
+            yield f"{lost:,} of {read:,} {name} are lost ({percent(lost / read)})"
 
 
-def _remedies(found: DataCheck, faults: Counter[Fault], features: Mapping[str, Domain | None]) -> Iterable[str]:
+def _remedies(faults: Mapping[Fault, int], records: int, features: Mapping[str, Domain | None]) -> Iterator[str]:
     """What to do about each rule that costs many records."""
     for fault, count in faults.items():
-        if fault.what == "repaired" or count <= MUCH * found.records_read or fault.column not in features:
+        if fault.what == "repaired" or count <= MUCH * records or fault.column not in features:
             continue
-        name, lost = fault.column, f"column {fault.column!r}: {count:,} records are {fault.reason}"
+        name, lost = fault.column, f"column {fault.column!r}: {fault.reason} in {count:,} records"
         if fault.verdict is Verdict.MISSING and not isinstance(features[name], Texts):
             yield (
                 f'{lost}; to keep them as a category of their own write Missing(domain, "own"), in a schema file '
@@ -324,10 +330,12 @@ def _remedies(found: DataCheck, faults: Counter[Fault], features: Mapping[str, D
             yield f"{lost}; check the unit of the column, declare what everybody may know, or use on_invalid='clamp'"
 
 
-def _one_sided(labels: Counter[int], names: tuple[str, ...], predicted: str | None) -> tuple[str, ...]:
+def _one_sided(labels: Counter[int], names: tuple[str, ...], predicted: str | None) -> Iterator[str]:
+    """Labels that no kept record has: mostly a value that the table writes in another way."""
     absent = [name for code, name in enumerate(names) if not labels[code]]
-    if not labels or not absent:
-        return ()
-    said = "1" if absent == ["1"] and predicted is None else predicted if absent == ["1"] else ", ".join(absent)
-    which = f"no record that is kept has the label {in_one_line(str(said))}"
-    return (f"{which}; compare with how the table writes it: letters, case and spaces must be the same",)
+    if labels and absent:
+        said = [f"1 ({predicted})" if name == "1" and predicted is not None else name for name in absent]
+        yield (
+            f"no record that is kept has the label {', '.join(map(in_one_line, said))}, so that nothing can be learned "
+            "about it; compare with how the table writes its labels (letters, case, spaces)"
+        )

@@ -195,7 +195,8 @@ def accept_ids(name: str, absent: Bools | None, spoilt: Bools | None, rule: str,
         for verdict, count in counts.items():
             what = "refused" if refused else "dropped"
             tally.faults[Fault(name, verdict, f"{OF_IDS} {words[verdict]}", what)] += count
-    return ~np.logical_or.reduce([mask for mask in masks.values() if mask is not None])
+    bad: Bools = np.logical_or.reduce([mask for mask in masks.values() if mask is not None])
+    return ~bad
 
 
 def _kept(

@@ -28,7 +28,7 @@ from privpac.data.columns import column
 from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
 from privpac.data.ids import id_column
-from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
+from privpac.data.readers import MISSING_TEXTS, CsvFormat, read_files, read_frame
 from privpac.data.schema import Bools, Bytes, OnInvalid, Tally, Words, tallied
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
@@ -139,10 +139,13 @@ class UserData(Shown):
         ``user`` names the column of person ids (None makes every record its own user), ``features`` the columns that
         rules may read, with their domains, and ``label`` the column to predict: 0/1 or booleans, or any values with a
         ``label_map`` ({"dead": 1, "alive": 0}), a ``positive`` value (the others mean 0), or all ``classes`` where
-        there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise" (the default),
-        "drop" its record, or "clamp" a number to the nearest end; a record with a missing value is dropped by both of
-        the last.  A ``schema`` (:class:`Schema`, or the path of its file) says whatever is not said here; features
-        that are named without a domain have that of the schema.
+        there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise" (the default)
+        refuses the table, "drop" leaves the record out, "clamp" moves a number to the nearest end.  A missing value,
+        and a text that is no number or no listed category, has no nearest end: "raise" refuses the table, "drop" and
+        "clamp" leave the record out.  ``Missing(domain, "own")`` keeps missing values as a category of their own
+        instead; ``Missing(domain, "drop")`` leaves their records out under "raise", too.  :meth:`check` says how many
+        records that concerns.  A ``schema`` (:class:`Schema`, or the path of its file) says whatever is not said here;
+        features that are named without a domain have that of the schema.
         """
         told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
         declared = declared_with(schema, user=user, features=features, classes=classes, **told)
@@ -162,14 +165,21 @@ class UserData(Shown):
         positive: Any = None,
         classes: Sequence[Any] | None = None,
         schema: Schema | str | os.PathLike[str] | None = None,
+        separator: str | None = None,
+        header: bool | None = None,
+        names: Sequence[str] | None = None,
     ) -> UserData:
-        """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value.
+        """From ``.parquet`` or ``.csv`` files, one or a glob.
 
-        The other parameters are those of :meth:`from_frame`.
+        Of a CSV file ``missing`` lists the fields that mean no value, ``separator`` is the character between fields
+        (a comma unless said), and ``header=False`` says that its first line is a record, not the names of columns:
+        then ``names`` has them, all and in order.  A first line that looks like a record is refused unless
+        ``header=True``.  The other parameters are those of :meth:`from_frame`.
         """
+        written = CsvFormat(separator, header, names)
         told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
         declared = declared_with(schema, user=user, features=features, classes=classes, **told)
-        table, plain_text = read_files(path, declared.wanted, missing)
+        table, plain_text = read_files(path, declared.wanted, missing, written)
         return cls.of_parts(assemble(table, declared, plain_text=plain_text), declared, "hash")
 
     @classmethod

@@ -34,7 +34,7 @@ from typing import Protocol, TypeVar
 import polars as pl
 
 from privpac.data.build import Declared
-from privpac.data.check import CountsKernel, DataCheck, result_of
+from privpac.data.check import PART, Counts, CountsKernel, DataCheck, result_of
 from privpac.data.ids import SPOILT, as_ids
 from privpac.data.schema import OnInvalid, Tally, accept_ids, tallied
 from privpac.data.users import Kernel, UserData
@@ -45,7 +45,7 @@ from privpac.engines.lanes import LANES
 from privpac.engines.progress import tracked
 from privpac.engines.recipe import Chunk, Recipe, RecipeUsers, fold_chunks
 from privpac.engines.spill import Part, SpillFolder, check_place, packed, part_rows, read_parts
-from privpac.errors import EngineError, SchemaError
+from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.guarantee import positive_int
 
 __all__ = ["CHUNK_ROWS", "StreamedUsers"]
@@ -187,10 +187,16 @@ class StreamedUsers(RecipeUsers):
 
     def check(self, max_records: int | None = None) -> DataCheck:
         """How many records and people were read, kept, repaired and dropped: for the curator, as in memory."""
+        return result_of(self.counts(), self._sample, max_records)
+
+    def counts(self) -> Counts:
+        """What :meth:`check` shows; private."""
+        if self._sample._tally is None:
+            raise ParameterError(PART)
         counts = self.fold(CountsKernel())
         if counts.tally.records < self._table.rows:  # rows of nobody are left out of every chunk
             counts = replace(counts, tally=counts.tally.merge(self._nobody()))
-        return result_of(counts, self._sample, max_records)
+        return counts
 
     def _nobody(self) -> Tally:
         """The rows whose id is missing or not sure."""

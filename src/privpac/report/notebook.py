@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from privpac.concepts.base import Rule
 from privpac.data import UserData
+from privpac.data.check import DataCheck
 from privpac.errors import MissingExtra, ParameterError
 from privpac.evaluation import Evaluation
 from privpac.exact import shown
@@ -154,6 +155,23 @@ def _data(value: UserData) -> dict[str, Any]:
     }
 
 
+def _check(value: DataCheck) -> dict[str, Any]:
+    """For the curator, who says so by asking; no page of ours holds it."""
+    rows = [(f"{found.column}, {found.what}", f"{found.records:,}: {found.reason}") for found in value.columns]
+    labels = [(f"label {found.label}", f"{found.records:,}") for found in value.labels]
+    return {
+        "said": "What was read",
+        "warnings": value.warnings,
+        "lines": [
+            f"records: {value.records_read:,} read, {value.records_kept:,} kept",
+            f"people: {value.people_read:,} read, {value.people_kept:,} kept",
+        ],
+        "tables": [{"title": "", "pairs": rows + labels + [*value.records_per_person.items()]}],
+        "rests": "Only you see this",
+        "notes": [value.notice],
+    }
+
+
 def _ledger(value: BudgetLedger) -> dict[str, Any]:
     spent = [(str(line.seq), shown(line.eps), shown(line.delta), line.label, line.at) for line in value.history()]
     return {
@@ -171,5 +189,6 @@ _CARDS: dict[type, Any] = {
     Guarantee: _guarantee,
     Plan: _plan,
     UserData: _data,
+    DataCheck: _check,
     BudgetLedger: _ledger,
 }

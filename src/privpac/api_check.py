@@ -15,7 +15,7 @@ import polars as pl
 
 from privpac.api_engines import choose_engine
 from privpac.data.build import Declared, assemble
-from privpac.data.check import Counts, CountsKernel, DataCheck, LabelCount, result_of
+from privpac.data.check import DataCheck, LabelCount, ReadCounts, ReadCountsKernel, result_of
 from privpac.data.columns import text
 from privpac.data.domains import Floats
 from privpac.data.ids import as_ids
@@ -129,7 +129,7 @@ def _in_memory(
         labels = _label_values(table[declared.label], readable, plain_text)
     wanted = {name: table[name] for name in readable.wanted}
     users = _NOBODY if not wanted else UserData.of_parts(assemble(wanted, readable, plain_text=plain_text), readable)
-    counts = users.fold(CountsKernel()) if wanted else Counts(Tally(records=rows))
+    counts = users.fold(ReadCountsKernel()) if wanted else ReadCounts(Tally(records=rows))
     return result_of(counts, users, cap, user=declared.user, problems=faults, labels=labels)
 
 
@@ -138,7 +138,7 @@ def _streamed(path: str | os.PathLike[str], declared: Declared, cap: int | None)
     empty = {name: pl.Series(name, [], dtype=opened.schema[name]) for name in declared.wanted}
     readable, problems = _readable(empty, declared, False)
     people = StreamedUsers.scan(path, readable) if readable.wanted else None
-    counts = Counts(Tally(records=opened.rows)) if people is None else people.counts()
+    counts = ReadCounts(Tally(records=opened.rows)) if people is None else people.counts()
     return result_of(counts, people or _NOBODY, cap, user=declared.user, problems=problems)
 
 

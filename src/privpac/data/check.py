@@ -29,7 +29,17 @@ from privpac.released_shown import Shown
 if TYPE_CHECKING:
     from privpac.data.users import UserData
 
-__all__ = ["ColumnFault", "Counts", "CountsKernel", "DataCheck", "LabelCount", "MUCH", "NOTICE", "PART", "result_of"]
+__all__ = [
+    "ColumnFault",
+    "ReadCounts",
+    "ReadCountsKernel",
+    "DataCheck",
+    "LabelCount",
+    "MUCH",
+    "NOTICE",
+    "PART",
+    "result_of",
+]
 
 NOTICE = (
     "for the curator only: these counts are not protected. Correct mistakes of the table or of its declaration with "
@@ -195,7 +205,7 @@ def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Counts:
+class ReadCounts:
     """Sums over whole users."""
 
     tally: Tally = field(default_factory=Tally)
@@ -204,28 +214,28 @@ class Counts:
     labels: Counter[int] = field(default_factory=Counter)
 
 
-class CountsKernel:
+class ReadCountsKernel:
     """Adds up what reading has counted."""
 
-    def zero(self) -> Counts:
-        return Counts()
+    def zero(self) -> ReadCounts:
+        return ReadCounts()
 
-    def chunk(self, users: UserData) -> Counts:
+    def chunk(self, users: UserData) -> ReadCounts:
         if users._tally is None:
             raise ParameterError(PART)
         sizes, people = np.unique(users.sizes, return_counts=True)
         labels = [] if users.labels is None else np.bincount(users.labels).tolist()
-        return Counts(
+        return ReadCounts(
             users._tally,
             Counter(dict(zip(sizes.tolist(), people.tolist()))),
             Counter({code: count for code, count in enumerate(labels) if count}),
         )
 
-    def merge(self, a: Counts, b: Counts) -> Counts:
-        return Counts(a.tally.merge(b.tally), a.sizes + b.sizes, a.labels + b.labels)
+    def merge(self, a: ReadCounts, b: ReadCounts) -> ReadCounts:
+        return ReadCounts(a.tally.merge(b.tally), a.sizes + b.sizes, a.labels + b.labels)
 
 
-class Declaration(Protocol):
+class DeclaredColumns(Protocol):
     """What a table's people say about its columns, in memory or not."""
 
     @property
@@ -239,8 +249,8 @@ class Declaration(Protocol):
 
 
 def result_of(
-    counts: Counts,
-    schema: Declaration,
+    counts: ReadCounts,
+    schema: DeclaredColumns,
     max_records: int | None = None,
     *,
     user: str | None = None,

@@ -23,7 +23,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.data.build import BuiltUsers, Declared, assemble, declare, declared_labels, from_lists, matrix_columns
-from privpac.data.check import CountsKernel, DataCheck, result_of
+from privpac.data.check import DataCheck, ReadCountsKernel, result_of
 from privpac.data.columns import column
 from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
@@ -313,14 +313,14 @@ class UserData(Shown):
         DataCheck
             ``print`` shows it, ``to_frame()`` gives columns and reasons as a table, ``warnings`` what to look at.
         """
-        return result_of(self.fold(CountsKernel()), self, max_records)
+        return result_of(self.fold(ReadCountsKernel()), self, max_records)
 
     @property
     def unbound(self) -> Mapping[str, pl.Series]:
         """The columns without a domain yet, grouped by user."""
         return self._raw
 
-    # Counts: private under add-remove, for kernels and never for messages
+    # ReadCounts: private under add-remove, for kernels and never for messages
 
     @property
     def n_users(self) -> int:

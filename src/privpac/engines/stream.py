@@ -34,7 +34,7 @@ from typing import Protocol, TypeVar
 import polars as pl
 
 from privpac.data.build import Declared
-from privpac.data.check import PART, Counts, CountsKernel, DataCheck, result_of
+from privpac.data.check import PART, DataCheck, ReadCounts, ReadCountsKernel, result_of
 from privpac.data.ids import SPOILT, as_ids
 from privpac.data.schema import OnInvalid, Tally, accept_ids, tallied
 from privpac.data.users import Kernel, UserData
@@ -189,11 +189,11 @@ class StreamedUsers(RecipeUsers):
         """How many records and people were read, kept, repaired and dropped: for the curator, as in memory."""
         return result_of(self.counts(), self._sample, max_records)
 
-    def counts(self) -> Counts:
+    def counts(self) -> ReadCounts:
         """What :meth:`check` shows; private."""
         if self._sample._tally is None:
             raise ParameterError(PART)
-        counts = self.fold(CountsKernel())
+        counts = self.fold(ReadCountsKernel())
         if counts.tally.records < self._table.rows:  # rows of nobody are left out of every chunk
             counts = replace(counts, tally=counts.tally.merge(self._nobody()))
         return counts
@@ -211,7 +211,7 @@ class StreamedUsers(RecipeUsers):
 
 
 class _Counting:
-    """Counts faults in batches that pass by; only the rule that raises needs to know."""
+    """ReadCounts faults in batches that pass by; only the rule that raises needs to know."""
 
     def __init__(self, declared: Declared) -> None:
         self.found = Faults()

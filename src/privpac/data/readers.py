@@ -16,6 +16,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -280,9 +282,11 @@ def csv_names(file: Path, written: CsvFormat = AS_USUAL, wanted: Sequence[str] =
     where = f"file {file.name!r}"
     check_size(file, where)
     kind = quietly(lambda: _other_kind(file), f"{where} cannot be read")
-    cells = None if kind else quietly(lambda: _first_cells(file, written.delimiter), _not_text(where))
-    if cells is None or any("\0" in cell or not _is_text(cell) for cell in cells):
+    if kind:
         raise SchemaError(_not_text(where, kind)) from None
+    cells, closed = quietly(lambda: _first_cells(file, written.delimiter), _not_text(where))
+    if any("\0" in cell or not _is_text(cell) for cell in cells):
+        raise SchemaError(_not_text(where)) from None
     if not cells:
         raise SchemaError(f"{where} has no columns: its first line is empty") from None
     if written.names is not None:
@@ -292,7 +296,7 @@ def csv_names(file: Path, written: CsvFormat = AS_USUAL, wanted: Sequence[str] =
                 f"columns, in order{_or_separator(file, written)}"
             ) from None
         return list(written.names)
-    if wanted and set(wanted) <= set(cells):
+    if closed and wanted and set(wanted) <= set(cells):
         return cells
     other = _separated_by(cells) if written.separator is None else None
     if other is not None:
@@ -300,6 +304,8 @@ def csv_names(file: Path, written: CsvFormat = AS_USUAL, wanted: Sequence[str] =
             f"{where}: {SEPARATORS[other]} seems to separate the names in its first line, not a comma; say so with "
             "separator="
         ) from None
+    if not closed:
+        raise SchemaError(f"{where}: the quotes in its first line are not closed, or have text beside them") from None
     odd = _unlike_names(cells) if written.header is None else 0
     if odd:
         raise SchemaError(
@@ -349,8 +355,12 @@ def _lines(file: Path) -> Iterator[str]:
             yield line
 
 
-def _first_cells(file: Path, delimiter: str) -> list[str]:
-    return next(csv.reader(_lines(file), strict=True, delimiter=delimiter), [])
+def _first_cells(file: Path, delimiter: str) -> tuple[list[str], bool]:
+    """The first record and True; the cells of the first line and False where quotes do not go round whole cells, as
+    happens with another separator than the file's own."""
+    with suppress(csv.Error):
+        return next(csv.reader(_lines(file), strict=True, delimiter=delimiter), []), True
+    return next(csv.reader(islice(_lines(file), 1), delimiter=delimiter), []), False
 
 
 def _has_records(file: Path, written: CsvFormat) -> bool:
@@ -373,7 +383,7 @@ def _or_separator(file: Path, written: CsvFormat) -> str:
     """A hint at the character that gives as many fields as there are names."""
     assert written.names is not None
     for mark, name in SEPARATORS.items():
-        if mark != written.delimiter and len(_first_cells(file, mark)) == len(written.names) > 1:
+        if mark != written.delimiter and len(_first_cells(file, mark)[0]) == len(written.names) > 1:
             return f"; if {name} separates the fields, say so with separator="
     return ""
 

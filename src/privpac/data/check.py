@@ -331,8 +331,9 @@ def _remedies(faults: Mapping[Fault, int], records: int, features: Mapping[str, 
         name, lost = fault.column, f"column {fault.column!r}: {fault.reason} in {count:,} records"
         if fault.verdict is Verdict.MISSING and not isinstance(features[name], Texts):
             yield (
-                f'{lost}; to keep them as a category of their own write Missing(domain, "own"), in a schema file '
-                f'missing = "own", on the command line --feature {name}=...,missing=own'
+                f"{lost}; to keep them as a category of their own, which small trees and scorecards read, write "
+                f'Missing(domain, "own"), in a schema file missing = "own", on the command line '
+                f"--feature {name}=...,missing=own"
             )
         elif fault.verdict is Verdict.UNREAD:
             yield f"{lost}; correct the table, or declare all values that everybody may know of"

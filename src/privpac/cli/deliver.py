@@ -61,8 +61,8 @@ def released_from(
 ) -> Released:
     """Open the ledger and ask it for room, read the table, and only then spend."""
     book = None if ledger is None else open_ledger(ledger)
-    check_room(learner, book)
     check_recovery(ledger)
+    check_room(learner, book)
     with working("reading the table"):
         data = UserData.read(table, **declared)
     with working(doing):

@@ -82,8 +82,8 @@ def _release(
 ) -> Released:
     """Ask the ledger for room, read the people, and only then spend."""
     book = None if ledger is None else open_ledger(ledger)
-    check_room(learner, book)
     check_recovery(ledger)
+    check_room(learner, book)
     engine = choose_engine(table, engine)
     bar: Callable[[str], Any] = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):

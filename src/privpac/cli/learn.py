@@ -193,8 +193,8 @@ def learn(
     )
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema})
     book = None if ledger is None else open_ledger(ledger)
-    check_room(prepared.learner, book)
     check_recovery(ledger)
+    check_room(prepared.learner, book)
     engine = choose_engine(table, engine)
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):

@@ -166,9 +166,9 @@ def fit(
             f"{str(out)!r} exists already; a session is never replaced by the way, choose another name"
         )
     book = open_ledger(ledger)
+    check_recovery(ledger)
     if plan is not None:
         check_room(plan.predictor, book)
-    check_recovery(ledger)
     made_key = key_file is not None and not key_file.exists()
     if made_key and key_file is not None:
         new_secret(key_file)

@@ -4,6 +4,7 @@ from .api import Released as Released
 from .api import learn as learn
 from .api import load as load
 from .api_audit import audit as audit
+from .api_check import check as check
 from .api_distributions import learn_distribution as learn_distribution
 from .api_distributions import select_distribution as select_distribution
 from .api_engines import from_spark as from_spark

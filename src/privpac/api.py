@@ -34,6 +34,7 @@ from privpac.concepts.rules import with_domains
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
 from privpac.data import Domain, Users
+from privpac.data.missing import invalid_words
 from privpac.errors import AccuracyWarning, ItemLevelWarning, LedgerError, ParameterError
 from privpac.evaluation.least import LeastError
 from privpac.evaluation.notes import few_people
@@ -60,12 +61,6 @@ __all__ = [
     "release_prepared",
     "release_rule",
 ]
-
-INVALID = {
-    "drop": "records with missing or invalid values are left out",
-    "clamp": "numbers outside their domain are moved to its nearest end, records with missing values are left out",
-}
-"""What the declared policies do, by ``on_invalid``."""
 
 UNCERTIFIED = (
     "the node of fewest mistakes (mode 'erm'): private whatever the labels, but no accuracy is certified; it is if "
@@ -366,8 +361,10 @@ def release_rule(
         warnings.warn(line, AccuracyWarning, stacklevel=stacklevel)
     released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
     released = replace(released, warnings=(*released.warnings, *noted))
-    policy = INVALID.get(str(getattr(data, "on_invalid", "raise")))
-    if policy is not None:  # what was declared, never how many records it met
+    declared = dict(getattr(data, "features", {}))  # columns without a domain have that of the class
+    declared |= {n: d for n, d in getattr(released.hypothesis, "features", {}).items() if declared.get(n) is None}
+    policy = invalid_words(getattr(data, "on_invalid", "raise"), declared)
+    if policy:  # what was declared, never how many records it met
         released = replace(released, parameters={**released.parameters, "invalid values": policy})
     if ledger is not None:
         with suppress(LedgerError):  # the rule is paid for; a busy ledger must not take it away

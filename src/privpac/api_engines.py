@@ -17,7 +17,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from privpac.data.readers import expand
+from privpac.data.readers import CsvFormat, expand, no_format
 from privpac.data.schema import OnInvalid, OnInvalidLabel
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.users import Features, UserData, Users
@@ -46,6 +46,9 @@ def scan(
     positive: Any = None,
     classes: Sequence[Any] | None = None,
     schema: Schema | str | os.PathLike[str] | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    names: Sequence[str] | None = None,
     chunk_rows: int = CHUNK_ROWS,
     spill: str | os.PathLike[str] | None = None,
     progress: bool = True,
@@ -63,7 +66,10 @@ def scan(
     label : str, optional
         The column to predict.
     on_invalid : {"raise", "drop", "clamp"}, optional
-        What happens to a record with a value outside its domain; missing values are dropped by both of the last.
+        What happens to a value outside its domain: the table is refused, the record is left out, or a number is moved
+        to the nearest end; the last two move a number between the domain's points to the point below.  Missing values:
+        refused under "raise", their records left out under "drop" and "clamp", kept as a category of their own where
+        the domain is ``Missing(domain, "own")``.
     on_invalid_label : {"raise", "drop"}, optional
         What happens to a record whose label is missing or none of the named ones.
     label_map : mapping, optional
@@ -74,6 +80,8 @@ def scan(
         The labels where there are more than two.
     schema : Schema or path, optional
         Says whatever is not said here.
+    separator, header, names
+        How a CSV file is written, as in ``UserData.read``; refused here, where Parquet files are streamed.
     chunk_rows : int
         About so many rows are in memory at a time.
     spill : path, optional
@@ -92,6 +100,7 @@ def scan(
     Profiles, laws and schema errors are those of ``UserData.read``; schema errors come from this call
     or from ``bind``, before anything is spent.
     """
+    no_format(CsvFormat(separator, header, names))
     told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
     told |= {"on_invalid_label": on_invalid_label}
     return StreamedUsers.scan(
@@ -131,7 +140,10 @@ def from_spark(
     label : str, optional
         The column to predict.
     on_invalid : {"raise", "drop", "clamp"}, optional
-        What happens to a record with a value outside its domain; missing values are dropped by both of the last.
+        What happens to a value outside its domain: the table is refused, the record is left out, or a number is moved
+        to the nearest end; the last two move a number between the domain's points to the point below.  Missing values:
+        refused under "raise", their records left out under "drop" and "clamp", kept as a category of their own where
+        the domain is ``Missing(domain, "own")``.
     on_invalid_label : {"raise", "drop"}, optional
         What happens to a record whose label is missing or none of the named ones.
     label_map : mapping, optional
@@ -186,6 +198,7 @@ def read_users(path: str | os.PathLike[str], *, engine: str = "auto", **declarat
     if engine == "spark":
         from privpac.engines.spark import read_parquet
 
+        no_format(CsvFormat(*(declaration.pop(name, None) for name in ("separator", "header", "names"))))
         return from_spark(read_parquet(path), **declaration)
     return UserData.read(path, **declaration)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from privpac.data import Users
     from privpac.ledger import BudgetLedger
 
-__all__ = ["choose", "evaluate", "least_error"]
+__all__ = ["choice_learner", "choose", "evaluate", "least_error", "least_error_learner"]
 
 
 def evaluate(
@@ -158,16 +158,32 @@ def choose(
     >>> pp.choose(models, people, epsilon=1).hypothesis.name
     'old'
     """
-    unit = getattr(data, "unit", Unit.USER)
-    asked: dict[str, Any] = {"labels": labels, "rowwise": rowwise}
+    asked: dict[str, Any] = {"labels": labels, "rowwise": rowwise, "ids": ids, "confidence": confidence}
+    asked |= {"evaluate": evaluate, "neighbours": neighbours, "max_records": max_records}
+    learner = choice_learner(models, epsilon=epsilon, unit=getattr(data, "unit", Unit.USER), **asked)
+    return release_rule(learner, data, ledger=ledger)
+
+
+def choice_learner(
+    models: Mapping[str, Any],
+    *,
+    epsilon: Rational,
+    unit: Unit,
+    evaluate: Rational | None,
+    neighbours: Neighbours | str,
+    max_records: int | None,
+    ids: str,
+    confidence: Rational,
+    **asked: Any,
+) -> Any:
+    """What :func:`choose` runs; data are not needed."""
     if evaluate is None:
-        return release_rule(ModelChoice(models, epsilon, neighbours, unit, max_records, **asked), data, ledger=ledger)
+        return ModelChoice(models, epsilon, neighbours, unit, max_records, **asked)
     budget = part_budget(epsilon, neighbours, ids)
     chooser = ModelChoice(models, budget.epsilon, budget.neighbours, unit, max_records, **asked)
-    learner = EvaluatedLearner(
+    return EvaluatedLearner(
         chooser, budget, evaluate, models=models, confidence=confidence, max_records=max_records, **asked
     )
-    return release_rule(learner, data, ledger=ledger)
 
 
 def least_error(
@@ -215,8 +231,26 @@ def least_error(
     >>> 0.4 < pp.least_error(people, pp.Thresholds(), epsilon=1).hypothesis.lower() < 0.5
     True
     """
-    unit = getattr(data, "unit", Unit.USER)
     concept = class_of_rules(rule, getattr(data, "features", {}))
+    asked: dict[str, Any] = {"neighbours": neighbours, "max_records": max_records, "confidence": confidence}
+    asked |= {"method": method, "radius": radius, "records_per_user": records_per_user}
+    learner = least_error_learner(concept, epsilon=epsilon, unit=getattr(data, "unit", Unit.USER), **asked)
+    return release_rule(learner, data, ledger=ledger)
+
+
+def least_error_learner(
+    concept: ConceptClass | VC1Tree,
+    *,
+    epsilon: Rational,
+    unit: Unit,
+    neighbours: Neighbours | str,
+    max_records: int | None,
+    confidence: Rational,
+    method: str,
+    radius: Rational,
+    records_per_user: int | None,
+) -> Any:
+    """What :func:`least_error` runs; data are not needed."""
     if method == "auto":
         if records_per_user is None:
             raise ParameterError("method 'auto' needs records_per_user: how many records each person holds, declared")
@@ -229,9 +263,7 @@ def least_error(
     if method in ("oneshot", "bisect"):
         told: dict[str, Any] = {"neighbours": neighbours, "unit": unit, "max_records": max_records}
         rules: Any = TreeNodes(concept) if isinstance(concept, VC1Tree) else concept
-        search = MinimumError(rules, epsilon, radius=radius, estimator=method, **told)
-        return release_rule(search, data, ledger=ledger)
+        return MinimumError(rules, epsilon, radius=radius, estimator=method, **told)
     if method != "sum":
         raise ParameterError(f"method must be sum, oneshot, bisect or auto, got {str(method)[:40]!r}")
-    learner = LeastError(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)
-    return release_rule(learner, data, ledger=ledger)
+    return LeastError(concept, epsilon, neighbours, unit, max_records=max_records, confidence=confidence)

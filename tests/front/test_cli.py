@@ -338,7 +338,7 @@ TABLES: list[tuple[str, Callable[[Path], None], str]] = [
     (
         "not text",
         lambda path: path.with_suffix(".csv").write_bytes(b"\xff\xfe\x00\x01") and None,
-        "not a well-formed CSV",
+        "not a CSV table in UTF-8",
     ),
     ("folder", lambda path: path.with_suffix(".csv").mkdir(), "is a folder"),
     ("other kind", lambda path: path.with_suffix(".xlsx").touch(), "must be .parquet or .csv"),

@@ -53,7 +53,9 @@ def test_a_table_is_refused_unless_it_is_declared_public(privpac: Command, table
 
 
 def test_the_refusal_comes_before_the_table_is_looked_at(privpac: Command, tmp_path: Path) -> None:
-    assert "--public" in one_line(privpac(tmp_path / "missing.parquet", *TABLE))
+    (tmp_path / "broken.parquet").write_bytes(b"no table")
+    assert "--public" in one_line(privpac(tmp_path / "broken.parquet", *TABLE))
+    assert "no file matches" in one_line(privpac(tmp_path / "missing.parquet", *TABLE))
 
 
 def test_a_public_table_is_compared_in_numbers_and_words(privpac: Command, table: Path) -> None:

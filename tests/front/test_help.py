@@ -51,7 +51,7 @@ def test_further_options_are_on_the_second_page_only_and_work(command: Command) 
     assert "--help-all shows" in first
     for words in ("--label-map", "--people-are", "Reading the table", "--epsilon"):
         assert words in both
-    assert "--help-all" not in command("predict", "--help").out.replace("--help-all shows 0", "")
+    assert "--help-all" not in command("methods", "--help").out.replace("--help-all shows 0", "")
     assert command("learn", "t.csv", "--", "--help-all").code == 2  # a file of that name, not a question
 
 

@@ -645,7 +645,25 @@ def test_nothing_is_drawn_once_the_budget_is_gone(ledger: BudgetLedger) -> None:
     release(coin, 1, ledger=ledger)
     with pytest.raises(BudgetExhausted):
         release(coin, 1, ledger=ledger)
-    assert [event.split()[0] for event in coin.events] == ["bind", "draw", "bind", "draw", "bind"]
+    assert [event.split()[0] for event in coin.events] == ["bind", "draw", "bind", "draw"]  # not even bound
+
+
+def test_room_that_is_gone_when_it_is_spent_draws_nothing(ledger: BudgetLedger) -> None:
+    """Another process may spend between the question for room and the spend; the spend decides."""
+
+    class Late(Coin):
+        def bind(self, data: Any, /) -> Any:
+            ledger.spend(self.guarantee, "another")
+            ledger.spend(self.guarantee, "process")
+            return super().bind(data)
+
+    coin = Late(ledger=ledger)
+    with pytest.raises(BudgetExhausted):
+        release(coin, 1, ledger=ledger)
+    assert [event.split()[0] for event in coin.events] == ["bind"]
+    with pytest.raises(BudgetExhausted):
+        ledger.check_room(coin.guarantee)
+    assert len(ledger.history()) == 2
 
 
 def test_a_replace_ledger_takes_add_remove_learners_at_twice_epsilon(path: Path) -> None:

@@ -12,12 +12,16 @@ from privpac.cli.deliver import deliver, released_from
 from privpac.cli.options import (
     Epsilon,
     Features,
+    HeaderLine,
     Json,
     Ledger,
+    Names,
     NeighboursOption,
     OnInvalid,
+    Separator,
     Table,
     check_targets,
+    csv_options,
     features_of,
 )
 from privpac.learners.cap import DEFAULT_GRID, CapSelection
@@ -39,6 +43,9 @@ def cap(
     ] = None,
     neighbours: NeighboursOption = "add-remove",
     on_invalid: OnInvalid = "raise",
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     ledger: Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released cap as JSON.")] = None,
     json: Json = False,
@@ -52,7 +59,7 @@ def cap(
     features = features_of(feature)
     learner = CapSelection(epsilon, share, tuple(choice) if choice else DEFAULT_GRID, neighbours)
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger})
-    declared = {"user": user, "features": features, "on_invalid": on_invalid}
+    declared = {"user": user, "features": features, "on_invalid": on_invalid} | csv_options(separator, header, names)
     released = released_from(table, declared, ledger, learner, "choosing")
     said = (
         f"{released.hypothesis} records, {released.guarantee}; next: privpac learn --max-records {released.hypothesis}"

@@ -14,6 +14,7 @@ HOMES = {
     "audit": "audit",
     "bounds": "bounds",
     "cap": "cap",
+    "check": "check",
     "choose": "evaluate",
     "compare": "compare",
     "distribution": "distribution",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json as json_format
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -13,15 +15,20 @@ from privpac.cli.app import app, working
 from privpac.cli.declared import FurtherSchema, TableFacts, table_facts
 from privpac.cli.options import (
     METHOD,
+    HeaderLine,
     Json,
     Label,
     LabelMap,
+    Names,
     NeighboursOption,
     OnInvalid,
     OnInvalidLabel,
     Rule,
+    Separator,
     User,
     check_targets,
+    csv_options,
+    table_argument,
 )
 from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
@@ -48,7 +55,7 @@ def compare(
         list[str], typer.Option("--epsilon", "-e", help="Privacy loss per person, e.g. 1 or 0.5. Repeat.")
     ],
     table: Annotated[
-        str | None, typer.Argument(help="A public .parquet or .csv file, or a glob of them.", show_default=False)
+        str | None, table_argument("A public .parquet or .csv file, or a glob of them.", show_default=False)
     ] = None,
     public: Annotated[bool, typer.Option("--public", help="The table is public: its errors may be shown.")] = False,
     generated: Annotated[
@@ -102,6 +109,9 @@ def compare(
     on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     schema: FurtherSchema = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     seed: Annotated[
         int, typer.Option(help="Seed of the drawn data sets and of the peers' noise.", rich_help_panel=MEASURING)
     ] = 0,
@@ -139,7 +149,7 @@ def compare(
         said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map}
         said |= {"on_invalid_label": on_invalid_label}
         facts = None if not public else table_facts(schema, user=user, feature=feature, labelled=True, **said)
-        people, sizes = public_people(table, facts, rule), n_users or None
+        people, sizes = public_people(table, facts, rule, csv_options(separator, header, names)), n_users or None
     with working("comparing"):
         found = compare_methods(
             people,
@@ -175,7 +185,9 @@ def compare(
             console.print(f"{name} written to {path}", markup=False, soft_wrap=True)
 
 
-def public_people(table: str | None, facts: TableFacts | None, rule: str | None) -> Population:
+def public_people(
+    table: str | None, facts: TableFacts | None, rule: str | None, written: Mapping[str, Any] = MappingProxyType({})
+) -> Population:
     """The people of a table declared public; nothing of it is read before that is said (``facts`` is None)."""
     if table is None:
         raise ParameterError("name a public table (with --public), or compare on --generated people")
@@ -185,5 +197,5 @@ def public_people(table: str | None, facts: TableFacts | None, rule: str | None)
         raise ParameterError("--user is missing: a table needs --user, --label and --feature, or a --schema file")
     concept = rule_class(rule or default_rule(facts.features), facts.features)
     with working("reading the table"):
-        data = UserData.read(table, **facts.reading)
+        data = UserData.read(table, **facts.reading, **written)
     return public_population(data, concept, name=Path(table).name)

@@ -63,6 +63,7 @@ def table_facts(
     feature: list[str] | Mapping[str, Domain | None] | None,
     label: str | None = None,
     labelled: bool = False,
+    optional_label: bool = False,
     on_invalid: str | None = None,
     on_invalid_label: str | None = None,
     label_map: list[str] | None = None,
@@ -71,7 +72,8 @@ def table_facts(
 ) -> TableFacts:
     """Everything public about the table; refused here, before the table is touched.
 
-    ``feature`` holds the texts of ``--feature``, or columns that something else knows the domains of.
+    ``feature`` holds the texts of ``--feature``, or columns that something else knows the domains of; ``labelled``
+    whether a label is read, which must be named unless it is optional.
     """
     found = None if schema is None else read_schema(schema)
     named = None if classes is None else [name.strip() for name in classes.split(",")]
@@ -82,7 +84,7 @@ def table_facts(
     told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "positive": positive, "classes": named}
     told |= {"on_invalid_label": on_invalid_label}
     told |= {"user": (None if found is None else BY_SCHEMA) if user is None else user, "features": features}
-    if labelled and label is None and (found is None or found.label is None):
+    if labelled and not optional_label and label is None and (found is None or found.label is None):
         raise ParameterError(_UNLABELLED)
     if found is not None:
         found.check(f"the schema {str(schema)!r}")

@@ -27,6 +27,7 @@ from privpac.cli.app import FAILED, NOTHING, errors, fail, silence, working
 from privpac.cli.options import open_ledger
 from privpac.data import UserData
 from privpac.errors import ParameterError, PrivpacError
+from privpac.ledger import check_room
 from privpac.released import Released
 from privpac.released_write import write_durably
 
@@ -58,9 +59,10 @@ def released_from(
     doing: str,
     release: Callable[..., Released] = release_rule,
 ) -> Released:
-    """Open the ledger, read the table, and only then spend."""
+    """Open the ledger and ask it for room, read the table, and only then spend."""
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)
+    check_room(learner, book)
     with working("reading the table"):
         data = UserData.read(table, **declared)
     with working(doing):

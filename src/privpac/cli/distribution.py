@@ -19,17 +19,21 @@ from privpac.cli.options import (
     METHOD,
     Epsilon,
     Features,
+    HeaderLine,
     Json,
     Ledger,
     MaxRecords,
+    Names,
     NeighboursOption,
     OnInvalid,
     People,
     RecordsPerUser,
     Report,
+    Separator,
     Table,
     User,
     check_targets,
+    csv_options,
 )
 from privpac.data import Domain
 from privpac.distributions.base import DistributionLearner
@@ -117,6 +121,9 @@ def select(
     neighbours: NeighboursOption = "add-remove",
     people: People = None,
     on_invalid: OnInvalid = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     ledger: Ledger = None,
     out: Out = None,
     report: Report = None,
@@ -158,7 +165,9 @@ def select(
 
         shown = candidates_of(selector, features)
     doing = "comparing the candidates"
-    released = released_from(table, facts.reading, ledger, selector, doing, release_distribution)
+    released = released_from(
+        table, facts.reading | csv_options(separator, header, names), ledger, selector, doing, release_distribution
+    )
     _finish(released, out, report, json, shown, ledger)
 
 
@@ -223,6 +232,9 @@ def distribution(
     neighbours: NeighboursOption = "add-remove",
     people: People = None,
     on_invalid: OnInvalid = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     ledger: Ledger = None,
     out: Out = None,
     report: Report = None,
@@ -263,7 +275,9 @@ def distribution(
     if family == "mean" and report is not None:
         raise ParameterError("a mean has no picture: leave --report out")
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema})
-    released = released_from(table, facts.reading, ledger, learner, "learning", release_distribution)
+    released = released_from(
+        table, facts.reading | csv_options(separator, header, names), ledger, learner, "learning", release_distribution
+    )
     _finish(released, out, report, json, None, ledger)
 
 

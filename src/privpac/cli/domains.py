@@ -10,7 +10,17 @@ import typer
 
 from privpac.cli.app import app
 from privpac.cli.declared import schema_features
-from privpac.cli.options import TABLE, Json, OnInvalid, check_targets
+from privpac.cli.options import (
+    TABLE,
+    HeaderLine,
+    Json,
+    Names,
+    OnInvalid,
+    Separator,
+    check_targets,
+    csv_options,
+    table_argument,
+)
 from privpac.data.missing import MissingRule
 from privpac.data.schema_file import OPEN, Schema, domain_value
 from privpac.data.suggest import chosen, suggest_domains
@@ -21,9 +31,7 @@ __all__ = ["domains"]
 
 @app.command()
 def domains(
-    table: Annotated[
-        str, typer.Argument(help="A .parquet or .csv file, a glob, or a folder: names and types are read.")
-    ],
+    table: Annotated[str, table_argument("A .parquet or .csv file, a glob, or a folder: names and types are read.")],
     user: Annotated[
         str | None, typer.Option("--user", "-u", help="Column with the person's id; guessed from the names.")
     ] = None,
@@ -52,6 +60,9 @@ def domains(
             help="The owner's word that least and greatest values and categories of this table are public.",
         ),
     ] = False,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the schema file; else it is shown.")] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Write over an existing file.", rich_help_panel=TABLE)
@@ -71,6 +82,7 @@ def domains(
     if out is not None and out.exists() and not overwrite:
         raise ParameterError(f"{str(out)!r} exists already, and a person may have edited it; choose another name")
     told = {"user": user, "label": label, "positive": positive, "missing": rule, "unit": unit}
+    told |= csv_options(separator, header, names)
     found = suggest_domains(table, ranges_are_public=ranges_are_public, **told)  # type: ignore[arg-type]
     picked = schema_features(found, feature or [])
     if picked is not None:

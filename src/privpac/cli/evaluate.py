@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from privpac.api import release_rule
 from privpac.api_engines import choose_engine, read_users
-from privpac.api_evaluation import choose as choose_model
-from privpac.api_evaluation import evaluate as evaluate_model
-from privpac.api_evaluation import least_error as release_least_error
+from privpac.api_evaluation import choice_learner, least_error_learner
 from privpac.cli.app import app, working
 from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import check_recovery, deliver
@@ -22,21 +21,25 @@ from privpac.cli.options import (
     TABLE,
     Epsilon,
     Features,
+    HeaderLine,
     Json,
     Label,
     LabelMap,
     Ledger,
     MaxRecords,
+    Names,
     NeighboursOption,
     OnInvalid,
     OnInvalidLabel,
     Positive,
     RecordsPerUser,
     Report,
+    Separator,
     Tables,
     TreeText,
     User,
     check_targets,
+    csv_options,
     open_ledger,
     tree_of,
     wants_tree,
@@ -45,11 +48,12 @@ from privpac.cli.saved import saved_rule
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree
-from privpac.data import Domain, Users
+from privpac.data import Domain
 from privpac.errors import ParameterError
 from privpac.evaluation import Evaluation
+from privpac.evaluation.evaluator import Evaluator
 from privpac.learners.registry import named_class
-from privpac.ledger import BudgetLedger
+from privpac.ledger import check_room
 from privpac.released import Released
 
 __all__ = ["choose", "evaluate", "least_error"]
@@ -74,17 +78,19 @@ def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
     return rule, {name: rule.features[name] for name in rule.reads or rule.features}
 
 
-@contextmanager
-def _book(ledger: Path | None) -> Iterator[BudgetLedger | None]:
-    yield None if ledger is None else open_ledger(ledger)
-
-
-def _read(table: str, engine: str, **declaration: Any) -> tuple[Users, Callable[[str], Any]]:
-    """The people, and what to show while they are folded."""
+def _release(
+    learner: Any, table: str, engine: str, ledger: Path | None, doing: str, reading: Mapping[str, Any]
+) -> Released:
+    """Ask the ledger for room, read the people, and only then spend."""
+    book = None if ledger is None else open_ledger(ledger)
+    check_recovery(ledger)
+    check_room(learner, book)
     engine = choose_engine(table, engine)
     bar: Callable[[str], Any] = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
-        return read_users(table, engine=engine, **declaration), bar
+        data = read_users(table, engine=engine, **reading)
+    with bar(doing):
+        return release_rule(learner, data, ledger=book)
 
 
 def _shown(released: Released) -> str:
@@ -128,6 +134,9 @@ def evaluate(
     on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     engine: Engine = "auto",
     ledger: Ledger = None,
     out: Out = None,
@@ -148,11 +157,9 @@ def evaluate(
     )
     asked: dict[str, Any] = {"epsilon": epsilon, "cells": cells, "weight": weight, "max_records": max_records}
     asked |= {"neighbours": neighbours, "confidence": confidence, "same_people": same_people}
-    check_recovery(ledger)
-    with _book(ledger) as book:
-        data, bar = _read(table, engine, **facts.reading)
-        with bar("evaluating"):
-            released = evaluate_model(model, data, ledger=book, **asked)
+    learner = Evaluator(model, unit=facts.unit, **asked)
+    reading = facts.reading | csv_options(separator, header, names)
+    released = _release(learner, table, engine, ledger, "evaluating", reading)
     subject = f"the rule “{model}”" if isinstance(model, Rule) else f"the predictions in {model}"
     writes = {
         "evaluation": (out, released.save),
@@ -189,6 +196,9 @@ def choose(
     on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     engine: Engine = "auto",
     ledger: Ledger = None,
     out: Out = None,
@@ -216,11 +226,9 @@ def choose(
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
     asked: dict[str, Any] = {"epsilon": epsilon, "evaluate": evaluate, "ids": ids, "max_records": max_records}
     asked |= {"neighbours": neighbours, "confidence": confidence}
-    check_recovery(ledger)
-    with _book(ledger) as book:
-        data, bar = _read(table, engine, **facts.reading)
-        with bar("choosing"):
-            released = choose_model({name: kept for name, (kept, _) in found.items()}, data, ledger=book, **asked)
+    learner = choice_learner({name: kept for name, (kept, _) in found.items()}, unit=facts.unit, **asked)
+    reading = facts.reading | csv_options(separator, header, names)
+    released = _release(learner, table, engine, ledger, "choosing", reading)
     text = _shown(released) if json else str(released)
     deliver(released, "choice", text, {"choice": (out, released.save)}, ledger, note=not json)
 
@@ -247,6 +255,9 @@ def least_error(
     on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     engine: Engine = "auto",
     ledger: Ledger = None,
     out: Out = None,
@@ -265,10 +276,8 @@ def least_error(
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
     asked: dict[str, Any] = {"epsilon": epsilon, "max_records": max_records, "neighbours": neighbours}
     asked |= {"method": method, "radius": radius, "records_per_user": records_per_user}
-    check_recovery(ledger)
-    with _book(ledger) as book:
-        data, bar = _read(table, engine, **facts.reading)
-        with bar("measuring"):
-            released = release_least_error(data, concept, confidence=confidence, ledger=book, **asked)
+    learner = least_error_learner(concept, unit=facts.unit, confidence=confidence, **asked)
+    reading = facts.reading | csv_options(separator, header, names)
+    released = _release(learner, table, engine, ledger, "measuring", reading)
     text = released.to_json() if json else str(released)
     deliver(released, "bound", text, {"bound": (out, released.save)}, ledger, note=not json)

@@ -119,5 +119,8 @@ def in_flags(error: Exception) -> str:
         opened = match.string[match.end() : match.end() + 1] in ("[", "{", "(")
         return known(match, f" {value}" if value else " " if opened else "")
 
-    text = _GIVEN.sub(given, str(error).replace("0.5, '1/2' or Fraction(1, 2)", "0.5 or 1/2"))
+    said = str(error)
+    if "--header" in options:
+        said = said.replace("header=False", "--no-header").replace("header=True", "--header")
+    text = _GIVEN.sub(given, said.replace("0.5, '1/2' or Fraction(1, 2)", "0.5 or 1/2"))
     return _ASKED.sub(known, _IDENTIFIER.sub(known, _FURTHER.sub(r"\1 or \2", text)))

@@ -15,15 +15,18 @@ from privpac.cli.declared import SchemaFile, table_facts
 from privpac.cli.deliver import check_recovery, deliver
 from privpac.cli.options import (
     METHOD,
-    TABLE,
+    Classes,
     Delta,
+    Engine,
     Epsilon,
     Features,
+    HeaderLine,
     Json,
     Label,
     LabelMap,
     Ledger,
     MaxRecords,
+    Names,
     NeighboursOption,
     OnInvalid,
     OnInvalidLabel,
@@ -32,10 +35,12 @@ from privpac.cli.options import (
     Positive,
     RecordsPerUser,
     Report,
+    Separator,
     Tables,
     TreeText,
     User,
     check_targets,
+    csv_options,
     open_ledger,
     tree_of,
     wants_tree,
@@ -47,6 +52,7 @@ from privpac.concepts.trees import VC1Tree
 from privpac.data import UserData
 from privpac.learners.registry import METHODS, named_class
 from privpac.learners.settings import read_settings
+from privpac.ledger import check_room
 from privpac.planning import Plan
 from privpac.released import Released
 
@@ -124,21 +130,11 @@ def learn(
     on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
-    classes: Annotated[
-        str | None,
-        typer.Option(
-            help="The labels where there are more than two: a,b,c. For small trees.",
-            rich_help_panel=TABLE,
-            show_default=False,
-        ),
-    ] = None,
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="auto, memory, stream (Parquet larger than memory, also a folder of it) or spark; trees need memory.",
-            rich_help_panel=TABLE,
-        ),
-    ] = "auto",
+    classes: Classes = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
+    engine: Engine = "auto",
     ledger: Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")] = None,
     report: Report = None,
@@ -154,8 +150,8 @@ def learn(
 
     privpac learn answers.csv --user who --label inside --feature path --tree path:/ --epsilon 1 --delta 1e-6
     """
-    # All that can go wrong goes wrong here: parameters first, then places to write to, then the file; only then is
-    # anything spent.
+    # All that can go wrong goes wrong here: that there is no table, parameters, places to write to, room in the ledger,
+    # then what the table holds; only then is anything spent.
     concept: ConceptClass | VC1Tree | None
     if wants_tree(rule, tree):
         concept = tree_of(tree or "", feature or [])
@@ -163,6 +159,7 @@ def learn(
     else:
         columns = feature
         concept = None
+    written = csv_options(separator, header, names)
     facts = table_facts(
         schema,
         user=user,
@@ -200,10 +197,11 @@ def learn(
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema})
     book = None if ledger is None else open_ledger(ledger)
     check_recovery(ledger)
+    check_room(prepared.learner, book)
     engine = choose_engine(table, engine)
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
-        data = read_users(table, engine=engine, **facts.reading)
+        data = read_users(table, engine=engine, **facts.reading, **written)
     planned = None
     if report is not None:
         from privpac.report import plan_for_report

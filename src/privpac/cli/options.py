@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import glob
 import os
 import tempfile
@@ -14,6 +15,7 @@ import typer
 from privpac.concepts.named import RULES
 from privpac.concepts.trees import VC1Tree, parse_tree
 from privpac.data import Domain, Texts, parse_feature
+from privpac.data.readers import CsvFormat, expand
 from privpac.errors import ParameterError
 from privpac.lazy import need
 from privpac.learners.settings import flag
@@ -26,14 +28,18 @@ __all__ = [
     "RULE_HELP",
     "TABLE",
     "TREES",
+    "Classes",
     "Delta",
+    "Engine",
     "Epsilon",
     "Features",
+    "HeaderLine",
     "Json",
     "Label",
     "LabelMap",
     "Ledger",
     "MaxRecords",
+    "Names",
     "NeighboursOption",
     "OnInvalid",
     "OnInvalidLabel",
@@ -43,14 +49,17 @@ __all__ = [
     "RecordsPerUser",
     "Report",
     "Rule",
+    "Separator",
     "Table",
     "Tables",
     "TreeText",
     "User",
     "check_targets",
+    "csv_options",
     "features_of",
     "label_map_of",
     "open_ledger",
+    "table_argument",
     "tree_of",
     "wants_tree",
     "with_settings",
@@ -62,8 +71,48 @@ TREE_RULES = ("branch", "tree")
 METHOD, PEOPLE, TABLE, TREES = "The method", "What is publicly known of the people", "Reading the table", "Hierarchies"
 """Groups of options that ``--help-all`` shows."""
 
-Table = Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")]
-Tables = Annotated[str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")]
+
+def _there(ctx: typer.Context, path: str | None) -> str | None:
+    """Say that there is no such table before anything else is looked at; addresses are left to who reads them."""
+    if path is not None and not ctx.resilient_parsing and "://" not in path and not os.path.isdir(path):
+        expand(path)
+    return path
+
+
+def table_argument(text: str, **settings: Any) -> Any:
+    """A table that is read; the first thing to go wrong is that there is none."""
+    return typer.Argument(help=text, callback=_there, **settings)
+
+
+Table = Annotated[str, table_argument("A .parquet or .csv file, or a glob of them.")]
+Tables = Annotated[str, table_argument("A .parquet or .csv file, a glob of them, or a folder of .parquet files.")]
+Separator = Annotated[
+    str | None,
+    typer.Option(
+        "--separator",
+        help="Of a CSV file: what separates its fields, such as ';' or tab. Default: a comma.",
+        show_default=False,
+        rich_help_panel=TABLE,
+    ),
+]
+HeaderLine = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a CSV file names its columns. Default: it does, and must look like it.",
+        show_default=False,
+        rich_help_panel=TABLE,
+    ),
+]
+Names = Annotated[
+    str | None,
+    typer.Option(
+        "--names",
+        help="With --no-header: the names of all columns, in order: a,b,c.",
+        show_default=False,
+        rich_help_panel=TABLE,
+    ),
+]
 Ledger = Annotated[
     Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
 ]
@@ -121,7 +170,10 @@ OnInvalid = Annotated[
     str | None,
     typer.Option(
         "--on-invalid",
-        help="raise (the default), drop or clamp values outside their domain.",
+        help=(
+            "Values outside their domain: raise refuses the table (the default), drop leaves the record out, clamp "
+            "moves numbers to the nearest end. Missing values: drop and clamp leave the record out."
+        ),
         show_default=False,
         rich_help_panel=TABLE,
     ),
@@ -146,6 +198,23 @@ Positive = Annotated[
 LabelMap = Annotated[
     list[str] | None,
     typer.Option("--label-map", help="Other label values: yes=1. Repeat for each value.", rich_help_panel=TABLE),
+]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        "--classes",
+        help="The labels where there are more than two: a,b,c. For small trees.",
+        rich_help_panel=TABLE,
+        show_default=False,
+    ),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="auto, memory, stream (Parquet larger than memory, also a folder of it) or spark; trees need memory.",
+        rich_help_panel=TABLE,
+    ),
 ]
 RULE_HELP = f"{', '.join(RULES)}. Default: threshold, or stump for several columns."
 Rule = Annotated[str | None, typer.Option("--rule", "-r", help=RULE_HELP, show_default=False)]
@@ -226,6 +295,14 @@ def label_map_of(texts: list[str] | None) -> dict[str, int] | None:
     if any(not name or value not in ("0", "1") for name, _, value in pairs):
         raise ParameterError("a label map is written value=0 or value=1, such as --label-map yes=1 --label-map no=0")
     return {name: int(value) for name, _, value in pairs} or None
+
+
+def csv_options(separator: str | None, header: bool | None, names: str | None) -> dict[str, Any]:
+    """How a CSV file is written, as readers take it; empty where nothing was said."""
+    listed = None if names is None else [name.strip() for name in next(csv.reader([names]), [])]
+    CsvFormat(separator, header, listed)
+    said = {"separator": separator, "header": header, "names": listed}
+    return said if any(value is not None for value in said.values()) else {}
 
 
 def open_ledger(path: Path) -> BudgetLedger:

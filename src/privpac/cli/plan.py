@@ -17,11 +17,15 @@ from privpac.cli.options import (
     METHOD,
     PEOPLE,
     TREE_RULES,
+    HeaderLine,
     Json,
+    Names,
     NeighboursOption,
     PeopleAre,
+    Separator,
     TreeText,
     check_targets,
+    csv_options,
     wants_tree,
 )
 from privpac.cli.plan_evaluation import show_plan
@@ -163,6 +167,9 @@ def plan(
         str | None,
         typer.Option("--label", "-y", help="--population: column with the 0/1 label.", rich_help_panel=PREDICTIONS),
     ] = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     predict: Annotated[
         bool | None,
         typer.Option(
@@ -258,7 +265,7 @@ def plan(
             if not public:
                 raise ParameterError(REFUSED)
             facts = table_facts(schema, user=user, feature=feature, label=label, labelled=True)
-            question["population"] = public_people(population, facts, name)
+            question["population"] = public_people(population, facts, name, csv_options(separator, header, names))
     with working("planning"):
         result = ask(what, **question)
     if tree is not None:  # a tree does not say how it was written

@@ -10,9 +10,9 @@ import polars as pl
 import typer
 
 from privpac.cli.app import app, working
-from privpac.cli.options import Json, check_targets
+from privpac.cli.options import HeaderLine, Json, Names, Separator, check_targets, csv_options, table_argument
 from privpac.cli.saved import saved_rule
-from privpac.data.readers import read_files
+from privpac.data.readers import MISSING_TEXTS, CsvFormat, read_files
 from privpac.errors import ParameterError
 
 __all__ = ["predict"]
@@ -23,7 +23,7 @@ COLUMN = "prediction"
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="A rule saved by: privpac learn --out model.json")],
-    table: Annotated[str, typer.Argument(help="New records: a .parquet or .csv file, or a glob of them.")],
+    table: Annotated[str, table_argument("New records: a .parquet or .csv file, or a glob of them.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write predictions to .csv or .parquet instead of the terminal.")
     ] = None,
@@ -31,6 +31,9 @@ def predict(
         list[str] | None,
         typer.Option("--keep", "-k", help="A column to show beside the predictions, such as an id. Repeat."),
     ] = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     json: Json = False,
 ) -> None:
     """Predict 0 or 1 for each row of a table, in its order: a column called prediction.
@@ -45,9 +48,10 @@ def predict(
     if out is not None and out.suffix not in (".csv", ".parquet"):
         raise ParameterError(f"--out must end in .csv or .parquet, got {out.name!r}")
     check_targets({"--out": out}, {"the model": model, "the table": table})
+    written = CsvFormat(**csv_options(separator, header, names))
     rule = saved_rule(model, "nothing can be predicted")
     with working("predicting"):
-        columns, _ = read_files(table, list(dict.fromkeys([*rule.reads, *kept])))
+        columns, _ = read_files(table, list(dict.fromkeys([*rule.reads, *kept])), MISSING_TEXTS, written)
         answers = rule.predict({name: columns[name] for name in rule.reads})
     frame = pl.DataFrame({**{name: columns[name] for name in kept}, COLUMN: answers})
     if out is None:

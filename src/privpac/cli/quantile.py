@@ -15,15 +15,19 @@ from privpac.cli.options import (
     METHOD,
     Epsilon,
     Features,
+    HeaderLine,
     Json,
     Ledger,
     MaxRecords,
+    Names,
     NeighboursOption,
     OnInvalid,
     People,
+    Separator,
     Table,
     User,
     check_targets,
+    csv_options,
 )
 from privpac.distributions.quantiles.learner import WEIGHTS
 
@@ -59,6 +63,9 @@ def quantile(
     people: People = None,
     neighbours: NeighboursOption = "add-remove",
     on_invalid: OnInvalid = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     ledger: Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released quantiles as JSON.")] = None,
     json: Json = False,
@@ -82,6 +89,6 @@ def quantile(
     )
     learner.check_domains(facts.features)
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
-    released = released_from(table, facts.reading, ledger, learner, "learning")
+    released = released_from(table, facts.reading | csv_options(separator, header, names), ledger, learner, "learning")
     text = released.to_json() if json else str(released)
     deliver(released, "quantiles", text, {"quantiles": (out, released.save)}, ledger, note=not json)

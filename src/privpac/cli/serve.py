@@ -23,25 +23,31 @@ from privpac.cli.options import (
     METHOD,
     Epsilon,
     Features,
+    HeaderLine,
     Json,
     Label,
     LabelMap,
     MaxRecords,
+    Names,
     NeighboursOption,
     OnInvalid,
     OnInvalidLabel,
     People,
     Positive,
     Rule,
+    Separator,
     User,
     check_targets,
+    csv_options,
     open_ledger,
+    table_argument,
 )
 from privpac.concepts.named import default_rule, rule_class
 from privpac.data import UserData
 from privpac.errors import ModelFileError, ParameterError
 from privpac.guarantee import Neighbours, one_of
 from privpac.lazy import need
+from privpac.ledger import check_room
 from privpac.planning.service import plan_service
 
 __all__ = ["serve"]
@@ -82,7 +88,7 @@ def _need_extra(*modules: str) -> None:
 
 @serve.command()
 def fit(
-    table: Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob of them.")],
+    table: Annotated[str, table_argument("A .parquet or .csv file, or a glob of them.")],
     epsilon: Epsilon,
     queries: Annotated[int, typer.Option("--queries", "-k", help="How many new answers the service will give in all.")],
     ledger: Ledger,
@@ -123,6 +129,9 @@ def fit(
     on_invalid_label: OnInvalidLabel = None,
     label_map: LabelMap = None,
     positive: Positive = None,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     json: Json = False,
 ) -> None:
     """Spend a guarantee for a number of answers and learn a session that can give them.
@@ -161,12 +170,14 @@ def fit(
         )
     book = open_ledger(ledger)
     check_recovery(ledger)
+    if plan is not None:
+        check_room(plan.predictor, book)
     made_key = key_file is not None and not key_file.exists()
     if made_key and key_file is not None:
         new_secret(key_file)
     secret = operator_secret(key_file)
     with working("reading the table"):
-        data = UserData.read(table, **facts.reading)
+        data = UserData.read(table, **facts.reading, **csv_options(separator, header, names))
     if plan is None:  # under replace the number of people is public
         plan = plan_service(concept, public_n_users=data.n_users, **planning)
     with working("learning the session"):

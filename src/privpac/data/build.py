@@ -20,7 +20,7 @@ from privpac.data.group import Grouping, Offsets, Rows, group, item_offsets, tak
 from privpac.data.ids import SPOILT, as_ids
 from privpac.data.labels import check_positive, read_labels
 from privpac.data.readers import read_frame
-from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Words
+from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Tally, Words, accept_ids, tallied
 from privpac.data.texts import read_column
 from privpac.errors import ParameterError, SchemaError
 from privpac.guarantee import one_of
@@ -65,6 +65,8 @@ class Declared:
     shown: Mapping[str, str]
     positive: str | int | bool | None = None
     on_invalid_label: OnInvalidLabel = OnInvalidLabel.RAISE
+    counted: bool = False
+    """Read for a ``check`` only: what would be refused is counted."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -99,6 +101,7 @@ class BuiltUsers(NamedTuple):
     ids: pl.Series | None
     keep: Bools | None
     vocabularies: dict[str, pl.Series]
+    tally: Tally | None = None
 
 
 def declare(
@@ -161,7 +164,18 @@ def assemble(
     plain_text: bool = False,
     whole: bool = False,
 ) -> BuiltUsers:
-    """Group a table by user, encode declared columns and labels; ``whole`` says that there are no other rows."""
+    """Group a table by user, encode declared columns and labels, and count what that meets; ``whole`` says that there
+    are no other rows."""
+    with tallied(declared.counted) as tally:
+        parts = _assemble(table, declared, offsets, plain_text, whole)
+    tally.records = len(next(iter(table.values())))
+    tally.people = int(np.count_nonzero(np.diff(parts.offsets)))
+    return parts._replace(tally=tally)
+
+
+def _assemble(
+    table: dict[str, pl.Series], declared: Declared, offsets: Offsets | None, plain_text: bool, whole: bool
+) -> BuiltUsers:
     ids, rows = None, len(next(iter(table.values())))
     if any(len(series) != rows for series in table.values()):
         raise SchemaError("the columns have different lengths; a table needs one value per record in each") from None
@@ -200,18 +214,10 @@ def _identify(table: dict[str, pl.Series], declared: Declared) -> tuple[dict[str
     assert declared.user is not None
     name = declared.name(declared.user)
     ids, absent, spoilt = as_ids(table[declared.user], name)
-    bad = _either(absent, spoilt)
-    if bad is None or not bad.any():
+    mine = accept_ids(name, absent, spoilt, SPOILT, declared.on_invalid)
+    if mine is None:
         return table, ids
-    if declared.on_invalid is OnInvalid.RAISE:
-        rules = {"are missing": absent, SPOILT: spoilt}
-        broken = ", ".join(
-            f"{int(mask.sum())} user ids {rule}" for rule, mask in rules.items() if mask is not None and mask.any()
-        )
-        raise SchemaError(
-            f"column {name!r}: {broken}; such a record belongs to nobody: correct the ids or choose on_invalid='drop'"
-        ) from None
-    good = pl.Series(~bad)
+    good = pl.Series(mine)
     return {column: series.filter(good) for column, series in table.items()}, ids.filter(good)
 
 
@@ -221,10 +227,6 @@ def _first_ids(ids: pl.Series, groups: Grouping) -> pl.Series:
         return ids.gather(groups.firsts)
     words = numbers(ids)
     return pl.Series(ids.name, take(words.view(np.uint64), groups.firsts).view(words.dtype))
-
-
-def _either(a: Bools | None, b: Bools | None) -> Bools | None:
-    return b if a is None else a if b is None else a | b
 
 
 def _both(a: Bools | None, b: Bools | None) -> Bools | None:

@@ -15,7 +15,7 @@ import polars as pl
 from privpac.data.columns import named_texts, numbers, text
 from privpac.data.domains import Categories, Integers
 from privpac.data.objects import NUMBERS, OBJECTS, by_kind
-from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Verdict, broken, wrong_type
+from privpac.data.schema import Bools, Bytes, OnInvalid, Verdict, accept, broken, wrong_type
 from privpac.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -29,15 +29,15 @@ _TRUTH = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1, "False": 0,
 def read_labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[Bytes, Bools | None]:
     """Codes of labels and the records to keep, ``None`` for all of them."""
     labels, verdicts = judged_labels(series, declared, plain_text)
-    if verdicts is None or not verdicts.any():
-        return labels, None
-    if declared.on_invalid_label is OnInvalidLabel.RAISE:
-        raise invalid_labels(declared, dict(enumerate(np.bincount(verdicts).tolist()))) from None
-    return labels, np.asarray(verdicts == Verdict.GOOD)
+    return labels, accept(verdicts=verdicts, on_invalid=OnInvalid(declared.on_invalid_label), **_said(declared))
 
 
 def invalid_labels(declared: Declared, counts: dict[int, int]) -> SchemaError:
     """What is wrong with the labels, by the number of records with each verdict."""
+    return broken(counts=counts, **_said(declared))
+
+
+def _said(declared: Declared) -> dict[str, Any]:
     assert declared.label is not None
     if declared.positive is not None:
         unread, allowed = "unreadable", "texts, numbers or booleans"
@@ -47,7 +47,8 @@ def invalid_labels(declared: Declared, counts: dict[int, int]) -> SchemaError:
     else:
         unread, allowed = "", "0/1 or booleans; else name the labels with positive=, classes= or label_map="
     words = {Verdict.MISSING: "missing or NaN", Verdict.OUTSIDE: "not 0 or 1", Verdict.UNREAD: unread}
-    return broken(declared.name(declared.label), counts, words, allowed, "on_invalid_label='drop'")
+    name = declared.name(declared.label)
+    return {"name": name, "words": words, "allowed": allowed, "repair": "on_invalid_label='drop'"}
 
 
 def judged_labels(series: pl.Series, declared: Declared, plain_text: bool) -> tuple[Bytes, Bytes | None]:
@@ -129,7 +130,8 @@ def check_positive(declared: Declared, positives: int, records: int) -> None:
     Like all errors of that rule it may depend on one record, and comes before anything is spent.  The other rules say
     nothing: whether anybody has the label is private.
     """
-    if declared.positive is None or declared.on_invalid is not OnInvalid.RAISE or positives or not records:
+    strict = declared.on_invalid is OnInvalid.RAISE and not declared.counted
+    if declared.positive is None or not strict or positives or not records:
         return
     assert declared.label is not None
     raise SchemaError(

@@ -8,7 +8,7 @@ filled in: a value made up from other people's would carry their data into every
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -20,9 +20,10 @@ from privpac.data.schema import Bools, Encoded, OnInvalid, Verdict
 from privpac.data.texts import Texts
 from privpac.errors import ParameterError
 
-__all__ = ["Missing", "MissingRule", "own_code", "values_of"]
+__all__ = ["Missing", "MissingRule", "invalid_words", "own_code", "values_of"]
 
 MissingRule = Literal["own", "drop", "raise"]
+_MOST_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,47 @@ class Missing(Domain):
     def accept(self, verdicts: Any, rule: OnInvalid, name: str) -> Bools | None:
         if self.rule != "drop" or verdicts is None:
             return super().accept(verdicts, rule, name)
-        there = np.asarray(verdicts != Verdict.MISSING)
+        missing = np.where(verdicts == Verdict.MISSING, verdicts, Verdict.GOOD)
+        there = super().accept(missing, OnInvalid.DROP, name)
         kept = super().accept(self.judged(verdicts), rule, name)
-        return there if kept is None else kept & there
+        return kept if there is None else there if kept is None else kept & there
+
+
+_INVALID = {
+    OnInvalid.RAISE: "",
+    OnInvalid.DROP: "records with values outside their domain are left out",
+    OnInvalid.CLAMP: (
+        "numbers outside their domain are moved to its nearest end, records with values that are not listed left out"
+    ),
+}
+
+
+def invalid_words(on_invalid: OnInvalid | str, features: Mapping[str, Domain | None]) -> str:
+    """What the declared rules do with values outside their domain and with missing ones, empty if they refuse all.
+
+    >>> from privpac.data.domains import Integers
+    >>> invalid_words("drop", {"age": Integers(0, 99)})
+    'records with values outside their domain are left out; records with missing values are left out'
+    >>> invalid_words("raise", {"age": Missing(Integers(0, 99), "own")})
+    'missing values have a category of their own'
+    """
+    policy = OnInvalid(on_invalid)
+    rules = {name: domain.rule if isinstance(domain, Missing) else "raise" for name, domain in features.items()}
+    own = [name for name, rule in rules.items() if rule == "own"]
+    dropping = ("drop",) if policy is OnInvalid.RAISE else ("drop", "raise")
+    dropped = [name for name, rule in rules.items() if rule in dropping]
+    words = [_INVALID[policy]]
+    if own:
+        words.append(f"missing values{_of(own, rules)} have a category of their own")
+    if dropped or (policy != OnInvalid.RAISE and not rules):
+        words.append(f"records with missing values{_of(dropped, rules)} are left out")
+    return "; ".join(filter(None, words))
+
+
+def _of(some: Sequence[str], every: Mapping[str, str]) -> str:
+    if len(some) == len(every):
+        return ""
+    return f" of {', '.join(some)}" if len(some) <= _MOST_NAMED else f" of {len(some)} columns"
 
 
 def values_of(domain: Domain) -> Domain:

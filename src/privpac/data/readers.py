@@ -3,6 +3,9 @@
 Only the columns asked for are read.  A CSV field is text until a domain reads it, so that no digit is lost and a bad
 field is counted like any other; lines with too few or too many fields are refused.  Messages name files and columns
 as the caller gave them, never a line or a value.
+
+The first line of a CSV file names its columns.  A file without such a line begins with somebody's record, so a first
+line that looks like one is refused, and none of its cells is shown: :class:`CsvFormat` says how a file is written.
 """
 
 from __future__ import annotations
@@ -10,13 +13,17 @@ from __future__ import annotations
 import csv
 import glob
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import polars as pl
+from attrs import field, frozen
 
 from privpac.data.columns import column, plain, sound
 from privpac.data.ids import id_column
@@ -25,12 +32,15 @@ from privpac.errors import ParameterError, SchemaError
 from privpac.lazy import need
 
 __all__ = [
+    "AS_USUAL",
+    "CsvFormat",
     "MISSING_TEXTS",
     "check_names",
     "check_size",
     "counted_rows",
     "csv_names",
     "expand",
+    "no_format",
     "read_files",
     "read_frame",
 ]
@@ -39,6 +49,74 @@ MISSING_TEXTS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 """CSV fields that stand for a missing value; an id among them is never a user."""
 
 Table = dict[str, pl.Series]
+SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
+_LONGEST = 1 << 24
+"""Characters of a first line; what has more is no line of names."""
+
+
+def _separator(value: Any) -> str | None:
+    if value is None:
+        return None
+    if value in ("tab", "\\t"):
+        return "\t"
+    if not isinstance(value, str):
+        raise TypeError(f"separator must be one character, got {type(value).__name__}")
+    if len(value) != 1 or not value.isascii() or value.isalnum() or value in ' \0\r\n"':
+        raise ParameterError(f"separator must be one character such as ; or tab (\\t), got {value[:20]!r}")
+    return value
+
+
+def _header(value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise TypeError(f"header must be True, False or None, got {type(value).__name__}")
+    return value
+
+
+def _names(value: Any) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        raise TypeError(f"names must be a list of column names, got {type(value).__name__}")
+    odd = next((name for name in value if not isinstance(name, str)), None)
+    if odd is not None:
+        raise TypeError(f"a column's name must be text, got {type(odd).__name__}")
+    if not value or not all(value) or len(set(value)) < len(value):
+        raise ParameterError("names must name every column of the file, in order, each by another name")
+    return tuple(value)
+
+
+@frozen
+class CsvFormat:
+    """How a CSV file is written: what separates its fields, and where the names of its columns are.
+
+    Parameters
+    ----------
+    separator : str, optional
+        One character, such as ``";"`` or ``"\\t"`` (also written ``"tab"``).  None: a comma, and a file that looks as
+        if another one separated its fields is refused.
+    header : bool, optional
+        Whether the first line names the columns.  None: it does, and a file whose first line looks like a record is
+        refused.
+    names : sequence of str, optional
+        With ``header=False``: the names of all columns, in order.
+    """
+
+    separator: str | None = field(default=None, converter=_separator)
+    header: bool | None = field(default=None, converter=_header)
+    names: tuple[str, ...] | None = field(default=None, converter=_names)
+
+    def __attrs_post_init__(self) -> None:
+        if self.names is not None and self.header is not False:
+            raise ParameterError("names= are for a file whose first line is a record: say header=False as well")
+        if self.names is None and self.header is False:
+            raise ParameterError("header=False says that no line names the columns: name all of them with names=")
+
+    @property
+    def delimiter(self) -> str:
+        return self.separator or ","
+
+
+AS_USUAL = CsvFormat()
 
 
 def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> Table:
@@ -71,22 +149,28 @@ def read_frame(frame: Any, wanted: Sequence[str], user: str | None = None) -> Ta
 
 
 def read_files(
-    path: str | os.PathLike[str], wanted: Sequence[str], missing: Sequence[str] = MISSING_TEXTS
+    path: str | os.PathLike[str],
+    wanted: Sequence[str],
+    missing: Sequence[str] = MISSING_TEXTS,
+    written: CsvFormat = AS_USUAL,
 ) -> tuple[Table, bool]:
     """Columns of one file or of all files of a glob in the order of their names, and whether they are plain text."""
     if isinstance(missing, str):
         raise TypeError("missing must be a list of texts, got one text")
     files = expand(path)
-    readers: dict[str, Callable[[Path, Sequence[str], Sequence[str]], pl.DataFrame]] = {
-        ".parquet": _read_parquet,
-        ".csv": _read_csv,
-    }
     kinds = {file.suffix.lower() for file in files}
-    if len(kinds) != 1 or not kinds <= readers.keys():
-        raise ParameterError(f"a table must be .parquet or .csv files of one kind, got {os.fspath(path)!r}")
+    if len(kinds) != 1 or not kinds <= {".parquet", ".csv"}:
+        raise ParameterError(
+            f"a table must be .parquet or .csv files of one kind, not compressed, got {os.fspath(path)!r}"
+        )
     kind = kinds.pop()
+    if kind == ".parquet":
+        no_format(written)
     need("pyarrow", "reading a file")
-    frames = [readers[kind](file, wanted, missing) for file in files]
+    frames = [
+        _read_parquet(file, wanted) if kind == ".parquet" else _read_csv(file, wanted, missing, written)
+        for file in files
+    ]
     joined = quietly(
         lambda: pl.concat(frames, how="vertical"),
         "the files disagree on the type of a column; write them with one schema",
@@ -111,6 +195,12 @@ def expand(path: str | os.PathLike[str], *, folders: bool = False) -> list[Path]
     return files
 
 
+def no_format(written: CsvFormat) -> None:
+    """Refuse a format where no CSV file is read."""
+    if written != AS_USUAL:
+        raise ParameterError("separator, header and names describe .csv files; leave them out for .parquet files")
+
+
 def check_names(names: Sequence[str], wanted: Sequence[str], where: str) -> None:
     """Refuse a table in which a wanted column is absent or ambiguous."""
     if not names:
@@ -126,7 +216,7 @@ def check_names(names: Sequence[str], wanted: Sequence[str], where: str) -> None
         raise SchemaError(f"{where} has {counts[twice[0]]} columns named {twice[0]!r}; names must be unique") from None
 
 
-def _read_parquet(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.DataFrame:
+def _read_parquet(file: Path, wanted: Sequence[str]) -> pl.DataFrame:
     where = f"file {file.name!r}"
     check_size(file, where)
     broken = f"{where} is not a readable Parquet file"
@@ -152,16 +242,15 @@ def counted_rows(metadata: Any) -> int:
     return int(rows)
 
 
-def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.DataFrame:
+def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str], written: CsvFormat) -> pl.DataFrame:
     where = f"file {file.name!r}"
-    check_size(file, where)
     broken = (
         f"{where} is not a well-formed CSV table: every line needs as many fields as the first, in UTF-8, with closed "
         "quotes"
     )
-    names, rows = quietly(lambda: _header(file), broken)
+    names = csv_names(file, written, wanted)
     check_names(names, wanted, where)
-    if not rows:
+    if written.header is not False and not quietly(lambda: _has_records(file, written), broken):
         return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
     text = dict.fromkeys(wanted, "string")
     arrow_csv = need("pyarrow.csv", "reading a CSV file")
@@ -172,30 +261,144 @@ def _read_csv(file: Path, wanted: Sequence[str], missing: Sequence[str]) -> pl.D
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
     )
-    parse = arrow_csv.ParseOptions(newlines_in_values=True)
-    table = quietly(lambda: arrow_csv.read_csv(file, convert_options=convert, parse_options=parse), broken)
+    parse = arrow_csv.ParseOptions(newlines_in_values=True, delimiter=written.delimiter)
+    options = {"convert_options": convert, "parse_options": parse}
+    options["read_options"] = arrow_csv.ReadOptions(column_names=None if written.names is None else names)
+    table = quietly(lambda: arrow_csv.read_csv(file, **options), broken)
     frame = quietly(lambda: pl.from_arrow(sound(table)), broken)
     assert isinstance(frame, pl.DataFrame)
     return frame
 
 
-def _header(file: Path) -> tuple[list[str], bool]:
-    """The names, and whether anything follows them."""
-    with file.open(encoding="utf-8-sig", newline="") as lines:
-        return next(csv.reader(lines, strict=True), []), lines.read(1) != ""
+# The first line of a CSV file
 
 
-def csv_names(file: Path) -> list[str]:
-    """The first line of a CSV file; whatever comes after it decides nothing."""
+def csv_names(file: Path, written: CsvFormat = AS_USUAL, wanted: Sequence[str] = ()) -> list[str]:
+    """The columns of a CSV file, by its first line; whatever comes after it decides nothing.
+
+    A first line that looks like a record, or as if another character separated its cells, is refused unless it holds
+    all ``wanted`` names; so is a file of another kind.  No cell is shown: it may be somebody's.
+    """
     where = f"file {file.name!r}"
     check_size(file, where)
+    kind = quietly(lambda: _other_kind(file), f"{where} cannot be read")
+    if kind:
+        raise SchemaError(_not_text(where, kind)) from None
+    cells, closed = quietly(lambda: _first_cells(file, written.delimiter), _not_text(where))
+    if any("\0" in cell or not _is_text(cell) for cell in cells):
+        raise SchemaError(_not_text(where)) from None
+    if not cells:
+        raise SchemaError(f"{where} has no columns: its first line is empty") from None
+    if written.names is not None:
+        if len(cells) != len(written.names):
+            raise SchemaError(
+                f"{where}: its first line has {len(cells)} fields and names= has {len(written.names)}; name all "
+                f"columns, in order{_or_separator(file, written)}"
+            ) from None
+        return list(written.names)
+    if closed and wanted and set(wanted) <= set(cells):
+        return cells
+    other = _separated_by(cells) if written.separator is None else None
+    if other is not None:
+        raise SchemaError(
+            f"{where}: {SEPARATORS[other]} seems to separate the names in its first line, not a comma; say so with "
+            "separator="
+        ) from None
+    if not closed:
+        raise SchemaError(f"{where}: the quotes in its first line are not closed, or have text beside them") from None
+    odd = _unlike_names(cells) if written.header is None else 0
+    if odd:
+        raise SchemaError(
+            f"{where}: its first line looks like a record, not like names of columns: {odd} of its {len(cells)} cells "
+            "are numbers, dates, empty or there twice; if it is a record, say header=False and name all columns with "
+            "names=; if these are names, say header=True"
+        ) from None
+    return cells
 
-    def first() -> list[str]:
-        with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
-            names = next(csv.reader(lines, strict=True), [])
-        return [name.encode().decode() for name in names]  # names alone must be UTF-8
 
-    return quietly(first, f"{where} does not begin with a line of column names in UTF-8")
+_MAGIC = {
+    b"\xff\xfe": "text in UTF-16",
+    b"\xfe\xff": "text in UTF-16",
+    b"\x1f\x8b": "compressed by gzip",
+    b"PK\x03\x04": "a zip archive or an Excel file",
+    b"\xd0\xcf\x11\xe0": "an Excel file",
+    b"%PDF-": "a PDF document",
+    b"SQLite format 3\0": "an SQLite database",
+    b"ARROW1\0": "an Arrow file",
+}
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?\s?%?")
+_TIME = r"\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s?(Z|[+-]\d{2}:?\d{2})?"
+_MOMENT = re.compile(rf"\d{{1,4}}[-/.]\d{{1,2}}[-/.]\d{{1,4}}([T ]\s?{_TIME})?|{_TIME}")
+
+
+def _other_kind(file: Path) -> str | None:
+    """What a file is, if its first bytes say that it is no text in UTF-8."""
+    with file.open("rb") as data:
+        start = data.read(16)
+        data.seek(-min(4, file.stat().st_size), os.SEEK_END)
+        if start.startswith(b"PAR1") and data.read() == b"PAR1":
+            return "a Parquet file"
+    return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), None)
+
+
+def _not_text(where: str, kind: str | None = None) -> str:
+    seen = "begins with what is no text" if kind is None else f"is {kind}"
+    return f"{where} is not a CSV table in UTF-8, it {seen}; save it as CSV in UTF-8, or as a .parquet file"
+
+
+def _lines(file: Path) -> Iterator[str]:
+    """Lines of a file, of which those with bytes that are no UTF-8 can be told by :func:`_is_text`."""
+    with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
+        while line := lines.readline(_LONGEST):
+            if len(line) == _LONGEST:
+                raise ValueError
+            yield line
+
+
+def _first_cells(file: Path, delimiter: str) -> tuple[list[str], bool]:
+    """The first record and True; the cells of the first line and False where quotes do not go round whole cells, as
+    happens with another separator than the file's own."""
+    with suppress(csv.Error):
+        return next(csv.reader(_lines(file), strict=True, delimiter=delimiter), []), True
+    return next(csv.reader(islice(_lines(file), 1), delimiter=delimiter), []), False
+
+
+def _has_records(file: Path, written: CsvFormat) -> bool:
+    """Whether anything follows the line of names."""
+    lines = _lines(file)
+    next(csv.reader(lines, strict=True, delimiter=written.delimiter), None)
+    return next(lines, None) is not None
+
+
+def _is_text(cell: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in cell)
+
+
+def _separated_by(cells: Sequence[str]) -> str | None:
+    """The character that all cells hold as separators do."""
+    return next((mark for mark in SEPARATORS if mark != "," and all(mark in cell for cell in cells)), None)
+
+
+def _or_separator(file: Path, written: CsvFormat) -> str:
+    """A hint at the character that gives as many fields as there are names."""
+    assert written.names is not None
+    for mark, name in SEPARATORS.items():
+        if mark != written.delimiter and len(_first_cells(file, mark)[0]) == len(written.names) > 1:
+            return f"; if {name} separates the fields, say so with separator="
+    return ""
+
+
+def _unlike_names(cells: Sequence[str]) -> int:
+    """How many cells are no names.  One empty cell before names is: so R and pandas write the column of row names."""
+    cells = [cell.strip(" \t'") for cell in cells]
+    counts = Counter(cells)
+    odd = sum(not cell or counts[cell] > 1 or _is_value(cell) for cell in cells)
+    return 0 if odd == 1 and len(cells) > 1 and not cells[0] else odd
+
+
+def _is_value(cell: str) -> bool:
+    """Whether a cell that is not empty is a number, a date or a time."""
+    return _NUMBER.fullmatch(cell) is not None or _MOMENT.fullmatch(cell) is not None
 
 
 def check_size(file: Path, where: str) -> None:

@@ -16,13 +16,20 @@ on_invalid   a value outside the domain   a value between its points   a missing
 Labels have neither ends nor points: one that is missing or none of the declared ones is a ``SchemaError`` whatever
 ``on_invalid`` says, unless ``on_invalid_label="drop"`` drops its record.
 
+A column of ``Missing(domain, "own")`` has no missing values: they have a code of their own.  One of
+``Missing(domain, "drop")`` drops their records under every policy, ``raise`` included.
+
 Dropping looks at nothing but the record, and the user stays, with fewer records or none: a user's invalid records
 never change whether *another* record counts, nor the number of users.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, TypeVar
 
@@ -36,13 +43,18 @@ __all__ = [
     "Bools",
     "Bytes",
     "Encoded",
+    "Fault",
+    "OF_IDS",
     "OnInvalid",
     "OnInvalidLabel",
+    "Tally",
     "Verdict",
     "Words",
     "accept",
+    "accept_ids",
     "broken",
     "quietly",
+    "tallied",
     "wrong_type",
 ]
 
@@ -112,16 +124,117 @@ def broken(
     )
 
 
+# What is counted for the curator
+
+
+class Fault(NamedTuple):
+    """Values of a column that broke one rule, and what became of their records."""
+
+    column: str
+    verdict: Verdict
+    reason: str
+    what: str
+    """``dropped``, ``repaired`` (moved into the domain), or ``refused``: the whole table, where nobody only counts."""
+
+
+@dataclass
+class Tally:
+    """Records and people that were read, and how many records met which fault.
+
+    Private, a few numbers: kept beside the data for the curator's ``check`` and read by nothing else.
+    """
+
+    records: int = 0
+    people: int = 0
+    """Those with at least one record."""
+    faults: Counter[Fault] = field(default_factory=Counter)
+    lenient: bool = False
+    """Whether ``raise`` only counts: for a look at a table that would be refused."""
+
+    def merge(self, other: Tally) -> Tally:
+        """The counts of both, of other rows or other columns."""
+        return Tally(self.records + other.records, self.people + other.people, self.faults + other.faults, self.lenient)
+
+    def __str__(self) -> str:
+        return "Tally(for the curator only)"
+
+    __repr__ = __str__
+
+
+OF_IDS = "user ids that"
+"""How the reason begins where an id is at fault."""
+_TALLY: ContextVar[Tally | None] = ContextVar("tally", default=None)
+
+
+@contextmanager
+def tallied(lenient: bool = False) -> Iterator[Tally]:
+    """Count all verdicts that are accepted meanwhile, in this thread."""
+    tally = Tally(lenient=lenient)
+    token = _TALLY.set(tally)
+    try:
+        yield tally
+    finally:
+        _TALLY.reset(token)
+
+
 def accept(
-    name: str, verdicts: Bytes | None, words: Mapping[Verdict, str], allowed: str, on_invalid: OnInvalid
+    name: str,
+    verdicts: Bytes | None,
+    words: Mapping[Verdict, str],
+    allowed: str,
+    on_invalid: OnInvalid,
+    repair: str = _REPAIR,
 ) -> Bools | None:
-    """The mask of records to keep, ``None`` for all of them; raises if the rule is to raise."""
+    """The mask of records to keep, ``None`` for all of them; raises if the rule is to raise, and names the
+    ``repair``."""
+    tally = _TALLY.get()
+    if tally is None or verdicts is None:
+        return _kept(name, verdicts, words, allowed, on_invalid, repair)
+    refused = tally.lenient and on_invalid is OnInvalid.RAISE
+    good = np.asarray(verdicts == Verdict.GOOD)
+    keep = good if refused else _kept(name, verdicts, words, allowed, on_invalid, repair)
+    if keep is None:
+        return None
+    for verdict, count in enumerate(np.bincount(verdicts).tolist()):
+        if count and verdict != Verdict.GOOD:
+            # One verdict has one fate, so that any of its records shows it.
+            repaired = bool(keep[np.argmax(verdicts == verdict)])
+            what = "refused" if refused else "repaired" if repaired else "dropped"
+            tally.faults[Fault(name, Verdict(verdict), words[Verdict(verdict)], what)] += count
+    return keep
+
+
+def accept_ids(name: str, absent: Bools | None, spoilt: Bools | None, rule: str, on_invalid: OnInvalid) -> Bools | None:
+    """The mask of records that belong to somebody, ``None`` for all of them; ``rule`` says what spoils an id."""
+    masks = {Verdict.MISSING: absent, Verdict.UNREAD: spoilt}
+    words = {Verdict.MISSING: "are missing", Verdict.UNREAD: rule}
+    counts = {verdict: int(mask.sum()) for verdict, mask in masks.items() if mask is not None and mask.any()}
+    if not counts:
+        return None
+    tally = _TALLY.get()
+    refused = on_invalid is OnInvalid.RAISE
+    if refused and (tally is None or not tally.lenient):
+        broken = ", ".join(f"{count} user ids {words[verdict]}" for verdict, count in counts.items())
+        raise SchemaError(
+            f"column {name!r}: {broken}; such a record belongs to nobody: correct the ids or choose on_invalid='drop'"
+        ) from None
+    if tally is not None:
+        for verdict, count in counts.items():
+            what = "refused" if refused else "dropped"
+            tally.faults[Fault(name, verdict, f"{OF_IDS} {words[verdict]}", what)] += count
+    bad: Bools = np.logical_or.reduce([mask for mask in masks.values() if mask is not None])
+    return ~bad
+
+
+def _kept(
+    name: str, verdicts: Bytes | None, words: Mapping[Verdict, str], allowed: str, on_invalid: OnInvalid, repair: str
+) -> Bools | None:
     if verdicts is None:
         return None
     counts = np.bincount(verdicts, minlength=len(Verdict))
     if counts[Verdict.GOOD] == len(verdicts):
         return None
     if on_invalid is OnInvalid.RAISE:
-        raise broken(name, dict(enumerate(counts.tolist())), words, allowed) from None
+        raise broken(name, dict(enumerate(counts.tolist())), words, allowed, repair) from None
     kept = (verdicts == Verdict.GOOD) | (verdicts == Verdict.OFF)
     return np.asarray(kept if on_invalid is OnInvalid.DROP else kept | (verdicts == Verdict.OUTSIDE))

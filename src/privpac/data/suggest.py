@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,16 @@ from privpac.data.domains import Categories, Dates, Domain, Floats, Grid, Intege
 from privpac.data.knowledge import LABELS, PEOPLE, known_domain, words_of
 from privpac.data.missing import MissingRule
 from privpac.data.objects import OBJECTS
-from privpac.data.readers import csv_names, expand, read_files, read_frame
+from privpac.data.readers import (
+    AS_USUAL,
+    MISSING_TEXTS,
+    CsvFormat,
+    csv_names,
+    expand,
+    no_format,
+    read_files,
+    read_frame,
+)
 from privpac.data.schema import OnInvalid, quietly
 from privpac.data.schema_file import OPEN, Schema
 from privpac.errors import ParameterError, SchemaError
@@ -60,6 +69,9 @@ def suggest_domains(
     missing: MissingRule | None = None,
     unit: Unit | str = Unit.USER,
     ranges_are_public: bool = False,
+    separator: str | None = None,
+    header: bool | None = None,
+    names: Sequence[str] | None = None,
 ) -> Schema:
     """A schema to edit: domains by the names and types of columns, and by what everybody knows.
 
@@ -80,6 +92,8 @@ def suggest_domains(
         "item" declares that every record is a person of its own, and no column of ids is looked for.
     ranges_are_public : bool
         The owner's word that least and greatest values and the names of categories of this table are public.
+    separator, header, names
+        How a CSV file is written, as in ``UserData.read``.
 
     Returns
     -------
@@ -94,7 +108,8 @@ def suggest_domains(
     >>> schema.user, schema.label, schema.columns["age"], schema.open
     ('patient_id', 'died', Integers(lo=0, hi=120), ('ward',))
     """
-    types = column_types(columns)
+    written = CsvFormat(separator, header, names)
+    types = column_types(columns, written)
     for role, name in (("user", user), ("label", label)):
         if name is not None and name not in types:
             raise SchemaError(f"the table has no column {name!r} for {role}; it has {_listed(types)}")
@@ -106,7 +121,7 @@ def suggest_domains(
     rest = {name: kind for name, kind in types.items() if name not in (user, label)}
     found: dict[str, tuple[Domain | None, str]] = {name: _suggested(name, kind) for name, kind in rest.items()}
     if ranges_are_public:
-        found = _ranges(columns, list(rest))
+        found = _ranges(columns, list(rest), written)
     notes = dict(_NOTES) | {"": _HEAD} | {f"columns.{name}": note for name, (_, note) in found.items()}
     if label is not None and positive is None and _is_text(types[label]):
         positive = OPEN
@@ -138,10 +153,11 @@ def _listed(names: Iterable[str]) -> str:
 # Names and types
 
 
-def column_types(columns: Any) -> Types:
+def column_types(columns: Any, written: CsvFormat = AS_USUAL) -> Types:
     """The columns with their types, None where there are none (a CSV file, bare names)."""
     if isinstance(columns, (str, os.PathLike)):
-        return _types_of_files(columns)
+        return _types_of_files(columns, written)
+    no_format(written)
     if isinstance(columns, Mapping):
         return _unique(list(columns), [_type(kind) for kind in columns.values()])
     if isinstance(columns, Iterable) and not hasattr(columns, "columns") and not hasattr(columns, "schema"):
@@ -174,14 +190,15 @@ def _unique(names: list[Any], kinds: list[pl.DataType | None]) -> Types:
     return dict(zip(names, kinds))
 
 
-def _types_of_files(path: str | os.PathLike[str]) -> Types:
+def _types_of_files(path: str | os.PathLike[str], written: CsvFormat) -> Types:
     files = [file for file in expand(path, folders=True) if not file.name.startswith((".", "_"))]
     if not files or files[0].suffix.lower() not in (".parquet", ".csv"):
         raise ParameterError(f"a table must be .parquet or .csv files, got {os.fspath(path)!r}")
     file = files[0]
     if file.suffix.lower() == ".csv":
-        names = csv_names(file)
+        names = [name for name in csv_names(file, written) if name]  # row names have a column without a name
         return _unique(names, [None] * len(names))
+    no_format(written)
     broken = f"file {file.name!r} is not a readable Parquet file"
     parquet = need("pyarrow.parquet", "reading a Parquet file")
     schema = quietly(lambda: parquet.read_schema(file), broken)
@@ -269,10 +286,10 @@ def _hint(words: tuple[str, ...], kind: pl.DataType | None) -> str:
 # Ranges that are public
 
 
-def _ranges(columns: Any, wanted: list[str]) -> dict[str, tuple[Domain | None, str]]:
+def _ranges(columns: Any, wanted: list[str], written: CsvFormat) -> dict[str, tuple[Domain | None, str]]:
     """Domains as wide as the values are; only for a table whose owner calls its ranges public."""
     if isinstance(columns, (str, os.PathLike)):
-        table, plain_text = read_files(columns, wanted)
+        table, plain_text = read_files(columns, wanted, MISSING_TEXTS, written)
     elif isinstance(columns, Mapping) or not (hasattr(columns, "columns") or hasattr(columns, "schema")):
         raise ParameterError("ranges_are_public=True reads them off a table: give the table or its path, not its names")
     else:

@@ -23,13 +23,14 @@ import polars as pl
 from numpy.typing import NDArray
 
 from privpac.data.build import BuiltUsers, Declared, assemble, declare, declared_labels, from_lists, matrix_columns
+from privpac.data.check import DataCheck, ReadCountsKernel, result_of
 from privpac.data.columns import column
 from privpac.data.domains import Domain
 from privpac.data.group import Offsets, compress, take
 from privpac.data.ids import id_column
 from privpac.data.objects import OBJECTS
-from privpac.data.readers import MISSING_TEXTS, read_files, read_frame
-from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Words
+from privpac.data.readers import MISSING_TEXTS, CsvFormat, read_files, read_frame
+from privpac.data.schema import Bools, Bytes, OnInvalid, OnInvalidLabel, Tally, Words, tallied
 from privpac.data.schema_file import BY_SCHEMA, Schema, declared_with
 from privpac.data.split import fresh_words, keyed_words, members, private_ids, read_key, read_shares
 from privpac.data.texts import read_column
@@ -109,6 +110,8 @@ class UserData(Shown):
     many people a part holds is a secret under replace, too."""
     classes: tuple[str, ...] = ()
     """The labels, where they were declared as classes."""
+    _tally: Tally | None = None
+    """What :meth:`check` says about the reading; ``None`` for a part of a table."""
 
     def __post_init__(self) -> None:
         for array in (self.offsets, *self.codes.values(), *(() if self.labels is None else (self.labels,))):
@@ -138,11 +141,15 @@ class UserData(Shown):
         ``user`` names the column of person ids (None makes every record its own user), ``features`` the columns that
         rules may read, with their domains, and ``label`` the column to predict: 0/1 or booleans, or any values with a
         ``label_map`` ({"dead": 1, "alive": 0}), a ``positive`` value (the others mean 0), or all ``classes`` where
-        there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise" (the default),
-        "drop" its record, or "clamp" a number to the nearest end; both of the last move a number between the domain's
-        points to the point below and drop a record with a missing value.  A label that is missing or none of the named
-        ones is an error, unless ``on_invalid_label`` is "drop".  A ``schema`` (:class:`Schema`, or the path of its
-        file) says whatever is not said here; features that are named without a domain have that of the schema.
+        there are more than two.  ``on_invalid`` says what happens to a value outside its domain: "raise" (the default)
+        refuses the table, "drop" leaves the record out, "clamp" moves a number to the nearest end; both of the last
+        move a number between the domain's points to the point below.  A missing value, and a text that is no number or
+        no listed category, has no nearest end: "raise" refuses the table, "drop" and "clamp" leave the record out.
+        ``Missing(domain, "own")`` keeps missing values as a category of their own instead; ``Missing(domain, "drop")``
+        leaves their records out under "raise", too.  A label that is missing or none of the named ones is an error,
+        unless ``on_invalid_label`` is "drop".  :meth:`check` says how many records that concerns.  A ``schema``
+        (:class:`Schema`, or the path of its file) says whatever is not said here; features that are named without a
+        domain have that of the schema.
         """
         told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
         told |= {"on_invalid_label": on_invalid_label}
@@ -164,15 +171,22 @@ class UserData(Shown):
         positive: Any = None,
         classes: Sequence[Any] | None = None,
         schema: Schema | str | os.PathLike[str] | None = None,
+        separator: str | None = None,
+        header: bool | None = None,
+        names: Sequence[str] | None = None,
     ) -> UserData:
-        """From ``.parquet`` or ``.csv`` files, one or a glob; ``missing`` lists the CSV fields that mean no value.
+        """From ``.parquet`` or ``.csv`` files, one or a glob.
 
-        The other parameters are those of :meth:`from_frame`.
+        Of a CSV file ``missing`` lists the fields that mean no value, ``separator`` is the character between fields
+        (a comma unless said), and ``header=False`` says that its first line is a record, not the names of columns:
+        then ``names`` has them, all and in order.  A first line that looks like a record is refused unless
+        ``header=True``.  The other parameters are those of :meth:`from_frame`.
         """
+        written = CsvFormat(separator, header, names)
         told: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
         told |= {"on_invalid_label": on_invalid_label}
         declared = declared_with(schema, user=user, features=features, classes=classes, **told)
-        table, plain_text = read_files(path, declared.wanted, missing)
+        table, plain_text = read_files(path, declared.wanted, missing, written)
         return cls.of_parts(assemble(table, declared, plain_text=plain_text, whole=True), declared)
 
     @classmethod
@@ -230,7 +244,7 @@ class UserData(Shown):
         data = cls(parts.offsets, {}, parts.labels, unbound, unit, declared.on_invalid, rule, parts.raw, parts.ids)
         bound = unbound | {n: declared.features[n] for n in parts.codes}
         held: dict[str, Any] = {"features": bound, "codes": parts.codes, "_vocabularies": parts.vocabularies}
-        data = replace(data, label_name=declared.predicted, classes=declared.classes, **held)
+        data = replace(data, label_name=declared.predicted, classes=declared.classes, _tally=parts.tally, **held)
         return data if parts.keep is None else data._filter(parts.keep)
 
     # Schema
@@ -277,25 +291,44 @@ class UserData(Shown):
             if bound is not None and bound != domain:
                 raise ParameterError(f"column {name!r} is declared twice: as {bound!r} and as {domain!r}; keep one")
         codes, vocabularies, keep = dict(self.codes), dict(self._vocabularies), None
-        for name, domain in domains.items():
-            if self.features[name] is None:
-                (codes[name], verdicts), vocabulary = read_column(domain, self._raw[name], name)
-                if vocabulary is not None:
-                    vocabularies[name] = vocabulary
-                good = domain.accept(verdicts, rule, name)
-                keep = good if keep is None else keep if good is None else keep & good
+        with tallied() as met:
+            for name, domain in domains.items():
+                if self.features[name] is None:
+                    (codes[name], verdicts), vocabulary = read_column(domain, self._raw[name], name)
+                    if vocabulary is not None:
+                        vocabularies[name] = vocabulary
+                    good = domain.accept(verdicts, rule, name)
+                    keep = good if keep is None else keep if good is None else keep & good
         raw = {name: series for name, series in self._raw.items() if name not in domains}
-        data = replace(
-            self, codes=codes, features=dict(self.features) | dict(domains), _raw=raw, _vocabularies=vocabularies
-        )
+        held: dict[str, Any] = {"_raw": raw, "_vocabularies": vocabularies}
+        held["_tally"] = None if self._tally is None else self._tally.merge(met)
+        data = replace(self, codes=codes, features=dict(self.features) | dict(domains), **held)
         return data if keep is None else data._filter(keep)
+
+    def check(self, max_records: int | None = None) -> DataCheck:
+        """How many records and people were read, kept, repaired and dropped, by column and reason.
+
+        For the curator's eyes only: these counts are private and no promise covers them.  They are not stored, and
+        nothing that is released depends on them.
+
+        Parameters
+        ----------
+        max_records : int, optional
+            A cap that will be declared, to count the people with more records.
+
+        Returns
+        -------
+        DataCheck
+            ``print`` shows it, ``to_frame()`` gives columns and reasons as a table, ``warnings`` what to look at.
+        """
+        return result_of(self.fold(ReadCountsKernel()), self, max_records)
 
     @property
     def unbound(self) -> Mapping[str, pl.Series]:
         """The columns without a domain yet, grouped by user."""
         return self._raw
 
-    # Counts: private under add-remove, for kernels and never for messages
+    # ReadCounts: private under add-remove, for kernels and never for messages
 
     @property
     def n_users(self) -> int:
@@ -328,7 +361,7 @@ class UserData(Shown):
         if not isinstance(salt, bytes):
             raise TypeError(f"salt must be bytes, got {type(salt).__name__}")
         if rule == "first":
-            return self._filter(keep_first(self.offsets, cap))
+            return replace(self, _tally=None)._filter(keep_first(self.offsets, cap))
         if not self.codes:
             raise ParameterError(
                 "rule 'hash' reads codes: bind the features to their domains first, or use rule='first'"
@@ -341,7 +374,8 @@ class UserData(Shown):
         ids = self._ids
         labels = np.full(self.n_records, 2, np.uint8) if self.labels is None else self.labels
         words: list[NDArray[Any]] = [*(self._words(name) for name in sorted(self.codes)), labels]
-        bound = replace(self, features={n: d for n, d in self.features.items() if n in self.codes}, _raw={})
+        named = {n: d for n, d in self.features.items() if n in self.codes}
+        bound = replace(self, features=named, _raw={}, _tally=None)
         return bound._filter(keep_hash(self.offsets, cap, hash_ids(ids), words, salt))
 
     def _words(self, name: str) -> Words:
@@ -368,13 +402,14 @@ class UserData(Shown):
             labels=None if self.labels is None else take(self.labels, rows),
             _raw={name: series.gather(rows) for name, series in self._raw.items()},
             _ids=None if self._ids is None else self._ids.gather(chosen),
+            _tally=None,
         )
 
     def _where(self, wanted: Bools) -> UserData:
         """The users for whom a mask is true; rows stay in order, so that columns are filtered, not gathered."""
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes[wanted])])
         ids = None if self._ids is None else self._ids.filter(pl.Series(wanted))
-        return replace(self._filter(np.repeat(wanted, self.sizes)), offsets=offsets, _ids=ids)
+        return replace(self._filter(np.repeat(wanted, self.sizes)), offsets=offsets, _ids=ids, _tally=None)
 
     def split(
         self, shares: Mapping[str, Rational], *, key: bytes | None = None, ids: str = "private"

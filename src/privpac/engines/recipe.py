@@ -108,6 +108,10 @@ class RecipeUsers:
         return self._sample.label_name
 
     @property
+    def on_invalid(self) -> OnInvalid:
+        return self._sample.on_invalid
+
+    @property
     def part_of_split(self) -> bool:
         return self._sample.part_of_split
 

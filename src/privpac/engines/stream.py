@@ -28,12 +28,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import polars as pl
 
 from privpac.data.build import Declared
+from privpac.data.check import PART, DataCheck, ReadCounts, ReadCountsKernel, result_of
+from privpac.data.ids import SPOILT, as_ids
+from privpac.data.schema import Tally, accept_ids, tallied
 from privpac.data.users import Kernel, UserData
 from privpac.engines.chunks import Order, identified, whole_users
 from privpac.engines.faults import Faults, doubted, faults_of
@@ -42,7 +45,7 @@ from privpac.engines.lanes import LANES
 from privpac.engines.progress import tracked
 from privpac.engines.recipe import Chunk, Recipe, RecipeUsers, fold_chunks
 from privpac.engines.spill import Part, SpillFolder, check_place, packed, part_rows, read_parts
-from privpac.errors import EngineError, SchemaError
+from privpac.errors import EngineError, ParameterError, SchemaError
 from privpac.guarantee import positive_int
 
 __all__ = ["CHUNK_ROWS", "StreamedUsers"]
@@ -125,9 +128,9 @@ def _share(chunk_rows: int) -> int:
 class StreamedUsers(RecipeUsers):
     """Users of Parquet files; see the module's docstring.  Made by ``pp.scan``."""
 
-    def __init__(self, recipe: Recipe, sample: UserData, source: _Source, progress: bool) -> None:
+    def __init__(self, recipe: Recipe, sample: UserData, source: _Source, table: ParquetTable, progress: bool) -> None:
         super().__init__(recipe, sample)
-        self._source, self._progress = source, progress
+        self._source, self._table, self._progress = source, table, progress
 
     @classmethod
     def scan(
@@ -155,10 +158,10 @@ class StreamedUsers(RecipeUsers):
         if table.rows <= chunk_rows:
             frames = list(batches("reading the rows"))
             users = recipe.build(pl.concat(frames), whole=True) if frames else sample
-            return cls(recipe, sample, _Held(users), progress)
+            return cls(recipe, sample, _Held(users), table, progress)
         if _ascends(count.seen(batches("checking the rows")), user):
             count.found.report(declared)
-            return cls(recipe, sample, _Ascending(table, declared, chunk_rows), progress)
+            return cls(recipe, sample, _Ascending(table, declared, chunk_rows), table, progress)
         assert user is not None
         # Not sorted after all: begin again, now writing; the folder goes with any error.
         folder, count = SpillFolder(spill), _Counting(declared)
@@ -169,10 +172,10 @@ class StreamedUsers(RecipeUsers):
         except BaseException:
             folder.remove()
             raise
-        return cls(recipe, sample, _Parted(folder, tuple(parts), chunk_rows), progress)
+        return cls(recipe, sample, _Parted(folder, tuple(parts), chunk_rows), table, progress)
 
     def _with(self, recipe: Recipe, sample: UserData) -> StreamedUsers:
-        return StreamedUsers(recipe, sample, self._source, self._progress)
+        return StreamedUsers(recipe, sample, self._source, self._table, self._progress)
 
     def fold(self, kernel: Kernel[P]) -> P:
         """The kernel's value over all users, chunk by chunk."""
@@ -182,9 +185,33 @@ class StreamedUsers(RecipeUsers):
         # All rows were good when they were checked.  What is wrong now is not told: the budget may be spent already.
         raise EngineError(CHANGED) from None
 
+    def check(self, max_records: int | None = None) -> DataCheck:
+        """How many records and people were read, kept, repaired and dropped: for the curator, as in memory."""
+        return result_of(self.counts(), self._sample, max_records)
+
+    def counts(self) -> ReadCounts:
+        """What :meth:`check` shows; private."""
+        if self._sample._tally is None:
+            raise ParameterError(PART)
+        counts = self.fold(ReadCountsKernel())
+        if counts.tally.records < self._table.rows:  # rows of nobody are left out of every chunk
+            counts = replace(counts, tally=counts.tally.merge(self._nobody()))
+        return counts
+
+    def _nobody(self) -> Tally:
+        """The rows whose id is missing or not sure."""
+        declared = self._recipe.declared
+        assert declared.user is not None
+        with tallied(lenient=declared.counted) as found:
+            for batch in self._table.batches([declared.user], CHUNK_ROWS):
+                _, absent, spoilt = as_ids(batch.get_column(declared.user), declared.user)
+                accept_ids(declared.user, absent, spoilt, SPOILT, declared.on_invalid)
+        found.records = sum(found.faults.values())
+        return found
+
 
 class _Counting:
-    """Counts faults in batches that pass by."""
+    """Counts faults in batches that pass by, unless they are only counted for a check."""
 
     def __init__(self, declared: Declared) -> None:
         self.found = Faults()
@@ -192,9 +219,9 @@ class _Counting:
 
     def seen(self, batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         for batch in batches:
-            self.found = self.found.merge(
-                faults_of({name: batch.get_column(name) for name in self._declared.wanted}, self._declared)
-            )
+            if not self._declared.counted:
+                columns = {name: batch.get_column(name) for name in self._declared.wanted}
+                self.found = self.found.merge(faults_of(columns, self._declared))
             yield batch
 
 

@@ -8,7 +8,18 @@ the disk and stays there, and ``sqlite`` brings ledgers of the first format over
 from privpac.ledger.account import CompositionRule
 from privpac.ledger.book import BudgetLedger
 from privpac.ledger.queries import Answer, Ask
-from privpac.ledger.releases import Releasable, release
+from privpac.ledger.releases import Releasable, check_room, release
 from privpac.ledger.rows import Balance, Receipt, Spend
 
-__all__ = ["Answer", "Ask", "Balance", "BudgetLedger", "Releasable", "Receipt", "CompositionRule", "Spend", "release"]
+__all__ = [
+    "Answer",
+    "Ask",
+    "Balance",
+    "BudgetLedger",
+    "CompositionRule",
+    "Receipt",
+    "Releasable",
+    "Spend",
+    "check_room",
+    "release",
+]

@@ -159,6 +159,20 @@ class BudgetLedger(Shown):
 
     # Reading
 
+    def check_room(self, guarantee: Guarantee, spend_id: str | None = None) -> None:
+        """Raise ``BudgetExhausted`` if the budget does not cover this now; only :meth:`spend` makes sure of it.
+
+        A ``spend_id`` that was used before is left to :meth:`spend`, which has its own error for it.
+        """
+        rho = self._account.price(guarantee)
+        with self._file.reading() as state:
+            last = state.last
+            if spend_id is not None and state.paid(spend_id):
+                return
+        spend = self._account.next(last, "", "", guarantee.epsilon, guarantee.delta, rho, now())
+        if not self._account.within(spend):
+            raise BudgetExhausted(self._account.left(last), guarantee)
+
     def remaining(self) -> Balance:
         """What is left, exactly or rounded down."""
         with self._file.reading() as state:

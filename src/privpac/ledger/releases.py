@@ -1,4 +1,4 @@
-"""The one way from data to a release: validate, **spend, and only then touch data and coins**.
+"""The one way from data to a release: ask for room, validate, **spend, and only then touch data and coins**.
 
 The spend is on disk before the first draw, so a crash wastes budget and never leaks; nothing is refunded, because a
 failure may itself depend on the data.
@@ -18,7 +18,7 @@ from privpac.ledger.rows import plain_text, seconds
 from privpac.released import Released
 from privpac.rng import Rng, _insecure, secret_rng
 
-__all__ = ["Releasable", "release"]
+__all__ = ["Releasable", "check_room", "release"]
 
 _log = logging.getLogger(__name__)
 
@@ -94,6 +94,8 @@ def release(
         raise ParameterError("spend_id names a ledger entry, but no ledger was given; pass ledger=")
     if learner.guarantee.neighbours is Neighbours.REPLACE and getattr(data, "part_of_split", False):
         raise IncompatibleGuarantees(PART)
+    if ledger is not None:
+        ledger.check_room(price, spend_id)
     bound = learner.bind(data)
     try:
         if ledger is not None:
@@ -102,6 +104,13 @@ def release(
         return released if rng.secure else replace(released, guarantee=None, insecure=True)
     finally:
         _wait(deadline)
+
+
+def check_room(learner: Releasable, ledger: BudgetLedger | None) -> None:
+    """Refuse what the ledger cannot pay for (``BudgetExhausted``), before any data are looked at."""
+    price = _price(learner, ledger)
+    if ledger is not None:
+        ledger.check_room(price)
 
 
 def _price(learner: Releasable, ledger: BudgetLedger | None) -> Guarantee:

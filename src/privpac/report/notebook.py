@@ -13,6 +13,8 @@ from markupsafe import Markup
 
 from privpac.concepts.base import Rule
 from privpac.data import UserData
+from privpac.data.check import DataCheck
+from privpac.data.missing import invalid_words
 from privpac.errors import MissingExtra, ParameterError
 from privpac.evaluation import Evaluation
 from privpac.exact import shown
@@ -31,11 +33,6 @@ from privpac.report.words import WORDS, promise_lines
 __all__ = ["fragment"]
 
 _MOST_LINES = 12
-_POLICIES = {
-    "raise": "refused before anything is spent",
-    "drop": "their rows are left out",
-    "clamp": "moved to the nearest declared value; rows with missing values are left out",
-}
 
 
 def fragment(value: Any) -> str:
@@ -147,10 +144,33 @@ def _data(value: UserData) -> dict[str, Any]:
         rows.append((value.label_name or "label", f"label: {labels}"))
     return {
         "said": "People's records" if value.unit is Unit.USER else "Records",
-        "lines": [f"protected: {protected}", f"values outside their domain: {_POLICIES[str(value.on_invalid)]}"],
+        "lines": [f"protected: {protected}", *_rules(value)],
         "tables": [{"title": "", "pairs": rows}],
         "rests": "What is not shown",
         "notes": ["Values, ranges and counts found in the table are private."],
+    }
+
+
+def _rules(value: UserData) -> list[str]:
+    """What happens to values outside their domain and to missing ones."""
+    refused = ["values outside their domain: refused before anything is spent"] if value.on_invalid == "raise" else []
+    return refused + [line for line in invalid_words(value.on_invalid, value.features).split("; ") if line]
+
+
+def _check(value: DataCheck) -> dict[str, Any]:
+    """For the curator, who says so by asking; no page of ours holds it."""
+    rows = [(f"{found.column}, {found.what}", f"{found.records:,}: {found.reason}") for found in value.columns]
+    labels = [(f"label {found.label}", f"{found.records:,}") for found in value.labels]
+    return {
+        "said": "What was read",
+        "warnings": value.warnings,
+        "lines": [
+            f"records: {value.records_read:,} read, {value.records_kept:,} kept",
+            f"people: {value.people_read:,} read, {value.people_kept:,} kept",
+        ],
+        "tables": [{"title": "", "pairs": rows + labels + [*value.records_per_person.items()]}],
+        "rests": "Only you see this",
+        "notes": [value.notice],
     }
 
 
@@ -171,5 +191,6 @@ _CARDS: dict[type, Any] = {
     Guarantee: _guarantee,
     Plan: _plan,
     UserData: _data,
+    DataCheck: _check,
     BudgetLedger: _ledger,
 }

@@ -13,7 +13,20 @@ from rich.table import Table
 
 from privpac.agreement.tasks import KINDS
 from privpac.cli.app import working
-from privpac.cli.options import METHOD, Features, Json, Label, User, check_targets, features_of
+from privpac.cli.options import (
+    METHOD,
+    Features,
+    HeaderLine,
+    Json,
+    Label,
+    Names,
+    Separator,
+    User,
+    check_targets,
+    csv_options,
+    features_of,
+    table_argument,
+)
 from privpac.cli.protocol_commands import roles
 from privpac.cli.protocol_commands.base import protocol, task_parameters
 from privpac.concepts.named import RULES, rule_class
@@ -65,7 +78,7 @@ def demo(
 @protocol.command()
 def simulate(
     feature: Features,
-    table: Annotated[str | None, typer.Argument(help="A public table; made-up people if left out.")] = None,
+    table: Annotated[str | None, table_argument("A public table; made-up people if left out.")] = None,
     public: Annotated[bool, typer.Option("--public", help="The table is public.")] = False,
     user: User = None,
     label: Label = None,
@@ -84,6 +97,9 @@ def simulate(
     min_records: Annotated[
         int, typer.Option(help="Records below which a device has nothing to say.", rich_help_panel=METHOD)
     ] = 1,
+    separator: Separator = None,
+    header: HeaderLine = None,
+    names: Names = None,
     json: Json = False,
 ) -> None:
     """How far would people agree?  On a public table, or on made-up people, before a manifest is written.
@@ -103,7 +119,8 @@ def simulate(
         if user is None or label is None:
             raise ParameterError("a table needs --user and --label")
         with working("reading the table"):
-            data = UserData.read(table, user=user, features=features, label=label)
+            written = csv_options(separator, header, names)
+            data = UserData.read(table, user=user, features=features, label=label, **written)
     with working("asking everybody"):
         found = simulate_agreement(rule, data, task=task, seeds=seeds, min_records=min_records, public=True)
     if json:

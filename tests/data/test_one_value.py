@@ -548,7 +548,7 @@ REFUTED: dict[str, tuple[Domain, list[Any], list[Any], tuple[Any, Any], dict[str
 def test_the_law_moves_by_no_more_than_epsilon(what: str) -> None:
     """Log ratios of 59, 38.9 and 31 at epsilon 1, before each object was read alone."""
     domain, values, labels, (x, y), options = REFUTED[what]
-    learner = prepare(pp.Points(domain), epsilon=1).learner
+    learner: Any = prepare(pp.Points(domain), epsilon=1).learner
 
     def law(xs: list[Any], ys: list[Any]) -> Any:
         frame = frame_of(u=list(range(len(xs))), x=xs, y=ys)

@@ -22,7 +22,7 @@ import brute
 
 SEVEN: dict[str, Domain] = {"x": Integers(-3, 3)}
 ONE: dict[str, Domain] = {"x": Integers(5, 5)}
-TWO: dict[str, Domain] = {"x": Categories(["no", "yes"])}
+TWO: dict[str, Domain] = {"x": Categories(["no", "yes"], ordered=True)}
 THREE: dict[str, Domain] = {"a": Integers(0, 3), "b": Grid(0, 1, 0.5), "c": Categories(["u", "v"])}
 WORDS: dict[str, Domain] = {"x": Integers(0, 2**64 - 1)}
 FLOATS: dict[str, Domain] = {"x": Floats()}

@@ -137,7 +137,7 @@ LabelMap = Annotated[
     list[str] | None,
     typer.Option("--label-map", help="Other label values: yes=1. Repeat for each value.", rich_help_panel=TABLE),
 ]
-RULE_HELP = f"{', '.join(RULES)}. Default: threshold, or stump for several columns."
+RULE_HELP = f"{', '.join(RULES)}. Default: threshold, or stump for several columns and for unordered categories."
 Rule = Annotated[str | None, typer.Option("--rule", "-r", help=RULE_HELP, show_default=False)]
 Delta = Annotated[
     str | None,

@@ -86,8 +86,9 @@ def name_of(concept: ConceptClass) -> str | None:
 
 
 def default_rule(features: Features) -> str:
-    """The rule where none is named and rules are scored one by one: a cut of the only column, or the best cut."""
-    return "threshold" if len(features) == 1 else "stump"
+    """The rule where none is named and rules are scored one by one: a cut of the only column, or the best cut; of
+    categories without an order the best one of them."""
+    return "threshold" if len(features) == 1 and all(domain.ordered for domain in features.values()) else "stump"
 
 
 def rule_class(name: str, features: Features) -> ConceptClass:

@@ -223,7 +223,8 @@ class Stumps(ConceptClass):
 
     @property
     def by_agreement(self) -> ByAgreement:
-        if not self._ordered:
+        # Two values have the same rules with an order and without.
+        if any(domain is not None and not domain.ordered and domain.size > 2 for domain in (self.columns or {}).values()):
             return ByAgreement("stump", only_with="ordered columns (for one column of categories use Points)")
         return ByAgreement("stump", only_with="" if self.direction == "both" else "direction='both'")
 

@@ -52,8 +52,12 @@ def own_parameters(concept: ConceptClass) -> dict[str, int | str]:
 
 
 def need_ordered_columns(kind: str, features: Mapping[str, Domain | None]) -> None:
-    """Refuse columns without an order for a kind of rule that needs one."""
+    """Refuse columns without an order for a kind of rule that needs one; stumps and weighted sums of two values do
+    not."""
+    free = 2 if kind in ("stump", "halfspace") else 0
     for name, domain in features.items() if kind in ORDERED else ():
+        if domain is None or domain.size <= free:
+            continue
         need_order(name, domain, "learn the rule 'point' of one column, or 'naive-bayes' of several")
 
 

@@ -1,5 +1,5 @@
-"""Stumps over unordered categories: laws keep epsilon on every neighbouring pair of small universes, and three mistakes in
-their fold are caught.
+"""Stumps over unordered categories: laws keep epsilon on every neighbouring pair of small universes, and three mistakes
+in their fold are caught.
 
 The fold of a mutation is written from the definition: one user and one rule at a time.
 """

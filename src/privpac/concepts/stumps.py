@@ -1,11 +1,11 @@
-"""One question about any one of several columns: "1 iff x_j > value" or "1 iff x_j <= value", and for categories without
+"""One question about any one of several columns: "1 iff x_j > value" or "1 iff x_j <= value", and of categories without
 an order "1 iff x_j is value" or "1 iff x_j is not value".
 
 Ids run over features in declared order, then directions (above, below), then cuts 0..N_j.  Where the values have no
 order, the directions are "is" and "is not", and ids 0..N_j are the codes and one that nobody has: the rule that never
-(always) says 1.  Rules that predict alike, such as the constants of every feature, stay and count in ``size``.  A user's
-own best rule is the best over *all* features and directions; after that the profile is one step function per feature
-and direction.
+(always) says 1.  Rules that predict alike, such as the constants of every feature, stay and count in ``size``.  A
+user's own best rule is the best over *all* features and directions; after that the profile is one step function per
+feature and direction.
 """
 
 from __future__ import annotations
@@ -51,11 +51,10 @@ __all__ = ["Stump", "Stumps"]
 @register("stump")
 @frozen(slots=False, repr=False)
 class Stump(Rule):
-    """A cut on one of several columns, or one value of it; arrays have all the columns, frames need only the one that is
-    read.
+    """A cut on one of several columns, or one value of it; arrays have all the columns, frames need only the one read.
 
-    ``cut`` is the first code above the cut; with the direction "is" or "is not" it is the code asked for, and the number
-    of codes where none is.
+    ``cut`` is the first code above the cut; with the direction "is" or "is not" it is the code asked for, and the
+    number of codes where none is.
     """
 
     columns: Mapping[str, Domain] = field(converter=frozen_columns)
@@ -103,8 +102,8 @@ class Stump(Rule):
 
 @frozen(slots=False)
 class Stumps(ConceptClass):
-    """All cuts of all the given columns, of unordered categories all values; ``domains=None`` takes every feature of the
-    data.
+    """All cuts of all the given columns, of unordered categories all values; ``domains=None`` takes every feature of
+    the data.
 
     >>> from privpac.data import Integers
     >>> stumps = Stumps({"age": Integers(0, 120), "dose": Integers(0, 9)})
@@ -224,7 +223,9 @@ class Stumps(ConceptClass):
     @property
     def by_agreement(self) -> ByAgreement:
         # Two values have the same rules with an order and without.
-        if any(domain is not None and not domain.ordered and domain.size > 2 for domain in (self.columns or {}).values()):
+        if any(
+            domain is not None and not domain.ordered and domain.size > 2 for domain in (self.columns or {}).values()
+        ):
             return ByAgreement("stump", only_with="ordered columns (for one column of categories use Points)")
         return ByAgreement("stump", only_with="" if self.direction == "both" else "direction='both'")
 
@@ -273,7 +274,9 @@ class Stumps(ConceptClass):
         steps: list[Step] = []
         for base, domain in zip(self._bases, self._domains.values()):
             ways = len(self.directions)
-            steps += zero_steps(base, domain.size, ways) if domain.ordered else zero_values(base, domain.size, ways, True)
+            steps += (
+                zero_steps(base, domain.size, ways) if domain.ordered else zero_values(base, domain.size, ways, True)
+            )
         return Profile(tuple(steps))
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:

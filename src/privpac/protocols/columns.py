@@ -78,7 +78,9 @@ class DeviceColumn:
         if keys == {"floats"} and entry["floats"] == 64:
             return cls.floats(name)
         if not {"lo", "hi"} <= keys <= {"lo", "hi", "step"}:
-            raise ManifestError("a feature has lo and hi and perhaps step, or from and to, or values, or ordered, or floats = 64")
+            raise ManifestError(
+                "a feature has lo and hi and perhaps step, or from and to, or values, or ordered, or floats = 64"
+            )
         return cls.numbers(name, *(exact(entry.get(key, 1)) for key in ("lo", "hi", "step")))
 
     @classmethod

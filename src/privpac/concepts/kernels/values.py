@@ -81,7 +81,7 @@ def _value_events(
         if a == b:
             continue
         ones = _ones(tag, a, b)
-        minimum = own[0, u] if uses_minimum else np.int64(0)
+        minimum: Any = own[0, u] if uses_minimum else np.int64(0)
         for c in range(len(signs) * len(cap)):
             sign, most = signs[c % len(signs)], cap[c // len(signs), u]
             first = ones if sign > 0 else b - a - ones
@@ -178,7 +178,5 @@ class OneValue:
         out: list[Step] = []
         for c, sums in enumerate(sum_events(key, change, [0] * columns, size)):
             voice, direction = divmod(c, len(self.directions))
-            out += value_steps(
-                base + voice * whole + direction * (size + self.zero), size, bases[c], *sums, self.zero
-            )
+            out += value_steps(base + voice * whole + direction * (size + self.zero), size, bases[c], *sums, self.zero)
         return out

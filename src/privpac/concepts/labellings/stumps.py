@@ -132,16 +132,14 @@ def stump_labellings(
 ) -> Labellings:
     """``columns``: the codes of each, and whether it is ordered."""
     size, ways = len(columns[0][0]), len(directions)
-    read = [
-        _read(codes, profile.steps[2 * ways * k :], ways, B, ordered) for k, (codes, ordered) in enumerate(columns)
-    ]
+    read = [_read(codes, profile.steps[2 * ways * k :], ways, B, ordered) for k, (codes, ordered) in enumerate(columns)]
     scores = [[np.full(column.places, _FAR, dtype=np.int64) for _ in directions] for column in read]
     for k, column in enumerate(read):
         if not column.ordered:
             _by_value(read, scores, k, A, size)
             continue
         order = np.argsort(column.rank, kind="stable")
-        for g, other in enumerate(read):
+        for other in read:
             if not other.ordered:
                 continue
             for h in range(ways):

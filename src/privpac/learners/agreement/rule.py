@@ -174,8 +174,7 @@ def _values(rule: ValueTable, columns: Columns) -> str:
     if len(ones) == len(rule.bits):
         return "always"
     points = (
-        " and ".join(_is(name, domain, int(code)) for code, (name, domain) in zip(point, columns))
-        for point in ones
+        " and ".join(_is(name, domain, int(code)) for code, (name, domain) in zip(point, columns)) for point in ones
     )
     return " or ".join(points) or "never"
 

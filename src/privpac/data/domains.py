@@ -415,10 +415,8 @@ class Categories(Domain):
         return len(self.values)
 
     def describe(self) -> str:
-        shown, kind = (
-            ", ".join(repr(v) for v in self.values[:5]),
-            "ordered categories" if self.ordered else "categories",
-        )
+        kind = "ordered categories" if self.ordered else "categories"
+        shown = ", ".join(repr(v) for v in self.values[:5])
         return f"the {kind} {shown}" if self.size <= 5 else f"the {self.size} listed {kind} ({shown}, ...)"
 
     def value(self, code: int) -> Category:

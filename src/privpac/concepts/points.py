@@ -34,7 +34,7 @@ class Points(ConceptClass):
 
     >>> from privpac.data import Categories
     >>> print(Points(Categories(["red", "green"]), feature="colour").decode(1))
-    1 when colour = green
+    1 when colour is green
     """
 
     domain: Domain | None = None

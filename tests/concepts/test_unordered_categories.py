@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from privpac.protocols import LocalProtocol
 from privpac.protocols.domains import column_of, domain_of
 from privpac.released import rule_from_dict, rule_to_dict
 from privpac.report.doors import class_of
+from privpac.serve.session_file import _session
 from privpac.testing import SeededRng, insecure_randomness
 
 CARRIER = Categories(["B6", "9E", "AA", "DL"])
@@ -214,7 +216,7 @@ def test_rules_stored_with_cuts_of_categories_still_predict(cut: Any, said: str,
         rule = rule_from_dict(stored)
         assert rule.condition() == said
         assert rule.predict(rows).tolist() == answers
-        assert rule_to_dict(rule) == stored
+        assert json.loads(json.dumps(rule_to_dict(rule)).replace(', "ordered": false', "")) == stored
 
 
 def test_stored_intervals_boxes_and_trees_still_predict() -> None:
@@ -225,7 +227,9 @@ def test_stored_intervals_boxes_and_trees_still_predict() -> None:
     box = rule_from_dict({"kind": "box", "columns": columns, "bounds": [["1", "2"]], "label": "y"})
     assert (box.condition(), box.predict(rows).tolist()) == ("k is one of 9E, AA", [0, 1, 1, 0])
     tree = pp.SmallTrees({"k": CARRIER}).decode(5)
-    assert "ordered" not in json.dumps(rule_to_dict(tree))
+    old = json.loads(json.dumps(rule_to_dict(tree)).replace(', "ordered": false', ""))
+    assert "ordered" not in json.dumps(old)
+    assert rule_from_dict(old) == tree
     path = PathTree(ORDERED, "k")
     for grown in (path, BranchThresholds(ORDERED, features=("line", "k")), graft(PathTree(2), 2, path)):
         old = json.loads(json.dumps(grown.to_dict()).replace(', "ordered": true', ""))
@@ -331,3 +335,28 @@ def test_reports_and_plans_say_nothing_of_an_order(tmp_path: Any) -> None:
     page = (tmp_path / "rule.html").read_text()
     assert not any(f"carrier {sign}" in page for sign in ("&lt;=", "&gt;", "<=", ">"))
     assert "cut" not in str(pp.plan("stump", features={"carrier": CARRIER}, epsilon=1, records_per_user=[4]))
+
+
+def test_a_stored_session_keeps_the_meaning_of_its_numbers() -> None:
+    """Voters are stored by number, so a session from before the field must rebuild the cuts that they name."""
+    old = {"k": {"kind": "categories", "values": ["B6", "9E", "AA", "DL"]}}
+    promise = pp.Guarantee(1, unit="user", neighbours="add-remove").to_dict()
+    rest = {
+        "label": "y",
+        "guarantee": promise,
+        "parameters": {},
+        "queries": 1,
+        "gamma": "1",
+        "voters": [],
+        "secret": "",
+    }
+
+    def rebuilt(rule: str, features: Any) -> Any:
+        ledger = SimpleNamespace(queries=None)
+        return _session({"session_id": "s"}, {"rule": rule, "features": features, **rest}, ledger).concept  # type: ignore[arg-type]
+
+    assert rebuilt("stump", old) == pp.Stumps({"k": ORDERED})
+    assert rebuilt("threshold", old) == pp.Thresholds(ORDERED, "k")
+    assert rebuilt("point", old) == pp.Points(CARRIER, "k")
+    for domain in (CARRIER, ORDERED):
+        assert rebuilt("stump", {"k": domain.to_dict()}) == pp.Stumps({"k": domain})

@@ -20,7 +20,7 @@ from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain
 from privpac.errors import ParameterError, PrivpacError
 
-__all__ = ["RULES", "default_rule", "name_of", "register_class", "rule_class"]
+__all__ = ["CUT_RULES", "RULES", "default_rule", "name_of", "register_class", "rule_class"]
 
 Features = Mapping[str, Domain]
 
@@ -54,6 +54,10 @@ RULES: dict[str, Callable[[Features], Any]] = {
     "decision-list": lambda features: asked_or_plain("decision-list", features),
     "halfspace": lambda features: Halfspaces(dict(features)),
 }
+
+
+CUT_RULES = ("threshold", "threshold-below", "threshold-both", "stump", "interval", "rectangle")
+"""Rules that cut a column where its values have an order: files older than the field ``ordered`` hold cuts."""
 
 
 def register_class(name: str, build: Callable[[Features], ConceptClass]) -> None:

@@ -49,10 +49,11 @@ def need_order(
 
 
 def stored_in_order(values: Mapping[str, Any]) -> Domain:
-    """A stored domain of a tree that needs an order; files older than the field ``ordered`` say nothing of it."""
-    inner = {"inner": stored_in_order(values["inner"]).to_dict()} if "inner" in values else {}
-    named = {"ordered": True} if values.get("kind") == "categories" else {}
-    return Domain.from_dict({**values, **inner, **named})
+    """A stored domain of rules that need an order; files older than the field ``ordered`` do not say that there is
+    one."""
+    if "inner" in values:
+        return Domain.from_dict({**values, "inner": stored_in_order(values["inner"]).to_dict()})
+    return Domain.from_dict({"ordered": True, **values} if values.get("kind") == "categories" else values)
 
 
 def listed_condition(feature: str, domain: Domain, first: int, last: int) -> str:

@@ -423,8 +423,7 @@ class Categories(Domain):
         return self.values[self._check(code)]
 
     def to_dict(self) -> dict[str, Any]:
-        # Without the field a file means unordered ones, as the files do that are older than the field.
-        return {"kind": self.kind, "values": list(self.values)} | ({"ordered": True} if self.ordered else {})
+        return {"kind": self.kind, "values": list(self.values), "ordered": self.ordered}
 
     def read(self, series: pl.Series, name: str) -> Encoded:
         dtype = series.dtype

@@ -14,8 +14,8 @@ from privpac.testing import WordRng, insecure_randomness
 
 BITS = {f"b{j}": Integers(0, 1) for j in range(5)}
 YES = {"smokes": Categories(["no", "yes"]), "sport": Integers(0, 1), "old": Integers(0, 1)}
-MIXED = {"dose": Grid("0", "1", "0.1"), "ward": Categories(["n", "s", "w"]), "age": Integers(-3, 12)}
-WIDE = {"income": Integers(0, 1 << 30), "ward": Categories(["n", "s", "w"])}
+MIXED = {"dose": Grid("0", "1", "0.1"), "ward": Categories(["n", "s", "w"], ordered=True), "age": Integers(-3, 12)}
+WIDE = {"income": Integers(0, 1 << 30), "ward": Categories(["n", "s", "w"], ordered=True)}
 
 TASKS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("threshold", {"x": Integers(0, (1 << 64) - 1)}, {}),
@@ -46,7 +46,7 @@ TASKS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("halfspace", MIXED, {"learner": "queries"}),
     ("halfspace", WIDE, {"learner": "queries"}),
     ("halfspace", {"age": Integers(0, 3)}, {"learner": "queries", "alpha": "3/4"}),
-    ("naive-bayes", MIXED, {}),
+    ("naive-bayes", {**MIXED, "ward": Categories(["n", "s", "w"])}, {}),
     ("naive-bayes", {**MIXED, **WIDE | {"income": Integers(0, 700)}}, {"grid": 100}),
 ]
 

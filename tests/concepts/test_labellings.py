@@ -16,7 +16,7 @@ from privpac.concepts.labellings.base import Loss
 from privpac.concepts.labellings.intervals import range_labellings
 from privpac.concepts.thresholds import cut_labellings
 from privpac.concepts.trees import PrefixTree, VC1Tree
-from privpac.data import Floats, Integers, UserData
+from privpac.data import Categories, Floats, Integers, UserData
 from privpac.errors import ParameterError, TooLargeError
 
 Record = tuple[int, ...]
@@ -94,6 +94,10 @@ CLASSES: dict[str, ConceptClass] = {
     "stumps": Stumps(two(4)),
     "stumps above": Stumps(two(3), "above"),
     "one stump": Stumps({"x": Integers(0, 4)}),
+    "values": Stumps({"x": Categories([0, 1, 2, 3])}),
+    "values one way": Stumps({"x": Categories([0, 1, 2])}, "above"),
+    "no value": Stumps({"x": Categories([0, 1, 2]), "y": Categories([0, 1])}, "below"),
+    "values and cuts": Stumps({"x": Categories([0, 1, 2]), "y": Integers(0, 3), "z": Categories([0, 1])}),
     "boxes": Rectangles(two(3), cuts=3),
     "table": FiniteClass(TABLE, Integers(0, 4), "x"),
 }

@@ -22,8 +22,10 @@ import brute
 
 SEVEN: dict[str, Domain] = {"x": Integers(-3, 3)}
 ONE: dict[str, Domain] = {"x": Integers(5, 5)}
-TWO: dict[str, Domain] = {"x": Categories(["no", "yes"])}
+TWO: dict[str, Domain] = {"x": Categories(["no", "yes"], ordered=True)}
 THREE: dict[str, Domain] = {"a": Integers(0, 3), "b": Grid(0, 1, 0.5), "c": Categories(["u", "v"])}
+NAMES: dict[str, Domain] = {"x": Categories(["b", "a", "d", "c"])}
+BESIDE: dict[str, Domain] = {"n": Integers(0, 2), "k": Categories(["b", "a", "c"]), "l": Categories([True])}
 WORDS: dict[str, Domain] = {"x": Integers(0, 2**64 - 1)}
 FLOATS: dict[str, Domain] = {"x": Floats()}
 MIXED: dict[str, Domain] = {"a": Floats(), "b": Integers(0, 4), "c": Integers(-(2**63), 2**63 - 1)}
@@ -31,8 +33,8 @@ DIRECTIONS = ["above", "below", "both"]
 
 SMALL: list[tuple[ConceptClass, dict[str, Domain]]] = [
     *((Thresholds(columns["x"], direction=d), columns) for columns in (SEVEN, ONE, TWO) for d in DIRECTIONS),
-    *((Stumps(columns, direction=d), columns) for columns in (SEVEN, ONE, THREE) for d in DIRECTIONS),
-    *((Points(columns["x"], zero=zero), columns) for columns in (SEVEN, ONE, TWO) for zero in (False, True)),
+    *((Stumps(columns, direction=d), columns) for columns in (SEVEN, ONE, THREE, NAMES, BESIDE) for d in DIRECTIONS),
+    *((Points(columns["x"], zero=zero), columns) for columns in (SEVEN, ONE, TWO, NAMES) for zero in (False, True)),
     *((Intervals(columns["x"]), columns) for columns in (SEVEN, ONE, TWO)),
 ]
 LARGE: list[tuple[ConceptClass, dict[str, Domain]]] = [

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import enumerated as brute
 
 PLANE: dict[str, Domain] = {"x": Integers(-2, 4), "y": Grid(0, 1, 0.25)}
-SPACE: dict[str, Domain] = {"x": Integers(0, 3), "c": Categories(["a", "b", "c"]), "z": Integers(5, 6)}
+SPACE: dict[str, Domain] = {"x": Integers(0, 3), "c": Categories(["a", "b", "c"], ordered=True), "z": Integers(5, 6)}
 LINE: dict[str, Domain] = {"x": Integers(0, 5)}
 ONE: dict[str, Domain] = {"x": Integers(0, 3), "k": Integers(7, 7)}
 CASES = [

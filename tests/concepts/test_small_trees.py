@@ -222,7 +222,7 @@ def test_cells_are_sums_over_records_in_any_split(seed: int, labels: int) -> Non
         ({"cuts": {"x": [50]}}, ParameterError, "within its domain"),
         ({"cuts": {"x": [9]}}, ParameterError, "within its domain"),
         ({"cuts": {"x": [-1]}}, ParameterError, "within its domain"),
-        ({"cuts": {"k": [1]}}, ParameterError, "has categories"),
+        ({"cuts": {"k": [1]}}, ParameterError, "unordered categories"),
         ({"missing": ["q"]}, ParameterError, "not among"),
         ({"missing": "drop"}, ParameterError, "missing must be"),
         ({"split": 0}, ParameterError, "split"),

@@ -54,7 +54,7 @@ RULES: dict[str, tuple[VC1Tree, Any, list[Any], list[int], str]] = {
         f"1 when key <= {2**69}",
     ),
     "star": (StarTree(feature="url"), "/cart", ["/cart", "/", "/cart "], [1, 0, 0], "1 when url = /cart"),
-    "categories": (StarTree(Categories(["a", "b"]), "c"), "b", ["a", "b"], [0, 1], "1 when c = b"),
+    "categories": (StarTree(Categories(["a", "b"]), "c"), "b", ["a", "b"], [0, 1], "1 when c is b"),
     "prefix": (
         PATHS,
         "usr/lib/python3",
@@ -206,7 +206,7 @@ def test_widths_and_only_nodes() -> None:
     assert (ANIMALS.level_width(1), ANIMALS.level_width(2), ANIMALS.only_node(0)) == (2, 2, "animal")
     glued = glue(PathTree(5), StarTree(Categories(["x", "y"])))
     assert ([glued.level_width(z) for z in range(6)], glued.only_node(3)) == ([1, 3, 1, 1, 1, 1], (0, 3))
-    grafted = graft(PathTree(2), 2, PathTree(Categories(["a", "b"])))
+    grafted = graft(PathTree(2), 2, PathTree(Categories(["a", "b"], ordered=True)))
     assert ([grafted.level_width(z) for z in range(5)], grafted.only_node(4)) == ([1] * 5, (1, 2))
     for tree, z in (
         (PATHS, 1),

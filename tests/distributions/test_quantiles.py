@@ -192,7 +192,7 @@ def test_several_quantiles_with_intervals_are_ordered_saved_and_loaded(tmp_path:
         (Floats(), [0.5, -3.25, 1e300]),
         (Grid(0, 1, "0.25"), [0.25, 0.5, 1]),
         (Dates("2020-01-01", "2020-12-31"), ["2020-02-03", "2020-05-01"]),
-        (Categories(["low", "middle", "high"]), ["low", "high"]),
+        (Categories(["low", "middle", "high"], ordered=True), ["low", "high"]),
         (Integers(-(2**63), 2**63 - 1), [0, 1, -5]),
         (Integers(7, 7), [7]),
     ],

@@ -96,12 +96,14 @@ class Case:
 CASES: dict[str, Case] = {
     "voices": Case(lambda: TwoVoices(CUTS, 1), method="voices"),
     "voices stumps capped": Case(lambda: TwoVoices(pp.Stumps(), 1, max_records=3), "x z"),
+    "voices stumps of categories": Case(lambda: TwoVoices(pp.Stumps(), 1, max_records=3), "kind x"),
     "voices intervals": Case(lambda: TwoVoices(pp.Intervals(), 1, neighbours="replace")),
     "voices points of categories": Case(lambda: TwoVoices(pp.Points(), 1), "kind"),
     "voices rectangles": Case(lambda: TwoVoices(pp.Rectangles({"a": Integers(0, 1), "b": Integers(0, 1)}), 1), "a b"),
     "voices by item": Case(lambda: TwoVoices(CUTS, 1, unit="item"), user=False),
     "regret": Case(lambda: RegretSelection(CUTS, 1), law=False, method="regret"),
     "regret stumps capped": Case(lambda: RegretSelection(pp.Stumps(), 1, max_records=3, public_n_users=30), "x z"),
+    "regret stumps of categories": Case(lambda: RegretSelection(pp.Stumps(), 1, public_n_users=30), "x kind"),
     "regret intervals": Case(lambda: RegretSelection(pp.Intervals(), 1, public_n_users=30)),
     "regret points of categories": Case(lambda: RegretSelection(pp.Points(), 1, public_n_users=30), "kind"),
     "regret rectangles": Case(

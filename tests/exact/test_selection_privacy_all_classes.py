@@ -31,13 +31,15 @@ from privpac.concepts import (
     VC1Tree,
 )
 from privpac.concepts.base import ConceptClass
-from privpac.data import Domain, Integers, UserData
+from privpac.data import Categories, Domain, Integers, UserData
 from privpac.law import Law
 from privpac.learners.selection.realizable import RealizableSelection
 from privpac.learners.selection.regret import RegretSelection
 
 RELATIONS = ["replace", "add-remove"]
 LINE: dict[str, Domain] = {"x": Integers(0, 2)}
+NAMES: dict[str, Domain] = {"x": Categories([2, 0, 1])}
+BESIDE: dict[str, Domain] = {"a": Categories([1, 0]), "b": Integers(0, 1)}
 PLANE: dict[str, Domain] = {"a": Integers(0, 1), "b": Integers(0, 1)}
 
 CLASSES: dict[str, tuple[ConceptClass, Mapping[str, Domain]]] = {
@@ -45,6 +47,8 @@ CLASSES: dict[str, tuple[ConceptClass, Mapping[str, Domain]]] = {
     "thresholds below": (Thresholds(direction="below"), LINE),
     "thresholds both": (Thresholds(direction="both"), LINE),
     "stumps": (Stumps(), PLANE),
+    "stumps of names": (Stumps(), NAMES),
+    "stumps of names and numbers": (Stumps(), BESIDE),
     "points": (Points(), LINE),
     "points and zero": (Points(zero=True), LINE),
     "intervals": (Intervals(), LINE),
@@ -60,7 +64,7 @@ CLASSES: dict[str, tuple[ConceptClass, Mapping[str, Domain]]] = {
 
 
 def records(columns: Mapping[str, Domain]) -> list[tuple[int, ...]]:
-    points = [(x,) for x in range(3)] if columns is LINE else [(a, b) for a in (0, 1) for b in (0, 1)]
+    points = [(x,) for x in range(3)] if len(columns) == 1 else [(a, b) for a in (0, 1) for b in (0, 1)]
     return [(*point, y) for point in points for y in (0, 1)]
 
 

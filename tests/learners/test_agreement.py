@@ -46,7 +46,7 @@ def error(released: Released, features: Any, label: Any) -> float:
 
 
 PAIR = {name: Integers(0, 1) for name in "ab"}
-MIXED = {"site": Categories(["north", "south", "west"]), "age": Integers(0, 9)}
+MIXED = {"site": Categories(["north", "south", "west"], ordered=True), "age": Integers(0, 9)}
 PLANTED: dict[str, tuple[Any, Any, Any, Any, float]] = {
     "threshold": (Thresholds(), AGE, lambda r: r[0] >= 41, {"Gamma": rate(40)}, 0.2),
     "below": (Thresholds(direction="below"), AGE, lambda r: r[0] < 41, {"Gamma": rate(40)}, 0.2),

@@ -70,6 +70,7 @@ def made() -> dict[str, Any]:
     ages = {"age": Integers(0, 99)}
     bits = {"smokes": Categories(["no", "yes"]), "sport": Integers(0, 1), "old": Integers(0, 1)}
     mixed = {"dose": Grid("0", "1", "0.1"), "ward": Categories(["north", "south", "west"]), "sport": Integers(0, 1)}
+    graded = {**mixed, "ward": Categories(["north", "south", "west"], ordered=True)}
     given: dict[str, Any] = {"label": "ill", "seed": SEED, "min_records": 20}
 
     def local(rule: str, columns: dict[str, Any], epsilon: int = 1, **task: Any) -> LocalProtocol:
@@ -96,9 +97,9 @@ def made() -> dict[str, Any]:
         "local decision list, queries": local("decision-list", bits, learner="queries"),
         "local decision list, proved pairs": local("decision-list", bits, learner="queries", k=2, alpha="1/2"),
         "local halfspace": local("halfspace", bits),
-        "local halfspace, any columns": local("halfspace", mixed, stages=3, ridge="1/10", grid=8),
-        "local halfspace, large columns": local("halfspace", {**mixed, "income": Integers(0, 100_000)}),
-        "local halfspace, queries": local("halfspace", mixed, learner="queries"),
+        "local halfspace, any columns": local("halfspace", graded, stages=3, ridge="1/10", grid=8),
+        "local halfspace, large columns": local("halfspace", {**graded, "income": Integers(0, 100_000)}),
+        "local halfspace, queries": local("halfspace", graded, learner="queries"),
         "local halfspace, proved queries": local("halfspace", ages, learner="queries", alpha="1/2"),
         "local naive Bayes": local("naive-bayes", bits),
         "local naive Bayes, any columns": local("naive-bayes", mixed, grid=30),
@@ -178,6 +179,7 @@ def columns() -> list[dict[str, Any]]:
             ],
         ),
         (Categories(["no", "yes"]), ["no", "yes", "Yes", ""]),
+        (Categories(["low", "mid", "high"], ordered=True), ["high", "mid", "Low", ""]),
         (Integers(0, (1 << 64) - 1), ["18446744073709551615", "18446744073709551616", "1e19", "-0", "+3."]),
         (Floats(), ["0", "-0.0", "1.5", "-1.5", "1e300", "1e999", "5e-324", "0.1", "nan", "inf", 0.5, -7]),
     ]

@@ -49,7 +49,7 @@ const numbers = {
 
 const values = {
   read(entry) {
-    const listed = entry.get("values");
+    const listed = entry.get("values") ?? entry.get("ordered"); // in an order that means something
     if (!Array.isArray(listed) || !listed.length || listed.some((value) => typeof value !== "string"))
       throw new ManifestError("values must be a list of texts");
     if (new Set(listed).size < listed.length) throw new ManifestError("values must differ");
@@ -98,7 +98,7 @@ const floats = {
   },
 };
 
-const KINDS = { "hi lo": numbers, "hi lo step": numbers, "from to": days, values, floats }; // by their other keys
+const KINDS = { "hi lo": numbers, "hi lo step": numbers, "from to": days, values, ordered: values, floats }; // by their other keys
 
 function shown(value) {
   if (value.bottom === 1n) return `${value.top}`;
@@ -120,7 +120,7 @@ export class Column {
     this.kind = Object.hasOwn(KINDS, keys) ? KINDS[keys] : null;
     if (!this.kind)
       throw new ManifestError(
-        "a feature has lo and hi and perhaps step, or from and to, or values, or floats = 64",
+        "a feature has lo and hi and perhaps step, or from and to, or values, or ordered, or floats = 64",
       );
     Object.assign(this, this.kind.read(entry));
   }

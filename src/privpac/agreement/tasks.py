@@ -55,7 +55,7 @@ from privpac.agreement.scores import CutScores, ParityScores, PointScores, RuleS
 from privpac.agreement.separator import RoundedSeparator
 from privpac.errors import ParameterError
 
-__all__ = ["KINDS", "Task", "types_of"]
+__all__ = ["KINDS", "ORDERED", "Task", "types_of"]
 
 Sizes = tuple[int, ...]
 Values = dict[str, Any]
@@ -222,6 +222,9 @@ _BUILDERS: dict[str, tuple[Callable[[Sizes, Values, Values], StableLearner], Map
 }
 
 KINDS = tuple(_BUILDERS)
+
+ORDERED = ("threshold", "threshold-below", "stump", "interval", "halfspace")
+"""Kinds that ask what is above what, or add up values: their columns need an order."""
 
 
 def types_of(kind: str) -> Mapping[str, type]:

@@ -46,7 +46,7 @@ from privpac.cli.options import (
 )
 from privpac.cli.saved import saved_rule
 from privpac.concepts.base import ConceptClass, Rule
-from privpac.concepts.named import RULES
+from privpac.concepts.named import RULES, default_rule
 from privpac.concepts.trees import VC1Tree
 from privpac.data import Domain
 from privpac.errors import ParameterError
@@ -272,7 +272,7 @@ def least_error(
     said: dict[str, Any] = {"label": label, "on_invalid": on_invalid, "label_map": label_map, "positive": positive}
     said |= {"on_invalid_label": on_invalid_label}
     facts = table_facts(schema, user=user, feature=feature if grown is None else grown.columns, labelled=True, **said)
-    concept = named_class(rule or "threshold", facts.features, "auto") if grown is None else grown
+    concept = named_class(rule or default_rule(facts.features), facts.features, "auto") if grown is None else grown
     check_targets({"--out": out}, {"the table": table, "--ledger": ledger, "--schema": schema})
     asked: dict[str, Any] = {"epsilon": epsilon, "max_records": max_records, "neighbours": neighbours}
     asked |= {"method": method, "radius": radius, "records_per_user": records_per_user}

@@ -216,7 +216,7 @@ Engine = Annotated[
         rich_help_panel=TABLE,
     ),
 ]
-RULE_HELP = f"{', '.join(RULES)}. Default: threshold, or stump for several columns."
+RULE_HELP = f"{', '.join(RULES)}. Default: threshold, or stump for several columns and for unordered categories."
 Rule = Annotated[str | None, typer.Option("--rule", "-r", help=RULE_HELP, show_default=False)]
 Delta = Annotated[
     str | None,

@@ -31,6 +31,7 @@ from privpac.concepts.kernels.line import sort_within_users
 from privpac.concepts.kernels.spread import spread, workers
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.intervals import interval_labellings, range_labellings
+from privpac.concepts.one_column import listed_condition, need_order
 from privpac.concepts.profile import Profile, Step, constant_profile
 from privpac.concepts.rules import ByAgreement
 from privpac.concepts.statistics import Statistic
@@ -78,6 +79,8 @@ class Interval(Rule):
             return "never"
         if (self.low, self.high) == (0, self.domain.size):
             return "always"
+        if not self.domain.ordered:
+            return listed_condition(self.feature, self.domain, self.low, self.high - 1)
         low, high = self.domain.text(self.low), self.domain.text(self.high - 1)
         if self.low + 1 == self.high:
             return f"{self.feature} = {low}"
@@ -209,6 +212,7 @@ class Intervals(ConceptClass):
             return
         if not isinstance(self.domain, Domain):
             raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
+        need_order(self.feature, self.domain)
         if self.domain.size > MAX_POINTS:
             raise TooLargeError(
                 f"intervals need a domain of at most {MAX_POINTS} values, got {self.domain.size}; "

@@ -20,7 +20,7 @@ from privpac.concepts.thresholds import Thresholds
 from privpac.data import Domain
 from privpac.errors import ParameterError, PrivpacError
 
-__all__ = ["RULES", "default_rule", "name_of", "register_class", "rule_class"]
+__all__ = ["CUT_RULES", "RULES", "default_rule", "name_of", "register_class", "rule_class"]
 
 Features = Mapping[str, Domain]
 
@@ -56,6 +56,10 @@ RULES: dict[str, Callable[[Features], Any]] = {
 }
 
 
+CUT_RULES = ("threshold", "threshold-below", "threshold-both", "stump", "interval", "rectangle")
+"""Rules that cut a column where its values have an order: files older than the field ``ordered`` hold cuts."""
+
+
 def register_class(name: str, build: Callable[[Features], ConceptClass]) -> None:
     """Give a class of one's own a name that the command line, the estimator and ``rule_class`` know.
 
@@ -86,8 +90,9 @@ def name_of(concept: ConceptClass) -> str | None:
 
 
 def default_rule(features: Features) -> str:
-    """The rule where none is named and rules are scored one by one: a cut of the only column, or the best cut."""
-    return "threshold" if len(features) == 1 else "stump"
+    """The rule where none is named and rules are scored one by one: a cut of the only column, or the best cut; of
+    categories without an order the best one of them."""
+    return "threshold" if len(features) == 1 and all(domain.ordered for domain in features.values()) else "stump"
 
 
 def rule_class(name: str, features: Features) -> ConceptClass:

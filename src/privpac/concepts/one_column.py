@@ -15,13 +15,67 @@ from privpac.errors import ParameterError
 from privpac.guarantee import positive_int
 from privpac.released import register
 
-__all__ = ["DIRECTIONS", "Point", "Threshold", "check_cut", "cut_condition", "cut_predictions", "point_predictions"]
+__all__ = [
+    "DIRECTIONS",
+    "VALUE_DIRECTIONS",
+    "Point",
+    "Threshold",
+    "check_cut",
+    "cut_condition",
+    "cut_predictions",
+    "listed_condition",
+    "need_order",
+    "point_predictions",
+    "stored_in_order",
+]
 
 DIRECTIONS = ("above", "below")
+VALUE_DIRECTIONS = ("is", "is not")
+"""What stands for a cut's directions on a column without an order."""
+
+
+def need_order(
+    feature: str | None,
+    domain: Domain | None,
+    instead: str = "use Points/Stumps (the rules 'point' and 'stump')",
+) -> None:
+    """Refuse a column whose values have no order, for rules that ask what is above what."""
+    if domain is not None and not domain.ordered:
+        column = "the column" if feature is None else f"column {feature!r}"
+        raise ParameterError(
+            f"{column} has unordered categories; write Categories([...], ordered=True) if their order means something "
+            f"(in words {{a<b<c}}), or {instead}"
+        )
+
+
+def stored_in_order(values: Mapping[str, Any]) -> Domain:
+    """A stored domain of rules that need an order; files older than the field ``ordered`` do not say that there is
+    one."""
+    if "inner" in values:
+        return Domain.from_dict({**values, "inner": stored_in_order(values["inner"]).to_dict()})
+    return Domain.from_dict({"ordered": True, **values} if values.get("kind") == "categories" else values)
+
+
+def listed_condition(feature: str, domain: Domain, first: int, last: int) -> str:
+    """Codes ``first..last`` of a column without an order, by name: ``is a``, ``is not a``, ``is one of a, b``.
+
+    Rules learned before categories were unordered, and boxes, hold such runs.
+    """
+    inside, rest = range(first, last + 1), [*range(first), *range(last + 1, domain.size)]
+    if not rest or not inside:
+        return "always" if inside else "never"
+    listed, word = (inside, "is") if len(inside) <= len(rest) else (rest, "is not")
+    return f"{feature} {word} {'one of ' * (len(listed) > 1)}{', '.join(map(domain.text, listed))}"
 
 
 def cut_condition(feature: str, domain: Domain, cut: int, direction: str) -> str:
     """A cut in the user's units; cuts beyond the ends, or among codes that are no values, print as always / never."""
+    if direction in VALUE_DIRECTIONS:
+        if cut == domain.size or domain.size == 1:
+            return "never" if (cut == domain.size) == (direction == "is") else "always"
+        return f"{feature} {direction} {domain.text(cut)}"
+    if not domain.ordered:
+        return listed_condition(feature, domain, *((cut, domain.size - 1) if direction == "above" else (0, cut - 1)))
     lowest, highest = domain.value_range()
     if cut <= lowest:
         return "always" if direction == "above" else "never"
@@ -30,13 +84,14 @@ def cut_condition(feature: str, domain: Domain, cut: int, direction: str) -> str
     return f"{feature} {'>' if direction == 'above' else '<='} {domain.text(cut - 1)}"
 
 
-def check_cut(domain: Domain, cut: int, direction: str) -> None:
-    """A cut and a direction that make a rule on the domain."""
+def check_cut(domain: Domain, cut: int, direction: str, directions: tuple[str, ...] = DIRECTIONS) -> None:
+    """A cut and a direction that make a rule on the domain; for "is" and "is not" the cut is a code, or the number of
+    codes for a value that nobody holds."""
     if not isinstance(domain, Domain):
         raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(domain).__name__}")
     positive_int(cut, "cut", minimum=0, maximum=domain.size)
-    if direction not in DIRECTIONS:
-        raise ParameterError(f"direction must be 'above' or 'below', got {direction!r}")
+    if direction not in directions:
+        raise ParameterError(f"direction must be {' or '.join(map(repr, directions))}, got {direction!r}")
 
 
 @register("threshold")
@@ -87,9 +142,12 @@ class Threshold(Rule):
 
 
 def cut_predictions(codes: NDArray[np.uint64], cut: int, direction: str) -> NDArray[np.int8]:
-    """Codes against a cut that may be 2**64."""
-    over = np.zeros(len(codes), dtype=bool) if cut >= 1 << 64 else codes >= np.uint64(cut)
-    return (over if direction == "above" else ~over).astype(np.int8)
+    """Codes against a cut that may be 2**64, or against one code."""
+    if cut >= 1 << 64:
+        over = np.zeros(len(codes), dtype=bool)
+    else:
+        over = codes == np.uint64(cut) if direction in VALUE_DIRECTIONS else codes >= np.uint64(cut)
+    return (over if direction in ("above", "is") else ~over).astype(np.int8)
 
 
 @register("point")
@@ -121,7 +179,9 @@ class Point(Rule):
     def condition(self) -> str:
         if self.code is None or not _holds_value(self.domain, self.code):
             return "never"
-        return "always" if self.domain.size == 1 else f"{self.feature} = {self.domain.text(self.code)}"
+        if self.domain.size == 1:
+            return "always"
+        return f"{self.feature} {'=' if self.domain.ordered else 'is'} {self.domain.text(self.code)}"
 
     def to_dict(self) -> dict[str, Any]:
         code = None if self.code is None else str(self.code)

@@ -1,8 +1,6 @@
 """One value of one column: "1 iff x = value".
 
-Ids are codes 0..N-1; with ``zero=True`` the rule that never says 1 comes last.  A user's mistakes are ``ones`` (records
-with label 1) for every value the user does not hold, and ``ones + zeros(v) - ones(v)`` for a value v the user holds, so
-a user adds one number to all rules and a correction to at most m of them: O(m) after the sort, on any domain.
+Ids are codes 0..N-1; with ``zero=True`` the rule that never says 1 comes last.
 """
 
 from __future__ import annotations
@@ -10,97 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.kernels.contribution import change_type, contribution
-from privpac.concepts.kernels.events import sum_events
-from privpac.concepts.kernels.line import sort_within_users
-from privpac.concepts.kernels.spread import spread, user_spans
+from privpac.concepts.kernels.values import OneValue, zero_values
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.line import point_labellings
 from privpac.concepts.one_column import Point, point_predictions
-from privpac.concepts.profile import Profile, Step
+from privpac.concepts.profile import Profile
 from privpac.concepts.rules import ByAgreement, FewValues, Layout
 from privpac.concepts.statistics import Statistic
 from privpac.concepts.trees.implicit import StarTree
 from privpac.data import Domain, UserData
-from privpac.data.jit import jit
 from privpac.errors import ParameterError
 
 __all__ = ["Point", "Points"]
-
-
-@jit
-def _events(
-    key: Any,
-    tag: Any,
-    offsets: Any,
-    start: int,
-    stop: int,
-    values: Any,
-    uses_minimum: bool,
-    offset: Any,
-    cap: Any,
-    levels: int,
-    own: Any,
-    change: Any,
-    total: Any,
-) -> None:
-    """Per distinct value of a user (at its last record) what it adds to the base, one column a voice; ``total`` sums
-    the bases.
-
-    ``values`` is the number of values a user must hold so that no rule is left with the base.
-    """
-    for u in range(start, stop):
-        a, b = offsets[u], offsets[u + 1]
-        if a == b:
-            continue
-        ones = 0
-        for i in range(a, b):
-            ones += tag[i]
-        least: Any = b - a
-        most: Any = 0
-        mistakes: Any = ones
-        held = np.uint64(0)
-        for i in range(a, b):
-            mistakes += 1 - 2 * np.int64(tag[i])
-            if i + 1 == b or key[i + 1] != key[i]:
-                least, most = min(least, mistakes), max(most, mistakes)
-                mistakes = ones
-                held += np.uint64(1)
-        if held < values:
-            least, most = min(least, ones), max(most, ones)
-        own[0, u], own[1, u] = least, most
-        minimum = least if uses_minimum else 0
-        for v in range(len(cap)):
-            base = contribution(ones, minimum, offset[u], cap[v, u], levels)
-            total[v] += base
-            mistakes = ones
-            for i in range(a, b):
-                mistakes += 1 - 2 * np.int64(tag[i])
-                change[i, v] = 0
-                if i + 1 == b or key[i + 1] != key[i]:
-                    change[i, v] = contribution(mistakes, minimum, offset[u], cap[v, u], levels) - base
-                    mistakes = ones
-
-
-@jit
-def _spikes(places: Any, totals: Any, base: int, last: Any, starts: Any, scores: Any) -> int:
-    """From running totals of what is added at each place: that place's own score, and back to ``base`` after it."""
-    n = 0
-    before: Any = 0
-    for i in range(len(places)):
-        starts[n], scores[n] = places[i], base + totals[i] - before
-        before = totals[i]
-        n += 1
-        if places[i] != last and (i + 1 == len(places) or places[i + 1] != places[i] + np.uint64(1)):
-            starts[n], scores[n] = places[i] + np.uint64(1), base
-            n += 1
-    return n
 
 
 @dataclass(frozen=True)
@@ -109,7 +34,7 @@ class Points(ConceptClass):
 
     >>> from privpac.data import Categories
     >>> print(Points(Categories(["red", "green"]), feature="colour").decode(1))
-    1 when colour = green
+    1 when colour is green
     """
 
     domain: Domain | None = None
@@ -193,59 +118,18 @@ class Points(ConceptClass):
 
     # Folding
 
-    def _steps(self, at: int, base: int, places: NDArray[np.uint64], totals: NDArray[np.int64]) -> list[Step]:
-        """``base`` for every rule from id ``at`` on, and at ``places[i]`` (the first one is 0) what ``totals`` grows by
-        there."""
-        last = np.uint64(self._points - 1)
-        apart = int(np.count_nonzero(np.diff(places) != 1)) + int(places[-1] != last)
-        starts, scores = np.empty(len(places) + apart, dtype=np.uint64), np.empty(len(places) + apart, dtype=np.int64)
-        _spikes(places, totals, base, last, starts, scores)
-        steps = [Step(at, starts, self._points - 1, scores)]
-        if self.zero:
-            steps.append(Step(at + self._points, np.zeros(1, dtype=np.uint64), 0, np.array([base], dtype=np.int64)))
-        return steps
-
     def empty_profile(self) -> Profile:
-        return Profile(tuple(self._steps(0, 0, np.zeros(1, dtype=np.uint64), np.zeros(1, dtype=np.int64))))
+        return Profile(tuple(zero_values(0, self._points, 1, self.zero)))
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
-        offsets = users.offsets
-        key, tag = sort_within_users(users.codes[columns[0]], users.labels, offsets)
-        sizes, voices = np.diff(offsets), statistic.voices
-        offset, cap = statistic.shape(sizes)
-        own = np.zeros((2, len(sizes)), dtype=np.int64)
-        change = np.empty((len(key), voices), dtype=change_type(statistic.bound))
-        # No user holds 2**64 values, so the last code stands in for that number.
-        values = np.uint64(min(self.size, (1 << 64) - 1))
-
-        def run(a: int, b: int) -> NDArray[np.int64]:
-            total = np.zeros(voices, dtype=np.int64)
-            _events(
-                key,
-                tag,
-                offsets,
-                a,
-                b,
-                values,
-                statistic.uses_minimum,
-                offset,
-                cap,
-                statistic.bound,
-                own,
-                change,
-                total,
-            )
-            return total
-
-        bases = sum(spread(run, user_spans(offsets)), start=np.zeros(voices, dtype=np.int64)).tolist()
-        sums = sum_events(key, change, [0] * voices, self._points)
-        steps = (
-            step
-            for v, (base, sums_of) in enumerate(zip(bases, sums))
-            for step in self._steps(v * self.size, base, *sums_of)
+        sizes = np.diff(users.offsets)
+        own = np.stack([sizes, np.zeros_like(sizes)])
+        shape = statistic.shape(sizes)
+        line = OneValue(
+            users.codes[columns[0]], users.labels, users.offsets, ("above",), own, statistic, shape, self.zero
         )
-        return Profile(tuple(steps), statistic.luck(sizes, own))
+        return Profile(tuple(line.steps(0, self._points, self.size, find=True)), statistic.luck(sizes, own))
 
     # Labellings
 

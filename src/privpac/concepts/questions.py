@@ -38,7 +38,7 @@ from privpac.concepts.lists import DecisionLists
 from privpac.concepts.parities import Parities
 from privpac.concepts.profile import Profile
 from privpac.concepts.statistics import Statistic
-from privpac.data import Categories, Domain, Floats, Integers, UserData
+from privpac.data import Domain, Floats, Integers, UserData
 from privpac.data.missing import own_code, values_of
 from privpac.errors import ParameterError
 from privpac.released import register, rule_from_dict, rule_to_dict
@@ -197,7 +197,7 @@ class Questions(ConceptClass):
     def questions(self) -> tuple[Question, ...]:
         """What is asked, in the order of the columns."""
         wide = [name for name, domain in self._columns.items() if domain.size > 2]
-        names = [name for name in wide if isinstance(values_of(self._columns[name]), Categories)]
+        names = [name for name in wide if not self._columns[name].ordered]
         fixed = len(self._columns) - len(wide) + sum(self._columns[name].size for name in names)
         usual = max(1, (MOST - fixed) // max(1, len(wide) - len(names)))
         found: list[Question] = []

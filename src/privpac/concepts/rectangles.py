@@ -33,6 +33,7 @@ from privpac.concepts.cells import (
 )
 from privpac.concepts.dense import limited
 from privpac.concepts.dimensions import interval_mistakes
+from privpac.concepts.one_column import listed_condition, need_order
 from privpac.concepts.products import ProductClass, box_dimension
 from privpac.data import Domain
 from privpac.errors import ParameterError
@@ -108,6 +109,8 @@ def _side(name: str, domain: Domain, low: int, high: int) -> str:
     lowest, highest = domain.value_range()
     if low <= lowest and high >= highest:
         return ""
+    if not domain.ordered:
+        return listed_condition(name, domain, low, high)
     if low == high:
         return f"{name} = {domain.text(low)}"
     if low <= lowest:
@@ -143,6 +146,8 @@ class Rectangles(ProductClass):
         cuts: int | Mapping[str, int | Sequence[Any]] | None = None,
     ) -> None:
         columns = named_domains(domains, "domains")
+        for name, domain in columns.items():
+            need_order(name, domain)
         self.__attrs_init__(columns, checked_cuts(cuts, columns))
         if columns and all(domain is not None for domain in columns.values()):
             counts = [cells.count for cells in self._cells.values()]

@@ -1,8 +1,11 @@
-"""Cut-offs on any one of several columns: "1 iff x_j > value" or "1 iff x_j <= value".
+"""One question about any one of several columns: "1 iff x_j > value" or "1 iff x_j <= value", and of categories without
+an order "1 iff x_j is value" or "1 iff x_j is not value".
 
-Ids run over features in declared order, then directions (above, below), then cuts 0..N_j.  Rules that predict alike,
-such as the constants of every feature, stay and count in ``size``.  A user's own best rule is the best over *all*
-features and directions; after that the profile is one step function per feature and direction.
+Ids run over features in declared order, then directions (above, below), then cuts 0..N_j.  Where the values have no
+order, the directions are "is" and "is not", and ids 0..N_j are the codes and one that nobody has: the rule that never
+(always) says 1.  Rules that predict alike, such as the constants of every feature, stay and count in ``size``.  A
+user's own best rule is the best over *all* features and directions; after that the profile is one step function per
+feature and direction.
 """
 
 from __future__ import annotations
@@ -30,14 +33,15 @@ from privpac.concepts.cells import (
 from privpac.concepts.dimensions import cut_mistakes
 from privpac.concepts.kernels.line import OneColumn
 from privpac.concepts.kernels.survey import CutColumn, Survey, survey, worthwhile
+from privpac.concepts.kernels.values import OneValue, zero_values
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.stumps import stump_labellings
-from privpac.concepts.one_column import DIRECTIONS, check_cut, cut_condition, cut_predictions
-from privpac.concepts.profile import Profile
+from privpac.concepts.one_column import DIRECTIONS, VALUE_DIRECTIONS, check_cut, cut_condition, cut_predictions
+from privpac.concepts.profile import Profile, Step
 from privpac.concepts.rules import ByAgreement, FewValues, Layout
 from privpac.concepts.statistics import Statistic
-from privpac.concepts.thresholds import Labelling, cut_labellings, cut_poll, merged, zero_steps
-from privpac.data import Domain, UserData, Users
+from privpac.concepts.thresholds import Labelling, cut_labellings, cut_poll, merged, value_labellings, zero_steps
+from privpac.data import Domain, Integers, UserData, Users
 from privpac.errors import ParameterError
 from privpac.released import register
 
@@ -47,7 +51,11 @@ __all__ = ["Stump", "Stumps"]
 @register("stump")
 @frozen(slots=False, repr=False)
 class Stump(Rule):
-    """A cut on one of several columns; arrays have all the columns, frames need only the one that is read."""
+    """A cut on one of several columns, or one value of it; arrays have all the columns, frames need only the one read.
+
+    ``cut`` is the first code above the cut; with the direction "is" or "is not" it is the code asked for, and the
+    number of codes where none is.
+    """
 
     columns: Mapping[str, Domain] = field(converter=frozen_columns)
     feature: str
@@ -58,7 +66,7 @@ class Stump(Rule):
     def __attrs_post_init__(self) -> None:
         if self.feature not in self.columns:
             raise ParameterError(f"feature must be one of {list(self.columns)}, got {self.feature!r}")
-        check_cut(self.columns[self.feature], self.cut, self.direction)
+        check_cut(self.columns[self.feature], self.cut, self.direction, (*DIRECTIONS, *VALUE_DIRECTIONS))
 
     @property
     def features(self) -> Mapping[str, Domain]:
@@ -94,12 +102,17 @@ class Stump(Rule):
 
 @frozen(slots=False)
 class Stumps(ConceptClass):
-    """All cuts of all the given columns; ``domains=None`` takes every feature of the data.
+    """All cuts of all the given columns, of unordered categories all values; ``domains=None`` takes every feature of
+    the data.
 
     >>> from privpac.data import Integers
     >>> stumps = Stumps({"age": Integers(0, 120), "dose": Integers(0, 9)})
     >>> stumps.size, str(stumps.decode(2 * 122 + 5, label="cured"))
     (266, 'cured when dose > 4')
+    >>> from privpac.data import Categories
+    >>> stumps = Stumps({"carrier": Categories(["9E", "AA", "B6"])})
+    >>> [str(stumps.decode(id, label="late")) for id in (0, 3, 4, 7)]
+    ['late when carrier is 9E', 'late never', 'late when carrier is not 9E', 'late always']
     """
 
     inherits: ClassVar[bool] = True
@@ -139,50 +152,91 @@ class Stumps(ConceptClass):
 
     @property
     def vc_dimension(self) -> int:
-        """The largest n that passes both tests; never too small, and exact for one column.
+        """The largest n that passes both tests; never too small, and exact for one column in both directions.
 
         A column in one direction labels n points by a chain of sets, so among the sets of floor(n/2) points it gives at
-        most one, and shattering needs C(n, floor(n/2)) chains (Sperner).  It gives at most ``min(n, N) - 1`` sets that
-        are not constant, and shattering needs 2**n - 2 of these.
+        most one, and shattering needs C(n, floor(n/2)) chains (Sperner).  A column without an order labels them by the
+        parts of a partition and their complements: two of these have floor(n/2) points, of three points each part may
+        be one.  And shattering needs 2**n - 2 sets that are not constant.
         """
-        chains, n = len(self.directions), 1
-        while comb(n + 1, (n + 1) // 2) <= chains * len(self._domains) and self._bound(n + 1) >= 1 << (n + 1):
+
+        def chains(n: int) -> int:
+            ways = (
+                len(self.directions) if domain.ordered else min(domain.size, 3 if n == 3 else 2)
+                for domain in self._domains.values()
+            )
+            return sum(ways)
+
+        n = 1
+        while comb(n + 1, (n + 1) // 2) <= chains(n + 1) and self._bound(n + 1) >= 1 << (n + 1):
             n += 1
         return n
 
     def _bound(self, n: int) -> int:
-        """Both constants, and what every column can add."""
-        return 2 + len(self.directions) * sum(min(max(n, 1), domain.size) - 1 for domain in self._domains.values())
+        """Both constants, and what every column can add: ``min(n, N) - 1`` cuts in each direction, or each of the
+        ``min(n, N)`` values and, where there are more than two, its complement."""
+
+        def adds(domain: Domain) -> int:
+            held = min(max(n, 1), domain.size)
+            if domain.ordered:
+                return len(self.directions) * (held - 1)
+            return held * (len(self.directions) if held > 2 else 1) if held > 1 else 0
+
+        return 2 + sum(map(adds, self._domains.values()))
 
     def growth(self, n: int) -> int:
         return min(1 << n, self._bound(n)) if n < 64 else self._bound(n)
 
     # What is known
 
-    layout: ClassVar[Layout] = "cuts"
     rule_by_rule: ClassVar[bool] = False
+
+    @property
+    def _ordered(self) -> bool:
+        """Whether every rule is a cut."""
+        return all(domain is None or domain.ordered for domain in (self.columns or {}).values())
+
+    @property
+    def layout(self) -> Layout:  # type: ignore[override]
+        return "cuts" if self._ordered else "listed"
 
     @property
     def shattered_points(self) -> int:
         """The subsets of n points split into C(n, n/2) chains (Dilworth), and a column of n values or more orders the
-        points along one chain; both directions of one column shatter two points."""
-        sizes = [domain.size for domain in self._domains.values()]
-        n = max((n for n in range(1, 17) if comb(n, n // 2) <= sum(size >= n for size in sizes)), default=0)
-        return max(n, 2) if max(sizes) > 1 and len(self.directions) == 2 else n
+        points along one chain; both directions of one column shatter two points, or three values without an order."""
+        cut = [domain.size for domain in self._domains.values() if domain.ordered]
+        n = max((n for n in range(1, 17) if comb(n, n // 2) <= sum(size >= n for size in cut)), default=1)
+        if len(self.directions) < 2:
+            return n
+        return max(n, *(min(domain.size, 2 if domain.ordered else 3) for domain in self._domains.values()))
 
     @property
     def mistake_tree_depth(self) -> int:
-        return max(cut_mistakes(domain.size) for domain in self._domains.values())
+        return max((cut_mistakes(domain.size) for domain in self._domains.values() if domain.ordered), default=0)
 
     @property
     def few_values(self) -> FewValues | None:
-        if self.columns is None or self.direction != "both":
+        if self.columns is None or self.direction != "both" or not self._ordered:
             return None
         return FewValues("stumps", tuple(domain.size + 1 for domain in self.columns.values() if domain is not None))
 
     @property
     def by_agreement(self) -> ByAgreement:
+        # Two values have the same rules with an order and without.
+        if any(
+            domain is not None and not domain.ordered and domain.size > 2 for domain in (self.columns or {}).values()
+        ):
+            return ByAgreement("stump", only_with="ordered columns (for one column of categories use Points)")
         return ByAgreement("stump", only_with="" if self.direction == "both" else "direction='both'")
+
+    def coarsened(self, points: int) -> Stumps:
+        if self._ordered:
+            return self
+        coarse = {
+            name: Integers(0, points - 1) if domain.ordered and domain.size > points else domain
+            for name, domain in self._domains.items()
+        }
+        return self.with_columns(coarse)
 
     # Columns and rules
 
@@ -193,13 +247,15 @@ class Stumps(ConceptClass):
         return Stumps(columns, self.direction)
 
     def split(self, hypothesis: int) -> tuple[str, int, str]:
-        """Feature, cut and direction of an id."""
+        """Feature, cut and direction of an id; for values without an order their code, and "is" or "is not"."""
         if not 0 <= hypothesis < self.size:
             raise ParameterError(f"ids go from 0 to {self.size - 1}, got {hypothesis}")
         which = next(i for i, base in enumerate(self._bases[1:]) if hypothesis < base)
         feature = list(self._domains)[which]
-        direction, cut = divmod(hypothesis - self._bases[which], self._domains[feature].size + 1)
-        return feature, cut, self.directions[direction]
+        domain = self._domains[feature]
+        which_way, cut = divmod(hypothesis - self._bases[which], domain.size + 1)
+        direction = self.directions[which_way]
+        return feature, cut, direction if domain.ordered else VALUE_DIRECTIONS[DIRECTIONS.index(direction)]
 
     def decode(self, hypothesis: int, label: str = "1") -> Stump:
         feature, cut, direction = self.split(hypothesis)
@@ -215,17 +271,23 @@ class Stumps(ConceptClass):
     # Folding
 
     def empty_profile(self) -> Profile:
-        parts = zip(self._bases, self._domains.values())
-        return Profile(
-            tuple(step for base, domain in parts for step in zero_steps(base, domain.size, len(self.directions)))
-        )
+        steps: list[Step] = []
+        for base, domain in zip(self._bases, self._domains.values()):
+            ways = len(self.directions)
+            steps += (
+                zero_steps(base, domain.size, ways) if domain.ordered else zero_values(base, domain.size, ways, True)
+            )
+        return Profile(tuple(steps))
 
     def _fold(self, users: UserData, columns: tuple[str, ...], statistic: Statistic) -> Profile:
         assert users.labels is not None
         sizes = np.diff(users.offsets)
         own = np.stack([sizes, np.zeros_like(sizes)])
         rest = (users.labels, users.offsets, self.directions, own, statistic, statistic.shape(sizes))
-        lines = [OneColumn(users.codes[name], *rest) for name in columns]
+        lines = [
+            (OneColumn if domain.ordered else OneValue)(users.codes[name], *rest)
+            for name, domain in zip(columns, self._domains.values())
+        ]
         if statistic.uses_minimum:
             # Sorting a user again is cheaper than keeping every sorted column.
             for line, domain in zip(lines, self._domains.values()):
@@ -237,7 +299,9 @@ class Stumps(ConceptClass):
 
     def survey(self, users: Users, statistic: Statistic) -> Survey | None:
         sizes = [domain.size for domain in self._domains.values()]
-        if not isinstance(users, UserData) or users.labels is None or not worthwhile(users, sizes):
+        if not self._ordered or not isinstance(users, UserData):
+            return None
+        if users.labels is None or not worthwhile(users, sizes):
             return None
         columns = [CutColumn(users.codes[name], *rest) for name, *rest in zip(self._domains, sizes, self._bases)]
         return survey(columns, users.labels, users.offsets, self.directions, statistic, self.size)
@@ -247,12 +311,13 @@ class Stumps(ConceptClass):
     def _labellings(
         self, codes: Mapping[str, NDArray[np.uint64]], rest: UserData, A: int, B: int, levels: int
     ) -> Labellings:
-        columns = [codes[name] for name in self._domains]
+        columns = [(codes[name], domain.ordered) for name, domain in self._domains.items()]
         return stump_labellings(columns, self.directions, self.losses(rest, levels), A, B)
 
     def dichotomies(self, codes: Mapping[str, NDArray[np.uint64]]) -> Iterator[Labelling]:
         def of_columns() -> Iterator[Labelling]:
             for base, (name, domain) in zip(self._bases, self._domains.items()):
-                yield from cut_labellings(codes[name], domain.size, self.directions, base)
+                listed = cut_labellings if domain.ordered else value_labellings
+                yield from listed(codes[name], domain.size, self.directions, base)
 
         return merged(of_columns())

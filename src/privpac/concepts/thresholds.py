@@ -21,7 +21,7 @@ from privpac.concepts.kernels.line import OneColumn
 from privpac.concepts.kernels.survey import CutColumn, Survey, survey, worthwhile
 from privpac.concepts.labellings.base import Labellings
 from privpac.concepts.labellings.line import threshold_labellings
-from privpac.concepts.one_column import DIRECTIONS, Threshold, cut_predictions
+from privpac.concepts.one_column import DIRECTIONS, VALUE_DIRECTIONS, Threshold, cut_predictions, need_order
 from privpac.concepts.profile import Profile, Step
 from privpac.concepts.rules import ByAgreement, FewValues, Layout
 from privpac.concepts.statistics import Statistic
@@ -35,18 +35,20 @@ _POLLED = 1 << 18  # votes counted at once
 
 
 def cut_poll(rules: Sequence[tuple[str, int, str]], columns: Sequence[str]) -> Poll:
-    """``ConceptClass.poll`` for rules that cut a column (feature, cut, direction): many of them at once."""
+    """``ConceptClass.poll`` for rules about one column (feature, cut or code, direction): many of them at once."""
     which = np.array([columns.index(feature) for feature, _, _ in rules], dtype=np.intp)
     cuts = np.array([[min(cut, (1 << 64) - 1)] for _, cut, _ in rules], dtype=np.uint64)
     reached = np.array([[cut < 1 << 64] for _, cut, _ in rules], dtype=bool)
-    below = np.array([[direction == "below"] for _, _, direction in rules], dtype=bool)
+    below = np.array([[direction in ("below", "is not")] for _, _, direction in rules], dtype=bool)
+    value = np.array([[direction in VALUE_DIRECTIONS] for _, _, direction in rules], dtype=bool)
 
     def votes(codes: Mapping[str, NDArray[np.uint64]]) -> NDArray[np.int64]:
         read = np.stack([codes[name] for name in columns])
         total = np.zeros(read.shape[1], dtype=np.int64)
         step = max(1, _POLLED // max(1, len(total)))
         for at in (slice(start, start + step) for start in range(0, len(rules), step)):
-            over = (read[which[at]] >= cuts[at]) & reached[at]
+            codes_read = read[which[at]]
+            over = np.where(value[at], codes_read == cuts[at], codes_read >= cuts[at]) & reached[at]
             total += np.add.reduce(over ^ below[at], axis=0, dtype=np.int64)
         return total
 
@@ -71,6 +73,7 @@ class Thresholds(ConceptClass):
             raise ParameterError(f"direction must be 'above', 'below' or 'both', got {self.direction!r}")
         if self.domain is not None and not isinstance(self.domain, Domain):
             raise TypeError(f"domain must be a Domain such as Integers(0, 100), got {type(self.domain).__name__}")
+        need_order(self.feature, self.domain)
 
     @property
     def directions(self) -> tuple[str, ...]:
@@ -224,6 +227,19 @@ def cut_labellings(
         for a, b in pairwise(edges):
             if a < b:
                 yield cut_predictions(points, a, direction), base + i * (size + 1) + a, b - a
+
+
+def value_labellings(
+    points: NDArray[np.uint64], size: int, directions: Sequence[str], base: int = 0
+) -> Iterator[Labelling]:
+    """The same for the rules "is v" and "is not v" of ``size`` values and one that nobody holds."""
+    held = [int(code) for code in np.unique(points).tolist()]
+    # Ids are increasing, so the first one that is not held is where they and the positions part.
+    other = next((i for i, code in enumerate(held) if i != code), len(held))
+    for i, direction in enumerate(directions):
+        for code in sorted([*held, other]):
+            labels = cut_predictions(points, code, VALUE_DIRECTIONS[DIRECTIONS.index(direction)])
+            yield labels, base + i * (size + 1) + code, size + 1 - len(held) if code == other else 1
 
 
 def merged(labellings: Iterable[Labelling]) -> Iterator[Labelling]:

@@ -39,9 +39,12 @@ _WORDS = bounds(minimum=-(1 << 63), maximum=(1 << 64) - 1)
 
 
 class Domain(ABC):
-    """An ordered, declared set of values with codes ``0..size-1``."""
+    """A declared set of values with codes ``0..size-1``."""
 
     kind: ClassVar[str]
+    ordered: bool = True
+    """Whether the order of the codes means something: a rule may then ask "is it above this value?", else only "is it
+    this value?"."""
     _off: ClassVar[str] = "off the domain"
     _unread: ClassVar[str] = "not a number"
     _kinds_read: ClassVar[frozenset[Kind]] = NUMBERS | {Kind.TEXT}
@@ -413,11 +416,23 @@ def _categories(values: Iterable[Category]) -> tuple[Category, ...]:
     return listed
 
 
+def _truth(value: bool) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"ordered must be True or False, got {type(value).__name__}")
+    return value
+
+
 @frozen(slots=False)
 class Categories(Domain):
-    """Named values in the listed order; matched by their text, so ``7`` in a column matches ``"7"`` in the list."""
+    """Named values, with codes in the listed order; matched by their text, so ``7`` in a column matches ``"7"`` in the
+    list.
+
+    Rules ask "is it this one?".  With ``ordered=True`` the listed order means something, and they ask "is it above this
+    one?" as they do of numbers.
+    """
 
     values: tuple[Category, ...] = field(converter=_categories)
+    ordered: bool = field(default=False, kw_only=True, converter=_truth)
     kind: ClassVar[str] = "categories"
     _unread: ClassVar[str] = "not a listed category"
     _kinds_read: ClassVar[frozenset[Kind]] = NAMED
@@ -427,14 +442,15 @@ class Categories(Domain):
         return len(self.values)
 
     def describe(self) -> str:
+        kind = "ordered categories" if self.ordered else "categories"
         shown = ", ".join(repr(v) for v in self.values[:5])
-        return f"the categories {shown}" if self.size <= 5 else f"the {self.size} listed categories ({shown}, ...)"
+        return f"the {kind} {shown}" if self.size <= 5 else f"the {self.size} listed {kind} ({shown}, ...)"
 
     def value(self, code: int) -> Category:
         return self.values[self._check(code)]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "values": list(self.values)}
+        return {"kind": self.kind, "values": list(self.values), "ordered": self.ordered}
 
     def read_typed(self, series: pl.Series, name: str) -> Encoded:
         dtype = series.dtype

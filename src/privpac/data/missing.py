@@ -62,6 +62,10 @@ class Missing(Domain):
             return None
         return (1 << 64) - 1 if isinstance(self.inner, Floats) else self.inner.size
 
+    @property
+    def ordered(self) -> bool:  # type: ignore[override]
+        return self.inner.ordered
+
     def describe(self) -> str:
         what = {"own": "or missing", "drop": "records without a value left out", "raise": ""}
         return ", ".join(part for part in (self.inner.describe(), what[self.rule]) if part)

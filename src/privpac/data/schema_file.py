@@ -215,19 +215,27 @@ def _said(note: str) -> str:
     return " ".join("".join(letter if letter.isprintable() else " " for letter in note).split())
 
 
-def domain_value(domain: Domain) -> str | list[Any]:
-    """A domain as a schema file says it: a text, or a list of categories."""
+def domain_value(domain: Domain) -> str | list[Any] | dict[str, Any]:
+    """A domain as a schema file says it: a text, a list of categories, or a table of ordered ones."""
     if isinstance(domain, Categories):
         text, texts = categories_text(domain), all(isinstance(name, str) for name in domain.values)
-        return text if texts and text.startswith("{") else list(domain.values)
+        if texts and text.startswith("{"):
+            return text
+        return {"values": list(domain.values), "ordered": True} if domain.ordered else list(domain.values)
     if isinstance(domain, Missing):
         inner = domain_value(domain.inner)
-        text = json.dumps(inner, ensure_ascii=False) if isinstance(inner, list) else inner
+        # Names that need a list are written as one inside the text, ordered or not.
+        text = inner if isinstance(inner, str) else _list_text(domain.inner)
         return f"{text},missing={domain.rule}"
     if isinstance(domain, Grid):
         ends = domain.to_dict()
         return f"{ends['lo']}:{ends['hi']}:{ends['step']}"
     return domain_text(domain).removeprefix("=") or "number"
+
+
+def _list_text(domain: Domain) -> str:
+    assert isinstance(domain, Categories)
+    return json.dumps(list(domain.values), ensure_ascii=False) + ",ordered=true" * domain.ordered
 
 
 def _plain(value: Any) -> Any:
@@ -239,6 +247,8 @@ def _toml(value: Any) -> str:
 
     TOML's basic strings have the escapes of JSON, but know no surrogates and no bare delete character.
     """
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(part)}" for key, part in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, bool) or not isinstance(value, str):
@@ -314,6 +324,10 @@ def _domain(name: str, value: Any) -> Domain | None:
     try:
         if isinstance(value, list):
             return Categories(value)
+        if isinstance(value, dict) and "values" in value and set(value) <= {"values", "ordered"}:
+            if not isinstance(value["values"], list):
+                raise ParameterError(f"values is a list of categories, got {_kind(value['values'])}")
+            return Categories(value["values"], ordered=value.get("ordered", False))
         if isinstance(value, str) and value.strip():
             return parse_domain(value)
     except (ParameterError, TypeError) as error:

@@ -2,8 +2,8 @@
 
 | columns | rules |
 |---|---|
-| one | a cut, in either direction |
-| two to four | the best cut on any one of them |
+| one | a cut, in either direction; of categories without an order one of them, or all but one |
+| two to four | the best such rule on any one of them |
 | five or more, none endless | a small tree; a points card with a delta and 200 people times theta declared |
 
 Theta is epsilon under add-remove and half of it under replace.  Of ``k`` labels each has a card of its own with the
@@ -23,6 +23,7 @@ from typing import Any
 
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.cards.family import PointsCard
+from privpac.concepts.points import Points
 from privpac.concepts.small_trees import SmallTrees
 from privpac.concepts.stumps import Stumps
 from privpac.concepts.thresholds import Thresholds
@@ -67,6 +68,12 @@ WIDE: dict[str, WideDefault] = {
 """By method."""
 
 
+def _questions(columns: Features) -> str:
+    """What stumps ask of these columns."""
+    orders = {domain is None or domain.ordered for domain in columns.values()}
+    return "cut or category" if len(orders) == 2 else "cut" if True in orders else "category"
+
+
 def default_rules(
     features: Features,
     *,
@@ -97,10 +104,14 @@ def default_rules(
     if method != "auto" or len(columns) < MANY or endless:
         if len(columns) < FEW:
             ((name, domain),) = columns.items()
+            if domain is not None and not domain.ordered:
+                # A method that was named may learn hierarchies only, and single values are one.
+                one = Stumps(columns) if method == "auto" else Points(domain, name)
+                return DefaultRules(one, method, f"{said}: the best of its categories")
             # A method that was named may learn one direction only, and then the usual one.
             direction = "both" if method == "auto" else "above"
             return DefaultRules(Thresholds(domain, name, direction), method, f"{said}: a cut")
-        return DefaultRules(Stumps(columns), method, f"{said}: the best cut on one of them")
+        return DefaultRules(Stumps(columns), method, f"{said}: the best {_questions(columns)} on one of them")
     for wide in WIDE.values() if delta is not None and rational(delta, "delta", minimum=0, below=1) > 0 else ():
         theta = rational(epsilon, "epsilon", above=0)
         if one_of(Neighbours, neighbours, "neighbours") is Neighbours.REPLACE:

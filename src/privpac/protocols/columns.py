@@ -5,6 +5,7 @@
 | ``lo``, ``hi`` and perhaps ``step`` | numbers, decimal steps |
 | ``from``, ``to`` | days, written 2020-12-31 |
 | ``values`` | listed texts |
+| ``ordered`` | listed texts whose order means something |
 | ``floats`` = 64 | every finite 64-bit float, by the order of its bits |
 
 A record's value becomes a code ``0..size-1`` in the order of the domain, the same code that a curator's table would
@@ -69,14 +70,17 @@ class DeviceColumn:
         if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str) or not entry["name"]:
             raise ManifestError("a feature needs a name")
         name, keys = entry["name"], set(entry) - {"name"}
-        if keys == {"values"}:
-            return cls.listed(name, entry["values"])
+        if keys in ({"values"}, {"ordered"}):
+            (kind,) = keys
+            return cls.listed(name, entry[kind], kind)
         if keys == {"from", "to"}:
             return cls.days(name, entry["from"], entry["to"])
         if keys == {"floats"} and entry["floats"] == 64:
             return cls.floats(name)
         if not {"lo", "hi"} <= keys <= {"lo", "hi", "step"}:
-            raise ManifestError("a feature has lo and hi and perhaps step, or from and to, or values, or floats = 64")
+            raise ManifestError(
+                "a feature has lo and hi and perhaps step, or from and to, or values, or ordered, or floats = 64"
+            )
         return cls.numbers(name, *(exact(entry.get(key, 1)) for key in ("lo", "hi", "step")))
 
     @classmethod
@@ -89,12 +93,12 @@ class DeviceColumn:
         return cls(name, int(steps) + 1, lo, step)
 
     @classmethod
-    def listed(cls, name: str, values: Any) -> DeviceColumn:
+    def listed(cls, name: str, values: Any, kind: str = "values") -> DeviceColumn:
         if not isinstance(values, (list, tuple)) or not values or any(not isinstance(value, str) for value in values):
             raise ManifestError("values must be a list of texts")
         if len(set(values)) < len(values):
             raise ManifestError("values must differ")
-        return cls(name, len(values), values=tuple(values), kind="values")
+        return cls(name, len(values), values=tuple(values), kind=kind)
 
     @classmethod
     def days(cls, name: str, first: Any, last: Any) -> DeviceColumn:
@@ -113,7 +117,7 @@ class DeviceColumn:
     def write(self) -> dict[str, Any]:
         """The same for a manifest."""
         if self.values is not None:
-            return {"name": self.name, "values": list(self.values)}
+            return {"name": self.name, self.kind: list(self.values)}
         if self.kind == "floats":
             return {"name": self.name, "floats": 64}
         if self.kind == "days":
@@ -179,6 +183,7 @@ class DeviceColumn:
 _CODES = {
     "numbers": DeviceColumn._number,
     "values": DeviceColumn._listed,
+    "ordered": DeviceColumn._listed,
     "days": DeviceColumn._day,
     "floats": DeviceColumn._float,
 }

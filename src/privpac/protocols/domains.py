@@ -14,6 +14,9 @@ from privpac.protocols.columns import DeviceColumn
 __all__ = ["column_of", "columns_of", "domain_of", "domains_of"]
 
 
+_LISTED = {False: "values", True: "ordered"}
+
+
 def column_of(name: str, domain: Domain) -> DeviceColumn:
     """The column of a declared domain; an open vocabulary has none, because its codes depend on everybody's data."""
     if isinstance(domain, Integers):
@@ -23,7 +26,7 @@ def column_of(name: str, domain: Domain) -> DeviceColumn:
     if isinstance(domain, Dates):
         return DeviceColumn.days(name, domain.lo.isoformat(), domain.hi.isoformat())
     if isinstance(domain, Categories):
-        return DeviceColumn.listed(name, [str(value) for value in domain.values])
+        return DeviceColumn.listed(name, [str(value) for value in domain.values], _LISTED[domain.ordered])
     if isinstance(domain, Floats):
         return DeviceColumn.floats(name)
     raise ParameterError(
@@ -34,7 +37,7 @@ def column_of(name: str, domain: Domain) -> DeviceColumn:
 def domain_of(column: DeviceColumn) -> Domain:
     """The domain of a column."""
     if column.values is not None:
-        return Categories(column.values)
+        return Categories(column.values, ordered=column.kind == _LISTED[True])
     if column.kind == "floats":
         return Floats()
     last = column.first + column.step * (column.size - 1)

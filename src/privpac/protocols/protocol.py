@@ -36,6 +36,7 @@ from privpac.concepts.cells import Frozen, named_domains
 from privpac.errors import IncompatibleGuarantees, InfeasibleError, ManifestError, ParameterError
 from privpac.exact import rational
 from privpac.guarantee import Guarantee, Model, Neighbours, Unit, one_of, positive_int
+from privpac.learners.agreement.classes import need_ordered_columns
 from privpac.mechanisms.randomized_response import keep_probability
 from privpac.parameters import read_epsilon
 from privpac.protocols.analyzer import (
@@ -98,6 +99,7 @@ class Protocol(ABC):
         put(self, "features", named_domains(self.features, "features"))
         if any(domain is None for domain in self.features.values()):
             raise ParameterError("every feature of a protocol needs a domain: nobody sees the data who could find one")
+        need_ordered_columns(self.rule, self.features)
         # A drawn representation has fresh public coins, unless given.
         coins = {"coins": secrets.token_hex(32)} if self.rule == "hashed-point" else {}
         put(self, "task", Frozen(tuple(sorted({**coins, **dict(self.task)}.items()))))

@@ -28,7 +28,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from privpac.concepts.base import ConceptClass
-from privpac.concepts.named import RULES, name_of, rule_class
+from privpac.concepts.named import CUT_RULES, RULES, name_of, rule_class
+from privpac.concepts.one_column import stored_in_order
 from privpac.data import Domain
 from privpac.errors import LedgerMismatch, ModelFileError, ParameterError
 from privpac.guarantee import Guarantee
@@ -190,7 +191,9 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
 
 
 def _session(header: dict[str, Any], state: dict[str, Any], ledger: BudgetLedger) -> PredictionSession:
-    features = {name: Domain.from_dict(values) for name, values in state["features"].items()}
+    # What a voter's number means must not change with what categories without the field mean now.
+    read = stored_in_order if state["rule"] in CUT_RULES else Domain.from_dict
+    features = {name: read(values) for name, values in state["features"].items()}
     concept = rule_class(state["rule"], features)
     voters = tuple(tuple(int(voter, 16) for voter in epoch) for epoch in state["voters"])
     return PredictionSession(

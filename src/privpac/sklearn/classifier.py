@@ -54,7 +54,8 @@ class PrivateRuleClassifier(PrivateEstimator, ClassifierMixin, BaseEstimator):  
     ----------
     rule : str, class of rules, or None
         A name such as "stump", "interval" or "conjunction" ("tree" with ``tree=``), or a class such as
-        ``pp.Stumps()``; None is a cut for one column, the best cut of two to four, a small tree of more.
+        ``pp.Stumps()``; None is a cut (or category) for one column, the best one of two to four, a small
+        tree of more.
     epsilon : rational
         Privacy loss of one ``fit``.
     domains : mapping or sequence of domains, optional

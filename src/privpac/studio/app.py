@@ -28,7 +28,7 @@ _PARTS = {"studio.css": "text/css", "studio.js": "text/javascript"}
 _SERVICE = {"icon.svg": "image/svg+xml"}
 _KINDS = {
     "threshold": "a cut on one column",
-    "stump": "the best cut on any column",
+    "stump": "the best cut, or category, on any column",
     "interval": "a range on one column",
     "conjunction": "several conditions at once",
     "small-tree": "a small tree of questions",

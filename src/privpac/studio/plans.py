@@ -5,11 +5,12 @@ A plan is a function of declared facts alone, so it may be shown before anything
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from privpac.concepts.named import rule_class
-from privpac.data.domains import Integers
+from privpac.concepts.named import default_rule, rule_class
+from privpac.data.domains import Domain, Integers
 from privpac.data.schema_file import Schema
 from privpac.errors import PrivpacError
 from privpac.exact import rational, shown
@@ -25,9 +26,9 @@ DEFAULTS = ("two voices", "small tree")
 _WIDE = 5
 
 
-def rule_name(rule: str | None, columns: int) -> str:
-    """The kind of rule: as chosen, or the usual one for so many columns."""
-    return rule or ("threshold" if columns == 1 else "stump" if columns < _WIDE else "small-tree")
+def rule_name(rule: str | None, features: Mapping[str, Domain]) -> str:
+    """The kind of rule: as chosen, or the usual one for these columns."""
+    return rule or (default_rule(features) if len(features) < _WIDE else "small-tree")
 
 
 @lru_cache(maxsize=512)
@@ -43,7 +44,7 @@ def planned(
 ) -> dict[str, Any]:
     """Numbers of people (or errors, for a known number of them) at an epsilon, and the curve over all of ``STOPS``."""
     features = schema.features
-    name, columns = rule_name(rule, len(features)), tuple(features.items())
+    name, columns = rule_name(rule, features), tuple(features.items())
     rational(epsilon, "epsilon", above=0)
     rational(alpha, "alpha", above=0, below=1)
     unit = Unit.USER if schema.user else Unit.ITEM

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privpac.concepts.cells import Frozen
-from privpac.data import Categories, Domain, Floats, Missing, Texts
+from privpac.data import Domain, Floats, Missing, Texts
 from privpac.data.columns import column
 from privpac.data.jit import jit
 from privpac.data.missing import own_code, values_of
@@ -58,7 +58,8 @@ class BinnedColumn:
 
     @property
     def is_category(self) -> bool:
-        return isinstance(values_of(self.domain), Categories)
+        """Whether its values have no order, so that each is a bin and is asked for by name."""
+        return not self.domain.ordered
 
     @property
     def has_missing(self) -> bool:
@@ -245,9 +246,12 @@ def binned(
 
 def _edges(name: str, domain: Domain, wanted: int | tuple[Any, ...]) -> tuple[int, ...]:
     """The first codes of the bins above the lowest: cut ``u`` of ``B - 1`` even ones at code ``ceil(u N / B)``."""
-    if isinstance(domain, Categories):
+    if not domain.ordered:
         if isinstance(wanted, tuple):
-            raise ParameterError(f"column {name!r} has categories, which are not cut; leave it out of cuts")
+            raise ParameterError(
+                f"column {name!r} has unordered categories, which are not cut; leave it out of cuts, or write "
+                "Categories([...], ordered=True) if their order means something"
+            )
         return ()
     if isinstance(wanted, tuple):
         return _listed(name, domain, wanted)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from attrs import evolve, field, frozen
 
-from privpac.concepts.one_column import cut_condition
+from privpac.concepts.one_column import cut_condition, need_order, stored_in_order
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import Column, code_of
 from privpac.concepts.trees.implicit import StarTree, check_direction, steps
@@ -56,6 +56,7 @@ class BranchThresholds(VC1Tree):
             raise TypeError(
                 f"positions must be an ordered Domain such as Integers(0, 100), got {type(self.positions).__name__}"
             )
+        need_order(self._names[1], self.positions)
         positive_int(self.positions.size, "the number of positions")
 
     @property
@@ -182,7 +183,7 @@ class BranchThresholds(VC1Tree):
     @classmethod
     def _from_dict(cls, values: Mapping[str, Any]) -> BranchThresholds:
         branches = None if values["branches"] is None else Domain.from_dict(values["branches"])
-        return cls(Domain.from_dict(values["positions"]), branches, tuple(values["features"]), values["direction"])
+        return cls(stored_in_order(values["positions"]), branches, tuple(values["features"]), values["direction"])
 
     def pack(self, v: tuple[Any, ...]) -> list[Any]:
         return [v[0], str(v[1])] if v else []

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import frozen
 
 from privpac.concepts.base import Rule
-from privpac.concepts.one_column import DIRECTIONS, Point, Threshold, cut_condition
+from privpac.concepts.one_column import DIRECTIONS, Point, Threshold, cut_condition, need_order, stored_in_order
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.columns import MAX_BITS, Column, as_text, code_of
 from privpac.concepts.trees.parts import Depths, Ints, Places, lay_out
@@ -76,6 +76,7 @@ class PathTree(VC1Tree):
     ) -> None:
         check_direction(direction)
         if isinstance(size, Domain):
+            need_order(feature, size)
             given, count = size, size.size
         else:
             count = positive_int(size, "size")
@@ -174,6 +175,7 @@ class PathTree(VC1Tree):
 
     def with_columns(self, columns: Mapping[str, Domain]) -> PathTree:
         ((feature, domain),) = columns.items()
+        need_order(feature, domain)
         return PathTree(self.size, feature, self.direction, domain)
 
     def rule(self, v: int, label: str = "1") -> Rule:
@@ -220,7 +222,7 @@ class PathTree(VC1Tree):
 
     @classmethod
     def _from_dict(cls, values: Mapping[str, Any]) -> PathTree:
-        return cls(int(values["size"]), values["feature"], values["direction"], Domain.from_dict(values["domain"]))
+        return cls(int(values["size"]), values["feature"], values["direction"], stored_in_order(values["domain"]))
 
     def pack(self, v: int) -> str:
         return str(v)

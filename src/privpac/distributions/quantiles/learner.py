@@ -174,6 +174,11 @@ class QuantileLearner(DistributionLearner):
                     f"texts have no order, so column {name!r} has no quantile; declare Integers, Grid, Dates, Floats "
                     "or ordered Categories"
                 )
+            if not domain.ordered:
+                raise ParameterError(
+                    f"column {name!r} has unordered categories, so it has no median or other quantile; write "
+                    "Categories([...], ordered=True) if their order means something (in words {a<b<c})"
+                )
             if own_code(domain) is not None:
                 raise ParameterError(
                     f"missing values have no place in the order of column {name!r}; leave such records out: "

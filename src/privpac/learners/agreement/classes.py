@@ -13,16 +13,17 @@ import numpy as np
 from attrs import field, frozen
 from numpy.typing import NDArray
 
-from privpac.agreement.tasks import KINDS, Task
+from privpac.agreement.tasks import KINDS, ORDERED, Task
 from privpac.concepts.base import ConceptClass, Rule
 from privpac.concepts.cells import Frozen, declared_of, domains_of, named_domains
+from privpac.concepts.one_column import need_order
 from privpac.concepts.profile import Profile
 from privpac.concepts.rules import ByAgreement, ClassOfRules
 from privpac.concepts.statistics import Statistic
 from privpac.data import Domain, UserData
 from privpac.errors import ParameterError, TooLargeError
 
-__all__ = ["KINDS", "AgreedRules", "by_agreement", "kind_of", "own_parameters"]
+__all__ = ["KINDS", "AgreedRules", "by_agreement", "kind_of", "need_ordered_columns", "own_parameters"]
 
 
 def by_agreement(concept: Any) -> bool:
@@ -48,6 +49,16 @@ def own_parameters(concept: ConceptClass) -> dict[str, int | str]:
     """Parameters of the task that the class itself fixes: a list has at most as many tests as the class allows."""
     found = concept.by_agreement
     return {} if found is None else dict(found.parameters)
+
+
+def need_ordered_columns(kind: str, features: Mapping[str, Domain | None]) -> None:
+    """Refuse columns without an order for a kind of rule that needs one; stumps and weighted sums of two values do
+    not."""
+    free = 2 if kind in ("stump", "halfspace") else 0
+    for name, domain in features.items() if kind in ORDERED else ():
+        if domain is None or domain.size <= free:
+            continue
+        need_order(name, domain, "learn the rule 'point' of one column, or 'naive-bayes' of several")
 
 
 def _named(features: Mapping[str, Domain | None] | Iterable[str]) -> Mapping[str, Domain | None]:
@@ -77,6 +88,7 @@ class AgreedRules(ConceptClass):
     def __attrs_post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ParameterError(f"the kind of rule must be one of {', '.join(KINDS)}; got {str(self.kind)[:40]!r}")
+        need_ordered_columns(self.kind, self.features)
 
     @property
     def _columns(self) -> Frozen[Domain | None]:

@@ -99,6 +99,10 @@ class AgreedRule(Rule):
 Columns = list[tuple[str, Domain]]
 
 
+def _is(name: str, domain: Domain, code: int) -> str:
+    return f"{name} {'=' if domain.ordered else 'is'} {domain.text(code)}"
+
+
 def _cut(rule: Cut, columns: Columns) -> str:
     name, domain = columns[rule.column]
     return cut_condition(name, domain, rule.cut, "above" if rule.above else "below")
@@ -106,7 +110,7 @@ def _cut(rule: Cut, columns: Columns) -> str:
 
 def _point(rule: OnePoint, columns: Columns) -> str:
     name, domain = columns[0]
-    return "never" if rule.point is None else f"{name} = {domain.text(rule.point)}"
+    return "never" if rule.point is None else _is(name, domain, rule.point)
 
 
 def _hashed(rule: HashedPoint, columns: Columns) -> str:
@@ -170,8 +174,7 @@ def _values(rule: ValueTable, columns: Columns) -> str:
     if len(ones) == len(rule.bits):
         return "always"
     points = (
-        " and ".join(f"{name} = {domain.text(int(code))}" for code, (name, domain) in zip(point, columns))
-        for point in ones
+        " and ".join(_is(name, domain, int(code)) for code, (name, domain) in zip(point, columns)) for point in ones
     )
     return " or ".join(points) or "never"
 

@@ -137,12 +137,14 @@ for (const name of ["dragover", "dragleave", "drop"]) {
 
 // 2. What everybody may know
 
-const KINDS = { out: "rules may not read it", whole: "whole numbers", decimal: "decimals", names: "names", dates: "dates", number: "any number" };
+const KINDS = { out: "rules may not read it", whole: "whole numbers", decimal: "decimals", names: "names", ordered: "names in order", dates: "dates", number: "any number" };
 
 function parse(domain) {
   if (domain === null) return { kind: "open", parts: [] };
   if (Array.isArray(domain)) return { kind: "names", parts: [domain.join(", ")] };
+  if (domain !== null && domain.values) return { kind: "ordered", parts: [domain.values.join(" < ")] };
   if (domain === "number") return { kind: "number", parts: [] };
+  if (/^{[^,]*<[^,]*}$/.test(domain)) return { kind: "ordered", parts: [domain.slice(1, -1).split("<").join(" < ")] };
   if (domain.startsWith("{")) return { kind: "names", parts: [domain.slice(1, -1).split(",").join(", ")] };
   const parts = domain.split(":");
   if (parts.length === 3) return { kind: "decimal", parts };
@@ -153,14 +155,17 @@ function compose(row) {
   const kind = row.querySelector("select").value;
   const values = [...row.querySelectorAll("input")].map((input) => input.value.trim());
   if (kind === "number") return "number";
-  if (kind === "names") {
-    const names = values[0].split(",").map((name) => name.trim()).filter(Boolean);
-    return /[{}]/.test(values[0]) ? JSON.stringify(names) : "{" + names.join(",") + "}";
+  if (kind === "names" || kind === "ordered") {
+    const sign = kind === "ordered" ? "<" : ",";
+    const names = values[0].split(sign).map((name) => name.trim()).filter(Boolean);
+    if (/[{}]/.test(values[0]) || (kind === "ordered" && (/,/.test(values[0]) || names.length < 2)))
+      return JSON.stringify(names) + (kind === "ordered" ? ",ordered=true" : "");
+    return "{" + names.join(sign) + "}";
   }
   return values.join(":");
 }
 
-const FIELDS = { whole: ["from", "to"], decimal: ["from", "to", "step"], dates: ["first day", "last day"], names: ["a, b, c"] };
+const FIELDS = { whole: ["from", "to"], decimal: ["from", "to", "step"], dates: ["first day", "last day"], names: ["a, b, c"], ordered: ["a < b < c"] };
 
 function fields(row, name, kind, parts) {
   const place = row.querySelector(".values");

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import errno
-import fcntl
 import json
 import os
 import pickle
@@ -40,6 +39,7 @@ from privpac.errors import (
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger, Receipt, file, release
 from privpac.ledger.lines import START
+from privpac.ledger.lock import try_lock
 from privpac.released import Released
 from privpac.rng import PublicCoins, Rng
 from privpac.testing import SeededRng, WordRng, insecure_randomness
@@ -488,8 +488,8 @@ def test_a_failing_sync_gives_no_receipt_and_the_spend_counts(
 
 
 def test_a_lock_held_too_long_is_reported(path: Path, ledger: BudgetLedger) -> None:
-    with path.open("rb") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+    with path.open("r+b") as other:
+        assert try_lock(other.fileno())
         with pytest.raises(LedgerBusy, match="try again") as caught:
             BudgetLedger.open(path, timeout=0.05).spend(user("0.1"), "x")
         one_line(caught)

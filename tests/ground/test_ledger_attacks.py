@@ -7,7 +7,6 @@ of events is the same in every run.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -26,6 +25,7 @@ import pytest
 from privpac.errors import BudgetExhausted, LedgerError, LedgerUnavailable
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
+from privpac.ledger.lock import try_lock
 
 ONE = Guarantee(1, unit="user", neighbours="add-remove")
 WORKER = """
@@ -414,11 +414,11 @@ def test_a_seal_seen_half_is_read_again_while_somebody_holds_the_lock(
     path = made(tmp_path / "budget.db", 3)
     read, calls = file.read_seal, list[int]()
 
-    def half_once(data: bytes) -> tuple[int, int, str]:
+    def half_once(data: bytes) -> file.Seal:
         calls.append(1)
         return read(data if len(calls) > 1 else data[:100])
 
-    with BudgetLedger.open(path, timeout=0) as book, open(path, "rb") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+    with BudgetLedger.open(path, timeout=0) as book, open(path, "r+b") as other:
+        assert try_lock(other.fileno())
         monkeypatch.setattr(file, "read_seal", half_once)
         assert book.remaining().epsilon == 3

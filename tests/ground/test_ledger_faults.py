@@ -179,7 +179,7 @@ def test_a_line_cut_before_its_seal_was_never_acknowledged_and_a_whole_one_count
     for cut in range(len(whole), len(longer) + 1):
         torn = whole[:START] + longer[START:cut]
         target = tmp_path / "torn.db"
-        for noise in (b"", b"\0" * 700, b"\xff\n\n") if cut % 9 == 0 or cut > len(longer) - 3 else (b"",):
+        for noise in (b"", b"\0" * 700) if cut % 9 == 0 or cut > len(longer) - 3 else (b"",):
             target.write_bytes(torn + noise)
             with BudgetLedger.open(target) as ledger:
                 assert [row.spend_id for row in ledger.history()] == ["0", "1", "2", *["next"] * (cut == len(longer))]

@@ -165,9 +165,13 @@ class BudgetLedger(Shown):
             return self._account.left(state.last)
 
     def history(self) -> tuple[Spend, ...]:
-        """All spends, oldest first."""
+        """All spends, oldest first; behind the first checkpoint the whole file is read for it."""
         with self._file.reading() as state:
-            return tuple(state.spends)
+            if state.spends is not None:
+                return state.spends
+        spends: list[Spend] = []
+        with self._file.reading(lambda head, spend: None if spend is None else spends.append(spend)):
+            return tuple(spends)
 
     def head(self) -> str:
         """The hash that fixes the whole history."""
@@ -175,15 +179,21 @@ class BudgetLedger(Shown):
             return state.head
 
     def verify(self, published: str | None = None) -> str:
-        """Read the whole file again, check settings, chains and sums (``LedgerCorrupt``) and return the head hash.
+        """Read the whole file again, check settings, chains, sums and checkpoints (``LedgerCorrupt``) and return the
+        head hash.
 
         With a ``published`` head, of the spends or of a session's answers, also check that this history extends it.
         """
-        hashes: set[str] = set()
-        with self._file.reading(hashes) as state:
+        found: list[bool] = []
+
+        def look(head: str, spend: Spend | None) -> None:
+            if head == published:
+                found.append(True)
+
+        with self._file.reading(look) as state:
             if state.account != self._account:
                 raise self._file.corrupt("has other settings than before")
-            if published is not None and published not in hashes:
+            if published is not None and not found:
                 raise self._file.corrupt("does not extend the published head: it is an old or another copy")
             return state.head
 

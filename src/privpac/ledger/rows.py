@@ -16,7 +16,11 @@ from typing import Any, NoReturn
 from privpac.errors import DuplicateSpend, ParameterError
 from privpac.guarantee import Guarantee
 
-__all__ = ["Balance", "Receipt", "Spend", "chain_hash", "genesis", "now", "plain_text", "read_number", "seconds"]
+__all__ = ["FIRST", "START", "Balance", "Receipt", "Spend", "chain_hash", "chained", "genesis", "now", "plain_text"]
+__all__ += ["read_number", "seconds"]
+
+START = 512  # of the first line: the seal before it fills one sector, which a disk writes wholly or not at all
+FIRST = "0" * 64  # the hash before the first line
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,11 @@ def chain_hash(*parts: str) -> str:
     return hashlib.sha256(
         b"privpac.ledger.v1" + b"".join([len(text).to_bytes(8, "big") + text for text in texts])
     ).hexdigest()
+
+
+def chained(head: str, text: bytes) -> str:
+    """The hash of a line with this text behind the line with the hash ``head``."""
+    return hashlib.sha256(b"privpac.ledger.v2" + head.encode() + text).hexdigest()
 
 
 def genesis(meta: Mapping[str, str]) -> str:

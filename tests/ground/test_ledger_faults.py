@@ -192,6 +192,59 @@ def test_a_line_cut_before_its_seal_was_never_acknowledged_and_a_whole_one_count
             target.unlink()
 
 
+def test_a_damaged_last_line_is_never_taken_for_one_that_was_not_written_to_its_end(tmp_path: Path) -> None:
+    """A power loss, or ``cp`` during a spend, can leave the seal a line behind: that line was acknowledged."""
+    path, target = tmp_path / "budget.db", tmp_path / "damaged.db"
+    whole, _ = used_ledger(path, 3)
+    with BudgetLedger.open(path) as ledger:
+        ledger.spend(STEP, "acknowledged", "next")
+    longer = path.read_bytes()
+    chance = random.Random(9)
+    for at in range(len(whole), len(longer)):
+        for value in {0, 10, longer[at] ^ 1 << chance.randrange(8)} - {longer[at]}:
+            bad = whole[:START] + longer[START:at] + bytes([value]) + longer[at + 1 :]
+            target.write_bytes(bad)
+            for _ in range(2):
+                with pytest.raises(LedgerCorrupt, match=r"damage in line 5, .* put an intact copy in its place"):
+                    BudgetLedger.open(target, timeout=0)
+            assert target.read_bytes() == bad  # evidence is left as it is
+    target.write_bytes(whole[:START] + longer[START:])
+    with BudgetLedger.open(target) as ledger:
+        assert len(ledger.history()) == 4
+
+
+def test_lines_behind_the_seal_are_refused_if_an_earlier_one_is_damaged(tmp_path: Path) -> None:
+    path, target = tmp_path / "budget.db", tmp_path / "damaged.db"
+    whole, _ = used_ledger(path, 3)
+    with BudgetLedger.open(path) as ledger:
+        for i in range(3):
+            ledger.spend(STEP, "acknowledged", f"next {i}")
+    longer = path.read_bytes()
+    for at in range(len(whole), len(longer), 11):
+        target.write_bytes(whole[:START] + longer[START:at] + bytes([longer[at] ^ 4]) + longer[at + 1 :])
+        with pytest.raises(LedgerCorrupt, match="damage in line"):
+            BudgetLedger.open(target, timeout=0)
+
+
+def test_sectors_that_a_power_loss_did_not_write_are_no_damage(tmp_path: Path) -> None:
+    """The line was never synced, so never acknowledged, whichever of its sectors came first."""
+    path, target = tmp_path / "budget.db", tmp_path / "torn.db"
+    with BudgetLedger.create(path, budget(100), dataset="torn") as ledger:
+        ledger.spend(STEP, "session", "s")
+        ledger.queries.open("s", 100)
+        whole = path.read_bytes()
+        ledger.queries.answer("s", [f"{i:064x}" for i in range(40)], lambda i, n: "1")
+    longer = path.read_bytes()
+    sectors = [len(whole), *range(len(whole) // 512 * 512 + 512, len(longer), 512), len(longer)]
+    for first, stop in zip(sectors, sectors[1:]):
+        if stop - first >= 32:
+            target.write_bytes(whole[:START] + longer[START:first] + bytes(stop - first) + longer[stop:])
+            with BudgetLedger.open(target) as ledger:
+                assert ledger.queries.used("s") == 0
+                ledger.verify()
+            assert target.read_bytes() == whole
+
+
 @pytest.mark.parametrize("opened", [False, True])
 def test_a_damaged_file_is_refused_in_the_ledgers_own_words_and_never_read_as_a_smaller_total(
     tmp_path: Path, opened: bool

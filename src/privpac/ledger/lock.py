@@ -84,6 +84,7 @@ class FileLock:
         if noted is None:
             if try_lock(self._handle):
                 if self._note() is None:
+                    self._forget_copied_note()
                     return True
                 unlock(self._handle)
             elif reader_in_the_way(self._handle):
@@ -114,6 +115,12 @@ class FileLock:
             return None
         return beside if mine == os.fstat(self._handle).st_ino else None
 
+    def _forget_copied_note(self) -> None:
+        """The note of the file that this one is a copy of; only who has the lock may take it away."""
+        with suppress(OSError, AttributeError):
+            if os.getxattr(self._handle, _NOTE):
+                os.removexattr(self._handle, _NOTE)
+
     def _open_companion(self, noted: int) -> int:
         handle = -1
         with suppress(OSError):
@@ -140,11 +147,6 @@ class FileLock:
                     os.fchmod(handle, rights)
                     os.fchown(handle, ledger.st_uid, ledger.st_gid)
                 text = f"{ledger.st_ino} {os.fstat(handle).st_ino}"
-                with suppress(FileExistsError):
-                    os.setxattr(self._handle, _NOTE, text.encode(), os.XATTR_CREATE)
-                    return
-                if self._note() is None and try_lock(self._handle):  # the note of the file that this one is a copy of
-                    os.removexattr(self._handle, _NOTE)
-                    unlock(self._handle)
+                os.setxattr(self._handle, _NOTE, text.encode(), os.XATTR_CREATE)
             finally:
                 os.close(handle)

@@ -11,13 +11,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import fields
 from typing import Any
 
-from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, LedgerUnavailable, ParameterError
+from privpac.errors import (
+    BudgetExhausted,
+    DuplicateSpend,
+    LedgerChanged,
+    LedgerMismatch,
+    LedgerUnavailable,
+    ParameterError,
+)
 from privpac.guarantee import Guarantee
 from privpac.ledger.account import MAX_BITS, CompositionRule, bits, settings_of
 from privpac.ledger.file import LedgerFile
@@ -37,6 +46,8 @@ class BudgetLedger(Shown):
     ``dataset`` is a declared name, never a hash of the data.  Threads may share one object; after a fork both
     processes may go on with it.
     """
+
+    _expected: str | None = None
 
     def __init__(
         self,
@@ -127,12 +138,27 @@ class BudgetLedger(Shown):
 
     # Spending
 
-    def spend(self, guarantee: Guarantee, label: str, spend_id: str | None = None) -> Receipt:
+    def expecting(self, head: str) -> BudgetLedger:
+        """The same ledger, which pays only as long as nobody else does: the first spend needs this ``head`` (what
+        ``head()`` said when the caller looked), each further one the head that the spend before it left.
+
+        Otherwise ``LedgerChanged``, decided inside the transaction that would have paid.  Give it to whatever takes a
+        ledger.
+        """
+        other = copy(self)
+        other._expected = _head_of(head)
+        return other
+
+    def spend(
+        self, guarantee: Guarantee, label: str, spend_id: str | None = None, *, expected_head: str | None = None
+    ) -> Receipt:
         """Pay for one release; returns after the disk has it.
 
         Tags must equal the budget's (``IncompatibleGuarantees``); over budget is ``BudgetExhausted``, a repeated id
-        ``DuplicateSpend``.  Whenever this raises, nothing may be released.
+        ``DuplicateSpend``, another head than an ``expected_head`` is ``LedgerChanged``.  Whenever this raises, nothing
+        may be released.
         """
+        expected = self._expected if expected_head is None else _head_of(expected_head)
         if not isinstance(guarantee, Guarantee):
             raise TypeError(f"a Guarantee is spent, got {type(guarantee).__name__}")
         label = plain_text(label, "label", 200)
@@ -141,6 +167,11 @@ class BudgetLedger(Shown):
         rho = self._account.price(guarantee)
         with self._file.turn() as turn:
             last = turn.state.last
+            if expected not in (None, turn.state.head):
+                raise LedgerChanged(
+                    f"the ledger {self._file.name} was spent from since you looked ({self._account.left(last)} left); "
+                    "nothing was spent: look again, then decide"
+                )
             if turn.state.paid(name):
                 raise DuplicateSpend(
                     f"spend id {name!r} was used before; a retry would release twice on one payment: use a new id"
@@ -155,6 +186,8 @@ class BudgetLedger(Shown):
             turn.write(
                 "spend", name, label, str(spend.eps), str(spend.delta), "" if rho is None else str(rho), spend.at
             )
+        if self._expected is not None:
+            self._expected = spend.hash
         return Receipt(spend, guarantee)
 
     # Reading
@@ -207,6 +240,14 @@ class BudgetLedger(Shown):
         }
         body["spends"] = [dict(zip((f.name for f in fields(row)), row.row())) for row in rows]
         return json.dumps(body, indent=1)
+
+
+def _head_of(value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a head must be text, got {type(value).__name__}")
+    if not re.fullmatch("[0-9a-f]{64}", value):
+        raise ParameterError("a head must be 64 hexadecimal digits, as head() returns them")
+    return value
 
 
 def _new(settings: Mapping[str, str]) -> dict[str, str]:

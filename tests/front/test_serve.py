@@ -7,8 +7,10 @@ import io
 import json
 import os
 import signal
+import socket
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -22,7 +24,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from service_site import SECRET, Site, children, learned, prepare, serving, start, stop
+from service_site import SECRET, Site, children, learned, prepare, serving, start, stop, until
 
 from privpac.cli import app as cli
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
@@ -262,6 +264,53 @@ def test_a_killed_service_goes_on_where_it_stopped_and_the_log_is_silent(tmp_pat
     assert "Traceback" not in log
     for secret in (site.analyst, site.operator, SECRET, "-7.25"):
         assert secret not in log
+
+
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    """``kill -9`` of the service itself: nobody answers any more, the port is free, and every answer is recorded."""
+    site = prepare(tmp_path, 500)
+    start(site, workers=2)
+    assert site.process is not None
+    workers, answered, over = children(site), list[int](), threading.Event()
+    assert len(workers) == 2
+
+    def ask() -> None:
+        number = 0
+        while not over.is_set():
+            with suppress(httpx.TransportError):
+                if site.ask(number).status_code == 200:
+                    answered.append(number)
+                    number += 1
+
+    client = threading.Thread(target=ask)
+    client.start()
+    try:
+        until(lambda: len(answered) >= 5)
+        os.kill(site.process.pid, signal.SIGKILL)
+        site.process.wait(60)
+        killed = time.monotonic()
+        while any(alive(pid) for pid in workers):
+            assert time.monotonic() < killed + 10, "a worker goes on without its master"
+            time.sleep(0.02)
+        with socket.socket() as again:
+            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            again.bind(site.address)
+    finally:
+        over.set()
+        client.join()
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert len(answered) <= site.used() <= len(answered) + 1
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended may still wait to be reaped by whoever inherited it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
 
 
 # Warming up

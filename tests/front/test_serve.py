@@ -24,7 +24,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from service_site import SECRET, Site, children, learned, prepare, serving, start, stop, until
+from service_site import SECRET, Site, children, learned, prepare, running, serving, start, stop, until
 
 from privpac.cli import app as cli
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
@@ -289,7 +289,7 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
         os.kill(site.process.pid, signal.SIGKILL)
         site.process.wait(60)
         killed = time.monotonic()
-        while any(alive(pid) for pid in workers):
+        while any(running(pid) for pid in workers):
             assert time.monotonic() < killed + 10, "a worker goes on without its master"
             time.sleep(0.02)
         with socket.socket() as again:
@@ -303,13 +303,6 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
                 os.kill(pid, signal.SIGKILL)
     assert len(answered) <= site.used() <= len(answered) + 1
 
-
-def alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended may still wait to be reaped by whoever inherited it."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 

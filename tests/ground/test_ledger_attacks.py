@@ -532,7 +532,7 @@ def test_decimals_of_many_spends_add_up_after_every_attack(tmp_path: Path) -> No
         assert book.remaining().epsilon == Fraction(0)
 
 
-# What the storms found
+# What the chaos suite found
 
 
 def test_a_maker_killed_between_the_two_names_of_a_new_ledger_leaves_one_that_can_be_used(tmp_path: Path) -> None:

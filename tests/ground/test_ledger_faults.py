@@ -1,6 +1,6 @@
 """Crashes, torn lines, forks and crowds: nothing is ever released that was not paid for.
 
-Run as a program, this file is the *warden* of a storm: it forks workers that spend and release, kills them with
+Run as a program, this file is the *warden* of a crowd: it forks workers that spend and release, kills them with
 SIGKILL at random moments, starts others in their place, and stops when the budget is gone.  Kills follow the progress
 of the workers, not the clock, so their number does not depend on the machine.
 """
@@ -35,7 +35,7 @@ def budget(spends: int) -> Guarantee:
     return Guarantee(Fraction(spends, 25), unit="user", neighbours="add-remove")
 
 
-# The storm (run in a process of its own)
+# The crowd (run in a process of its own)
 
 LINE = len("001.00001\n")
 
@@ -57,7 +57,7 @@ def work(folder: Path, order: str, worker: int, may_go_on: Callable[[int], bool]
             if order == "wrong":
                 publish(name)
                 time.sleep(0.002)
-            ledger.spend(STEP, "storm", name).use()
+            ledger.spend(STEP, "chaos", name).use()
             if order == "right":
                 time.sleep(0.002)  # the draw, during which a kill wastes the payment
                 publish(name)
@@ -65,7 +65,7 @@ def work(folder: Path, order: str, worker: int, may_go_on: Callable[[int], bool]
             return
 
 
-def storm(folder: Path, order: str, processes: int, kills: int, every: int) -> dict[str, int]:
+def crowd(folder: Path, order: str, processes: int, kills: int, every: int) -> dict[str, int]:
     """Kill a worker after every ``every`` releases, up to ``kills`` times; wait for the rest to finish."""
     chance = random.Random(order)
     killed = mmap.mmap(-1, 1)  # shared with the workers, who do not run far ahead of the warden
@@ -100,11 +100,11 @@ def storm(folder: Path, order: str, processes: int, kills: int, every: int) -> d
         time.sleep(0.001)
 
 
-def run_storm(
+def run_crowd(
     folder: Path, order: str, spends: int, *, processes: int = 8, kills: int, every: int = 5
 ) -> tuple[dict[str, int], set[str], set[str]]:
     """What happened, the ids that were released, and the ids that were paid for."""
-    BudgetLedger.create(folder / "budget.db", budget(spends), dataset="storm").close()
+    BudgetLedger.create(folder / "budget.db", budget(spends), dataset="chaos").close()
     (folder / "released").touch()
     command = [sys.executable, __file__, str(folder), order, str(processes), str(kills), str(every)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -118,8 +118,8 @@ def run_storm(
     return json.loads(done.stdout), set(names), paid
 
 
-def test_a_storm_of_kills_releases_nothing_unpaid_and_ends_exactly_at_the_budget(tmp_path: Path) -> None:
-    happened, released, paid = run_storm(tmp_path, "right", 300, kills=40)
+def test_a_crowd_under_kills_releases_nothing_unpaid_and_ends_exactly_at_the_budget(tmp_path: Path) -> None:
+    happened, released, paid = run_crowd(tmp_path, "right", 300, kills=40)
     assert happened == {"killed": 40, "started": 48, "failed": 0}
     assert len(paid) == 300
     assert released <= paid
@@ -128,8 +128,8 @@ def test_a_storm_of_kills_releases_nothing_unpaid_and_ends_exactly_at_the_budget
         assert ledger.remaining().epsilon == 0
 
 
-def test_the_wrong_order_does_release_unpaid_so_the_storm_can_fail(tmp_path: Path) -> None:
-    happened, released, paid = run_storm(tmp_path, "wrong", 100, kills=15)
+def test_the_wrong_order_does_release_unpaid_so_the_test_can_fail(tmp_path: Path) -> None:
+    happened, released, paid = run_crowd(tmp_path, "wrong", 100, kills=15)
     assert happened["failed"] == 0
     assert len(paid) == 100
     # Each of the 8 last workers learns that the budget is gone after it has released; kills add to that.
@@ -137,7 +137,7 @@ def test_the_wrong_order_does_release_unpaid_so_the_storm_can_fail(tmp_path: Pat
 
 
 def test_eight_processes_hit_the_limit_exactly(tmp_path: Path) -> None:
-    happened, released, paid = run_storm(tmp_path, "right", 160, kills=0)
+    happened, released, paid = run_crowd(tmp_path, "right", 160, kills=0)
     assert happened == {"killed": 0, "started": 8, "failed": 0}
     assert released == paid
     assert len(paid) == 160
@@ -409,4 +409,4 @@ def test_processes_that_make_the_same_ledger_at_once_share_one(tmp_path: Path) -
 if __name__ == "__main__":
     if sys.argv[2] == "full-disk":
         full_disk(Path(sys.argv[1]))
-    print(json.dumps(storm(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))))
+    print(json.dumps(crowd(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))))

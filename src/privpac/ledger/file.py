@@ -28,7 +28,9 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+import re
 import stat
 import threading
 import time
@@ -52,6 +54,7 @@ OLD_MAGIC = b"SQLite format 3\0"
 _WENT_BACK = "does not continue what was read before: it was changed, or an older copy was put in its place"
 _NO_SEAL = "is no intact privpac ledger: its first 512 bytes are not the seal of one"
 _SECTOR, _ENOUGH = 512, 32  # fewer zeros than that could be damage
+_BEGINNING = re.compile(rb"[0-9a-f]{0,64}|[0-9a-f]{64} (\[[ -~]*)?")  # of a line
 _PART = 1 << 20  # bytes that are read at once
 
 # A fork waits until no transaction is under way and no state is being read, so that a child inherits neither a lock nor
@@ -370,7 +373,7 @@ class LedgerFile:
     def _settle(self, handle: int, seen: Reading, size: int) -> None:
         """What a crash left: whole lines are synced and sealed, an interrupted write dropped, anything else refused."""
         rest = _read(handle, seen.end, size)
-        if not _interrupted(rest, seen.end, seen.head):
+        if not _interrupted(rest, seen.end):
             raise self.corrupt(
                 f"has damage in line {seen.lines + 1}, behind its seal, where a paid spend or answer may stand; put an "
                 "intact copy in its place, or count its budget as spent"
@@ -381,19 +384,25 @@ class LedgerFile:
             write_at(handle, bytes(seen.seal()), 0)
 
 
-def _interrupted(rest: bytes, at: int, head: str) -> bool:
+def _interrupted(rest: bytes, at: int) -> bool:
     """Whether these bytes at this place, behind the last whole line, are what a write leaves that did not come to its
     end.
 
     A kill leaves the beginning of what was written; a power loss may leave sectors that were never written, which are
     zeros (and no line has a zero).  So a line with its end and without such a sector was written whole and changed
-    later.  The end itself may be what was changed: then all before it still has its hash.
+    later, and so were bytes that no line has, and a whole text with something behind it that is not a line's end.
     """
     edges = [at, *range(at - at % _SECTOR + _SECTOR, at + len(rest), _SECTOR), at + len(rest)]
     parts = (rest[start - at : stop - at] for start, stop in pairwise(edges))
     if any(len(part) >= _ENOUGH and not any(part) for part in parts):
         return True
-    return b"\n" not in rest and rest[:64] != chained(head, rest[65:-1]).encode()
+    if not _BEGINNING.fullmatch(rest):
+        return False
+    try:
+        json.loads(rest[65:-1])
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def _writable(handle: int) -> bool:

@@ -1,4 +1,5 @@
-"""The chaos suite runs only when it is named (``make test-chaos``), and ends with one table: all but the tries must be 0."""
+"""The chaos suite runs only when it is named (``make test-chaos``), and ends with one table: all but the tries must be
+0."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Disks that are full after a seeded number of bytes, for everything that writes.
 
-``python filling.py KIND FOLDER SEED TRIES`` is one run of attacks; it prints one line of JSON.  The limit is that of the process
-on the size of a file (RLIMIT_FSIZE); in ``commands`` it is a small file system of its own where one may be mounted, and
-``/dev/full`` for the output.
+``python filling.py KIND FOLDER SEED TRIES`` is one run of attacks; it prints one line of JSON.  The limit is that of
+the process on the size of a file (RLIMIT_FSIZE); in ``commands`` it is a small file system of its own where one may be
+mounted, and ``/dev/full`` for the output.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What all attacks share: counters, and children that are killed at a chosen instruction.
 
-A run of attacks is a program of its own: it imports what it attacks, starts no thread, and forks a child for every try.  The
-child counts its own steps (lines, or single instructions of the interpreter) in some files of the library and kills
+A run of attacks is a program of its own: it imports what it attacks, starts no thread, and forks a child for every try.
+The child counts its own steps (lines, or single instructions of the interpreter) in some files of the library and kills
 itself with SIGKILL at a step that a seed chose; nothing it holds is closed, flushed or removed.  The parent then looks
 at what is on disk.
 """

@@ -186,7 +186,8 @@ def readers(folder: Path, seed: int, tries: int) -> Counts:
                 said.say(f"{name}.{i}")
 
     for i in range(tries):
-        holder = launched(lambda: hold(chance.randrange(3)))  # noqa: B023
+        kind = chance.randrange(3)
+        holder = launched(lambda: hold(kind))  # noqa: B023
         spenders = [launched(lambda: spend(f"{i}.{n}")) for n in range(2)]  # noqa: B023
         codes = [waited(spenders[0])]
         if chance.random() < 0.5:

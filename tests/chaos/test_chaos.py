@@ -61,7 +61,8 @@ def judged(record_property: Record, kind: str, counts: Counts) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "tries"), [(name, kind, tries) for name, kinds in ATTACKED.items() for kind, tries in kinds.items()]
+    ("name", "kind", "tries"),
+    [(name, kind, tries) for name, kinds in ATTACKED.items() for kind, tries in kinds.items()],
 )
 def test_processes_are_killed_names_change_and_disks_fill_up(
     name: str, kind: str, tries: int, tmp_path: Path, record_property: Record

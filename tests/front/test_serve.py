@@ -304,8 +304,6 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
     assert len(answered) <= site.used() <= len(answered) + 1
 
 
-
-
 # Warming up
 
 

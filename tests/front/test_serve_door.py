@@ -325,7 +325,6 @@ def test_request_line_and_headers_have_so_many_bytes_and_no_more(
     assert response.status == (431 if more > 0 else 200)
 
 
-
 def test_a_body_may_come_in_pieces_and_wait_for_a_word(patient: Site) -> None:
     body = ask(50)
     chunks = b"".join(b"%x\r\n%s\r\n" % (1, body[i : i + 1]) for i in range(len(body))) + b"0\r\n\r\n"

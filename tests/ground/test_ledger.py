@@ -393,7 +393,7 @@ import sys
 from privpac.errors import LedgerChanged
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
-book, won = BudgetLedger.open(sys.argv[1]), 0
+book = BudgetLedger.open(sys.argv[1])
 for line in sys.stdin:
     try:
         book.spend(Guarantee("0.001", unit="user", neighbours="add-remove"), "x", expected_head=line.strip())

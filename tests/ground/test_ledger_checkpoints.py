@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
 import shutil
 import signal
@@ -180,13 +181,15 @@ def test_ids_whose_keys_collide_are_told_apart(tmp_path: Path, monkeypatch: pyte
         book.verify()
 
 
-def test_a_million_keys_are_found_and_no_others() -> None:
+def test_many_keys_are_found_and_no_others() -> None:
     chance = random.Random(1)
     names = [f"{chance.getrandbits(64):x}" for _ in range(20_000)]
     found, parts = index.Index(), [names[i : i + 1024] for i in range(0, len(names), 1024)]
     filled = index.Index()
     columns = [
-        index.unpacked(index.packed(index.Entry(index.key_of(n), 7 * i, i + 1, i << 28 | 5) for i, n in enumerate(part)))
+        index.unpacked(
+            index.packed(index.Entry(index.key_of(n), 7 * i, i + 1, i << 28 | 5) for i, n in enumerate(part))
+        )
         for part in parts
     ]
     for part in columns:
@@ -279,7 +282,7 @@ _FORGED: dict[str, Forger] = {
 
 
 def forged_checkpoint(path: Path, change: Forger) -> None:
-    """Another last checkpoint, with everything behind it and the seal made to fit: by somebody who rewrites the file."""
+    """Another last checkpoint, with everything behind it and the seal made to fit: somebody rewrites the file."""
     head, data, number, last = "0" * 64, b"", 0, (0, 0)
     found = entries(path)
     final = max(i for i, entry in enumerate(found) if entry[0] == "checkpoint")
@@ -298,9 +301,8 @@ def test_verify_finds_every_forged_checkpoint(tmp_path: Path, kind: str) -> None
     path = tmp_path / "b.db"
     made(path, 23)
     forged_checkpoint(path, _FORGED[kind])
-    with pytest.raises(LedgerCorrupt):
-        with BudgetLedger.open(path) as book:
-            book.verify()
+    with pytest.raises(LedgerCorrupt), BudgetLedger.open(path) as book:
+        book.verify()
     with pytest.raises(LedgerCorrupt), BudgetLedger.open(path) as book:
         book.history()
 
@@ -383,7 +385,10 @@ def test_a_ledger_seen_before_is_told_from_another_one_at_any_later_checkpoint(t
 # Kills
 
 
-def test_a_kill_at_every_byte_of_a_checkpoint_leaves_the_ledger_before_it_or_after(tmp_path: Path) -> None:
+def test_a_kill_at_every_byte_of_a_checkpoint_leaves_the_ledger_before_it_or_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # the disk is not asked here
     path, target = tmp_path / "b.db", tmp_path / "torn.db"
     book = made(path, EVERY)
     before = path.read_bytes()

@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -236,7 +237,7 @@ def test_sectors_that_a_power_loss_did_not_write_are_no_damage(tmp_path: Path) -
         ledger.queries.answer("s", [f"{i:064x}" for i in range(40)], lambda i, n: "1")
     longer = path.read_bytes()
     sectors = [len(whole), *range(len(whole) // 512 * 512 + 512, len(longer), 512), len(longer)]
-    for first, stop in zip(sectors, sectors[1:]):
+    for first, stop in pairwise(sectors):
         if stop - first >= 32:
             target.write_bytes(whole[:START] + longer[START:first] + bytes(stop - first) + longer[stop:])
             with BudgetLedger.open(target) as ledger:

@@ -85,7 +85,10 @@ class Reading:
             if body["previous"] is None:
                 return self  # what was seen is before the first checkpoint
             *earlier, digest = body["previous"]
-            if not START < earlier[0] < earlier[1] <= at or source.fetch(earlier[0], earlier[0] + 64) != digest.encode():
+            if (
+                not START < earlier[0] < earlier[1] <= at
+                or source.fetch(earlier[0], earlier[0] + 64) != digest.encode()
+            ):
                 raise ValueError
             place = earlier[0], earlier[1]
         self._settings = START, *body["settings"]

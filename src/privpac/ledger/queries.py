@@ -147,6 +147,11 @@ class QueryLog:
 
     # Reading
 
+    def sessions(self) -> tuple[str, ...]:
+        """The ids of all sessions, each that of the spend which paid for it."""
+        with self._file.reading() as state:
+            return tuple(state.sessions)
+
     def used(self, session_id: str, key: str | None = None) -> int:
         """Answers given so far, in all or to one key."""
         with self._file.reading() as state:

@@ -29,7 +29,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from sys import intern
 from typing import Any, Protocol
 
@@ -120,9 +119,7 @@ class Session:
 class LedgerState:
     """All lines so far.  ``take`` raises one of ``DAMAGE`` for a line that breaks a rule."""
 
-    def __init__(
-        self, source: Source | None = None, visit: Callable[[str, Spend | None], None] | None = None
-    ) -> None:
+    def __init__(self, source: Source | None = None, visit: Callable[[str, Spend | None], None] | None = None) -> None:
         self.last: Spend | None = None
         self.entries = 0
         """Spends and answers so far."""
@@ -376,9 +373,9 @@ def _spend_of(row: Any) -> Spend | None:
     if row is None:
         return None
     seq, name, label, eps, delta, rho, cum_eps, cum_delta, cum_rho, at, prev, digest = row
-    numbers = [Fraction(0) if text == "0" else read_number(text) for text in (eps, delta, cum_eps, cum_delta)]
-    rhos = [read_number(text) if text else None for text in (rho, cum_rho)]
-    spend = Spend(seq, name, label, *numbers[:2], rhos[0], *numbers[2:], rhos[1], at, prev, digest)
+    sums = read_number(cum_eps), read_number(cum_delta), read_number(cum_rho) if cum_rho else None
+    price = read_number(eps), read_number(delta), read_number(rho) if rho else None
+    spend = Spend(seq, name, label, *price, *sums, at, prev, digest)
     if spend.digest() != digest:
         raise ValueError
     return spend

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,7 @@ class Entry(NamedTuple):
 
 
 def key_of(*names: str) -> int:
-    parts = (name.encode() for name in names)
-    text = b"".join(len(part).to_bytes(2, "big") + part for part in parts)
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+    return int.from_bytes(hashlib.blake2b("\n".join(names).encode(), digest_size=8).digest(), "big")
 
 
 def check_of(line: bytes) -> int:
@@ -61,7 +60,7 @@ class Index:
     """Entries of many checkpoints; few sorted runs, the longer first."""
 
     def __init__(self) -> None:
-        self._runs: list[Columns] = []
+        self._runs: list[tuple[Columns, memoryview]] = []  # and the first column as the standard library reads it
 
     def fill(self, parts: Iterable[Columns], total: int) -> None:
         """Take many parts at once, with one sort."""
@@ -74,24 +73,23 @@ class Index:
         self._runs = [_sorted(whole)] if total else []
 
     def add(self, part: Columns) -> None:
-        self._runs.append(part)
-        while len(self._runs) > 1 and 2 * self._runs[-1].shape[1] > self._runs[-2].shape[1]:
-            last = self._runs.pop()
-            self._runs[-1] = _sorted(np.concatenate([self._runs[-1], last], axis=1))
+        self._runs.append((part, memoryview(part[0])))
+        while len(self._runs) > 1 and 2 * len(self._runs[-1][1]) > len(self._runs[-2][1]):
+            (last, _), (before, _) = self._runs.pop(), self._runs.pop()
+            self._runs.append(_sorted(np.concatenate([before, last], axis=1)))
 
     def find(self, key: int) -> Iterator[Entry]:
         """All entries with this key, as a rule none or one."""
-        wanted: Any = np.uint64(key)
-        for run in self._runs:
-            at = int(np.searchsorted(run[0], wanted))
-            while at < run.shape[1] and run[0, at] == wanted:
+        for run, keys in self._runs:
+            at = bisect_left(keys, key)
+            while at < len(keys) and keys[at] == key:
                 place, number = int(run[1, at]), int(run[2, at])
                 yield Entry(key, place >> 24, (number >> 24) + 1, (place & _LOW) << 24 | number & _LOW)
                 at += 1
 
 
-def _sorted(columns: Columns) -> Columns:
+def _sorted(columns: Columns) -> tuple[Columns, memoryview]:
     order = np.argsort(columns[0], kind="stable")
     for column in columns:  # one at a time: a copy of all would be held twice
         column[:] = column[order]
-    return columns
+    return columns, memoryview(columns[0])

@@ -73,18 +73,20 @@ class FileLock:
     """The lock of the ledger that ``handle`` has open, for writing, under ``path``."""
 
     def __init__(self, handle: int, path: Path) -> None:
-        self._handle = handle
-        self._beside = Path(os.path.realpath(path))
-        self._beside = self._beside.with_name(f".{self._beside.name}.lock")
+        self._handle, self._path = handle, path
         self._companion = -1
+
+    @property
+    def _beside(self) -> Path:
+        found = Path(os.path.realpath(self._path))
+        return found.with_name(f".{found.name}.lock")
 
     def acquire(self) -> bool:
         """Try once; False: try again later."""
         noted = self._note()
         if noted is None:
             if try_lock(self._handle):
-                if self._note() is None:
-                    self._forget_copied_note()
+                if self._note(forget=True) is None:
                     return True
                 unlock(self._handle)
             elif reader_in_the_way(self._handle):
@@ -107,19 +109,21 @@ class FileLock:
             os.close(self._companion)
             self._companion = -1
 
-    def _note(self) -> int | None:
-        """The inode of the file beside, if one was ever made for this very ledger."""
+    def _note(self, *, forget: bool = False) -> int | None:
+        """The inode of the file beside, if one was ever made for this very ledger.
+
+        Who has the lock may ``forget`` the note of the file that this one is a copy of.
+        """
         try:
             mine, beside = map(int, os.getxattr(self._handle, _NOTE).split())
         except (OSError, AttributeError, ValueError):
             return None
-        return beside if mine == os.fstat(self._handle).st_ino else None
-
-    def _forget_copied_note(self) -> None:
-        """The note of the file that this one is a copy of; only who has the lock may take it away."""
-        with suppress(OSError, AttributeError):
-            if os.getxattr(self._handle, _NOTE):
+        if mine == os.fstat(self._handle).st_ino:
+            return beside
+        if forget:
+            with suppress(OSError):
                 os.removexattr(self._handle, _NOTE)
+        return None
 
     def _open_companion(self, noted: int) -> int:
         handle = -1

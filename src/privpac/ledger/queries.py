@@ -115,12 +115,13 @@ class QueryLog:
         """
         wanted = {digest for ask in asks for digest in ask.digests}
         with self._file.reading() as state:  # repeats need neither the lock nor a sync
-            known = _known(state, self._session(state, session_id), wanted)
+            known, entries = _known(state, self._session(state, session_id), wanted), state.entries
         if len(known) == len(wanted):
             return [[known[digest] for digest in ask.digests] for ask in asks]
         with self._file.turn() as turn:
             session = self._session(turn.state, session_id)
-            known |= _known(turn.state, session, wanted - known.keys())
+            if turn.state.entries != entries:  # somebody came in between
+                known |= _known(turn.state, session, wanted - known.keys())
             number, used = session.count, Counter({ask.key: session.used[ask.key] for ask in asks})
             rows: list[tuple[str, str, str]] = []
             found: list[list[Answer] | BudgetExhausted] = []

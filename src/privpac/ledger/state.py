@@ -88,6 +88,13 @@ class Session:
     changed: tuple[set[str], Counter[str]] = field(default_factory=lambda: (set(), Counter()))
     """Keys that asked since the last checkpoint, and answers by minute since then."""
 
+    def __post_init__(self) -> None:
+        self._salt = key_of(self.session_id)
+
+    def key(self, digest: str) -> int:
+        """Of a query in the index: digests are hashes already, and each session has its own keys."""
+        return self._salt ^ int(digest[:16], 16)
+
     def take(self, digest: str, answer: str, key: str, at: str) -> None:
         """One more answer."""
         if self.count >= self.queries:
@@ -175,7 +182,7 @@ class LedgerState:
             if found is not None:
                 return found
             self._index_older()
-            for entry, (kind, *values) in self._hits(key_of(session.session_id, digest)):
+            for entry, (kind, *values) in self._hits(session.key(digest)):
                 if kind == "answers" and values[0] == session.session_id:
                     for name, answer, _ in values[2]:
                         if name == digest:
@@ -242,7 +249,7 @@ class LedgerState:
             if self.answered(session, digest) is not None:
                 raise ValueError
             session.take(digest, plain_text(answer, "answer", 100), key, when)
-            self._enter(Entry(key_of(session_id, digest), at, session.count, check))
+            self._enter(Entry(session.key(digest), at, session.count, check))
             self._note(session.head)
         self._touched[session_id] = session
 

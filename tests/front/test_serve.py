@@ -526,3 +526,34 @@ def test_the_command_line_fits_a_session_and_spends_only_when_all_is_well(
     assert json.loads(run_cli("serve", "keys", "list", "s.ppm", "--json")[1])[0]["revoked"] is not None
     code, _, said = run_cli("serve", "run", "s.ppm", "--ledger", "b.db", "--key-file", "key")
     assert (code, "no API keys" in said) == (2, True)
+
+
+def test_no_command_of_the_service_or_the_ledger_takes_a_secret_among_its_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Arguments can be read by every user of the machine: secrets come from files or the environment."""
+    import typer
+
+    import privpac.cli.ledger
+    import privpac.cli.serve  # noqa: F401
+
+    tree, seen = typer.main.get_command(cli.app), list[str]()
+
+    def walk(command: Any, name: str) -> None:
+        for child, found in getattr(command, "commands", {}).items():
+            walk(found, f"{name} {child}")
+        for option in command.params:
+            seen.append(name)
+            secret = {"token", "secret", "password", "passphrase", "key", "keys"} & set(option.name.split("_"))
+            assert not secret or option.name in ("key_file", "keys_file"), (name, option.name)
+
+    for group in ("serve", "ledger"):
+        walk(tree.commands[group], group)  # type: ignore[attr-defined]
+    assert {"serve run", "serve fit", "serve keys new", "ledger verify"} <= set(seen)
+    told = io.StringIO()
+    words = ["privpac", "serve", "run", "s.ppm", "--ledger", "b.db", "--token", "not-to-be-shown"]
+    monkeypatch.setattr(sys, "argv", words)
+    with redirect_stderr(told), pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    assert "not-to-be-shown" not in told.getvalue()

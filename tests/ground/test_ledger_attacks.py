@@ -25,7 +25,7 @@ import pytest
 from privpac.errors import BudgetExhausted, LedgerBusy, LedgerError, LedgerUnavailable
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
-from privpac.ledger.lock import try_lock
+from privpac.ledger.lock import reader_in_the_way, try_lock
 
 ONE = Guarantee(1, unit="user", neighbours="add-remove")
 WORKER = """
@@ -377,13 +377,21 @@ def test_a_ledger_that_may_only_be_read_can_be_read(tmp_path: Path) -> None:
 
     def child() -> None:
         os.setuid(65534)
-        with BudgetLedger.open(path) as book:
+        with BudgetLedger.open(path) as book, open(path, "rb") as file:
             assert book.remaining().epsilon == 2
+            book.verify()
+            assert not reader_in_the_way(file.fileno())  # who may only read takes no lock
             with pytest.raises(LedgerUnavailable, match="cannot be opened"):
                 book.spend(ONE, "x")
 
     assert in_fork(child) == 0
     assert spent(path) == 1
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"0" * 30)  # a writer at work, or what a kill left: not for a reader to judge or tidy up
+    assert in_fork(child) == 0
+    assert path.read_bytes() == whole + b"0" * 30
+    assert spent(path) == 1
+    assert path.read_bytes() == whole
 
 
 # Readers that would keep writers out

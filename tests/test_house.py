@@ -226,9 +226,8 @@ def test_a_class_has_its_name_to_itself() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=identity)
-def test_files_are_small_and_explain_themselves(path: Path) -> None:
+def test_files_explain_themselves(path: Path) -> None:
     text = path.read_text()
-    assert len(text.splitlines()) < 440
     if text.strip():
         assert ast.get_docstring(parsed(path)), "a module says what it is"
 

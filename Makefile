@@ -6,7 +6,7 @@ PEERS := .venv-peers/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-install test-storm lint format docs notebooks bench clean
+.PHONY: help venv kernels signatures demo test test-slow test-all test-browser test-clients test-spark test-install test-chaos lint format docs notebooks bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,7 +44,7 @@ test: venv  ## the tests, without the longest enumerations and simulations
 test-slow: venv  ## those that "test" leaves out, and all examples of every property
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or hypothesis" --ignore=tests/clients
 
-test-all: test test-slow test-clients test-browser test-spark test-storm  ## everything
+test-all: test test-slow test-clients test-browser test-spark test-chaos  ## everything
 
 clients/js/node_modules/.installed: clients/js/package.json clients/js/package-lock.json
 	@command -v npm >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq \
@@ -79,8 +79,8 @@ test-install:  ## a fresh environment with nothing but "pip install .": its mega
 	@du -sm build/base/lib/python3*/site-packages
 	build/base/bin/python tests/front/base_install.py --timed
 
-test-storm: venv  ## kills, links, full disks, hostile files and hostile HTTP: about two minutes, one table at the end
-	$(BIN)/python -m pytest -n 2 --dist worksteal tests/storm
+test-chaos: venv  ## kills, links, full disks, hostile files and hostile HTTP: about two minutes, one table at the end
+	$(BIN)/python -m pytest -n 2 --dist worksteal tests/chaos
 
 lint: venv  ## ruff and mypy --strict
 	$(BIN)/ruff check src tests examples benchmarks clients/python docs/_site

@@ -20,6 +20,7 @@ __all__ = [
     "ItemLevelWarning",
     "LawError",
     "LedgerBusy",
+    "LedgerChanged",
     "LedgerCorrupt",
     "LedgerError",
     "LedgerMismatch",
@@ -144,6 +145,10 @@ class BudgetExhausted(LedgerError):
     def __init__(self, remaining: object, requested: object, message: str = "") -> None:
         self.remaining, self.requested = remaining, requested
         super().__init__(message or f"budget exhausted: {requested} requested, {remaining} left; nothing was spent")
+
+
+class LedgerChanged(LedgerError):
+    """Somebody spent since the head that the caller saw; nothing was written."""
 
 
 class DuplicateSpend(LedgerError):

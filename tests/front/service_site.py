@@ -134,6 +134,14 @@ def children(site: Site) -> list[int]:
     return [int(pid) for pid in found if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
+def running(pid: int) -> bool:
+    """Whether the process runs; one that has ended may still wait to be reaped by whoever inherited it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def until(happened: Callable[[], bool]) -> None:
     """Wait for something that another thread does."""
     end = time.monotonic() + 120

@@ -7,8 +7,10 @@ import io
 import json
 import os
 import signal
+import socket
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -22,7 +24,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from service_site import SECRET, Site, children, learned, prepare, serving, start, stop
+from service_site import SECRET, Site, children, learned, prepare, running, serving, start, stop, until
 
 from privpac.cli import app as cli
 from privpac.data import Categories, Dates, Domain, Floats, Grid, Integers
@@ -264,6 +266,44 @@ def test_a_killed_service_goes_on_where_it_stopped_and_the_log_is_silent(tmp_pat
         assert secret not in log
 
 
+def test_workers_end_with_the_process_that_started_them(tmp_path: Path) -> None:
+    """``kill -9`` of the service itself: nobody answers any more, the port is free, and every answer is recorded."""
+    site = prepare(tmp_path, 500)
+    start(site, workers=2)
+    assert site.process is not None
+    workers, answered, over = children(site), list[int](), threading.Event()
+    assert len(workers) == 2
+
+    def ask() -> None:
+        number = 0
+        while not over.is_set():
+            with suppress(httpx.TransportError):
+                if site.ask(number).status_code == 200:
+                    answered.append(number)
+                    number += 1
+
+    client = threading.Thread(target=ask)
+    client.start()
+    try:
+        until(lambda: len(answered) >= 5)
+        os.kill(site.process.pid, signal.SIGKILL)
+        site.process.wait(60)
+        killed = time.monotonic()
+        while any(running(pid) for pid in workers):
+            assert time.monotonic() < killed + 10, "a worker goes on without its master"
+            time.sleep(0.02)
+        with socket.socket() as again:
+            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            again.bind(site.address)
+    finally:
+        over.set()
+        client.join()
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert len(answered) <= site.used() <= len(answered) + 1
+
+
 # Warming up
 
 
@@ -486,3 +526,34 @@ def test_the_command_line_fits_a_session_and_spends_only_when_all_is_well(
     assert json.loads(run_cli("serve", "keys", "list", "s.ppm", "--json")[1])[0]["revoked"] is not None
     code, _, said = run_cli("serve", "run", "s.ppm", "--ledger", "b.db", "--key-file", "key")
     assert (code, "no API keys" in said) == (2, True)
+
+
+def test_no_command_of_the_service_or_the_ledger_takes_a_secret_among_its_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Arguments can be read by every user of the machine: secrets come from files or the environment."""
+    import typer
+
+    import privpac.cli.ledger
+    import privpac.cli.serve  # noqa: F401
+
+    tree, seen = typer.main.get_command(cli.app), list[str]()
+
+    def walk(command: Any, name: str) -> None:
+        for child, found in getattr(command, "commands", {}).items():
+            walk(found, f"{name} {child}")
+        for option in command.params:
+            seen.append(name)
+            secret = {"token", "secret", "password", "passphrase", "key", "keys"} & set(option.name.split("_"))
+            assert not secret or option.name in ("key_file", "keys_file"), (name, option.name)
+
+    for group in ("serve", "ledger"):
+        walk(tree.commands[group], group)  # type: ignore[attr-defined]
+    assert {"serve run", "serve fit", "serve keys new", "ledger verify"} <= set(seen)
+    told = io.StringIO()
+    words = ["privpac", "serve", "run", "s.ppm", "--ledger", "b.db", "--token", "not-to-be-shown"]
+    monkeypatch.setattr(sys, "argv", words)
+    with redirect_stderr(told), pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    assert "not-to-be-shown" not in told.getvalue()

@@ -23,6 +23,7 @@ from privpac.data import Floats
 from privpac.errors import BudgetExhausted, LedgerBusy, ModelFileError, ParameterError, SchemaError
 from privpac.learners.prediction.session import PredictionSession, QueryBatch
 from privpac.ledger import BudgetLedger
+from privpac.ledger.lock import try_lock
 from privpac.serve.commit import Committer, Pulse
 from privpac.serve.keys import KeyStore
 from privpac.serve.schema import _encode
@@ -177,8 +178,8 @@ def test_health_is_told_while_the_ledger_is_stuck() -> None:
 
 
 def test_a_ledger_that_another_process_holds_is_said_at_once(tmp_path: Path) -> None:
-    with serving(tmp_path, 5) as site, open(tmp_path / "budget.db", "rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with serving(tmp_path, 5) as site, open(tmp_path / "budget.db", "r+b") as file:
+        assert try_lock(file.fileno())
         assert httpx.get(site.url + "/healthz", timeout=20).status_code in (200, 503)
         assert httpx.get(site.url + "/guarantee", timeout=20).status_code == 200
 

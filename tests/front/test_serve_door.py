@@ -288,6 +288,43 @@ def test_pipelined_requests_are_answered_in_order(patient: Site) -> None:
     assert [(response.status, response.body) for response in head] == [(405, b"")]
 
 
+def filled(key: str, size: int, filling: str) -> bytes:
+    """A question whose request line and headers have ``size`` bytes, all of them counted."""
+    body = ask(0.5)
+    kinds = {
+        "long": lambda room: "X-Long: " + "y" * (room - len("X-Long: \r\n")),
+        "spaces": lambda room: "X-Wide:" + " " * (room - len("X-Wide:y\r\n")) + "y",
+        "small": lambda room: "\r\n".join(["a:b"] * (room // 5 - 1) + ["a:" + "b" * (room % 5 + 1)]),
+    }
+    bare = query(key, body)
+    head = len(bare) - len(body)
+    if filling == "line":
+        found = query(key, body, path="/predict?" + "q" * (size - head - 1))
+    else:
+        found = query(key, body, kinds[filling](size - head))
+    assert len(found) - len(body) == size
+    return found
+
+
+@pytest.mark.parametrize("filling", ["long", "spaces", "small", "line"])
+@pytest.mark.parametrize("more", [-1, 0, 1, 14_000])
+@pytest.mark.parametrize("packets", [1, 2, 40])
+def test_request_line_and_headers_have_so_many_bytes_and_no_more(
+    patient: Site, filling: str, more: int, packets: int
+) -> None:
+    raw = filled(patient.analyst, Patient.limits.header_bytes + more, filling)
+    with connect(patient) as link:
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        step = -(-len(raw) // packets)
+        with suppress(ConnectionError):  # refused before everything was said
+            for at in range(0, len(raw), step):
+                link.sendall(raw[at : at + step])
+                threading.Event().wait(0.001 if packets > 1 else 0)
+            link.shutdown(socket.SHUT_WR)
+        (response,) = responses(rest(link))
+    assert response.status == (431 if more > 0 else 200)
+
+
 def test_a_body_may_come_in_pieces_and_wait_for_a_word(patient: Site) -> None:
     body = ask(50)
     chunks = b"".join(b"%x\r\n%s\r\n" % (1, body[i : i + 1]) for i in range(len(body))) + b"0\r\n\r\n"

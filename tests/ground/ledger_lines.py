@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from privpac.ledger.lines import START, as_line, seal
+from privpac.ledger.lines import START, Seal, as_line
 
 
 def entries(path: Path) -> list[Any]:
@@ -20,4 +20,4 @@ def forge(path: Path, lines: list[Any]) -> None:
     for entry in lines:
         head, line = as_line(head, entry)
         data += line
-    path.write_bytes(seal(len(lines), START + len(data), head) + data)
+    path.write_bytes(bytes(Seal(len(lines), START + len(data), head)) + data)

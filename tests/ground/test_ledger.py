@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import errno
-import fcntl
 import json
 import os
 import pickle
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -31,6 +32,7 @@ from privpac.errors import (
     IncompatibleGuarantees,
     InsecureRandomnessError,
     LedgerBusy,
+    LedgerChanged,
     LedgerCorrupt,
     LedgerMismatch,
     LedgerUnavailable,
@@ -40,6 +42,7 @@ from privpac.errors import (
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger, Receipt, file, release
 from privpac.ledger.lines import START
+from privpac.ledger.lock import try_lock
 from privpac.released import Released
 from privpac.rng import PublicCoins, Rng
 from privpac.testing import SeededRng, WordRng, insecure_randomness
@@ -346,6 +349,75 @@ def test_spends_without_an_id_get_different_ones(ledger: BudgetLedger) -> None:
     assert len({receipt.spend_id for receipt in receipts}) == 3
 
 
+# Only if nobody else spent
+
+
+def test_a_spend_can_depend_on_the_head_that_was_seen(path: Path, ledger: BudgetLedger) -> None:
+    seen = ledger.head()
+    ledger.spend(user("0.1"), "nobody came in between", expected_head=seen)
+    now = ledger.head()
+    with pytest.raises(LedgerChanged, match=r"\(0\.9, .* left\); nothing was spent: look again") as caught:
+        ledger.spend(user("0.1"), "x", "late", expected_head=seen)
+    one_line(caught)
+    assert ledger.head() == now
+    coin = Coin(ledger=ledger)
+    with pytest.raises(LedgerChanged):
+        release(coin, "data", ledger=ledger, expected_head=seen)
+    assert coin.events == ["bind after 1 spends"]  # nothing was drawn
+    assert release(coin, "data", ledger=ledger, expected_head=now).guarantee == user("0.5")
+    with pytest.raises(ParameterError, match="pass ledger="):
+        release(Coin(), 1, expected_head=now)
+    for bad, error in (("", ParameterError), ("F" * 64, ParameterError), (7, TypeError)):
+        with pytest.raises(error):
+            ledger.spend(user("0.1"), "x", expected_head=bad)  # type: ignore[arg-type]
+        with pytest.raises(error):
+            ledger.expecting(bad)  # type: ignore[arg-type]
+
+
+def test_a_ledger_that_expects_a_head_pays_as_long_as_nobody_else_does(path: Path, ledger: BudgetLedger) -> None:
+    mine = ledger.expecting(ledger.head())
+    mine.spend(user("0.1"), "first")
+    mine.spend(user("0.1"), "second")
+    BudgetLedger.open(path).spend(user("0.1"), "somebody else")
+    for _ in range(2):
+        with pytest.raises(LedgerChanged):
+            mine.spend(user("0.1"), "third")
+    ledger.spend(user("0.1"), "the ledger itself expects nothing")
+    with pytest.raises(LedgerChanged):
+        release(Coin(), 1, ledger=mine)
+    assert mine.remaining().epsilon == Fraction(6, 10)
+
+
+EXPECTING = """
+import sys
+from privpac.errors import LedgerChanged
+from privpac.guarantee import Guarantee
+from privpac.ledger import BudgetLedger
+book = BudgetLedger.open(sys.argv[1])
+for line in sys.stdin:
+    try:
+        book.spend(Guarantee("0.001", unit="user", neighbours="add-remove"), "x", expected_head=line.strip())
+        print("paid", flush=True)
+    except LedgerChanged:
+        print("changed", flush=True)
+"""
+
+
+def test_of_two_processes_that_saw_the_same_head_one_pays(path: Path, ledger: BudgetLedger) -> None:
+    command = [sys.executable, "-c", EXPECTING, str(path)]
+    pair = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for round_number in range(25):
+        head = ledger.head()
+        for process in pair:
+            assert process.stdin is not None
+            process.stdin.write(head + "\n")
+            process.stdin.flush()
+        assert sorted(process.stdout.readline() for process in pair if process.stdout) == ["changed\n", "paid\n"]
+        assert len(ledger.history()) == round_number + 1
+    for process in pair:
+        process.communicate()
+
+
 # Receipts
 
 
@@ -488,8 +560,8 @@ def test_a_failing_sync_gives_no_receipt_and_the_spend_counts(
 
 
 def test_a_lock_held_too_long_is_reported(path: Path, ledger: BudgetLedger) -> None:
-    with path.open("rb") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+    with path.open("r+b") as other:
+        assert try_lock(other.fileno())
         with pytest.raises(LedgerBusy, match="try again") as caught:
             BudgetLedger.open(path, timeout=0.05).spend(user("0.1"), "x")
         one_line(caught)

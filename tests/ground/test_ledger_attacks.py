@@ -7,7 +7,6 @@ of events is the same in every run.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -23,9 +22,10 @@ from typing import Any
 
 import pytest
 
-from privpac.errors import BudgetExhausted, LedgerError, LedgerUnavailable
+from privpac.errors import BudgetExhausted, LedgerBusy, LedgerError, LedgerUnavailable
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
+from privpac.ledger.lock import reader_in_the_way, try_lock
 
 ONE = Guarantee(1, unit="user", neighbours="add-remove")
 WORKER = """
@@ -377,13 +377,159 @@ def test_a_ledger_that_may_only_be_read_can_be_read(tmp_path: Path) -> None:
 
     def child() -> None:
         os.setuid(65534)
-        with BudgetLedger.open(path) as book:
+        with BudgetLedger.open(path) as book, open(path, "rb") as file:
             assert book.remaining().epsilon == 2
+            book.verify()
+            assert not reader_in_the_way(file.fileno())  # who may only read takes no lock
             with pytest.raises(LedgerUnavailable, match="cannot be opened"):
                 book.spend(ONE, "x")
 
     assert in_fork(child) == 0
     assert spent(path) == 1
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"0" * 30)  # a writer at work, or what a kill left: not for a reader to judge or tidy up
+    assert in_fork(child) == 0
+    assert path.read_bytes() == whole + b"0" * 30
+    assert spent(path) == 1
+    assert path.read_bytes() == whole
+
+
+# Readers that would keep writers out
+
+HOLDER = """
+import fcntl, os, struct, sys
+path, kind, user = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if user:
+    os.setuid(user)
+handle = os.open(path, os.O_RDONLY)
+if kind == "flock":
+    fcntl.flock(handle, fcntl.LOCK_EX)
+else:  # read locks need no more than the right to read
+    command = {"posix": fcntl.F_SETLKW, "ofd": fcntl.F_OFD_SETLKW}[kind]
+    fcntl.fcntl(handle, command, struct.pack("@hhqqi", fcntl.F_RDLCK, 0, 0, 0, 0))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def held() -> Iterator[Callable[[Path, str], subprocess.Popen[str]]]:
+    """Another process, of somebody who may only read, that holds a lock on the whole file."""
+    running: list[subprocess.Popen[str]] = []
+
+    def hold(path: Path, kind: str) -> subprocess.Popen[str]:
+        for place in (path.parent, *path.parent.parents[:-2]):
+            place.chmod(0o755)
+        path.chmod(0o644)
+        user = 65534 if os.geteuid() == 0 else 0
+        run = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path), kind, str(user)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert run.stdout is not None
+        assert run.stdout.readline() == "held\n"
+        running.append(run)
+        return run
+
+    yield hold
+    for run in running:
+        run.communicate()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="locks of open file descriptions")
+@pytest.mark.parametrize("kind", ["flock", "posix", "ofd"])
+def test_who_may_only_read_cannot_keep_writers_out(
+    tmp_path: Path, held: Callable[[Path, str], subprocess.Popen[str]], kind: str
+) -> None:
+    path = made(tmp_path / "budget.db", 12)
+    workers = [Worker(path), Worker(path)]
+    assert workers[0].tell("spend") == "paid"
+    holder = held(path, kind)
+    assert [workers[i % 2].tell("spend") for i in range(4)] == ["paid"] * 4
+    with BudgetLedger.open(path, timeout=5) as book:
+        book.spend(ONE, "x")
+        book.verify()
+    holder.communicate()  # the lock is given back, and everybody still agrees
+    assert [workers[i % 2].tell("spend") for i in range(8)] == ["paid"] * 6 + ["BudgetExhausted"] * 2
+    for worker in workers:
+        worker.kill()
+    assert spent(path) == 12
+    lock = tmp_path / ".budget.db.lock"
+    assert lock.exists() == (kind != "flock")  # in ordinary life nothing stands beside the ledger
+    assert kind == "flock" or lock.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="locks of open file descriptions")
+def test_writers_that_pass_by_a_reader_still_take_turns(
+    tmp_path: Path, held: Callable[[Path, str], subprocess.Popen[str]]
+) -> None:
+    path = made(tmp_path / "budget.db", 60)
+    workers = [Worker(path) for _ in range(3)]
+    paid: list[str] = []
+
+    def drive(worker: Worker) -> None:
+        while (said := worker.tell("spend")) == "paid":
+            paid.append(said)
+
+    threads = [threading.Thread(target=drive, args=(worker,)) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for kind in ("ofd", "posix", "flock", "ofd"):  # come and go while they spend
+        held(path, kind).communicate()
+    for thread in threads:
+        thread.join()
+    for worker in workers:
+        worker.kill()
+    assert len(paid) == spent(path) == 60
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="locks of open file descriptions")
+def test_a_ledger_without_the_lock_file_it_was_given_is_not_written_to_and_a_copy_is(
+    tmp_path: Path, held: Callable[[Path, str], subprocess.Popen[str]]
+) -> None:
+    path = made(tmp_path / "budget.db", 9)
+    holder = held(path, "ofd")
+    with BudgetLedger.open(path) as book:
+        book.spend(ONE, "makes the lock file")
+    holder.communicate()
+    (tmp_path / "moved").mkdir()
+    os.rename(path, tmp_path / "moved" / "budget.db")
+    with BudgetLedger.open(tmp_path / "moved" / "budget.db") as book:
+        assert book.remaining().epsilon == 8
+        with pytest.raises(LedgerUnavailable, match=r"'\.budget\.db\.lock', is not beside it"):
+            book.spend(ONE, "x")
+    for copy in (shutil.copy, shutil.copy2):  # the second copies attributes, too
+        copy(tmp_path / "moved" / "budget.db", tmp_path / "copy.db")
+        with BudgetLedger.open(tmp_path / "copy.db") as book:
+            book.spend(ONE, "x")
+        holder = held(tmp_path / "copy.db", "ofd")
+        with BudgetLedger.open(tmp_path / "copy.db", timeout=5) as book:
+            book.spend(ONE, "x")
+        holder.communicate()
+        os.unlink(tmp_path / "copy.db")
+    os.rename(tmp_path / "moved" / "budget.db", path)
+    with BudgetLedger.open(path) as book:
+        book.spend(ONE, "brought back")
+    assert spent(path) == 2
+
+
+def test_where_no_lock_file_can_be_made_the_message_says_who_is_in_the_way(
+    tmp_path: Path, held: Callable[[Path, str], subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = made(tmp_path / "budget.db", 9)
+    held(path, "ofd")
+
+    def refuses(*_: Any) -> None:
+        raise OSError(95, "not supported")
+
+    monkeypatch.setattr(os, "setxattr", refuses)
+    with (
+        BudgetLedger.open(path, timeout=0.05) as book,
+        pytest.raises(LedgerBusy, match=r"only reads .*chmod 600"),
+    ):
+        book.spend(ONE, "x")
 
 
 def test_decimals_of_many_spends_add_up_after_every_attack(tmp_path: Path) -> None:
@@ -394,7 +540,7 @@ def test_decimals_of_many_spends_add_up_after_every_attack(tmp_path: Path) -> No
         assert book.remaining().epsilon == Fraction(0)
 
 
-# What the storms found
+# What the chaos suite found
 
 
 def test_a_maker_killed_between_the_two_names_of_a_new_ledger_leaves_one_that_can_be_used(tmp_path: Path) -> None:
@@ -414,11 +560,11 @@ def test_a_seal_seen_half_is_read_again_while_somebody_holds_the_lock(
     path = made(tmp_path / "budget.db", 3)
     read, calls = file.read_seal, list[int]()
 
-    def half_once(data: bytes) -> tuple[int, int, str]:
+    def half_once(data: bytes) -> file.Seal:
         calls.append(1)
         return read(data if len(calls) > 1 else data[:100])
 
-    with BudgetLedger.open(path, timeout=0) as book, open(path, "rb") as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
+    with BudgetLedger.open(path, timeout=0) as book, open(path, "r+b") as other:
+        assert try_lock(other.fileno())
         monkeypatch.setattr(file, "read_seal", half_once)
         assert book.remaining().epsilon == 3

@@ -1,6 +1,6 @@
 """Crashes, torn lines, forks and crowds: nothing is ever released that was not paid for.
 
-Run as a program, this file is the *warden* of a storm: it forks workers that spend and release, kills them with
+Run as a program, this file is the *warden* of a crowd: it forks workers that spend and release, kills them with
 SIGKILL at random moments, starts others in their place, and stops when the budget is gone.  Kills follow the progress
 of the workers, not the clock, so their number does not depend on the machine.
 """
@@ -19,6 +19,7 @@ import time
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def budget(spends: int) -> Guarantee:
     return Guarantee(Fraction(spends, 25), unit="user", neighbours="add-remove")
 
 
-# The storm (run in a process of its own)
+# The crowd (run in a process of its own)
 
 LINE = len("001.00001\n")
 
@@ -57,7 +58,7 @@ def work(folder: Path, order: str, worker: int, may_go_on: Callable[[int], bool]
             if order == "wrong":
                 publish(name)
                 time.sleep(0.002)
-            ledger.spend(STEP, "storm", name).use()
+            ledger.spend(STEP, "chaos", name).use()
             if order == "right":
                 time.sleep(0.002)  # the draw, during which a kill wastes the payment
                 publish(name)
@@ -65,7 +66,7 @@ def work(folder: Path, order: str, worker: int, may_go_on: Callable[[int], bool]
             return
 
 
-def storm(folder: Path, order: str, processes: int, kills: int, every: int) -> dict[str, int]:
+def crowd(folder: Path, order: str, processes: int, kills: int, every: int) -> dict[str, int]:
     """Kill a worker after every ``every`` releases, up to ``kills`` times; wait for the rest to finish."""
     chance = random.Random(order)
     killed = mmap.mmap(-1, 1)  # shared with the workers, who do not run far ahead of the warden
@@ -100,11 +101,11 @@ def storm(folder: Path, order: str, processes: int, kills: int, every: int) -> d
         time.sleep(0.001)
 
 
-def run_storm(
+def run_crowd(
     folder: Path, order: str, spends: int, *, processes: int = 8, kills: int, every: int = 5
 ) -> tuple[dict[str, int], set[str], set[str]]:
     """What happened, the ids that were released, and the ids that were paid for."""
-    BudgetLedger.create(folder / "budget.db", budget(spends), dataset="storm").close()
+    BudgetLedger.create(folder / "budget.db", budget(spends), dataset="chaos").close()
     (folder / "released").touch()
     command = [sys.executable, __file__, str(folder), order, str(processes), str(kills), str(every)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -118,8 +119,8 @@ def run_storm(
     return json.loads(done.stdout), set(names), paid
 
 
-def test_a_storm_of_kills_releases_nothing_unpaid_and_ends_exactly_at_the_budget(tmp_path: Path) -> None:
-    happened, released, paid = run_storm(tmp_path, "right", 300, kills=40)
+def test_a_crowd_under_kills_releases_nothing_unpaid_and_ends_exactly_at_the_budget(tmp_path: Path) -> None:
+    happened, released, paid = run_crowd(tmp_path, "right", 300, kills=40)
     assert happened == {"killed": 40, "started": 48, "failed": 0}
     assert len(paid) == 300
     assert released <= paid
@@ -128,8 +129,8 @@ def test_a_storm_of_kills_releases_nothing_unpaid_and_ends_exactly_at_the_budget
         assert ledger.remaining().epsilon == 0
 
 
-def test_the_wrong_order_does_release_unpaid_so_the_storm_can_fail(tmp_path: Path) -> None:
-    happened, released, paid = run_storm(tmp_path, "wrong", 100, kills=15)
+def test_the_wrong_order_does_release_unpaid_so_the_test_can_fail(tmp_path: Path) -> None:
+    happened, released, paid = run_crowd(tmp_path, "wrong", 100, kills=15)
     assert happened["failed"] == 0
     assert len(paid) == 100
     # Each of the 8 last workers learns that the budget is gone after it has released; kills add to that.
@@ -137,7 +138,7 @@ def test_the_wrong_order_does_release_unpaid_so_the_storm_can_fail(tmp_path: Pat
 
 
 def test_eight_processes_hit_the_limit_exactly(tmp_path: Path) -> None:
-    happened, released, paid = run_storm(tmp_path, "right", 160, kills=0)
+    happened, released, paid = run_crowd(tmp_path, "right", 160, kills=0)
     assert happened == {"killed": 0, "started": 8, "failed": 0}
     assert released == paid
     assert len(paid) == 160
@@ -179,7 +180,7 @@ def test_a_line_cut_before_its_seal_was_never_acknowledged_and_a_whole_one_count
     for cut in range(len(whole), len(longer) + 1):
         torn = whole[:START] + longer[START:cut]
         target = tmp_path / "torn.db"
-        for noise in (b"", b"\0" * 700, b"\xff\n\n") if cut % 9 == 0 or cut > len(longer) - 3 else (b"",):
+        for noise in (b"", b"\0" * 700) if cut % 9 == 0 or cut > len(longer) - 3 else (b"",):
             target.write_bytes(torn + noise)
             with BudgetLedger.open(target) as ledger:
                 assert [row.spend_id for row in ledger.history()] == ["0", "1", "2", *["next"] * (cut == len(longer))]
@@ -190,6 +191,59 @@ def test_a_line_cut_before_its_seal_was_never_acknowledged_and_a_whole_one_count
                     ledger.spend(STEP, "goes on", "after")
                     ledger.verify()
             target.unlink()
+
+
+def test_a_damaged_last_line_is_never_taken_for_one_that_was_not_written_to_its_end(tmp_path: Path) -> None:
+    """A power loss, or ``cp`` during a spend, can leave the seal a line behind: that line was acknowledged."""
+    path, target = tmp_path / "budget.db", tmp_path / "damaged.db"
+    whole, _ = used_ledger(path, 3)
+    with BudgetLedger.open(path) as ledger:
+        ledger.spend(STEP, "acknowledged", "next")
+    longer = path.read_bytes()
+    chance = random.Random(9)
+    for at in range(len(whole), len(longer)):
+        for value in {0, 10, longer[at] ^ 1 << chance.randrange(8)} - {longer[at]}:
+            bad = whole[:START] + longer[START:at] + bytes([value]) + longer[at + 1 :]
+            target.write_bytes(bad)
+            for _ in range(2):
+                with pytest.raises(LedgerCorrupt, match=r"damage in line 5, .* put an intact copy in its place"):
+                    BudgetLedger.open(target, timeout=0)
+            assert target.read_bytes() == bad  # evidence is left as it is
+    target.write_bytes(whole[:START] + longer[START:])
+    with BudgetLedger.open(target) as ledger:
+        assert len(ledger.history()) == 4
+
+
+def test_lines_behind_the_seal_are_refused_if_an_earlier_one_is_damaged(tmp_path: Path) -> None:
+    path, target = tmp_path / "budget.db", tmp_path / "damaged.db"
+    whole, _ = used_ledger(path, 3)
+    with BudgetLedger.open(path) as ledger:
+        for i in range(3):
+            ledger.spend(STEP, "acknowledged", f"next {i}")
+    longer = path.read_bytes()
+    for at in range(len(whole), len(longer), 11):
+        target.write_bytes(whole[:START] + longer[START:at] + bytes([longer[at] ^ 4]) + longer[at + 1 :])
+        with pytest.raises(LedgerCorrupt, match="damage in line"):
+            BudgetLedger.open(target, timeout=0)
+
+
+def test_sectors_that_a_power_loss_did_not_write_are_no_damage(tmp_path: Path) -> None:
+    """The line was never synced, so never acknowledged, whichever of its sectors came first."""
+    path, target = tmp_path / "budget.db", tmp_path / "torn.db"
+    with BudgetLedger.create(path, budget(100), dataset="torn") as ledger:
+        ledger.spend(STEP, "session", "s")
+        ledger.queries.open("s", 100)
+        whole = path.read_bytes()
+        ledger.queries.answer("s", [f"{i:064x}" for i in range(40)], lambda i, n: "1")
+    longer = path.read_bytes()
+    sectors = [len(whole), *range(len(whole) // 512 * 512 + 512, len(longer), 512), len(longer)]
+    for first, stop in pairwise(sectors):
+        if stop - first >= 32:
+            target.write_bytes(whole[:START] + longer[START:first] + bytes(stop - first) + longer[stop:])
+            with BudgetLedger.open(target) as ledger:
+                assert ledger.queries.used("s") == 0
+                ledger.verify()
+            assert target.read_bytes() == whole
 
 
 @pytest.mark.parametrize("opened", [False, True])
@@ -356,4 +410,4 @@ def test_processes_that_make_the_same_ledger_at_once_share_one(tmp_path: Path) -
 if __name__ == "__main__":
     if sys.argv[2] == "full-disk":
         full_disk(Path(sys.argv[1]))
-    print(json.dumps(storm(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))))
+    print(json.dumps(crowd(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_format
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,6 @@ from rich.table import Column, Table
 from privpac.cli.app import app
 from privpac.cli.help import Commands
 from privpac.cli.options import Json, open_ledger
-from privpac.errors import LedgerMismatch
 from privpac.exact import shown
 from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger, CompositionRule
@@ -85,13 +83,18 @@ def show(path: Where, json: Json = False) -> None:
 
 def _sessions(book: BudgetLedger) -> list[dict[str, int | str]]:
     """Prediction sessions with what they have answered; a session has the id of the spend that paid for it."""
-    found: list[dict[str, int | str]] = []
-    for entry in book.history():
-        with suppress(LedgerMismatch):  # any other release
-            limit = book.queries.limit(entry.spend_id)
-            counts = {"seq": entry.seq, "answered": book.queries.used(entry.spend_id), "queries": limit}
-            found.append({"session_id": entry.spend_id, **counts, "head": book.queries.head(entry.spend_id)})
-    return found
+    opened, queries = set(book.queries.sessions()), book.queries
+    return [
+        {
+            "session_id": (name := entry.spend_id),
+            "seq": entry.seq,
+            "answered": queries.used(name),
+            "queries": queries.limit(name),
+            "head": queries.head(name),
+        }
+        for entry in (book.history() if opened else ())
+        if entry.spend_id in opened
+    ]
 
 
 @ledger.command()
@@ -102,7 +105,7 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Recompute the hash chain and all sums."""
+    """Read every line: recompute the hash chain, all sums and every checkpoint."""
     book = open_ledger(path)
     head = book.verify(published)
     typer.echo(json_format.dumps({"ok": True, "head": head}) if json else f"{path}: chain and sums verify; head {head}")

@@ -11,13 +11,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import fields
 from typing import Any
 
-from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, LedgerUnavailable, ParameterError
+from privpac.errors import (
+    BudgetExhausted,
+    DuplicateSpend,
+    LedgerChanged,
+    LedgerMismatch,
+    LedgerUnavailable,
+    ParameterError,
+)
 from privpac.guarantee import Guarantee
 from privpac.ledger.account import MAX_BITS, CompositionRule, bits, settings_of
 from privpac.ledger.file import LedgerFile
@@ -37,6 +46,8 @@ class BudgetLedger(Shown):
     ``dataset`` is a declared name, never a hash of the data.  Threads may share one object; after a fork both
     processes may go on with it.
     """
+
+    _expected: str | None = None
 
     def __init__(
         self,
@@ -127,12 +138,27 @@ class BudgetLedger(Shown):
 
     # Spending
 
-    def spend(self, guarantee: Guarantee, label: str, spend_id: str | None = None) -> Receipt:
+    def expecting(self, head: str) -> BudgetLedger:
+        """The same ledger, which pays only as long as nobody else does: the first spend needs this ``head`` (what
+        ``head()`` said when the caller looked), each further one the head that the spend before it left.
+
+        Otherwise ``LedgerChanged``, decided inside the transaction that would have paid.  Give it to whatever takes a
+        ledger.
+        """
+        other = copy(self)
+        other._expected = _head_of(head)
+        return other
+
+    def spend(
+        self, guarantee: Guarantee, label: str, spend_id: str | None = None, *, expected_head: str | None = None
+    ) -> Receipt:
         """Pay for one release; returns after the disk has it.
 
         Tags must equal the budget's (``IncompatibleGuarantees``); over budget is ``BudgetExhausted``, a repeated id
-        ``DuplicateSpend``.  Whenever this raises, nothing may be released.
+        ``DuplicateSpend``, another head than an ``expected_head`` is ``LedgerChanged``.  Whenever this raises, nothing
+        may be released.
         """
+        expected = self._expected if expected_head is None else _head_of(expected_head)
         if not isinstance(guarantee, Guarantee):
             raise TypeError(f"a Guarantee is spent, got {type(guarantee).__name__}")
         label = plain_text(label, "label", 200)
@@ -141,6 +167,11 @@ class BudgetLedger(Shown):
         rho = self._account.price(guarantee)
         with self._file.turn() as turn:
             last = turn.state.last
+            if expected not in (None, turn.state.head):
+                raise LedgerChanged(
+                    f"the ledger {self._file.name} was spent from since you looked ({self._account.left(last)} left); "
+                    "nothing was spent: look again, then decide"
+                )
             if turn.state.paid(name):
                 raise DuplicateSpend(
                     f"spend id {name!r} was used before; a retry would release twice on one payment: use a new id"
@@ -155,6 +186,8 @@ class BudgetLedger(Shown):
             turn.write(
                 "spend", name, label, str(spend.eps), str(spend.delta), "" if rho is None else str(rho), spend.at
             )
+        if self._expected is not None:
+            self._expected = spend.hash
         return Receipt(spend, guarantee)
 
     # Reading
@@ -179,9 +212,13 @@ class BudgetLedger(Shown):
             return self._account.left(state.last)
 
     def history(self) -> tuple[Spend, ...]:
-        """All spends, oldest first."""
+        """All spends, oldest first; behind the first checkpoint the whole file is read for it."""
         with self._file.reading() as state:
-            return tuple(state.spends)
+            if state.spends is not None:
+                return state.spends
+        spends: list[Spend] = []
+        with self._file.reading(lambda head, spend: None if spend is None else spends.append(spend)):
+            return tuple(spends)
 
     def head(self) -> str:
         """The hash that fixes the whole history."""
@@ -189,15 +226,21 @@ class BudgetLedger(Shown):
             return state.head
 
     def verify(self, published: str | None = None) -> str:
-        """Read the whole file again, check settings, chains and sums (``LedgerCorrupt``) and return the head hash.
+        """Read the whole file again, check settings, chains, sums and checkpoints (``LedgerCorrupt``) and return the
+        head hash.
 
         With a ``published`` head, of the spends or of a session's answers, also check that this history extends it.
         """
-        hashes: set[str] = set()
-        with self._file.reading(hashes) as state:
+        found: list[bool] = []
+
+        def look(head: str, spend: Spend | None) -> None:
+            if head == published:
+                found.append(True)
+
+        with self._file.reading(look) as state:
             if state.account != self._account:
                 raise self._file.corrupt("has other settings than before")
-            if published is not None and published not in hashes:
+            if published is not None and not found:
                 raise self._file.corrupt("does not extend the published head: it is an old or another copy")
             return state.head
 
@@ -211,6 +254,14 @@ class BudgetLedger(Shown):
         }
         body["spends"] = [dict(zip((f.name for f in fields(row)), row.row())) for row in rows]
         return json.dumps(body, indent=1)
+
+
+def _head_of(value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"a head must be text, got {type(value).__name__}")
+    if not re.fullmatch("[0-9a-f]{64}", value):
+        raise ParameterError("a head must be 64 hexadecimal digits, as head() returns them")
+    return value
 
 
 def _new(settings: Mapping[str, str]) -> dict[str, str]:

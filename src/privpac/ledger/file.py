@@ -1,53 +1,65 @@
 """The file of a ledger: lines that are only ever added, in one file that holds everything.
 
-The first 512 bytes are the **seal**: how many lines there are, where they end, the hash of the last, and a checksum.
-Then come the lines, one for each transaction, each with a SHA-256 over the hash before it and its own text.  A
-transaction locks the file, reads what others added, appends its line, **syncs**, renews the seal, and reads line and
-seal back through a fresh descriptor of the same name.
+The first 512 bytes are the **seal**: how many lines there are, where they end, the hash of the last, where the last
+checkpoint stands, and a checksum.  Then come the lines, one for each transaction, each with a SHA-256 over the hash
+before it and its own text.  A transaction locks the file, reads what others added, appends its line (and before it, if
+it is time, a checkpoint), **syncs**, renews the seal, and reads lines and seal back through a fresh descriptor of the
+same name.
 
 Why nothing that was acknowledged is ever lost:
 
 * There is no journal, no log and no index beside the file, so a copy or a rename of the file alone takes everything
   along.
-* The line is on disk before the seal speaks of it, so every line under the seal is complete: a cut or changed byte
-  there is damage and refused (``LedgerCorrupt``), never read as a smaller total.  A crash can leave one line behind the
-  seal.  If it is whole it counts, since it may have been acknowledged just before a power loss took the seal; if it is
-  torn it was never acknowledged and is dropped.
-* The lock is ``flock`` on a descriptor of this transaction alone.  It belongs to the file itself, so links, mounts and
-  renames share it, and the process cannot drop it by closing another descriptor of the file.  Nothing stays open
-  between transactions.
+* The line is on disk before anybody is told, and before the seal speaks of it, so every line under the seal is
+  complete: a cut or changed byte there is damage and refused (``LedgerCorrupt``), never read as a smaller total.
+* The seal is in the file before anybody is told, and on disk with the next line at the latest (a second sync would
+  double the price of a spend).  So a kill leaves behind the seal only what was never acknowledged, a power loss or a
+  copy made during a spend at most whole lines that were, and the beginning of one that was not.  Whole lines count.
+  What an interrupted write leaves is dropped: the beginning of a line, or one with sectors that were never written.
+  **Anything else behind the seal may be a damaged line that was acknowledged, and is refused.**
 * A file with several names, or a name that leads to another file than before, is not written to.
 
-Reading needs no lock: lines under the seal never change.  Local file systems only.
+Who may write takes turns (:mod:`privpac.ledger.lock`).  Reading needs no lock: lines under the seal never change.  Who
+may only read takes none, and sees what is under the seal.  Nothing stays open between transactions.  Local file systems
+only.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+import re
 import stat
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable, ParameterError
-from privpac.ledger.lines import FIRST, START, Reading, as_line, chained, read_seal, seal
+from privpac.ledger.lines import FIRST, START, Reading, Seal, chained, read_seal
+from privpac.ledger.lock import FileLock, reader_in_the_way
 from privpac.ledger.making import is_draft, write_at
-from privpac.ledger.state import LedgerState
+from privpac.ledger.rows import Spend
+from privpac.ledger.state import DAMAGE, LedgerState
+from privpac.ledger.state import READING as _reading
 
 __all__ = ["LedgerFile", "Turn"]
 
 OLD_MAGIC = b"SQLite format 3\0"
 _WENT_BACK = "does not continue what was read before: it was changed, or an older copy was put in its place"
+_NO_SEAL = "is no intact privpac ledger: its first 512 bytes are not the seal of one"
+_SECTOR, _ENOUGH = 512, 32  # fewer zeros than that could be damage
+_BEGINNING = re.compile(rb"[0-9a-f]{0,64}|[0-9a-f]{64} (\[[ -~]*)?")  # of a line
+_PART = 1 << 20  # bytes that are read at once
 
 # A fork waits until no transaction is under way and no state is being read, so that a child inherits neither a lock nor
 # half a state.
 _gate = threading.RLock()
-_reading = threading.RLock()
 
 
 def _before_fork() -> None:
@@ -107,13 +119,18 @@ class LedgerFile:
     # Reading and writing
 
     @contextmanager
-    def reading(self, hashes: set[str] | None = None) -> Iterator[LedgerState]:
-        """What is on disk; waits for no writer.  With ``hashes`` everything is read again, and every head on the way
-        put there."""
+    def reading(self, visit: Callable[[str, Spend | None], None] | None = None) -> Iterator[LedgerState]:
+        """What is on disk; waits for no writer.  With ``visit`` everything is read again from the first line on, and
+        every head on the way told, with its spend."""
         with _reading:
             with self._translated(), self._opened(os.O_RDWR, os.O_RDONLY) as handle:
-                state = self._current(handle, hashes=hashes).state
+                state = self._current(handle, visit=visit).state
             yield state
+
+    def fetch(self, at: int, end: int) -> bytes:
+        """Bytes of lines that were read before."""
+        with self._translated(), self._opened(os.O_RDONLY) as handle:
+            return _read(handle, at, end)
 
     @contextmanager
     def turn(self) -> Iterator[Turn]:
@@ -130,25 +147,35 @@ class LedgerFile:
             with ExitStack() as stack:
                 with self._translated():
                     handle = stack.enter_context(self._opened(os.O_RDWR))
-                    self._wait(handle, deadline)
+                    lock = FileLock(handle, self.path)
+                    stack.callback(lock.close)
+                    self._wait(handle, lock, deadline)
                     still = self._still(handle)
                 if still:
                     yield handle
                     # In a child of a fork inside the block the lock is the parent's: closing leaves it, unlocking would
                     # not.
                     if os.getpid() == owner:
-                        fcntl.flock(handle, fcntl.LOCK_UN)
+                        lock.release()
                     return
             if time.monotonic() >= deadline:
                 raise LedgerUnavailable(f"{self.name} is moved or replaced all the time; nothing may be released")
 
-    def _wait(self, handle: int, deadline: float) -> None:
+    def _wait(self, handle: int, lock: FileLock, deadline: float) -> None:
         pause = 0.0005
-        while not _try_lock(handle):
+        while not lock.acquire():
             if time.monotonic() >= deadline:
-                raise LedgerBusy(f"another process holds the ledger {self.name}; try again, or raise timeout")
+                raise self._busy(handle)
             time.sleep(pause)
             pause = min(2 * pause, 0.001)  # a holder is done after a sync or two
+
+    def _busy(self, handle: int) -> LedgerBusy:
+        if reader_in_the_way(handle):
+            return LedgerBusy(
+                f"a process that only reads the ledger {self.name} holds a lock on it, and no lock file can be made "
+                "beside it; stop that process, and take the right to read from those who may not write (chmod 600)"
+            )
+        return LedgerBusy(f"another process holds the ledger {self.name}; try again, or raise timeout")
 
     @contextmanager
     def _opened(self, *modes: int) -> Iterator[int]:
@@ -237,56 +264,83 @@ class LedgerFile:
 
     # What is on disk
 
-    def _current(self, handle: int, *, mine: bool = False, hashes: set[str] | None = None) -> Reading:
-        """The file as it is now; ``mine`` says that this descriptor holds the lock."""
+    def _current(
+        self, handle: int, *, mine: bool = False, visit: Callable[[str, Spend | None], None] | None = None
+    ) -> Reading:
+        """The file as it is now; ``mine`` says that this process holds the lock."""
         try:
-            lines, end, head = read_seal(os.pread(handle, START, 0))
+            seal = read_seal(os.pread(handle, START, 0))
         except ValueError:
             if mine:
-                raise self.corrupt("is no intact privpac ledger: its first 512 bytes are not the seal of one") from None
-            return self._current(handle, mine=self._half_sealed(handle), hashes=hashes)
+                raise self.corrupt(_NO_SEAL) from None
+            seal = self._half_sealed(handle)
         size = os.fstat(handle).st_size
-        if size != end and not mine and _try_lock(handle):
-            # Behind the seal is a writer at work, which seals when it is done, or what a crash left: here it is the
-            # second.
-            return self._current(handle, mine=True, hashes=hashes)
-        seen = Reading(self._mark, hashes) if self._seen is None or hashes is not None else self._seen
+        if size != seal.end and not mine and _writable(handle):
+            # Behind the seal is a writer at work, which seals when it is done, or what a crash left: if the lock is
+            # free, the second.
+            with self._attempt(handle) as free:
+                if free:
+                    return self._current(handle, mine=True, visit=visit)
         try:
-            self._catch_up(handle, seen, lines, end, head)
-            if mine and size != end:
+            seen = self._begun(seal, visit)
+            self._catch_up(handle, seen, seal)
+            if mine and size != seal.end:
                 self._extend(handle, seen, size)
-                self._settle(handle, seen)
+                self._settle(handle, seen, size)
         except BaseException:
             self._seen = None
             raise
         self._mark = max(self._mark, (seen.end, seen.head))
-        if hashes is None:
+        if visit is None:
             self._seen = seen
         return seen
 
-    def _half_sealed(self, handle: int) -> bool:
-        """A seal that is being renewed may be seen half: look again until it is whole (False) or the lock is ours
-        (True).
+    def _begun(self, seal: Seal, visit: Callable[[str, Spend | None], None] | None) -> Reading:
+        """Where reading goes on: where it ended, at a checkpoint, or at the first line."""
+        if visit is None and self._seen is not None:
+            return self._seen
+        if visit is not None or seal.checkpoint == (0, 0):
+            return Reading(self, self._mark, visit)
+        try:
+            return Reading.resumed(self, seal.checkpoint, self._mark)
+        except DAMAGE:
+            raise self.corrupt("is cut or damaged at its last checkpoint") from None
+
+    @contextmanager
+    def _attempt(self, handle: int) -> Iterator[bool]:
+        """The lock, if it is free at once."""
+        lock = FileLock(handle, self.path)
+        try:
+            free = lock.acquire()
+            yield free
+            if free:
+                lock.release()
+        finally:
+            lock.close()
+
+    def _half_sealed(self, handle: int) -> Seal:
+        """A seal that is being renewed may be seen half: look again until it is whole, or nobody is at it.
 
         A lock that another thread of this process holds is not waited for: that thread may be waiting for this one.
         """
         deadline = time.monotonic() + self.timeout
-        while not _try_lock(handle):
-            with suppress(ValueError):
-                read_seal(os.pread(handle, START, 0))
-                return False
+        while True:
+            with self._attempt(handle) if _writable(handle) else nullcontext(False) as free:
+                with suppress(ValueError):
+                    return read_seal(os.pread(handle, START, 0))
+                if free:
+                    raise self.corrupt(_NO_SEAL)
             if time.monotonic() >= deadline:
-                raise LedgerBusy(f"another process holds the ledger {self.name}; try again, or raise timeout")
+                raise self._busy(handle) if _writable(handle) else self.corrupt(_NO_SEAL)
             time.sleep(0.0005)
-        return True
 
-    def _catch_up(self, handle: int, seen: Reading, lines: int, end: int, head: str) -> None:
+    def _catch_up(self, handle: int, seen: Reading, seal: Seal) -> None:
         """Read what the seal speaks of; all of it must be there, and nothing that was seen before may be missing."""
         if not self._unchanged(handle, seen):
             raise self.corrupt(_WENT_BACK)
-        if seen.end <= end:
-            self._extend(handle, seen, end)
-            if (seen.lines, seen.end, seen.head) != (lines, end, head) or not lines:
+        if seen.end <= seal.end:
+            self._extend(handle, seen, seal.end)
+            if (seen.lines, seen.end, seen.head) != seal[:3] or not seal.lines:
                 raise self.corrupt(f"is cut or damaged at line {seen.lines + 1}")
             if not seen.passed:
                 raise self.corrupt(_WENT_BACK)
@@ -300,30 +354,59 @@ class LedgerFile:
 
     def _extend(self, handle: int, seen: Reading, end: int) -> None:
         """Read whole lines up to ``end``, as far as their hashes are right."""
-        data = _read(handle, seen.end, end)
-        at = 0
-        while stop := data.find(b"\n", at) + 1:
+        data, at = b"", 0
+        while True:
+            stop = data.find(b"\n", at) + 1
+            if not stop:
+                more = _read(handle, seen.end + len(data) - at, min(end, seen.end + len(data) - at + _PART))
+                if not more:
+                    return
+                data, at = data[at:] + more, 0
+                continue
             try:
                 if not seen.take(data[at:stop]):
                     return
-            except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
+            except DAMAGE:
                 raise self.corrupt(f"breaks its own rules at line {seen.lines + 1}") from None
             at = stop
 
-    def _settle(self, handle: int, seen: Reading) -> None:
-        """What a crash left: whole lines are synced and sealed, torn bytes dropped."""
+    def _settle(self, handle: int, seen: Reading, size: int) -> None:
+        """What a crash left: whole lines are synced and sealed, an interrupted write dropped, anything else refused."""
+        rest = _read(handle, seen.end, size)
+        if not _interrupted(rest, seen.end):
+            raise self.corrupt(
+                f"has damage in line {seen.lines + 1}, behind its seal, where a paid spend or answer may stand; put an "
+                "intact copy in its place, or count its budget as spent"
+            )
         os.fsync(handle)
         with suppress(OSError):  # a file that may only be read stays as it is
             os.ftruncate(handle, seen.end)
-            write_at(handle, seen.seal(), 0)
+            write_at(handle, bytes(seen.seal()), 0)
 
 
-def _try_lock(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+def _interrupted(rest: bytes, at: int) -> bool:
+    """Whether these bytes at this place, behind the last whole line, are what a write leaves that did not come to its
+    end.
+
+    A kill leaves the beginning of what was written; a power loss may leave sectors that were never written, which are
+    zeros (and no line has a zero).  So a line with its end and without such a sector was written whole and changed
+    later, and so were bytes that no line has, and a whole text with something behind it that is not a line's end.
+    """
+    edges = [at, *range(at - at % _SECTOR + _SECTOR, at + len(rest), _SECTOR), at + len(rest)]
+    parts = (rest[start - at : stop - at] for start, stop in pairwise(edges))
+    if any(len(part) >= _ENOUGH and not any(part) for part in parts):
+        return True
+    if not _BEGINNING.fullmatch(rest):
         return False
-    return True
+    try:
+        json.loads(rest[65:-1])
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def _writable(handle: int) -> bool:
+    return fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDWR
 
 
 class Turn:
@@ -340,12 +423,11 @@ class Turn:
             raise LedgerUnavailable("a transaction belongs to the process that began it; nothing was written")
         if not file._still(handle):
             raise LedgerUnavailable(f"{file.name} was moved or replaced just now; nothing was written")
-        _, line = as_line(seen.head, entry)
-        start = seen.end
+        lines, start = seen.lines_for(entry), seen.end
         try:
             with file._translated():
-                self._commit(line)
-                self._confirm(line, start)
+                self._commit(lines)
+                self._confirm(b"".join(lines), start)
         except BaseException as error:
             file._seen = None
             if isinstance(error, LedgerUnavailable):
@@ -353,24 +435,24 @@ class Turn:
             raise
         file._mark = seen.end, seen.head
 
-    def _commit(self, line: bytes) -> None:
+    def _commit(self, lines: list[bytes]) -> None:
         try:
-            write_at(self._handle, line, self._seen.end)
+            write_at(self._handle, b"".join(lines), self._seen.end)
         except BaseException:
             with suppress(OSError):
                 os.ftruncate(self._handle, self._seen.end)
             raise
         _sync(self._handle)
         with _reading:
-            if not self._seen.take(line):
+            if not all(self._seen.take(line) for line in lines):
                 raise AssertionError
-            write_at(self._handle, self._seen.seal(), 0)
+            write_at(self._handle, bytes(self._seen.seal()), 0)
 
-    def _confirm(self, line: bytes, start: int) -> None:
+    def _confirm(self, written: bytes, start: int) -> None:
         file, seen = self._file, self._seen
         with file._opened(os.O_RDONLY) as fresh:
-            found = os.pread(fresh, START, 0), _read(fresh, start, start + len(line))
-            if not file._still(fresh) or found != (seal(seen.lines, seen.end, seen.head), line):
+            found = os.pread(fresh, START, 0), _read(fresh, start, start + len(written))
+            if not file._still(fresh) or found != (bytes(seen.seal()), written):
                 raise LedgerUnavailable(
                     f"{file.name} was moved or replaced while it was written to; nothing may be released"
                 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from privpac.errors import LedgerUnavailable
-from privpac.ledger.lines import Reading, as_line
+from privpac.errors import LedgerCorrupt, LedgerUnavailable
+from privpac.ledger.lines import Reading
+from privpac.ledger.lock import try_lock
 from privpac.released_write import sync_directory
 
 __all__ = ["draft_file", "is_draft", "make_file", "write_at"]
@@ -31,7 +32,7 @@ def make_file(path: Path, settings: Mapping[str, str]) -> None:
         )
     try:
         with draft_file(path, [["settings", dict(settings)]]) as (draft, handle):
-            fcntl.flock(handle, fcntl.LOCK_EX)  # for as long as the file has two names
+            try_lock(handle)  # nobody else knows it; for as long as the file has two names
             os.link(draft, path)  # unlike a rename, never over an existing file
             os.unlink(draft)
             sync_directory(path.parent)
@@ -49,19 +50,31 @@ def draft_file(path: Path, entries: list[Any]) -> Iterator[tuple[str, int]]:
     """A synced ledger with these lines, under a passing name beside ``path``."""
     handle, draft = tempfile.mkstemp(prefix=_prefix(path.name), suffix=_DRAFT, dir=path.parent)
     try:
-        reading = Reading()
-        data = bytearray()
+        reading = Reading(_Draft(handle))
         for entry in entries:
-            line = as_line(reading.head, entry)[1]
-            reading.take(line)
-            data += line
-        write_at(handle, reading.seal() + bytes(data), 0)
+            for line in reading.lines_for(entry):
+                write_at(handle, line, reading.end)
+                reading.take(line)
+        write_at(handle, bytes(reading.seal()), 0)
         os.fsync(handle)
         yield draft, handle
     finally:
         os.close(handle)
         with suppress(OSError):
             os.unlink(draft)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A file that is being made, as the source of its own older lines."""
+
+    handle: int
+
+    def fetch(self, at: int, end: int) -> bytes:
+        return os.pread(self.handle, end - at, at)
+
+    def corrupt(self, what: str) -> LedgerCorrupt:
+        return LedgerCorrupt(f"a new ledger {what}; do not use it")
 
 
 def _prefix(name: str) -> str:

@@ -115,13 +115,14 @@ class QueryLog:
         """
         wanted = {digest for ask in asks for digest in ask.digests}
         with self._file.reading() as state:  # repeats need neither the lock nor a sync
-            known = _known(self._session(state, session_id), wanted)
+            known, entries = _known(state, self._session(state, session_id), wanted), state.entries
         if len(known) == len(wanted):
             return [[known[digest] for digest in ask.digests] for ask in asks]
         with self._file.turn() as turn:
             session = self._session(turn.state, session_id)
-            known |= _known(session, wanted - known.keys())
-            number, used = len(session.answers), Counter({ask.key: session.used[ask.key] for ask in asks})
+            if turn.state.entries != entries:  # somebody came in between
+                known |= _known(turn.state, session, wanted - known.keys())
+            number, used = session.count, Counter({ask.key: session.used[ask.key] for ask in asks})
             rows: list[tuple[str, str, str]] = []
             found: list[list[Answer] | BudgetExhausted] = []
             for ask in asks:
@@ -147,11 +148,16 @@ class QueryLog:
 
     # Reading
 
+    def sessions(self) -> tuple[str, ...]:
+        """The ids of all sessions, each that of the spend which paid for it."""
+        with self._file.reading() as state:
+            return tuple(state.sessions)
+
     def used(self, session_id: str, key: str | None = None) -> int:
         """Answers given so far, in all or to one key."""
         with self._file.reading() as state:
             session = self._session(state, session_id)
-            return len(session.answers) if key is None else session.used[key]
+            return session.count if key is None else session.used[key]
 
     def limit(self, session_id: str) -> int:
         """How many answers the session may give in all."""
@@ -159,9 +165,9 @@ class QueryLog:
             return self._session(state, session_id).queries
 
     def history(self, session_id: str, width: int = 16) -> list[tuple[str, int]]:
-        """Answers given per span of time, as ``(start, number)``; ``width`` characters of the time: 13 hours, 16
-        minutes, 19 seconds."""
-        span = positive_int(width, "width", maximum=19)
+        """Answers given per span of time, as ``(start, number)``; ``width`` characters of the time: 10 days, 13
+        hours, 16 minutes."""
+        span = positive_int(width, "width", maximum=16)
         spans: Counter[str] = Counter()
         with self._file.reading() as state:
             for at, count in self._session(state, session_id).times.items():
@@ -183,13 +189,9 @@ class QueryLog:
         return found
 
 
-def _known(session: Session, digests: set[str]) -> dict[str, Answer]:
-    numbers = {digest: session.numbers.get(bytes.fromhex(digest)) for digest in digests}
-    return {
-        digest: Answer(number, session.answers[number - 1], False)
-        for digest, number in numbers.items()
-        if number is not None
-    }
+def _known(state: LedgerState, session: Session, digests: set[str]) -> dict[str, Answer]:
+    found = {digest: state.answered(session, digest) for digest in digests}
+    return {digest: Answer(*answer, False) for digest, answer in found.items() if answer is not None}
 
 
 def _refused(left: int, used: int, share: int | None, wanted: int) -> BudgetExhausted | None:

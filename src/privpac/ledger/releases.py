@@ -49,6 +49,7 @@ def release(
     ledger: BudgetLedger | None = None,
     label: str | None = None,
     spend_id: str | None = None,
+    expected_head: str | None = None,
     not_before: float | None = None,
 ) -> Released:
     """Validate, spend, draw, return: what every learner's ``learn`` does.
@@ -68,6 +69,9 @@ def release(
         Public.  What the ledger's entry is called.
     spend_id : str, optional
         Names the entry, so that the same spend is not made twice.
+    expected_head : str, optional
+        What the ledger's ``head()`` was when the caller looked: if somebody spent since, nothing is spent or drawn
+        (``LedgerChanged``).
     not_before : float, optional
         Seconds from the call before which nothing is returned, errors included.
 
@@ -92,6 +96,8 @@ def release(
     label = plain_text(type(learner).__name__ if label is None else label, "label", 200)
     if spend_id is not None and ledger is None:
         raise ParameterError("spend_id names a ledger entry, but no ledger was given; pass ledger=")
+    if expected_head is not None and ledger is None:
+        raise ParameterError("expected_head is the head of a ledger, but no ledger was given; pass ledger=")
     if learner.guarantee.neighbours is Neighbours.REPLACE and getattr(data, "part_of_split", False):
         raise IncompatibleGuarantees(PART)
     if ledger is not None:
@@ -99,7 +105,7 @@ def release(
     bound = learner.bind(data)
     try:
         if ledger is not None:
-            ledger.spend(price, label, spend_id).use()
+            ledger.spend(price, label, spend_id, expected_head=expected_head).use()
         released = learner.draw(bound, rng)
         return released if rng.secure else replace(released, guarantee=None, insecure=True)
     finally:

@@ -11,12 +11,18 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NoReturn
 
 from privpac.errors import DuplicateSpend, ParameterError
 from privpac.guarantee import Guarantee
 
-__all__ = ["Balance", "Receipt", "Spend", "chain_hash", "genesis", "now", "plain_text", "read_number", "seconds"]
+__all__ = ["FIRST", "START", "Balance", "Receipt", "Spend", "chain_hash", "chained", "genesis", "now", "plain_text"]
+__all__ += ["read_number", "seconds"]
+
+START = 512  # of the first line: the seal before it fills one sector, which a disk writes wholly or not at all
+FIRST = "0" * 64  # the hash before the first line
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,7 @@ class Spend:
 
     def row(self) -> tuple[int | str, ...]:
         """As stored: the number of the row, then texts."""
-        rest = (getattr(self, name) for name in _COLUMNS[1:])
-        return (self.seq, *("" if value is None else str(value) for value in rest))
+        return (self.seq, *["" if value is None else str(value) for value in _REST(self)])
 
     def digest(self) -> str:
         """What ``hash`` must be; it covers every other field, the previous hash included."""
@@ -95,7 +100,7 @@ class Receipt:
         return f"<Receipt {self.spend_id}: {self._guarantee.summary}, {'unused' if self._unused else 'used'}>"
 
 
-_COLUMNS = [f.name for f in fields(Spend)]
+_REST = attrgetter(*(f.name for f in fields(Spend)[1:]))
 
 
 def chain_hash(*parts: str) -> str:
@@ -104,6 +109,11 @@ def chain_hash(*parts: str) -> str:
     return hashlib.sha256(
         b"privpac.ledger.v1" + b"".join([len(text).to_bytes(8, "big") + text for text in texts])
     ).hexdigest()
+
+
+def chained(head: str, text: bytes) -> str:
+    """The hash of a line with this text behind the line with the hash ``head``."""
+    return hashlib.sha256(b"privpac.ledger.v2" + head.encode() + text).hexdigest()
 
 
 def genesis(meta: Mapping[str, str]) -> str:
@@ -115,7 +125,14 @@ def genesis(meta: Mapping[str, str]) -> str:
 
 def read_number(text: Any) -> Fraction:
     """A stored rational in its one canonical form, or ``ValueError``; exponents are never expanded."""
-    if not isinstance(text, str) or not re.fullmatch(r"[0-9]{1,2000}(/0*[1-9][0-9]{0,1999})?", text):
+    if not isinstance(text, str):
+        raise ValueError
+    return _read_number(text)
+
+
+@lru_cache(256)  # a ledger has few prices
+def _read_number(text: str) -> Fraction:
+    if not re.fullmatch(r"[0-9]{1,2000}(/0*[1-9][0-9]{0,1999})?", text):
         raise ValueError
     value = Fraction(text)
     if str(value) != text:

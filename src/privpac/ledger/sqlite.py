@@ -9,7 +9,6 @@ comes in between refuses it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import stat
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from privpac.errors import LedgerBusy, LedgerCorrupt, LedgerUnavailable
+from privpac.ledger.lock import try_lock
 from privpac.ledger.making import draft_file
 from privpac.ledger.rows import genesis
 from privpac.ledger.state import LedgerState
@@ -91,15 +91,10 @@ def _held(path: Path, timeout: float) -> Iterator[int | None]:
 
 def _wait(handle: int, path: Path, timeout: float) -> None:
     deadline = time.monotonic() + timeout
-    while True:
-        try:
-            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise LedgerBusy(
-                    f"another process holds the ledger {path.name!r}; try again, or raise timeout"
-                ) from None
-            time.sleep(0.005)
+    while not try_lock(handle):
+        if time.monotonic() >= deadline:
+            raise LedgerBusy(f"another process holds the ledger {path.name!r}; try again, or raise timeout")
+        time.sleep(0.005)
 
 
 @contextmanager
@@ -147,7 +142,7 @@ def _entries(db: sqlite3.Connection) -> list[Any]:
     for row in db.execute(f"SELECT {columns} FROM spend ORDER BY seq"):
         entries.append(["spend", *row[1:6], row[9]])
         state.take(entries[-1])
-        if state.spends[-1].row() != row:
+        if state.last is None or state.last.row() != row:
             raise ValueError
     if db.execute("SELECT COUNT(*) FROM sqlite_master WHERE name IN ('session', 'query')").fetchone()[0]:
         for entry in _sessions(db, state):
@@ -172,7 +167,7 @@ def _sessions(db: sqlite3.Connection, state: LedgerState) -> Iterator[Any]:
             answers = list(group)
             entry = ["answers", session_id, moment, [[row[1], row[2], row[3]] for row in answers]]
             state.take(entry)
-            if (len(session.answers), session.head) != (answers[-1][0], answers[-1][5]):
+            if (session.count, session.head) != (answers[-1][0], answers[-1][5]):
                 raise ValueError
             yield entry
         count += len(rows)

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import json
 import logging
+import multiprocessing
 import os
+import threading
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import Annotated, Any
@@ -78,6 +80,7 @@ class Configuration:
 
 def from_environment() -> Any:
     """The application of one worker; named to the server as ``privpac.serve.app:from_environment``."""
+    _end_with_parent()
     try:
         configuration = Configuration(**json.loads(os.environ[CONFIGURATION]))
     except (KeyError, TypeError, ValueError):
@@ -89,6 +92,22 @@ def from_environment() -> Any:
     ledger = BudgetLedger.open(configuration.ledger)
     session = load_session(configuration.session, operator_secret(configuration.key_file), ledger)
     return create_app(session, ledger, KeyStore(configuration.keys))
+
+
+def _end_with_parent() -> None:
+    """A worker ends at once when the process that started it is gone, however that ended.
+
+    Otherwise nobody could stop the worker, and it would keep the port.  What it was writing is in the ledger or is not;
+    what it had not answered stays unanswered.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def wait() -> None:
+            parent.join()  # the other end of a pipe that only the parent holds: closed by the system when it dies
+            os._exit(1)
+
+        threading.Thread(target=wait, name="privpac-parent", daemon=True).start()
 
 
 def create_app(session: PredictionSession, ledger: BudgetLedger, keys: KeyStore) -> Any:

@@ -198,13 +198,17 @@ class Door(asyncio.Protocol):
         if self._blocked:
             self._transport.pause_reading()
             return
+        here = len(self._conn.trailing_data[0])
         try:
             event = self._conn.next_event()
         except h11.RemoteProtocolError as error:
             self._refuse(error.error_status_hint if error.error_status_hint == 431 else 400)
             return
         if isinstance(event, h11.Request):
-            self._parsed(event.method, event.target, list(event.headers), event.http_version)
+            if here - len(self._conn.trailing_data[0]) > self.limits.header_bytes:
+                self._refuse(431)  # the parser counts only what is not yet whole
+            else:
+                self._parsed(event.method, event.target, list(event.headers), event.http_version)
         elif event is h11.NEED_DATA:
             self._transport.resume_reading()
             if not self._begun and self._conn.trailing_data[0]:
@@ -218,8 +222,6 @@ class Door(asyncio.Protocol):
         names = [name for name, _ in headers]
         if names.count(b"authorization") > 1 or {b"transfer-encoding", b"content-length"} <= set(names):
             self._refuse(400)  # two readers could take it for two different requests
-        elif len(target) + sum(len(name) + len(value) for name, value in headers) > self.limits.header_bytes:
-            self._refuse(431)  # the parser counts only what is not yet whole
         else:
             self._transport.pause_reading()
             self._request(method, target, headers, version)

@@ -1,7 +1,7 @@
 """Kills at a seeded instruction: while a ledger is made, brought over, spent from and asked, and while keys, results,
 sessions, messages and spilled rows are written.
 
-``python killing.py KIND FOLDER SEED TRIES`` is one storm; it prints one line of JSON.
+``python killing.py KIND FOLDER SEED TRIES`` is one run of attacks; it prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ class Said:
 
 
 def spending(folder: Path, seed: int, tries: int) -> Counts:
-    """One child is killed while another spends from the same ledger; the budget ends before the storm does."""
+    """One child is killed while another spends from the same ledger; the budget ends before the attacks do."""
     counts, path, said = Counts(), folder / "budget.db", Said(folder / "said")
     limit = tries
-    BudgetLedger.create(path, user(limit), dataset="storm").close()
-    BudgetLedger.create(folder / "dry.db", user(9), dataset="storm").close()
+    BudgetLedger.create(path, user(limit), dataset="chaos").close()
+    BudgetLedger.create(folder / "dry.db", user(9), dataset="chaos").close()
 
     def spend(name: str, where: Path = path) -> None:
         with BudgetLedger.open(where, timeout=60) as book:
-            book.spend(ONE, "storm", name).use()
+            book.spend(ONE, "chaos", name).use()
         if where == path:
             said.say(name)
 
@@ -86,6 +86,120 @@ def spending(folder: Path, seed: int, tries: int) -> Counts:
         if i % 10 == 9 or i == tries - 1:
             _compare(counts, path, {line[0] for line in said.lines()}, limit, f"try {i}")
     counts.check(len(names_paid(path)) == limit, "lost", "the budget was not used up")
+    return counts
+
+
+def checkpoints(folder: Path, seed: int, tries: int) -> Counts:
+    """Killed while checkpoints are written; an id that was acknowledged is never taken again, a new one always."""
+    from privpac.errors import DuplicateSpend
+    from privpac.ledger import lines
+
+    lines.CHECKPOINT_EVERY = 2
+    counts, path, said = Counts(), folder / "budget.db", Said(folder / "said")
+    BudgetLedger.create(path, user(10 * tries), dataset="chaos").close()
+
+    def spend(*names: str) -> None:
+        with BudgetLedger.open(path, timeout=60) as book:
+            for name in names:
+                book.spend(ONE, "chaos", name).use()
+                said.say(name)
+
+    spend("first", "second", "third")
+    steps = length(lambda: spend("dry1", "dry2"), LEDGER, instructions=True)
+    for i, step in enumerate(picks(seed, steps, tries)):
+        code = forked(killed_at(step, lambda: spend(f"k{i}", f"l{i}"), LEDGER, instructions=True))  # noqa: B023
+        counts.tries += 1
+        counts.check(code in (0, -9), "crashes", f"try {i}, step {step}: exit {code}")
+        with counts.no_crash(f"try {i}"), BudgetLedger.open(path) as book:
+            book.spend(ONE, "new", f"new{i}")
+            for name in ("first", said.lines()[-1][0]):
+                try:
+                    book.spend(ONE, "again", name)
+                    counts.bad("unpaid", f"try {i}: {name} was taken twice")
+                except DuplicateSpend:
+                    pass
+    _compare(counts, path, {line[0] for line in said.lines()}, 10 * tries, "at the end")
+    return counts
+
+
+def tails(folder: Path, seed: int, tries: int) -> Counts:
+    """The seal is behind, as a power loss leaves it, and what follows is damaged, cut or whole: no smaller total."""
+    from privpac.errors import LedgerCorrupt
+    from privpac.ledger.lines import START
+
+    counts, path, place = Counts(), folder / "budget.db", folder / "damaged.db"
+    chance = random.Random(seed)
+    with BudgetLedger.create(path, user(9), dataset="chaos") as book:
+        for i in range(3):
+            book.spend(ONE, "chaos", f"sealed {i}")
+        sealed = path.read_bytes()
+        for i in range(3):
+            book.spend(ONE, "chaos", f"acknowledged {i}")
+    whole = path.read_bytes()
+    for i in range(tries):
+        bad = bytearray(sealed[:START] + whole[START:])
+        cut = i % 4 == 0
+        at = chance.randrange(len(sealed), len(whole))
+        if cut:  # what a kill leaves of the last line: never acknowledged
+            del bad[max(at, whole.rindex(b"\n", 0, -1) + 1) :]
+        elif i % 4 == 1:
+            bad[at : at + 16] = chance.randbytes(len(bad[at : at + 16]))
+        else:
+            bad[at] = chance.choice([byte for byte in (0, 10, chance.randrange(256)) if byte != bad[at]])
+        place.write_bytes(bytes(bad))
+        counts.tries += 1
+        try:
+            with BudgetLedger.open(place) as book:
+                spent = len(book.history())
+            counts.check(spent >= (5 if cut else 6), "lost", f"try {i}: {spent} of 6 spends are left")
+        except LedgerCorrupt:
+            counts.check(not cut, "torn", f"try {i}: what a kill left is refused")
+        except Exception as error:
+            counts.bad("crashes", f"try {i}: {type(error).__name__}: {error}")
+    return counts
+
+
+def readers(folder: Path, seed: int, tries: int) -> Counts:
+    """Processes that only read hold every kind of lock, and come and go, while two others spend: nobody waits for
+    them."""
+    import fcntl
+    import struct
+
+    counts, path, said = Counts(), folder / "budget.db", Said(folder / "said")
+    chance, limit = random.Random(seed), 4 * tries
+    BudgetLedger.create(path, user(limit), dataset="chaos").close()
+    path.chmod(0o644)
+
+    def hold(kind: int) -> None:
+        handle = os.open(path, os.O_RDONLY)
+        if kind == 0:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        else:
+            command = fcntl.F_SETLKW if kind == 1 else fcntl.F_OFD_SETLKW
+            fcntl.fcntl(handle, command, struct.pack("@hhqqi", fcntl.F_RDLCK, 0, 0, 0, 0))
+        time.sleep(60)
+
+    def spend(name: str) -> None:
+        with BudgetLedger.open(path, timeout=20) as book:
+            for i in range(2):
+                book.spend(ONE, "chaos", f"{name}.{i}").use()
+                said.say(f"{name}.{i}")
+
+    for i in range(tries):
+        kind = chance.randrange(3)
+        holder = launched(lambda: hold(kind))  # noqa: B023
+        spenders = [launched(lambda: spend(f"{i}.{n}")) for n in range(2)]  # noqa: B023
+        codes = [waited(spenders[0])]
+        if chance.random() < 0.5:
+            os.kill(holder, 9)
+        codes.append(waited(spenders[1]))
+        with suppress(ProcessLookupError):
+            os.kill(holder, 9)
+        waited(holder)
+        counts.tries += 1
+        counts.check(codes == [0, 0], "crashes", f"try {i}: spenders ended with {codes}")
+    _compare(counts, path, {line[0] for line in said.lines()}, limit, "at the end")
+    counts.check(len(names_paid(path)) == limit, "lost", "not everything was spent")
     return counts
 
 
@@ -107,7 +221,7 @@ def making(folder: Path, seed: int, tries: int) -> Counts:
     counts = Counts()
 
     def make(place: Path) -> None:
-        BudgetLedger.create(place, user(2), dataset="storm").close()
+        BudgetLedger.create(place, user(2), dataset="chaos").close()
 
     (folder / "dry").mkdir()
     inside = ("ledger/file.py",)
@@ -164,7 +278,7 @@ def answering(folder: Path, seed: int, tries: int) -> Counts:
     """Answers that left are recorded, and a question asked again has the answer it had."""
     counts, path, said = Counts(), folder / "budget.db", Said(folder / "said")
     limit = 2 * tries
-    with BudgetLedger.create(path, user(2), dataset="storm") as book:
+    with BudgetLedger.create(path, user(2), dataset="chaos") as book:
         book.spend(ONE, "session", "s")
         book.queries.open("s", limit)
 
@@ -270,7 +384,7 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
             return data
 
         def draw(self, bound: object, rng: object) -> Released:
-            return Released(17, ONE, {"filler": "x" * 3000}, learner="storm")
+            return Released(17, ONE, {"filler": "x" * 3000}, learner="chaos")
 
     def report(path: Path) -> None:
         write_page(page, path)
@@ -291,7 +405,7 @@ def saving(folder: Path, seed: int, tries: int) -> Counts:
     def start(name: str) -> Path:
         place = folder / name
         place.mkdir()
-        BudgetLedger.create(place / "b.db", user(5), dataset="storm").close()
+        BudgetLedger.create(place / "b.db", user(5), dataset="chaos").close()
         for old in ("rule.json", "page.html"):
             (place / old).write_text("old")
         return place
@@ -344,7 +458,7 @@ def commands(folder: Path, seed: int, tries: int) -> Counts:
     for i in range(tries):
         place = folder / str(i)
         place.mkdir()
-        BudgetLedger.create(place / "b.db", user(5), dataset="storm").close()
+        BudgetLedger.create(place / "b.db", user(5), dataset="chaos").close()
         words = ["learn", str(table), *TABLE, "--epsilon", "1", "--ledger", "b.db", "--out", "rule.json"]
         with open(place / "said", "wb") as said:
             begun = time.monotonic()
@@ -515,7 +629,8 @@ def streaming(folder: Path, seed: int, tries: int) -> Counts:
 
 KINDS: dict[str, Callable[[Path, int, int], Counts]] = {
     kind.__name__: kind
-    for kind in (spending, making, converting, answering, keys, saving, commands, sessions, messages, streaming)
+    for kind in (spending, checkpoints, tails, readers, making, converting, answering)
+    + (keys, saving, commands, sessions, messages, streaming)
 }
 
 

@@ -1,6 +1,6 @@
 """Copies, links, renames and mounts of every file the library owns, while it is in use.
 
-``python naming.py KIND FOLDER SEED TRIES`` is one storm; it prints one line of JSON.
+``python naming.py KIND FOLDER SEED TRIES`` is one run of attacks; it prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def ledgers(folder: Path, seed: int, tries: int) -> Counts:
         place = folder / str(i)
         place.mkdir()
         path, said = place / "b.db", Said(place / "said")
-        BudgetLedger.create(path, user(30), dataset="storm").close()
+        BudgetLedger.create(path, user(30), dataset="chaos").close()
 
         def spend(who: str, where: Path = path, said: Said = said) -> None:
             with BudgetLedger.open(where, timeout=20) as book:
@@ -152,7 +152,7 @@ def results(folder: Path, seed: int, tries: int) -> Counts:
 
     counts = Counts()
     path = folder / "rule.json"
-    made = [Released(n, ONE, {"filler": "x" * (4000 * n)}, learner="storm") for n in (1, 2)]
+    made = [Released(n, ONE, {"filler": "x" * (4000 * n)}, learner="chaos") for n in (1, 2)]
     made[0].save(path)
 
     def write() -> None:

@@ -1,7 +1,7 @@
-"""What all storms share: counters, and children that are killed at a chosen instruction.
+"""What all attacks share: counters, and children that are killed at a chosen instruction.
 
-A storm is a program of its own: it imports what it attacks, starts no thread, and forks a child for every try.  The
-child counts its own steps (lines, or single instructions of the interpreter) in some files of the library and kills
+A run of attacks is a program of its own: it imports what it attacks, starts no thread, and forks a child for every try.
+The child counts its own steps (lines, or single instructions of the interpreter) in some files of the library and kills
 itself with SIGKILL at a step that a seed chose; nothing it holds is closed, flushed or removed.  The parent then looks
 at what is on disk.
 """
@@ -25,7 +25,7 @@ from typing import Any
 import privpac
 from privpac.errors import PrivpacError, PrivpacWarning
 
-warnings.simplefilter("ignore", PrivpacWarning)  # budgets of a storm promise little
+warnings.simplefilter("ignore", PrivpacWarning)  # budgets of attacks promise little
 ROOT = str(Path(privpac.__file__).parent)
 FAULT, REFUSED = 70, 71
 """Exit codes of a child: something else than a ``PrivpacError`` came up; a ``PrivpacError`` did."""
@@ -33,7 +33,7 @@ FAULT, REFUSED = 70, 71
 
 @dataclass
 class Counts:
-    """What one kind of storm saw; all but the first must stay 0."""
+    """What one kind of attack saw; all but the first must stay 0."""
 
     tries: int = 0
     unpaid: int = 0
@@ -66,7 +66,7 @@ class Counts:
 
 
 def publish(kind: str, counts: Counts) -> None:
-    """One line of JSON for whoever started the storm."""
+    """One line of JSON for whoever started the attacks."""
     print(json.dumps({"kind": kind, **asdict(counts)}), flush=True)
 
 

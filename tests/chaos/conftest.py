@@ -1,4 +1,5 @@
-"""Storms run only when they are named (``make test-storm``), and end with one table: all but the tries must be 0."""
+"""The chaos suite runs only when it is named (``make test-chaos``), and ends with one table: all but the tries must be
+0."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     for name, value in report.user_properties if report.when == "call" else ():
-        if name == "storm":
+        if name == "chaos":
             found = json.loads(str(value))
             kind = _seen.setdefault(found["kind"], dict.fromkeys(COLUMNS, 0))
             for column in COLUMNS:
@@ -34,7 +35,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     if not _seen:
         return
-    terminalreporter.section("storm")
+    terminalreporter.section("chaos")
     for kind, counts in [
         *sorted(_seen.items()),
         ("all", {c: sum(kind[c] for kind in _seen.values()) for c in COLUMNS}),

@@ -1,8 +1,8 @@
 """Disks that are full after a seeded number of bytes, for everything that writes.
 
-``python filling.py KIND FOLDER SEED TRIES`` is one storm; it prints one line of JSON.  The limit is that of the process
-on the size of a file (RLIMIT_FSIZE); in ``commands`` it is a small file system of its own where one may be mounted, and
-``/dev/full`` for the output.
+``python filling.py KIND FOLDER SEED TRIES`` is one run of attacks; it prints one line of JSON.  The limit is that of
+the process on the size of a file (RLIMIT_FSIZE); in ``commands`` it is a small file system of its own where one may be
+mounted, and ``/dev/full`` for the output.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def spends(folder: Path, seed: int, tries: int) -> Counts:
         path = place / "b.db"
 
         def spend(path: Path = path, said: Said = said) -> None:
-            with BudgetLedger.create(path, user(50), dataset="storm") as book:
+            with BudgetLedger.create(path, user(50), dataset="chaos") as book:
                 for n in range(50):
                     book.spend(ONE, "x" * 150, str(n)).use()
                     said.say(str(n))
@@ -85,7 +85,7 @@ def files(folder: Path, seed: int, tries: int) -> Counts:
     submission = bundle(Client(manifest).send(None))
     manifest_of_one = runs.run("local").manifest
     rows = [{"age": a, "ill": int(a >= 41)} for a in range(100)]
-    rule = Released(1, ONE, {"filler": "x" * 3000}, learner="storm")
+    rule = Released(1, ONE, {"filler": "x" * 3000}, learner="chaos")
 
     def take(place: Path) -> None:
         taker = Collector(manifest, place)
@@ -145,7 +145,7 @@ def commands(folder: Path, seed: int, tries: int) -> Counts:
         mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)]
         mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
         where = place if chance.randrange(2) else small  # the ledger has room, or shares the small place
-        BudgetLedger.create(where / "b.db", user(5), dataset="storm").close()
+        BudgetLedger.create(where / "b.db", user(5), dataset="chaos").close()
         if mounted:
             pad = chance.randrange(12, 16) * 4096
             with open(small / "pad", "wb") as file:

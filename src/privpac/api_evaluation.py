@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from privpac.api import release_rule
+from privpac.api import release_rule, warn_item_level
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
@@ -97,6 +97,7 @@ def evaluate(
     True
     """
     unit = getattr(data, "unit", Unit.USER)
+    warn_item_level(data)
     learner = Evaluator(
         predictor,
         epsilon,
@@ -159,6 +160,7 @@ def choose(
     'old'
     """
     unit = getattr(data, "unit", Unit.USER)
+    warn_item_level(data)
     asked: dict[str, Any] = {"labels": labels, "rowwise": rowwise}
     if evaluate is None:
         return release_rule(ModelChoice(models, epsilon, neighbours, unit, max_records, **asked), data, ledger=ledger)
@@ -216,6 +218,7 @@ def least_error(
     True
     """
     unit = getattr(data, "unit", Unit.USER)
+    warn_item_level(data)
     concept = class_of_rules(rule, getattr(data, "features", {}))
     if method == "auto":
         if records_per_user is None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import re
 import shlex
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,13 @@ import pytest
 from commands import Command
 
 from privpac.data import Schema
+from privpac.guarantee import Guarantee
 from privpac.ledger import BudgetLedger
 from privpac.studio import words
 from privpac.studio.app import create_studio
 from privpac.studio.desk import Busy, Desk
 from privpac.studio.guard import KEY, MAX_BODY, Locks
-from privpac.studio.words import Ran
+from privpac.studio.words import Ran, Reading
 
 PORT = 8123
 HOME = f"http://127.0.0.1:{PORT}"
@@ -40,8 +43,10 @@ PEOPLE = pl.DataFrame(
 SAID = {
     "table": "visits.parquet",
     "columns": {"bili": "0:60:0.1", "ward": "{north,south}"},
+    "unit": "user",
     "user": "patient",
     "label": "status",
+    "labels": "value",
     "positive": "dead",
     "missing": "drop",
     "on_invalid": "clamp",
@@ -101,16 +106,19 @@ class Page:
 
 
 @pytest.fixture
-def page(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+def page(
+    command: Command, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Page]:
     """A studio in this process; its commands are run here, by the same words."""
 
-    def here(line: list[str], folder: Path) -> Ran:
+    def here(line: Sequence[str]) -> Ran:
         run = command(*line)
         return Ran(run.code, run.out.strip(), run.err.strip().removeprefix("privpac: "))
 
-    monkeypatch.setattr(words, "run", here)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("private")))
     PEOPLE.write_parquet(tmp_path / "visits.parquet")
     desk = Desk(tmp_path, start=Path(tmp_path).resolve())
+    desk.run = here
     yield Page(desk, tmp_path)
     desk.close()
 
@@ -277,8 +285,9 @@ def test_nothing_that_is_shown_before_a_release_depends_on_the_values(page: Page
         told += [page.ask("/api/plan", PLAN), page.ask("/api/plan", PLAN | {"people": 500})]
         if not (page.folder / "visits.budget.db").exists():
             page.ask("/api/budget", {"table": "visits.parquet", "epsilon": "2", "dataset": "visits"})
-        asked = {"table": "visits.parquet", "rule": None, "epsilon": "1", "evaluate": True, "head": None}
-        return [*told, page.ask("/api/ledger", {"table": "visits.parquet"}), page.ask("/api/learn", asked)]
+        price = page.ask("/api/learn", {"table": "visits.parquet", "rule": None, "epsilon": "1", "evaluate": True})
+        del price["offer"]
+        return [*told, page.ask("/api/ledger", {"table": "visits.parquet"}), price]
 
     shown()
     before = shown()
@@ -293,7 +302,7 @@ def test_nothing_that_is_shown_before_a_release_depends_on_the_values(page: Page
 
 @pytest.mark.slow
 def test_commands_are_what_they_say(page: Page, command: Command) -> None:
-    """Pasted into a terminal they do what the page did: the same file, the same ledger, another rule."""
+    """Pasted into a terminal they do what the page did: the same file, the same ledger, and nothing twice."""
     page.enter()
     declared = page.ask("/api/schema", SAID)
     written = (page.folder / "visits.toml").read_bytes()
@@ -309,14 +318,18 @@ def test_commands_are_what_they_say(page: Page, command: Command) -> None:
     Path("visits.budget.db").unlink()
     assert pasted(command, made["command"]).code == 0
     asked = {"table": "visits.parquet", "rule": "stump", "epsilon": "1", "evaluate": False}
-    price = page.ask("/api/learn", asked | {"head": None})
+    price = page.ask("/api/learn", asked)
     assert (price["epsilon"], price["left"], price["after"], price["enough"]) == ("1", "3", "2", True)
-    learned = page.ask("/api/learn", asked | {"head": price["head"]})
+    learned = page.ask("/api/accept", {"offer": price["offer"]})
     assert learned["command"] == price["command"]
     assert learned["title"].startswith("dead ")
     assert "budget" not in " ".join(learned["lines"])
     assert page.ask("/api/ledger", {"table": "visits.parquet"})["left_shown"] == "2"
-    assert pasted(command, learned["command"]).code == 0
+    again = pasted(command, learned["command"])
+    assert (again.code, "was spent from since" in again.err) == (2, True)  # what was agreed to once is not spent twice
+    assert page.ask("/api/ledger", {"table": "visits.parquet"})["left_shown"] == "2"
+    price = page.ask("/api/learn", asked)
+    assert pasted(command, price["command"]).code == 0  # instead of the button
     assert page.ask("/api/ledger", {"table": "visits.parquet"})["left_shown"] == "1"
     report = page.client.get(learned["report"])
     assert "A rule learned with differential privacy" in report.text
@@ -324,15 +337,14 @@ def test_commands_are_what_they_say(page: Page, command: Command) -> None:
     saved = page.client.get(learned["report"] + "?save=true")
     assert "visits-rule-1.html" in saved.headers["content-disposition"]
     measured = {"table": "visits.parquet", "rule": learned["saved"], "epsilon": "0.5"}
-    price = page.ask("/api/evaluate", measured | {"head": None})
+    price = page.ask("/api/evaluate", measured)
     assert "--same-people" in price["command"]
-    found = page.ask("/api/evaluate", measured | {"head": price["head"]})
+    found = page.ask("/api/accept", {"offer": price["offer"]})
     assert "wrong for" in " ".join(found["lines"])
-    assert pasted(command, found["command"]).code == 0
     with BudgetLedger.open("visits.budget.db") as book:
-        assert len(book.history()) == 4
-        head = book.head()
-    failed = page.ask("/api/learn", asked | {"head": head, "epsilon": "5"})
+        assert len(book.history()) == 3
+    price = page.ask("/api/learn", asked | {"epsilon": "5"})
+    failed = page.ask("/api/accept", {"offer": price["offer"]})
     assert failed["code"] == 4
     assert "left" in failed["failed"]
     assert [kept["what"] for kept in page.ask("/api/state")["results"]] == ["rule", "evaluation"]
@@ -344,22 +356,66 @@ def pasted(command: Command, line: str) -> Any:
     return command(*rest)
 
 
-def test_nothing_is_spent_but_from_the_balance_that_was_seen(page: Page) -> None:
+def ready(page: Page, epsilon: str = "2", **change: Any) -> dict[str, Any]:
+    """A declared table with a budget; what is asked to learn from it."""
+    page.enter()
+    page.ask("/api/schema", SAID | {"columns": {"bili": "0:60:0.1"}} | change)
+    page.ask("/api/budget", {"table": "visits.parquet", "epsilon": epsilon, "dataset": "visits"})
+    return {"table": "visits.parquet", "rule": None, "epsilon": "1", "evaluate": False}
+
+
+def test_nothing_is_spent_but_what_was_offered(page: Page) -> None:
     page.enter()
     page.ask("/api/schema", SAID)
     asked = {"table": "visits.parquet", "rule": None, "epsilon": "1", "evaluate": False}
-    assert "make one first" in page.refused("/api/learn", asked | {"head": None})
+    assert "make one first" in page.refused("/api/learn", asked)
     page.ask("/api/budget", {"table": "visits.parquet", "epsilon": "2", "dataset": "visits"})
     assert "exist" in page.refused("/api/budget", {"table": "visits.parquet", "epsilon": "2", "dataset": "visits"})
-    for head in ("", "x"):
-        assert "nothing was spent" in page.refused("/api/learn", asked | {"head": head})
-    price = page.ask("/api/learn", asked | {"head": None, "epsilon": "5"})
+    price = page.ask("/api/learn", asked | {"epsilon": "5"})
     assert price["enough"] is False
+    for offer in ("", "x", price["offer"] + "x"):
+        assert "nothing was spent" in page.refused("/api/accept", {"offer": offer})
+    assert "nothing was spent" in page.refused("/api/accept", {"offer": price["offer"]})  # a wrong guess ends an offer
+    old, new = page.ask("/api/learn", asked), page.ask("/api/learn", asked)
+    assert "nothing was spent" in page.refused("/api/accept", {"offer": old["offer"]})
+    new = page.ask("/api/learn", asked)
+    with page.desk._working, pytest.raises(Busy):
+        page.desk.accept(new["offer"])
+    (page.folder / "visits-rule-1.html").write_text("somebody else's")
+    assert "written by somebody else" in page.refused("/api/accept", {"offer": new["offer"]})
     assert page.ask("/api/ledger", {"table": "visits.parquet"})["left_shown"] == "2"
-    with page.desk._turn("visits.parquet", price["head"]), pytest.raises(Busy):
-        page.desk.learn("visits.parquet", "1", None, False, price["head"])
     for epsilon in ("0", "-1", "x", "1/0"):
-        page.refused("/api/learn", asked | {"head": None, "epsilon": epsilon})
+        page.refused("/api/learn", asked | {"epsilon": epsilon})
+
+
+@pytest.mark.parametrize("moment", ["before the command", "while the command works"])
+def test_a_spend_of_another_process_after_the_price_was_shown_refuses_the_release(
+    page: Page, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any moment until the ledger's own lock is held: also when the command has opened the ledger and read the
+    table."""
+    asked = ready(page, "3")
+
+    def spend_elsewhere() -> None:
+        with BudgetLedger.open(page.folder / "visits.budget.db") as theirs:
+            theirs.spend(Guarantee(1, unit="user", neighbours="add-remove"), "somebody else's")
+
+    if moment == "before the command":
+        run = page.desk.run
+        monkeypatch.setattr(page.desk, "run", lambda line: (spend_elsewhere(), run(line))[1])
+    else:
+        learn = importlib.import_module("privpac.cli.learn")
+        release = learn.release_prepared
+        monkeypatch.setattr(learn, "release_prepared", lambda *a, **b: (spend_elsewhere(), release(*a, **b))[1])
+    price = page.ask("/api/learn", asked)
+    failed = page.ask("/api/accept", {"offer": price["offer"]})
+    assert failed["code"] == 2
+    assert "was spent from since" in failed["failed"]
+    assert "nothing was spent now" in failed["failed"]
+    with BudgetLedger.open(page.folder / "visits.budget.db") as book:
+        assert [spend.label for spend in book.history()] == ["somebody else's"]
+    assert not list(page.folder.glob("visits-rule-*"))
+    assert page.ask("/api/state")["results"] == []
 
 
 def test_declarations_are_checked_column_by_column(page: Page) -> None:
@@ -370,14 +426,21 @@ def test_declarations_are_checked_column_by_column(page: Page) -> None:
         ({"columns": {}}, "choose at least one column"),
         ({"columns": {"nose": "0:1"}}, "no column 'nose'"),
         ({"label": "nose"}, "no column 'nose' for label"),
-        ({"positive": ""}, "positive is not said yet"),
+        ({"positive": ""}, "write which value of status"),
+        ({"labels": ""}, "say what the values of status are"),
+        ({"labels": "file"}, "say what the values of status are"),
+        ({"labels": "binary"}, "status holds text"),
+        ({"label": ""}, "choose what is to be predicted"),
+        ({"unit": ""}, "say whose record it is"),
+        ({"unit": "item"}, "say whose record it is"),
+        ({"user": ""}, "say whose record it is"),
         ({"missing": "keep"}, "missing must be"),
         ({"on_invalid": "keep"}, "on_invalid"),
     ):
         assert said in page.refused("/api/schema", SAID | change)
     assert not (page.folder / "visits.toml").exists()
     assert "declare the columns first" in page.refused("/api/plan", PLAN)
-    alone = page.ask("/api/schema", SAID | {"user": "", "columns": {"bili": "0:60:0.1"}})
+    alone = page.ask("/api/schema", SAID | {"unit": "item", "user": "", "columns": {"bili": "0:60:0.1"}})
     assert "--unit item" in alone["command"]
     assert Schema.read(page.folder / "visits.toml").user is None
 
@@ -407,6 +470,7 @@ def test_names_are_words_and_never_options(name: str) -> None:
     line = words.domains_words(
         f"{name}.csv",
         {name: "-5:-1"},
+        reading=Reading(),
         user=name,
         label=name,
         positive=name,

@@ -124,11 +124,15 @@ def _tried(action: Callable[[], None], name: str) -> str | None:
 
 
 def _coloured(text: str, released: Released) -> str:
-    """On a terminal a weak promise is red."""
+    """On a terminal a weak promise is red, and warnings are yellow: also that single records are protected."""
     promise, terminal = released.guarantee, sys.stdout is not None and sys.stdout.isatty()
-    if promise is None or not promise.strength.alarming or not terminal or "NO_COLOR" in os.environ:
+    if not terminal or "NO_COLOR" in os.environ:
         return text
-    return text.replace(promise.odds, typer.style(promise.odds, fg="red", bold=True))
+    for line in {f"warning: {line}" for line in released.warnings}:
+        text = text.replace(line, typer.style(line, fg="yellow"))
+    if promise is not None and promise.strength.alarming:
+        text = text.replace(promise.odds, typer.style(promise.odds, fg="red", bold=True))
+    return text
 
 
 def _show(text: str) -> None:

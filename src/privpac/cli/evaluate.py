@@ -26,6 +26,7 @@ from privpac.cli.options import (
     Label,
     LabelMap,
     Ledger,
+    LedgerHead,
     MaxRecords,
     NeighboursOption,
     OnInvalid,
@@ -36,7 +37,7 @@ from privpac.cli.options import (
     TreeText,
     User,
     check_targets,
-    open_ledger,
+    spending_ledger,
     tree_of,
     wants_tree,
 )
@@ -74,8 +75,8 @@ def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
 
 
 @contextmanager
-def _book(ledger: Path | None) -> Iterator[BudgetLedger | None]:
-    yield None if ledger is None else open_ledger(ledger)
+def _book(ledger: Path | None, head: str | None = None) -> Iterator[BudgetLedger | None]:
+    yield spending_ledger(ledger, head)
 
 
 def _read(table: str, engine: str, **declaration: Any) -> tuple[Users, Callable[[str], Any]]:
@@ -128,6 +129,7 @@ def evaluate(
     positive: Positive = None,
     engine: Engine = "auto",
     ledger: Ledger = None,
+    ledger_head: LedgerHead = None,
     out: Out = None,
     report: Report = None,
     json: Json = False,
@@ -146,7 +148,7 @@ def evaluate(
     asked: dict[str, Any] = {"epsilon": epsilon, "cells": cells, "weight": weight, "max_records": max_records}
     asked |= {"neighbours": neighbours, "confidence": confidence, "same_people": same_people}
     check_recovery(ledger)
-    with _book(ledger) as book:
+    with _book(ledger, ledger_head) as book:
         data, bar = _read(table, engine, **facts.reading)
         with bar("evaluating"):
             released = evaluate_model(model, data, ledger=book, **asked)

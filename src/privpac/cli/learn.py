@@ -23,6 +23,7 @@ from privpac.cli.options import (
     Label,
     LabelMap,
     Ledger,
+    LedgerHead,
     MaxRecords,
     NeighboursOption,
     OnInvalid,
@@ -35,7 +36,7 @@ from privpac.cli.options import (
     TreeText,
     User,
     check_targets,
-    open_ledger,
+    spending_ledger,
     tree_of,
     wants_tree,
     with_settings,
@@ -138,6 +139,7 @@ def learn(
         ),
     ] = "auto",
     ledger: Ledger = None,
+    ledger_head: LedgerHead = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")] = None,
     report: Report = None,
     json: Json = False,
@@ -195,7 +197,7 @@ def learn(
         else prepare(concept, epsilon=epsilon, unit=facts.unit, **options)
     )
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema})
-    book = None if ledger is None else open_ledger(ledger)
+    book = spending_ledger(ledger, ledger_head)
     check_recovery(ledger)
     engine = choose_engine(table, engine)
     bar = nullcontext if engine == "stream" else working  # streams show the rows they read

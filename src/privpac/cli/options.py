@@ -33,6 +33,7 @@ __all__ = [
     "Label",
     "LabelMap",
     "Ledger",
+    "LedgerHead",
     "MaxRecords",
     "NeighboursOption",
     "OnInvalid",
@@ -50,6 +51,7 @@ __all__ = [
     "features_of",
     "label_map_of",
     "open_ledger",
+    "spending_ledger",
     "tree_of",
     "wants_tree",
     "with_settings",
@@ -65,6 +67,15 @@ Table = Annotated[str, typer.Argument(help="A .parquet or .csv file, or a glob o
 Tables = Annotated[str, typer.Argument(help="A .parquet or .csv file, a glob of them, or a folder of .parquet files.")]
 Ledger = Annotated[
     Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
+]
+LedgerHead = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger-head",
+        help="Spend only if nobody has spent since: the head that ledger verify showed, or its first 12 digits.",
+        show_default=False,
+        rich_help_panel=METHOD,
+    ),
 ]
 Report = Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report.")]
 Features = Annotated[
@@ -218,13 +229,20 @@ def label_map_of(texts: list[str] | None) -> dict[str, int] | None:
     return {name: int(value) for name, _, value in pairs} or None
 
 
-def open_ledger(path: Path) -> BudgetLedger:
-    """An existing ledger; one is never made by the way."""
+def open_ledger(path: Path, head: str | None = None) -> BudgetLedger:
+    """An existing ledger, with the ``head`` that it must still have; one is never made by the way."""
     if not path.exists():
         raise ParameterError(
             f"there is no ledger {str(path)!r}; make one with: privpac ledger new {path} --epsilon 2 --dataset NAME"
         )
-    return BudgetLedger.open(path)
+    return BudgetLedger.open(path, expected_head=head)
+
+
+def spending_ledger(path: Path | None, head: str | None) -> BudgetLedger | None:
+    """The ledger that ``--ledger`` and ``--ledger-head`` name."""
+    if path is None and head is not None:
+        raise ParameterError("--ledger-head is the head of a ledger: name its file with --ledger")
+    return None if path is None else open_ledger(path, head)
 
 
 def check_targets(targets: Mapping[str, Path | None], sources: Mapping[str, str | Path | None]) -> None:

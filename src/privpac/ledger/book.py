@@ -11,13 +11,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
 
-from privpac.errors import BudgetExhausted, DuplicateSpend, LedgerMismatch, LedgerUnavailable, ParameterError
+from privpac.errors import (
+    BudgetExhausted,
+    DuplicateSpend,
+    LedgerError,
+    LedgerMismatch,
+    LedgerUnavailable,
+    ParameterError,
+)
 from privpac.guarantee import Guarantee
 from privpac.ledger.account import MAX_BITS, CompositionRule, bits, settings_of
 from privpac.ledger.file import LedgerFile
@@ -28,6 +36,8 @@ from privpac.released_shown import Shown
 
 __all__ = ["BudgetLedger"]
 
+_HEAD = re.compile("[0-9a-f]{12,64}")
+
 
 class BudgetLedger(Shown):
     """A budget that a crash or a second process cannot reset.
@@ -37,6 +47,9 @@ class BudgetLedger(Shown):
     ``dataset`` is a declared name, never a hash of the data.  Threads may share one object; after a fork both
     processes may go on with it.
     """
+
+    _expected = ""
+    """What the head must begin with when something is spent; see ``open``."""
 
     def __init__(
         self,
@@ -83,12 +96,31 @@ class BudgetLedger(Shown):
         return cls.open(path, timeout=timeout)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, timeout: float = 30.0) -> BudgetLedger:
-        """Open an existing ledger with the settings it was made with; a missing file is refused."""
+    def open(
+        cls, path: str | os.PathLike[str], *, timeout: float = 30.0, expected_head: str | None = None
+    ) -> BudgetLedger:
+        """Open an existing ledger with the settings it was made with; a missing file is refused.
+
+        With ``expected_head``, a head that was seen before or at least its first 12 digits, nothing is spent from a
+        ledger that somebody else has spent from since (``LedgerError``).
+        """
         self = cls.__new__(cls)
         self._file = LedgerFile(path, seconds(timeout, "timeout"))
-        self._load()
+        if expected_head is not None:
+            if not (isinstance(expected_head, str) and _HEAD.fullmatch(expected_head)):
+                raise ParameterError("expected_head must be a head of the ledger, or its first 12 or more digits")
+            self._expected = expected_head
+        with self._file.reading() as state:
+            self._account = state.account
+            self._check_head(state.head)
         return self
+
+    def _check_head(self, head: str) -> None:
+        if not head.startswith(self._expected):
+            raise LedgerError(
+                f"the ledger {self._file.name} was spent from since its head was {self._expected[:12]}; nothing was "
+                "spent now: look at what is left, then decide again"
+            )
 
     def _load(self) -> None:
         with self._file.reading() as state:
@@ -140,6 +172,7 @@ class BudgetLedger(Shown):
         self.budget.require_same_tags(guarantee)
         rho = self._account.price(guarantee)
         with self._file.turn() as turn:
+            self._check_head(turn.state.head)  # under the lock: nobody can spend between this look and the line
             last = turn.state.last
             if turn.state.paid(name):
                 raise DuplicateSpend(
@@ -155,6 +188,8 @@ class BudgetLedger(Shown):
             turn.write(
                 "spend", name, label, str(spend.eps), str(spend.delta), "" if rho is None else str(rho), spend.at
             )
+            if self._expected:
+                self._expected = spend.hash
         return Receipt(spend, guarantee)
 
     # Reading

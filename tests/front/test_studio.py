@@ -19,7 +19,9 @@ import pytest
 from commands import Command
 
 from privpac.data import Schema
+from privpac.data.suggest import suggest_domains
 from privpac.guarantee import Guarantee
+from privpac.learners.base import ITEM_LEVEL
 from privpac.ledger import BudgetLedger
 from privpac.studio import words
 from privpac.studio.app import create_studio
@@ -443,6 +445,169 @@ def test_declarations_are_checked_column_by_column(page: Page) -> None:
     alone = page.ask("/api/schema", SAID | {"unit": "item", "user": "", "columns": {"bili": "0:60:0.1"}})
     assert "--unit item" in alone["command"]
     assert Schema.read(page.folder / "visits.toml").user is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_labels_that_nobody_named_cost_nothing(page: Page, kind: str) -> None:
+    """Text labels with nothing said would be noise that was paid for; a schema that says nothing stops the release."""
+    page.enter()
+    table = f"visits.{kind}"
+    PEOPLE.write_csv(page.folder / "visits.csv")
+    columns = page.ask("/api/columns", {"table": table})
+    assert (columns["labels"], columns["positive"]) == ("", "")
+    unsaid = SAID | {"table": table, "positive": "", "labels": ""}
+    assert "say what the values of status are" in page.refused("/api/schema", unsaid)
+    assert "write which value of status" in page.refused("/api/schema", unsaid | {"labels": "value"})
+    assert not (page.folder / "visits.toml").exists()
+    page.ask("/api/schema", SAID | {"table": table})
+    page.ask("/api/budget", {"table": table, "epsilon": "2", "dataset": "visits"})
+    assert page.ask("/api/columns", {"table": table})["labels"] == "value"
+    place = page.folder / "visits.toml"
+    place.write_text(re.sub(r"positive = .*", "", place.read_text()))
+    if kind == "parquet":  # by its type; of a text file the reader sees it
+        asked = {"table": table, "rule": None, "epsilon": "1", "evaluate": False}
+        assert "status holds text" in page.refused("/api/learn", asked)
+
+
+def test_labels_of_zero_and_one_are_said_once(page: Page) -> None:
+    page.enter()
+    PEOPLE.with_columns(status=(pl.col("status") == "dead").cast(pl.Int8)).write_parquet(page.folder / "visits.parquet")
+    done = page.ask("/api/schema", SAID | {"labels": "binary", "positive": "left over from before"})
+    assert "--positive" not in done["command"]
+    assert Schema.read(page.folder / "visits.toml").positive is None
+    assert page.ask("/api/columns", {"table": "visits.parquet"})["labels"] == "binary"
+
+
+def test_labels_that_only_the_file_names_are_kept(page: Page) -> None:
+    page.enter()
+    page.ask("/api/schema", SAID)
+    place = page.folder / "visits.toml"
+    place.write_text(re.sub(r"positive = .*", 'classes = ["dead", "alive", "lost"]', place.read_text()))
+    found = page.ask("/api/columns", {"table": "visits.parquet"})
+    assert (found["labels"], found["file_labels"]) == ("file", "the labels dead, alive, lost")
+    done = page.ask("/api/schema", SAID | {"labels": "file", "positive": ""})
+    assert "command" not in done
+    assert Schema.read(place).classes == ("dead", "alive", "lost")
+    assert Schema.read(place).positive is None
+
+
+# Promises for single records
+
+
+def test_whose_record_it_is_has_no_default(page: Page) -> None:
+    """An id column that no name tells is not taken for one that is not there."""
+    page.enter()
+    PEOPLE.rename({"patient": "tailnum"}).write_parquet(page.folder / "visits.parquet")
+    found = page.ask("/api/columns", {"table": "visits.parquet"})
+    assert (found["user"], found["unit"]) == ("", "")
+    alone = SAID | {"user": "", "unit": "", "columns": {"bili": "0:60:0.1"}}
+    assert "say whose record it is" in page.refused("/api/schema", alone)
+    page.ask("/api/schema", alone | {"unit": "item"})
+    assert page.ask("/api/columns", {"table": "visits.parquet"})["unit"] == "item"
+
+
+def test_a_promise_for_single_records_says_so_everywhere(page: Page) -> None:
+    """On plan, price, result and report of a rule and of its evaluation; and never where people are protected."""
+    asked = ready(page, "4", unit="item", user="")
+    assert page.ask("/api/plan", PLAN)["per_record"] == ITEM_LEVEL
+    price = page.ask("/api/learn", asked)
+    assert price["per_record"] == ITEM_LEVEL
+    learned = page.ask("/api/accept", {"offer": price["offer"]})
+    price = page.ask("/api/evaluate", {"table": "visits.parquet", "rule": learned["saved"], "epsilon": "1"})
+    measured = page.ask("/api/accept", {"offer": price["offer"]})
+    for result in (learned, measured):
+        assert result["per_record"] == ITEM_LEVEL
+        assert ITEM_LEVEL not in (*result["lines"], *result["warnings"])  # once
+        report = page.client.get(result["report"]).text
+        assert f"<p class='warn'>{ITEM_LEVEL}</p>" in report
+        assert "<span class='promise records'>" in report
+    page.ask("/api/schema", SAID)
+    assert page.ask("/api/plan", PLAN)["per_record"] is None
+
+
+# The check
+
+
+CHECKED = {
+    "records_read": 240,
+    "records_kept": 171,
+    "people_read": 120,
+    "people_kept": 99,
+    "columns": [{"column": "bili", "reason": "above 60", "records": 69, "what": "dropped"}],
+    "labels": [{"label": "dead", "records": 100}, {"label": "alive", "records": 71}],
+    "records_per_person": {"min": 1, "q1": 1, "median": 2, "q3": 2, "max": 2},
+    "warnings": ["69 of 240 records (29 %) are lost"],
+    "notice": "for your eyes only",
+}
+
+
+def test_the_check_is_run_when_it_is_asked_for_and_kept_nowhere(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ready(page)
+    PEOPLE.write_parquet(page.folder / "other.parquet")
+    assert "declare the columns first" in page.refused("/api/check", {"table": "other.parquet"})
+    run, lines = page.desk.run, []
+
+    def watched(line: Sequence[str]) -> Ran:
+        lines.append(list(line))
+        return Ran(0, json.dumps(CHECKED), "") if line[0] == "check" else run(line)
+
+    monkeypatch.setattr(page.desk, "run", watched)
+    before = sorted(path.name for path in page.folder.rglob("*")), page.ask("/api/state")
+    found = page.client.post("/api/check", json={"table": "visits.parquet"}, headers=page.headers())
+    assert found.headers["cache-control"] == "no-store"
+    assert found.json()["found"] == CHECKED
+    assert found.json()["command"] == "privpac check visits.parquet --schema visits.toml --json"
+    assert lines == [shlex.split(found.json()["command"])[1:]]
+    assert (sorted(path.name for path in page.folder.rglob("*")), page.ask("/api/state")) == before
+    price = page.ask("/api/learn", asked)
+    learned = page.ask("/api/accept", {"offer": price["offer"]})
+    assert [line[0] for line in lines] == ["check", "learn"]  # nothing runs it by the way
+    kept = json.dumps([page.ask("/api/state"), learned]) + page.client.get(learned["report"]).text
+    assert CHECKED["warnings"][0] not in kept
+    assert CHECKED["notice"] not in kept
+    monkeypatch.setattr(page.desk, "run", lambda line: Ran(2, "", "the table is empty"))
+    assert page.ask("/api/check", {"table": "visits.parquet"})["failed"] == "the table is empty"
+
+
+# Files that are written otherwise
+
+
+def test_how_a_file_is_written_is_passed_on_only_if_it_is_said(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.enter()
+    (page.folder / "visits.parquet").unlink()
+    (page.folder / "visits.csv").write_text("p1;3;1\n")
+    told: list[dict[str, Any]] = []
+
+    def suggest(path: Any, *, separator: Any = None, header: Any = None, names: Any = None, **more: Any) -> Schema:
+        told.append({"separator": separator, "header": header, "names": names})
+        return suggest_domains(names or path, **more)
+
+    monkeypatch.setattr("privpac.studio.desk.suggest_domains", suggest)
+    page.ask("/api/columns", {"table": "visits.csv"})
+    assert told.pop() == {"separator": None, "header": None, "names": None}
+    asked = {"table": "visits.csv", "separator": ";", "names": " patient, bili ,status"}
+    found = page.ask("/api/columns", asked)
+    said = {"separator": ";", "header": False, "names": ["patient", "bili", "status"]}
+    assert {json.dumps(line) for line in told} == {json.dumps(said)}
+    assert {row["name"] for row in found["columns"]} == {"patient", "bili", "status"}
+    declared = page.ask("/api/schema", SAID | {"table": "visits.csv", "columns": {"bili": "0:60:0.1"}})
+    written = "visits.csv --separator ';' --no-header --names patient,bili,status"
+    assert declared["command"].startswith(f"privpac domains {written} ")
+    page.ask("/api/budget", {"table": "visits.csv", "epsilon": "2", "dataset": "visits"})
+    price = page.ask("/api/learn", {"table": "visits.csv", "rule": None, "epsilon": "1", "evaluate": False})
+    assert price["command"].startswith(f"privpac learn {written} ")
+    monkeypatch.setattr(page.desk, "run", lambda line: Ran(0, json.dumps(list(line)), ""))
+    assert words.command_line(page.ask("/api/check", {"table": "visits.csv"})["found"]).startswith(
+        f"privpac check {written} "
+    )
+
+
+def test_a_file_that_cannot_be_read_is_told_and_changes_nothing(page: Page) -> None:
+    page.enter()
+    (page.folder / "broken.csv").write_bytes(b"\xff\xfe\x00\x01,\x00\n")
+    said = page.refused("/api/columns", {"table": "broken.csv"})
+    assert "broken.csv" in said
+    assert "\x00" not in said
 
 
 def test_what_a_person_edited_is_shown_again(page: Page) -> None:

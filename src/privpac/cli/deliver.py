@@ -22,7 +22,7 @@ from typing import Any
 
 import typer
 
-from privpac.api import release_rule
+from privpac.api import release_rule, warn_item_level
 from privpac.cli.app import FAILED, NOTHING, errors, fail, silence, working
 from privpac.cli.options import open_ledger
 from privpac.data import UserData
@@ -63,6 +63,8 @@ def released_from(
     check_recovery(ledger)
     with working("reading the table"):
         data = UserData.read(table, **declared)
+    if release is release_rule:  # others say it themselves
+        warn_item_level(data)
     with working(doing):
         return release(learner, data, ledger=book)
 

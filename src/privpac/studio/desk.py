@@ -29,7 +29,7 @@ from privpac.api import load
 from privpac.concepts.base import Rule
 from privpac.data.declare import parse_feature
 from privpac.data.private_folder import PrivateFolder
-from privpac.data.schema_file import Schema, domain_value
+from privpac.data.schema_file import OPEN, Schema, domain_value
 from privpac.data.suggest import chosen, column_types, suggest_domains
 from privpac.errors import ParameterError, PrivpacError
 from privpac.exact import rational, shown
@@ -197,7 +197,12 @@ class Desk:
         return {"table": table, "columns": rows, "saved": saved is not None, "trouble": trouble, **told}
 
     def _types(self, table: str) -> dict[str, pl.DataType | None]:
-        return column_types(self.path(table), **self._reading(table).options)
+        path, options = self.path(table), self._reading(table).options
+        if not options:
+            return column_types(path)
+        found = suggest_domains(path, **options)  # type: ignore[arg-type]
+        names = (found.user, found.label, *found.columns)
+        return {name: None for name in names if name not in (None, OPEN)}  # a text file has no types
 
     def _reading(self, table: str) -> Reading:
         return self._readings.get(table, Reading())

@@ -226,10 +226,8 @@ def test_a_class_has_its_name_to_itself() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=identity)
-def test_files_are_small_and_explain_themselves(path: Path) -> None:
-    text = path.read_text()
-    assert len(text.splitlines()) < 440
-    if text.strip():
+def test_files_explain_themselves(path: Path) -> None:
+    if path.read_text().strip():
         assert ast.get_docstring(parsed(path)), "a module says what it is"
 
 
@@ -248,16 +246,6 @@ def test_no_generator_but_ours_and_no_pickle(path: Path) -> None:
     assert not names & {"random", "pickle", "dill", "joblib"}
     if top_of(path) not in {"planning", "testing", "cli", "report"}:
         assert not re.search(r"\bnp\.random\b|\bnumpy\.random\b", path.read_text())
-
-
-# Folders
-
-MOST_FILES = 25
-
-
-def test_a_folder_fits_in_the_head() -> None:
-    files = Counter(str(path.parent.relative_to(ROOT)) for path in MODULES)
-    assert not {folder for folder, count in files.items() if count > MOST_FILES}
 
 
 # Circles and shelves: who imports whom

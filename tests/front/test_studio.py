@@ -27,7 +27,7 @@ from privpac.studio import words
 from privpac.studio.app import create_studio
 from privpac.studio.desk import Busy, Desk
 from privpac.studio.guard import KEY, MAX_BODY, Locks
-from privpac.studio.words import Ran, Reading
+from privpac.studio.words import Ran, TextFormat
 
 PORT = 8123
 HOME = f"http://127.0.0.1:{PORT}"
@@ -635,7 +635,7 @@ def test_names_are_words_and_never_options(name: str) -> None:
     line = words.domains_words(
         f"{name}.csv",
         {name: "-5:-1"},
-        reading=Reading(),
+        reading=TextFormat(),
         user=name,
         label=name,
         positive=name,

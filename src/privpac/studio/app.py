@@ -21,7 +21,7 @@ from privpac.report import pages
 from privpac.studio.desk import Busy, Declaration, Desk
 from privpac.studio.guard import Guard, Locks
 from privpac.studio.plans import STOPS, planned
-from privpac.studio.words import Reading
+from privpac.studio.words import TextFormat
 
 __all__ = ["create_studio"]
 
@@ -148,7 +148,7 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
     def columns(asked: ReadTable) -> dict[str, Any]:
         """Names, types and suggestions."""
         names = tuple(name.strip() for name in asked.names.split(",")) if asked.names.strip() else ()
-        return desk.columns(asked.table, Reading(asked.separator, names))
+        return desk.columns(asked.table, TextFormat(asked.separator, names))
 
     @app.post("/api/check")
     def check(asked: AboutTable) -> dict[str, Any]:

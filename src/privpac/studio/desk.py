@@ -37,7 +37,7 @@ from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.learners.base import ITEM_LEVEL
 from privpac.ledger import BudgetLedger
 from privpac.studio import words
-from privpac.studio.words import Places, Ran, Reading
+from privpac.studio.words import Ran, ReleasePlaces, TextFormat
 
 __all__ = ["Busy", "Declaration", "Desk", "said_promise"]
 
@@ -98,7 +98,7 @@ class Desk:
         runner = words.Runner(self.start, self._private.lock)
         self.run: Callable[[Sequence[str]], Ran] = runner
         self._stop = runner.close
-        self._readings: dict[str, Reading] = {}
+        self._readings: dict[str, TextFormat] = {}
         self._reports: dict[str, Path] = {}
         self._offer: _Offer | None = None
         self._working = threading.Lock()
@@ -165,10 +165,10 @@ class Desk:
 
     # Declaring
 
-    def columns(self, table: str, reading: Reading) -> dict[str, Any]:
+    def columns(self, table: str, reading: TextFormat) -> dict[str, Any]:
         """Names and types, and what is suggested for them or was declared before; no value is looked at."""
         path = self.path(table)
-        self._readings[table] = reading if path.suffix.lower() == ".csv" else Reading()
+        self._readings[table] = reading if path.suffix.lower() == ".csv" else TextFormat()
         types = self._types(table)
         found = suggest_domains(path, **self._readings[table].options)  # type: ignore[arg-type]
         saved, trouble = None, None
@@ -204,8 +204,8 @@ class Desk:
         names = (found.user, found.label, *found.columns)
         return {name: None for name in names if name not in (None, OPEN)}  # a text file has no types
 
-    def _reading(self, table: str) -> Reading:
-        return self._readings.get(table, Reading())
+    def _reading(self, table: str) -> TextFormat:
+        return self._readings.get(table, TextFormat())
 
     def _meaning(self, said: Declaration, saved: Schema | None) -> tuple[Any, dict[str, Any]]:
         """The value that is predicted, and what only a schema file says, as a person chose; there is no default.
@@ -353,7 +353,7 @@ class Desk:
             epsilon=epsilon,
             rule=rule,
             evaluate="1/5" if evaluate else None,
-            places=Places(price["ledger"], price["head"], self.shown(out), self.shown(report)),
+            places=ReleasePlaces(price["ledger"], price["head"], self.shown(out), self.shown(report)),
         )
         return price | self._offered("rule", table, line, out, report)
 
@@ -370,7 +370,7 @@ class Desk:
             reading=self._reading(table),
             epsilon=epsilon,
             same_people=found["table"] == table,
-            places=Places(price["ledger"], price["head"], self.shown(out), self.shown(report)),
+            places=ReleasePlaces(price["ledger"], price["head"], self.shown(out), self.shown(report)),
         )
         return price | self._offered("evaluation", table, line, out, report)
 

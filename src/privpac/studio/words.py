@@ -22,9 +22,9 @@ from typing import NamedTuple
 import privpac
 
 __all__ = [
-    "Places",
+    "ReleasePlaces",
     "Ran",
-    "Reading",
+    "TextFormat",
     "Runner",
     "check_words",
     "command_line",
@@ -100,7 +100,7 @@ class Runner:
             process.terminate()
 
 
-class Reading(NamedTuple):
+class TextFormat(NamedTuple):
     """How a text file is written, where it is not as usual: what is not said is not passed on."""
 
     separator: str = ""
@@ -138,7 +138,7 @@ def domains_words(
     table: str,
     features: Mapping[str, str],
     *,
-    reading: Reading,
+    reading: TextFormat,
     user: str | None,
     label: str | None,
     positive: str | None,
@@ -172,12 +172,12 @@ def ledger_words(path: str, epsilon: str, dataset: str, unit: str) -> list[str]:
     return ["ledger", "new", _place(path), *told]
 
 
-def check_words(table: str, schema: str, reading: Reading) -> list[str]:
+def check_words(table: str, schema: str, reading: TextFormat) -> list[str]:
     """What is read and what is left out: for the curator's eyes."""
     return ["check", _place(table), *reading.words, *_options(schema=_place(schema)), "--json"]
 
 
-class Places(NamedTuple):
+class ReleasePlaces(NamedTuple):
     """What a release is paid from, and where it is written; the head is that of the balance that was shown."""
 
     ledger: str
@@ -195,11 +195,11 @@ def learn_words(
     table: str,
     schema: str,
     *,
-    reading: Reading,
+    reading: TextFormat,
     epsilon: str,
     rule: str | None,
     evaluate: str | None,
-    places: Places,
+    places: ReleasePlaces,
 ) -> list[str]:
     """Learn a rule."""
     told = _options(schema=_place(schema), epsilon=epsilon, rule=rule, evaluate=evaluate)
@@ -207,7 +207,7 @@ def learn_words(
 
 
 def evaluate_words(
-    rule: str, table: str, schema: str, *, reading: Reading, epsilon: str, same_people: bool, places: Places
+    rule: str, table: str, schema: str, *, reading: TextFormat, epsilon: str, same_people: bool, places: ReleasePlaces
 ) -> list[str]:
     """Measure a rule."""
     told = [*_options(schema=_place(schema), epsilon=epsilon), *(["--same-people"] if same_people else [])]

@@ -374,7 +374,7 @@ function showCheck(found) {
 // A promise for single records is never shown as one for people: amber, and what it means.
 function perRecord(odds, note, told) {
   odds.classList.toggle("records", Boolean(told.per_record) && !told.alarming);
-  note.textContent = told.per_record || "";
+  note.textContent = told.per_record ? told.per_record[0].toUpperCase() + told.per_record.slice(1) + "." : "";
   note.hidden = !told.per_record;
 }
 

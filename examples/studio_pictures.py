@@ -21,6 +21,8 @@ import numpy as np
 import polars as pl
 from playwright.sync_api import sync_playwright
 
+from privpac.studio.words import started
+
 PEOPLE, VISITS = 1_500, 3
 
 
@@ -68,14 +70,15 @@ def main(target: Path) -> None:
             place = Path(folder) / name
             place.mkdir()
             write_visits(place / "visits.parquet")
-            command = [sys.executable, "-c", "from privpac.cli.app import main; main()", "studio", "--no-browser"]
+            command = started(["studio", "--no-browser"])
             studio = subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, text=True)
             assert studio.stdout is not None
             try:
                 said = "".join(studio.stdout.readline() for _ in range(3))
                 found = re.search(r"http://\S+", said)
                 assert found is not None, said
-                page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme="light")
+                viewport = {"width": size[0], "height": size[1]}
+                page = browser.new_page(viewport=viewport, color_scheme="light", reduced_motion="reduce")
                 work(page, found.group())
                 page.screenshot(path=target / f"studio-{name}.png", full_page=True)
                 page.get_by_role("button", name="Read the report").click()

@@ -60,6 +60,7 @@ __all__ = [
     "prepare_default",
     "release_prepared",
     "release_rule",
+    "warn_item_level",
 ]
 
 UNCERTIFIED = (
@@ -321,13 +322,18 @@ def release_prepared(
     stacklevel: int = 3,
 ) -> Released:
     """Run what was prepared; the data's unit must be the one it was prepared for."""
-    if getattr(data, "unit", Unit.USER) == Unit.ITEM:
-        warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=stacklevel - 1)
+    warn_item_level(data, stacklevel)
     released = release_rule(prepared.learner, data, ledger=ledger, not_before=not_before, stacklevel=stacklevel)
     released = replace(released, warnings=(*released.warnings, *_few(released)))
     if prepared.explained:
         released = replace(released, parameters={**released.parameters, "chosen because": prepared.choice.reason})
     return released
+
+
+def warn_item_level(data: Users, stacklevel: int = 3) -> None:
+    """Say, before anything is spent, that people are not what is protected."""
+    if getattr(data, "unit", Unit.USER) == Unit.ITEM:
+        warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=stacklevel)
 
 
 def _few(released: Released) -> tuple[str, ...]:
@@ -360,6 +366,9 @@ def release_rule(
     for line in noted:
         warnings.warn(line, AccuracyWarning, stacklevel=stacklevel)
     released = release(Hushed(learner), data, ledger=ledger, label=label, not_before=not_before)
+    promise = released.guarantee
+    if promise is not None and promise.unit is Unit.ITEM and ITEM_LEVEL not in released.warnings:
+        noted = (ITEM_LEVEL, *noted)
     released = replace(released, warnings=(*released.warnings, *noted))
     declared = dict(getattr(data, "features", {}))  # columns without a domain have that of the class
     declared |= {n: d for n, d in getattr(released.hypothesis, "features", {}).items() if declared.get(n) is None}

@@ -23,13 +23,11 @@ family         learner                                        must be declared (
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from privpac.api import release_rule
+from privpac.api import release_rule, warn_item_level
 from privpac.data import Domain, Texts, Users
 from privpac.distributions.averaged import AveragedHistogram, ColumnByColumn
 from privpac.distributions.base import DistributionLearner
@@ -43,10 +41,9 @@ from privpac.distributions.mean import AveragedMean
 from privpac.distributions.means import CoarseToFineMean
 from privpac.distributions.selection.selector import HypothesisSelector
 from privpac.distributions.vocabulary.learner import VocabularyHistogram
-from privpac.errors import ItemLevelWarning, ParameterError, TooLargeError
+from privpac.errors import ParameterError, TooLargeError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit, one_of
-from privpac.learners.base import ITEM_LEVEL
 from privpac.learners.transform.means import FriendlyMean, TrimmedMean
 from privpac.ledger import BudgetLedger
 from privpac.parameters import declared
@@ -400,8 +397,5 @@ def release_distribution(
     learner: DistributionLearner, users: Users, *, ledger: BudgetLedger | None = None, not_before: float | None = None
 ) -> Released:
     """Release; without a user column that is said loudly, and in the result."""
-    if users.unit != Unit.ITEM:
-        return release_rule(learner, users, ledger=ledger, not_before=not_before)
-    warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=3)
-    released = release_rule(learner, users, ledger=ledger, not_before=not_before)
-    return replace(released, warnings=(ITEM_LEVEL, *released.warnings))
+    warn_item_level(users, 4)
+    return release_rule(learner, users, ledger=ledger, not_before=not_before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from privpac.api import release_rule
+from privpac.api import release_rule, warn_item_level
 from privpac.concepts.base import ConceptClass
 from privpac.concepts.trees.base import VC1Tree
 from privpac.concepts.trees.nodes import TreeNodes
@@ -97,6 +97,7 @@ def evaluate(
     True
     """
     unit = getattr(data, "unit", Unit.USER)
+    warn_item_level(data)
     learner = Evaluator(
         predictor,
         epsilon,
@@ -158,6 +159,7 @@ def choose(
     >>> pp.choose(models, people, epsilon=1).hypothesis.name
     'old'
     """
+    warn_item_level(data)
     asked: dict[str, Any] = {"labels": labels, "rowwise": rowwise, "ids": ids, "confidence": confidence}
     asked |= {"evaluate": evaluate, "neighbours": neighbours, "max_records": max_records}
     learner = choice_learner(models, epsilon=epsilon, unit=getattr(data, "unit", Unit.USER), **asked)
@@ -231,6 +233,7 @@ def least_error(
     >>> 0.4 < pp.least_error(people, pp.Thresholds(), epsilon=1).hypothesis.lower() < 0.5
     True
     """
+    warn_item_level(data)
     concept = class_of_rules(rule, getattr(data, "features", {}))
     asked: dict[str, Any] = {"neighbours": neighbours, "max_records": max_records, "confidence": confidence}
     asked |= {"method": method, "radius": radius, "records_per_user": records_per_user}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from privpac.api import release_rule
+from privpac.api import release_rule, warn_item_level
 from privpac.distributions.quantiles import QuantileLearner, WalkQuantile
-from privpac.errors import ItemLevelWarning, ParameterError
+from privpac.errors import ParameterError
 from privpac.exact import Rational, rational
 from privpac.guarantee import Neighbours, Unit
-from privpac.learners.base import ITEM_LEVEL
 from privpac.released import Released
 
 if TYPE_CHECKING:
@@ -110,8 +108,7 @@ def quantile(
         delta=delta,
         public_n_users=public_n_users,
     )
-    if learner.unit is Unit.ITEM:
-        warnings.warn(ITEM_LEVEL, ItemLevelWarning, stacklevel=2)
+    warn_item_level(data)
     return release_rule(learner, data, ledger=ledger, not_before=not_before)
 
 

@@ -12,7 +12,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ import polars as pl
 import pytest
 
 from privpac.ledger import BudgetLedger
+from privpac.studio.words import started
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed: make test-browser installs it"
@@ -40,7 +40,6 @@ expect.set_options(timeout=60_000)
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 N = 400
 BILI = np.arange(N) % 60 / 10
-MAIN = "from privpac.cli.app import main; main()"
 
 
 def write_table(path: Path) -> None:
@@ -67,9 +66,7 @@ def browser() -> Iterator[Any]:
 @contextmanager
 def studio(folder: Path) -> Iterator[str]:
     """``privpac studio`` as people start it; its link."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, "studio", "--no-browser"], cwd=folder, stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen(started(["studio", "--no-browser"]), cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         said = "".join(process.stdout.readline() for _ in range(3))
@@ -115,11 +112,18 @@ def test_from_a_table_to_a_report(browser: Any, tmp_path: Path, size: dict[str, 
         expect(page.get_by_label("age, from")).to_have_value("0")
         expect(page.get_by_label("ward holds")).to_have_value("open")
         assert watched.fits()
-        page.get_by_role("button", name="Save the declaration").click()
-        expect(page.locator("#declare-problem")).to_have_text("Say what ward may hold, or that rules may not read it.")
+        save, problem = page.get_by_role("button", name="Save the declaration"), page.locator("#declare-problem")
+        save.click()  # of a text file nobody knows what its labels are
+        expect(problem).to_have_text(re.compile("Say what the values of status are"))
+        expect(page.get_by_label("Which value of it?")).to_be_hidden()
+        page.get_by_label("Its values are").select_option("value")
+        save.click()
+        expect(problem).to_have_text("Write which value of status is to be predicted.")
+        page.get_by_label("Which value of it?").fill("dead")
+        save.click()
+        expect(problem).to_have_text("Say what ward may hold, or that rules may not read it.")
         page.get_by_label("ward holds").select_option("out")
         page.get_by_label("age holds").select_option("out")
-        page.get_by_label("Which value of it?").fill("dead")
         page.get_by_role("button", name="Save the declaration").click()
         expect(page.locator("#declare-done")).to_have_text("Written to visits.toml")
         # The plan follows epsilon, in words that fit it.
@@ -169,11 +173,9 @@ def test_from_a_table_to_a_report(browser: Any, tmp_path: Path, size: dict[str, 
         assert [str(spend.eps) for spend in book.history()] == ["3"]
     assert (tmp_path / "visits-rule-1.html").exists()
     if size is DESK:  # and pasted into a terminal
-        run = subprocess.run(
-            [sys.executable, "-c", MAIN, *shlex.split(shown)[1:]], cwd=tmp_path, capture_output=True, text=True
-        )
-        assert run.returncode == 0, run.stderr
-        assert run.stdout.startswith("dead ")
+        run = subprocess.run(started(shlex.split(shown)[1:]), cwd=tmp_path, capture_output=True, text=True)
+        assert run.returncode == 2  # what was agreed to once is not spent twice
+        assert "was spent from since" in run.stderr
 
 
 class Evil(BaseHTTPRequestHandler):
@@ -234,6 +236,8 @@ def test_a_table_is_handed_in_and_mistakes_are_said(browser: Any, tmp_path: Path
         expect(page.locator("#tables")).to_contain_text("no .csv or .parquet file in this folder yet")
         page.locator("#file").set_input_files(tmp_path / "mine.csv")
         expect(page.get_by_label("Whose record is it?")).to_have_value("patient")
+        page.get_by_label("Its values are").select_option("value")
+        page.get_by_label("Which value of it?").fill("dead")
         page.get_by_label("ward holds").select_option("names")
         page.get_by_label("age, from").fill("130")
         page.get_by_role("button", name="Save the declaration").click()
@@ -241,4 +245,114 @@ def test_a_table_is_handed_in_and_mistakes_are_said(browser: Any, tmp_path: Path
         assert watched.fits()
         if picture := os.environ.get("PRIVPAC_PICTURES"):
             page.screenshot(path=Path(picture) / "studio-dark.png", full_page=True)
+        watched.context.close()
+
+
+CHECKED = {
+    "records_read": 400,
+    "records_kept": 284,
+    "people_read": 200,
+    "people_kept": 171,
+    "columns": [
+        {"column": "bili", "reason": "missing", "records": 100, "what": "dropped"},
+        {"column": "age", "reason": "above 120", "records": 16, "what": "counted as 120"},
+    ],
+    "labels": [{"label": "dead", "records": 184}, {"label": "alive", "records": 100}],
+    "records_per_person": {"min": 1, "q1": 1, "median": 2, "q3": 2, "max": 2},
+    "warnings": ["116 of 400 records (29 %) and 29 of 200 people (15 %) are lost: look at bili"],
+    "notice": "These are exact counts of private data, for the curator only.",
+}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_records_of_nobody_known_are_amber_and_the_check_is_for_one_pair_of_eyes(
+    browser: Any, tmp_path: Path, size: dict[str, int], scheme: str
+) -> None:
+    """An id column that no name tells: a person chooses; a promise per record is amber on plan, price and result."""
+    write_table(tmp_path / "visits.csv")
+    pl.read_csv(tmp_path / "visits.csv").rename({"patient": "tailnum"}).write_csv(tmp_path / "visits.csv")
+    with studio(tmp_path) as link:
+        watched = Watched(browser, size, color_scheme=scheme)
+        page = watched.page
+        page.route("**/api/check", lambda route: route.fulfill(json={"found": CHECKED, "command": "privpac check"}))
+        page.goto(link)
+        user = page.get_by_label("Whose record is it?")
+        expect(user).to_have_value("")
+        expect(page.locator("#user option:checked")).to_have_text("choose …")
+        for name in ("tailnum", "age", "ward"):
+            page.get_by_label(f"{name} holds").select_option("out")
+        page.get_by_label("Its values are").select_option("value")
+        page.get_by_label("Which value of it?").fill("dead")
+        page.get_by_role("button", name="Save the declaration").click()
+        expect(page.locator("#declare-problem")).to_contain_text("Say whose record it is")
+        assert not (tmp_path / "visits.toml").exists()
+        user.select_option(label="every record is a person of its own")
+        expect(page.locator("#unit-note")).to_contain_text("single records are protected, not people")
+        page.get_by_role("button", name="Save the declaration").click()
+        expect(page.locator("#plan-records")).to_contain_text("single records are protected")
+        expect(page.locator("#odds")).to_have_class(re.compile("records"))
+        # The check: nothing until it is asked for, red where something is lost, gone when it is closed.
+        assert "284" not in page.content()
+        page.get_by_text("Only you see this").click()
+        page.get_by_role("button", name="Check the table").click()
+        expect(page.locator("#check-found .alarm")).to_contain_text("29 %")
+        expect(page.locator("#check-found")).to_contain_text("284")
+        expect(page.locator("#check-found")).to_contain_text("counted as 120")
+        assert watched.fits()
+        if picture := os.environ.get("PRIVPAC_PICTURES"):
+            page.screenshot(path=Path(picture) / f"studio-check-{size['width']}-{scheme}.png", full_page=True)
+        page.get_by_text("Only you see this").click()
+        expect(page.locator("#check-found")).to_be_empty()
+        assert "284" not in page.content()
+        page.get_by_role("button", name="Make the budget").click()
+        page.get_by_role("button", name="Learn a rule").click()
+        expect(page.locator("#confirm-records")).to_contain_text("single records are protected")
+        assert watched.fits()
+        if picture := os.environ.get("PRIVPAC_PICTURES"):
+            page.screenshot(path=Path(picture) / f"studio-price-{size['width']}-{scheme}.png")
+        page.get_by_role("button", name="Spend and go on").click()
+        expect(page.locator(".result .records-only")).to_contain_text("single records", timeout=180_000)
+        expect(page.locator(".result .promise")).to_have_class(re.compile("records"))
+        page.get_by_role("button", name="Read the report").click()
+        frame = page.frame_locator("#report")
+        expect(frame.locator(".warn").first).to_contain_text("single records are protected")
+        assert watched.fits()
+        if picture := os.environ.get("PRIVPAC_PICTURES"):
+            page.screenshot(path=Path(picture) / f"studio-item-{size['width']}-{scheme}.png", full_page=True)
+        assert watched.noise == []
+        watched.context.close()
+
+
+def test_a_file_that_is_written_otherwise(browser: Any, tmp_path: Path) -> None:
+    """What the reader refuses is shown, and how the file is written can be said; it is sent only if it is."""
+    (tmp_path / "first.csv").write_bytes(b"\xff\xfe\x00\n")
+    write_table(tmp_path / "visits.csv")
+    with studio(tmp_path) as link:
+        watched = Watched(browser, PHONE)
+        page = watched.page
+        asked: list[Any] = []
+        page.on(
+            "request", lambda sent: asked.append(sent.post_data_json) if sent.url.endswith("/api/columns") else None
+        )
+        page.goto(link)
+        page.get_by_label("Table", exact=True).select_option("first.csv")
+        expect(page.locator("#trouble")).to_contain_text("first.csv")
+        expect(page.get_by_label("Fields are separated by")).to_be_visible()
+        assert watched.fits()
+        if picture := os.environ.get("PRIVPAC_PICTURES"):
+            page.screenshot(path=Path(picture) / "studio-reading-390.png")
+        page.get_by_label("The first line is a record").check()
+        page.get_by_role("button", name="Read it like this").click()
+        expect(page.locator("#trouble")).to_contain_text("Write the names of all columns")
+        page.get_by_label("Fields are separated by").select_option(";")
+        page.get_by_label("Names of all columns").fill("patient, age, status")
+        page.get_by_role("button", name="Read it like this").click()
+        page.get_by_label("Table", exact=True).select_option("visits.csv")  # nothing is carried over to another table
+        expect(page.get_by_label("What is to be predicted?")).to_have_value("status")
+        assert asked == [
+            {"table": "first.csv"},
+            {"table": "first.csv", "separator": ";", "names": "patient, age, status"},
+            {"table": "visits.csv"},
+        ]
         watched.context.close()

@@ -458,11 +458,17 @@ def test_folders_of_others_are_never_swept(place: Path) -> None:
     (place / "elsewhere" / "lock").touch()
     (place / "spill" / f"{spill.PREFIX}link").symlink_to(place / "elsewhere")
     young, old = place / "spill" / f"{spill.PREFIX}young", place / "spill" / f"{spill.PREFIX}old"
-    young.mkdir()
-    old.mkdir()
-    os.utime(old, (time.time() - 3600,) * 2)
+    open_to_all = place / "spill" / f"{spill.PREFIX}open"
+    linked = place / "spill" / f"{spill.PREFIX}linked"
+    for folder, mode in ((young, 0o700), (old, 0o700), (open_to_all, 0o755), (linked, 0o700)):
+        folder.mkdir()
+        folder.chmod(mode)
+        os.utime(folder, (time.time() - 3600,) * 2 if folder is not young else None)
+    (open_to_all / "lock").touch()  # others may write there: what lies in it may be theirs
+    (linked / "lock").symlink_to(place / "elsewhere" / "lock")
     spill.SpillFolder(place / "spill").remove()
-    assert {path.name for path in leftovers(place)} == {"privpac", f"{spill.PREFIX}link", f"{spill.PREFIX}young"}
+    left = {path.name.removeprefix(spill.PREFIX) for path in leftovers(place)}
+    assert left == {"privpac", "link", "young", "open", "linked"}
     assert (place / "elsewhere" / "lock").exists()
 
 
@@ -585,15 +591,15 @@ def test_spilled_rows_go_before_the_lock_does(tmp_path: Path, monkeypatch: pytes
     folder = spill.SpillFolder(tmp_path)
     folder.file().write_bytes(b"rows")
     seen: list[list[str]] = []
-    remove = spill.shutil.rmtree
+    unlink = os.unlink
 
     def watched(path: Any, **more: Any) -> None:
-        seen.append(os.listdir(path))
-        remove(path, **more)
+        seen.append(sorted(os.listdir(folder.path)))
+        unlink(path, **more)
 
-    monkeypatch.setattr(spill.shutil, "rmtree", watched)
+    monkeypatch.setattr(os, "unlink", watched)
     folder.remove()
-    assert seen == [["lock"]]
+    assert seen == [["1", "lock"], ["lock"]]
     assert os.listdir(tmp_path) == []
 
 

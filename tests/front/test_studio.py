@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import re
 import shlex
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,15 @@ import pytest
 from commands import Command
 
 from privpac.data import Schema
+from privpac.data.suggest import suggest_domains
+from privpac.guarantee import Guarantee
+from privpac.learners.base import ITEM_LEVEL
 from privpac.ledger import BudgetLedger
 from privpac.studio import words
 from privpac.studio.app import create_studio
 from privpac.studio.desk import Busy, Desk
 from privpac.studio.guard import KEY, MAX_BODY, Locks
-from privpac.studio.words import Ran
+from privpac.studio.words import Ran, TextFormat
 
 PORT = 8123
 HOME = f"http://127.0.0.1:{PORT}"
@@ -40,8 +45,10 @@ PEOPLE = pl.DataFrame(
 SAID = {
     "table": "visits.parquet",
     "columns": {"bili": "0:60:0.1", "ward": "{north,south}"},
+    "unit": "user",
     "user": "patient",
     "label": "status",
+    "labels": "value",
     "positive": "dead",
     "missing": "drop",
     "on_invalid": "clamp",
@@ -101,16 +108,19 @@ class Page:
 
 
 @pytest.fixture
-def page(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Page]:
+def page(
+    command: Command, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Page]:
     """A studio in this process; its commands are run here, by the same words."""
 
-    def here(line: list[str], folder: Path) -> Ran:
+    def here(line: Sequence[str]) -> Ran:
         run = command(*line)
         return Ran(run.code, run.out.strip(), run.err.strip().removeprefix("privpac: "))
 
-    monkeypatch.setattr(words, "run", here)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("private")))
     PEOPLE.write_parquet(tmp_path / "visits.parquet")
     desk = Desk(tmp_path, start=Path(tmp_path).resolve())
+    desk.run = here
     yield Page(desk, tmp_path)
     desk.close()
 
@@ -277,8 +287,9 @@ def test_nothing_that_is_shown_before_a_release_depends_on_the_values(page: Page
         told += [page.ask("/api/plan", PLAN), page.ask("/api/plan", PLAN | {"people": 500})]
         if not (page.folder / "visits.budget.db").exists():
             page.ask("/api/budget", {"table": "visits.parquet", "epsilon": "2", "dataset": "visits"})
-        asked = {"table": "visits.parquet", "rule": None, "epsilon": "1", "evaluate": True, "head": None}
-        return [*told, page.ask("/api/ledger", {"table": "visits.parquet"}), page.ask("/api/learn", asked)]
+        price = page.ask("/api/learn", {"table": "visits.parquet", "rule": None, "epsilon": "1", "evaluate": True})
+        del price["offer"]
+        return [*told, page.ask("/api/ledger", {"table": "visits.parquet"}), price]
 
     shown()
     before = shown()
@@ -293,7 +304,7 @@ def test_nothing_that_is_shown_before_a_release_depends_on_the_values(page: Page
 
 @pytest.mark.slow
 def test_commands_are_what_they_say(page: Page, command: Command) -> None:
-    """Pasted into a terminal they do what the page did: the same file, the same ledger, another rule."""
+    """Pasted into a terminal they do what the page did: the same file, the same ledger, and nothing twice."""
     page.enter()
     declared = page.ask("/api/schema", SAID)
     written = (page.folder / "visits.toml").read_bytes()
@@ -309,14 +320,18 @@ def test_commands_are_what_they_say(page: Page, command: Command) -> None:
     Path("visits.budget.db").unlink()
     assert pasted(command, made["command"]).code == 0
     asked = {"table": "visits.parquet", "rule": "stump", "epsilon": "1", "evaluate": False}
-    price = page.ask("/api/learn", asked | {"head": None})
+    price = page.ask("/api/learn", asked)
     assert (price["epsilon"], price["left"], price["after"], price["enough"]) == ("1", "3", "2", True)
-    learned = page.ask("/api/learn", asked | {"head": price["head"]})
+    learned = page.ask("/api/accept", {"offer": price["offer"]})
     assert learned["command"] == price["command"]
     assert learned["title"].startswith("dead ")
     assert "budget" not in " ".join(learned["lines"])
     assert page.ask("/api/ledger", {"table": "visits.parquet"})["left_shown"] == "2"
-    assert pasted(command, learned["command"]).code == 0
+    again = pasted(command, learned["command"])
+    assert (again.code, "was spent from since" in again.err) == (2, True)  # what was agreed to once is not spent twice
+    assert page.ask("/api/ledger", {"table": "visits.parquet"})["left_shown"] == "2"
+    price = page.ask("/api/learn", asked)
+    assert pasted(command, price["command"]).code == 0  # instead of the button
     assert page.ask("/api/ledger", {"table": "visits.parquet"})["left_shown"] == "1"
     report = page.client.get(learned["report"])
     assert "A rule learned with differential privacy" in report.text
@@ -324,15 +339,14 @@ def test_commands_are_what_they_say(page: Page, command: Command) -> None:
     saved = page.client.get(learned["report"] + "?save=true")
     assert "visits-rule-1.html" in saved.headers["content-disposition"]
     measured = {"table": "visits.parquet", "rule": learned["saved"], "epsilon": "0.5"}
-    price = page.ask("/api/evaluate", measured | {"head": None})
+    price = page.ask("/api/evaluate", measured)
     assert "--same-people" in price["command"]
-    found = page.ask("/api/evaluate", measured | {"head": price["head"]})
+    found = page.ask("/api/accept", {"offer": price["offer"]})
     assert "wrong for" in " ".join(found["lines"])
-    assert pasted(command, found["command"]).code == 0
     with BudgetLedger.open("visits.budget.db") as book:
-        assert len(book.history()) == 4
-        head = book.head()
-    failed = page.ask("/api/learn", asked | {"head": head, "epsilon": "5"})
+        assert len(book.history()) == 3
+    price = page.ask("/api/learn", asked | {"epsilon": "5"})
+    failed = page.ask("/api/accept", {"offer": price["offer"]})
     assert failed["code"] == 4
     assert "left" in failed["failed"]
     assert [kept["what"] for kept in page.ask("/api/state")["results"]] == ["rule", "evaluation"]
@@ -344,22 +358,66 @@ def pasted(command: Command, line: str) -> Any:
     return command(*rest)
 
 
-def test_nothing_is_spent_but_from_the_balance_that_was_seen(page: Page) -> None:
+def ready(page: Page, epsilon: str = "2", **change: Any) -> dict[str, Any]:
+    """A declared table with a budget; what is asked to learn from it."""
+    page.enter()
+    page.ask("/api/schema", SAID | {"columns": {"bili": "0:60:0.1"}} | change)
+    page.ask("/api/budget", {"table": "visits.parquet", "epsilon": epsilon, "dataset": "visits"})
+    return {"table": "visits.parquet", "rule": None, "epsilon": "1", "evaluate": False}
+
+
+def test_nothing_is_spent_but_what_was_offered(page: Page) -> None:
     page.enter()
     page.ask("/api/schema", SAID)
     asked = {"table": "visits.parquet", "rule": None, "epsilon": "1", "evaluate": False}
-    assert "make one first" in page.refused("/api/learn", asked | {"head": None})
+    assert "make one first" in page.refused("/api/learn", asked)
     page.ask("/api/budget", {"table": "visits.parquet", "epsilon": "2", "dataset": "visits"})
     assert "exist" in page.refused("/api/budget", {"table": "visits.parquet", "epsilon": "2", "dataset": "visits"})
-    for head in ("", "x"):
-        assert "nothing was spent" in page.refused("/api/learn", asked | {"head": head})
-    price = page.ask("/api/learn", asked | {"head": None, "epsilon": "5"})
+    price = page.ask("/api/learn", asked | {"epsilon": "5"})
     assert price["enough"] is False
+    for offer in ("", "x", price["offer"] + "x"):
+        assert "nothing was spent" in page.refused("/api/accept", {"offer": offer})
+    assert "nothing was spent" in page.refused("/api/accept", {"offer": price["offer"]})  # a wrong guess ends an offer
+    old, new = page.ask("/api/learn", asked), page.ask("/api/learn", asked)
+    assert "nothing was spent" in page.refused("/api/accept", {"offer": old["offer"]})
+    new = page.ask("/api/learn", asked)
+    with page.desk._working, pytest.raises(Busy):
+        page.desk.accept(new["offer"])
+    (page.folder / "visits-rule-1.html").write_text("somebody else's")
+    assert "written by somebody else" in page.refused("/api/accept", {"offer": new["offer"]})
     assert page.ask("/api/ledger", {"table": "visits.parquet"})["left_shown"] == "2"
-    with page.desk._turn("visits.parquet", price["head"]), pytest.raises(Busy):
-        page.desk.learn("visits.parquet", "1", None, False, price["head"])
     for epsilon in ("0", "-1", "x", "1/0"):
-        page.refused("/api/learn", asked | {"head": None, "epsilon": epsilon})
+        page.refused("/api/learn", asked | {"epsilon": epsilon})
+
+
+@pytest.mark.parametrize("moment", ["before the command", "while the command works"])
+def test_a_spend_of_another_process_after_the_price_was_shown_refuses_the_release(
+    page: Page, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At any moment until the ledger's own lock is held: also when the command has opened the ledger and read the
+    table."""
+    asked = ready(page, "3")
+
+    def spend_elsewhere() -> None:
+        with BudgetLedger.open(page.folder / "visits.budget.db") as theirs:
+            theirs.spend(Guarantee(1, unit="user", neighbours="add-remove"), "somebody else's")
+
+    if moment == "before the command":
+        run = page.desk.run
+        monkeypatch.setattr(page.desk, "run", lambda line: (spend_elsewhere(), run(line))[1])
+    else:
+        learn = importlib.import_module("privpac.cli.learn")
+        release = learn.release_prepared
+        monkeypatch.setattr(learn, "release_prepared", lambda *a, **b: (spend_elsewhere(), release(*a, **b))[1])
+    price = page.ask("/api/learn", asked)
+    failed = page.ask("/api/accept", {"offer": price["offer"]})
+    assert failed["code"] == 2
+    assert "was spent from since" in failed["failed"]
+    assert "nothing was spent now" in failed["failed"]
+    with BudgetLedger.open(page.folder / "visits.budget.db") as book:
+        assert [spend.label for spend in book.history()] == ["somebody else's"]
+    assert not list(page.folder.glob("visits-rule-*"))
+    assert page.ask("/api/state")["results"] == []
 
 
 def test_declarations_are_checked_column_by_column(page: Page) -> None:
@@ -370,16 +428,186 @@ def test_declarations_are_checked_column_by_column(page: Page) -> None:
         ({"columns": {}}, "choose at least one column"),
         ({"columns": {"nose": "0:1"}}, "no column 'nose'"),
         ({"label": "nose"}, "no column 'nose' for label"),
-        ({"positive": ""}, "positive is not said yet"),
+        ({"positive": ""}, "write which value of status"),
+        ({"labels": ""}, "say what the values of status are"),
+        ({"labels": "file"}, "say what the values of status are"),
+        ({"labels": "binary"}, "status holds text"),
+        ({"label": ""}, "choose what is to be predicted"),
+        ({"unit": ""}, "say whose record it is"),
+        ({"unit": "item"}, "say whose record it is"),
+        ({"user": ""}, "say whose record it is"),
         ({"missing": "keep"}, "missing must be"),
         ({"on_invalid": "keep"}, "on_invalid"),
     ):
         assert said in page.refused("/api/schema", SAID | change)
     assert not (page.folder / "visits.toml").exists()
     assert "declare the columns first" in page.refused("/api/plan", PLAN)
-    alone = page.ask("/api/schema", SAID | {"user": "", "columns": {"bili": "0:60:0.1"}})
+    alone = page.ask("/api/schema", SAID | {"unit": "item", "user": "", "columns": {"bili": "0:60:0.1"}})
     assert "--unit item" in alone["command"]
     assert Schema.read(page.folder / "visits.toml").user is None
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_labels_that_nobody_named_cost_nothing(page: Page, kind: str) -> None:
+    """Text labels with nothing said would be noise that was paid for; a schema that says nothing stops the release."""
+    page.enter()
+    table = f"visits.{kind}"
+    PEOPLE.write_csv(page.folder / "visits.csv")
+    columns = page.ask("/api/columns", {"table": table})
+    assert (columns["labels"], columns["positive"]) == ("", "")
+    unsaid = SAID | {"table": table, "positive": "", "labels": ""}
+    assert "say what the values of status are" in page.refused("/api/schema", unsaid)
+    assert "write which value of status" in page.refused("/api/schema", unsaid | {"labels": "value"})
+    assert not (page.folder / "visits.toml").exists()
+    page.ask("/api/schema", SAID | {"table": table})
+    page.ask("/api/budget", {"table": table, "epsilon": "2", "dataset": "visits"})
+    assert page.ask("/api/columns", {"table": table})["labels"] == "value"
+    place = page.folder / "visits.toml"
+    place.write_text(re.sub(r"positive = .*", "", place.read_text()))
+    if kind == "parquet":  # by its type; of a text file the reader sees it
+        asked = {"table": table, "rule": None, "epsilon": "1", "evaluate": False}
+        assert "status holds text" in page.refused("/api/learn", asked)
+
+
+def test_labels_of_zero_and_one_are_said_once(page: Page) -> None:
+    page.enter()
+    PEOPLE.with_columns(status=(pl.col("status") == "dead").cast(pl.Int8)).write_parquet(page.folder / "visits.parquet")
+    done = page.ask("/api/schema", SAID | {"labels": "binary", "positive": "left over from before"})
+    assert "--positive" not in done["command"]
+    assert Schema.read(page.folder / "visits.toml").positive is None
+    assert page.ask("/api/columns", {"table": "visits.parquet"})["labels"] == "binary"
+
+
+def test_labels_that_only_the_file_names_are_kept(page: Page) -> None:
+    page.enter()
+    page.ask("/api/schema", SAID)
+    place = page.folder / "visits.toml"
+    place.write_text(re.sub(r"positive = .*", 'classes = ["dead", "alive", "lost"]', place.read_text()))
+    found = page.ask("/api/columns", {"table": "visits.parquet"})
+    assert (found["labels"], found["file_labels"]) == ("file", "the labels dead, alive, lost")
+    done = page.ask("/api/schema", SAID | {"labels": "file", "positive": ""})
+    assert "command" not in done
+    assert Schema.read(place).classes == ("dead", "alive", "lost")
+    assert Schema.read(place).positive is None
+
+
+# Promises for single records
+
+
+def test_whose_record_it_is_has_no_default(page: Page) -> None:
+    """An id column that no name tells is not taken for one that is not there."""
+    page.enter()
+    PEOPLE.rename({"patient": "tailnum"}).write_parquet(page.folder / "visits.parquet")
+    found = page.ask("/api/columns", {"table": "visits.parquet"})
+    assert (found["user"], found["unit"]) == ("", "")
+    alone = SAID | {"user": "", "unit": "", "columns": {"bili": "0:60:0.1"}}
+    assert "say whose record it is" in page.refused("/api/schema", alone)
+    page.ask("/api/schema", alone | {"unit": "item"})
+    assert page.ask("/api/columns", {"table": "visits.parquet"})["unit"] == "item"
+
+
+def test_a_promise_for_single_records_says_so_everywhere(page: Page) -> None:
+    """On plan, price, result and report of a rule and of its evaluation; and never where people are protected."""
+    asked = ready(page, "4", unit="item", user="")
+    assert page.ask("/api/plan", PLAN)["per_record"] == ITEM_LEVEL
+    price = page.ask("/api/learn", asked)
+    assert price["per_record"] == ITEM_LEVEL
+    learned = page.ask("/api/accept", {"offer": price["offer"]})
+    price = page.ask("/api/evaluate", {"table": "visits.parquet", "rule": learned["saved"], "epsilon": "1"})
+    measured = page.ask("/api/accept", {"offer": price["offer"]})
+    for result in (learned, measured):
+        assert result["per_record"] == ITEM_LEVEL
+        assert ITEM_LEVEL not in (*result["lines"], *result["warnings"])  # once
+        report = page.client.get(result["report"]).text
+        assert f"<p class='warn'>{ITEM_LEVEL}</p>" in report
+        assert "<span class='promise records'>" in report
+    page.ask("/api/schema", SAID)
+    assert page.ask("/api/plan", PLAN)["per_record"] is None
+
+
+# The check
+
+
+CHECKED = {
+    "records_read": 240,
+    "records_kept": 171,
+    "people_read": 120,
+    "people_kept": 99,
+    "columns": [{"column": "bili", "reason": "above 60", "records": 69, "what": "dropped"}],
+    "labels": [{"label": "dead", "records": 100}, {"label": "alive", "records": 71}],
+    "records_per_person": {"min": 1, "q1": 1, "median": 2, "q3": 2, "max": 2},
+    "warnings": ["69 of 240 records (29 %) are lost"],
+    "notice": "for your eyes only",
+}
+
+
+def test_the_check_is_run_when_it_is_asked_for_and_kept_nowhere(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ready(page)
+    PEOPLE.write_parquet(page.folder / "other.parquet")
+    assert "declare the columns first" in page.refused("/api/check", {"table": "other.parquet"})
+    run, lines = page.desk.run, []
+
+    def watched(line: Sequence[str]) -> Ran:
+        lines.append(list(line))
+        return Ran(0, json.dumps(CHECKED), "") if line[0] == "check" else run(line)
+
+    monkeypatch.setattr(page.desk, "run", watched)
+    before = sorted(path.name for path in page.folder.rglob("*")), page.ask("/api/state")
+    found = page.client.post("/api/check", json={"table": "visits.parquet"}, headers=page.headers())
+    assert found.headers["cache-control"] == "no-store"
+    assert found.json()["found"] == CHECKED
+    assert found.json()["command"] == "privpac check visits.parquet --schema visits.toml --json"
+    assert lines == [shlex.split(found.json()["command"])[1:]]
+    assert (sorted(path.name for path in page.folder.rglob("*")), page.ask("/api/state")) == before
+    price = page.ask("/api/learn", asked)
+    learned = page.ask("/api/accept", {"offer": price["offer"]})
+    assert [line[0] for line in lines] == ["check", "learn"]  # nothing runs it by the way
+    kept = json.dumps([page.ask("/api/state"), learned]) + page.client.get(learned["report"]).text
+    assert CHECKED["warnings"][0] not in kept
+    assert CHECKED["notice"] not in kept
+    monkeypatch.setattr(page.desk, "run", lambda line: Ran(2, "", "the table is empty"))
+    assert page.ask("/api/check", {"table": "visits.parquet"})["failed"] == "the table is empty"
+
+
+# Files that are written otherwise
+
+
+def test_how_a_file_is_written_is_passed_on_only_if_it_is_said(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    page.enter()
+    (page.folder / "visits.parquet").unlink()
+    (page.folder / "visits.csv").write_text("p1;3;1\n")
+    told: list[dict[str, Any]] = []
+
+    def suggest(path: Any, *, separator: Any = None, header: Any = None, names: Any = None, **more: Any) -> Schema:
+        told.append({"separator": separator, "header": header, "names": names})
+        return suggest_domains(names or path, **more)
+
+    monkeypatch.setattr("privpac.studio.desk.suggest_domains", suggest)
+    page.ask("/api/columns", {"table": "visits.csv"})
+    assert told.pop() == {"separator": None, "header": None, "names": None}
+    asked = {"table": "visits.csv", "separator": ";", "names": " patient, bili ,status"}
+    found = page.ask("/api/columns", asked)
+    said = {"separator": ";", "header": False, "names": ["patient", "bili", "status"]}
+    assert {json.dumps(line) for line in told} == {json.dumps(said)}
+    assert {row["name"] for row in found["columns"]} == {"patient", "bili", "status"}
+    declared = page.ask("/api/schema", SAID | {"table": "visits.csv", "columns": {"bili": "0:60:0.1"}})
+    written = "visits.csv --separator ';' --no-header --names patient,bili,status"
+    assert declared["command"].startswith(f"privpac domains {written} ")
+    page.ask("/api/budget", {"table": "visits.csv", "epsilon": "2", "dataset": "visits"})
+    price = page.ask("/api/learn", {"table": "visits.csv", "rule": None, "epsilon": "1", "evaluate": False})
+    assert price["command"].startswith(f"privpac learn {written} ")
+    monkeypatch.setattr(page.desk, "run", lambda line: Ran(0, json.dumps(list(line)), ""))
+    assert words.command_line(page.ask("/api/check", {"table": "visits.csv"})["found"]).startswith(
+        f"privpac check {written} "
+    )
+
+
+def test_a_file_that_cannot_be_read_is_told_and_changes_nothing(page: Page) -> None:
+    page.enter()
+    (page.folder / "broken.csv").write_bytes(b"\xff\xfe\x00\x01,\x00\n")
+    said = page.refused("/api/columns", {"table": "broken.csv"})
+    assert "broken.csv" in said
+    assert "\x00" not in said
 
 
 def test_what_a_person_edited_is_shown_again(page: Page) -> None:
@@ -407,6 +635,7 @@ def test_names_are_words_and_never_options(name: str) -> None:
     line = words.domains_words(
         f"{name}.csv",
         {name: "-5:-1"},
+        reading=TextFormat(),
         user=name,
         label=name,
         positive=name,

@@ -91,7 +91,7 @@ def working(what: str) -> Iterator[None]:
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
     # Other libraries' warnings may quote values of the table.
     if category.__module__.startswith("privpac."):
-        errors.print(f"privpac: warning: {' '.join(str(message).split())}")
+        errors.print(f"privpac: warning: {' '.join(str(message).split())}", style="yellow")
 
 
 def _say_compiling() -> None:

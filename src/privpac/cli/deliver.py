@@ -22,7 +22,7 @@ from typing import Any
 
 import typer
 
-from privpac.api import release_rule
+from privpac.api import release_rule, warn_item_level
 from privpac.cli.app import FAILED, NOTHING, errors, fail, silence, working
 from privpac.cli.options import open_ledger
 from privpac.data import UserData
@@ -65,6 +65,8 @@ def released_from(
     check_room(learner, book)
     with working("reading the table"):
         data = UserData.read(table, **declared)
+    if release is release_rule:  # others say it themselves
+        warn_item_level(data)
     with working(doing):
         return release(learner, data, ledger=book)
 
@@ -126,11 +128,15 @@ def _tried(action: Callable[[], None], name: str) -> str | None:
 
 
 def _coloured(text: str, released: Released) -> str:
-    """On a terminal a weak promise is red."""
+    """On a terminal a weak promise is red, and warnings are yellow: also that single records are protected."""
     promise, terminal = released.guarantee, sys.stdout is not None and sys.stdout.isatty()
-    if promise is None or not promise.strength.alarming or not terminal or "NO_COLOR" in os.environ:
+    if not terminal or "NO_COLOR" in os.environ:
         return text
-    return text.replace(promise.odds, typer.style(promise.odds, fg="red", bold=True))
+    for line in {f"warning: {line}" for line in released.warnings}:
+        text = text.replace(line, typer.style(line, fg="yellow"))
+    if promise is not None and promise.strength.alarming:
+        text = text.replace(promise.odds, typer.style(promise.odds, fg="red", bold=True))
+    return text
 
 
 def _show(text: str) -> None:

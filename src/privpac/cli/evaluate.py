@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from privpac.api import release_rule
+from privpac.api import release_rule, warn_item_level
 from privpac.api_engines import choose_engine, read_users
 from privpac.api_evaluation import choice_learner, least_error_learner
 from privpac.cli.app import app, working
@@ -26,6 +26,7 @@ from privpac.cli.options import (
     Label,
     LabelMap,
     Ledger,
+    LedgerHead,
     MaxRecords,
     Names,
     NeighboursOption,
@@ -40,7 +41,7 @@ from privpac.cli.options import (
     User,
     check_targets,
     csv_options,
-    open_ledger,
+    spending_ledger,
     tree_of,
     wants_tree,
 )
@@ -79,16 +80,23 @@ def _predictor(text: str) -> tuple[Any, dict[str, Domain | None]]:
 
 
 def _release(
-    learner: Any, table: str, engine: str, ledger: Path | None, doing: str, reading: Mapping[str, Any]
+    learner: Any,
+    table: str,
+    engine: str,
+    ledger: Path | None,
+    doing: str,
+    reading: Mapping[str, Any],
+    head: str | None = None,
 ) -> Released:
     """Ask the ledger for room, read the people, and only then spend."""
-    book = None if ledger is None else open_ledger(ledger)
+    book = spending_ledger(ledger, head)
     check_recovery(ledger)
     check_room(learner, book)
     engine = choose_engine(table, engine)
     bar: Callable[[str], Any] = nullcontext if engine == "stream" else working  # streams show the rows they read
     with bar("reading the table"):
         data = read_users(table, engine=engine, **reading)
+    warn_item_level(data)
     with bar(doing):
         return release_rule(learner, data, ledger=book)
 
@@ -139,6 +147,7 @@ def evaluate(
     names: Names = None,
     engine: Engine = "auto",
     ledger: Ledger = None,
+    ledger_head: LedgerHead = None,
     out: Out = None,
     report: Report = None,
     json: Json = False,
@@ -159,7 +168,7 @@ def evaluate(
     asked |= {"neighbours": neighbours, "confidence": confidence, "same_people": same_people}
     learner = Evaluator(model, unit=facts.unit, **asked)
     reading = facts.reading | csv_options(separator, header, names)
-    released = _release(learner, table, engine, ledger, "evaluating", reading)
+    released = _release(learner, table, engine, ledger, "evaluating", reading, ledger_head)
     subject = f"the rule “{model}”" if isinstance(model, Rule) else f"the predictions in {model}"
     writes = {
         "evaluation": (out, released.save),

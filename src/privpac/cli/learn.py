@@ -25,6 +25,7 @@ from privpac.cli.options import (
     Label,
     LabelMap,
     Ledger,
+    LedgerHead,
     MaxRecords,
     Names,
     NeighboursOption,
@@ -41,7 +42,7 @@ from privpac.cli.options import (
     User,
     check_targets,
     csv_options,
-    open_ledger,
+    spending_ledger,
     tree_of,
     wants_tree,
     with_settings,
@@ -136,6 +137,7 @@ def learn(
     names: Names = None,
     engine: Engine = "auto",
     ledger: Ledger = None,
+    ledger_head: LedgerHead = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Save the released rule as JSON.")] = None,
     report: Report = None,
     json: Json = False,
@@ -195,7 +197,7 @@ def learn(
         else prepare(concept, epsilon=epsilon, unit=facts.unit, **options)
     )
     check_targets({"--out": out, "--report": report}, {"the table": table, "--ledger": ledger, "--schema": schema})
-    book = None if ledger is None else open_ledger(ledger)
+    book = spending_ledger(ledger, ledger_head)
     check_recovery(ledger)
     check_room(prepared.learner, book)
     engine = choose_engine(table, engine)

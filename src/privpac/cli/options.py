@@ -38,6 +38,7 @@ __all__ = [
     "Label",
     "LabelMap",
     "Ledger",
+    "LedgerHead",
     "MaxRecords",
     "Names",
     "NeighboursOption",
@@ -59,6 +60,7 @@ __all__ = [
     "features_of",
     "label_map_of",
     "open_ledger",
+    "spending_ledger",
     "table_argument",
     "tree_of",
     "wants_tree",
@@ -115,6 +117,15 @@ Names = Annotated[
 ]
 Ledger = Annotated[
     Path | None, typer.Option("--ledger", help="Budget ledger to spend from (made with: privpac ledger new).")
+]
+LedgerHead = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger-head",
+        help="Spend only if nobody has spent since: the head that ledger verify showed, or its first 12 digits.",
+        show_default=False,
+        rich_help_panel=METHOD,
+    ),
 ]
 Report = Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report.")]
 Features = Annotated[
@@ -305,13 +316,20 @@ def csv_options(separator: str | None, header: bool | None, names: str | None) -
     return said if any(value is not None for value in said.values()) else {}
 
 
-def open_ledger(path: Path) -> BudgetLedger:
-    """An existing ledger; one is never made by the way."""
+def open_ledger(path: Path, head: str | None = None) -> BudgetLedger:
+    """An existing ledger, with the ``head`` that it must still have; one is never made by the way."""
     if not path.exists():
         raise ParameterError(
             f"there is no ledger {str(path)!r}; make one with: privpac ledger new {path} --epsilon 2 --dataset NAME"
         )
-    return BudgetLedger.open(path)
+    return BudgetLedger.open(path, expected_head=head)
+
+
+def spending_ledger(path: Path | None, head: str | None) -> BudgetLedger | None:
+    """The ledger that ``--ledger`` and ``--ledger-head`` name."""
+    if path is None and head is not None:
+        raise ParameterError("--ledger-head is the head of a ledger: name its file with --ledger")
+    return None if path is None else open_ledger(path, head)
 
 
 def check_targets(targets: Mapping[str, Path | None], sources: Mapping[str, str | Path | None]) -> None:

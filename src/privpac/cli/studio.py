@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import secrets
+import signal
 import socket
 import sys
 import tempfile
@@ -12,7 +12,7 @@ import webbrowser
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -66,30 +66,56 @@ def studio(
 
     listener = _listen(port)
     port = int(listener.getsockname()[1])
+    _leave_on_signals()
     desk, locks = Desk(folder, None if ledger is None else ledger.absolute()), Locks()
-    link = f"http://{_LOCAL}:{port}/?token={locks.token}"
-    typer.echo(f"the studio is open; its link works once:\n\n  {link}\n\nCtrl-C closes it")
-    sys.stdout.flush()
-    config = uvicorn.Config(
-        create_studio(desk, locks, port),
-        http="h11",
-        ws="none",
-        loop="asyncio",
-        proxy_headers=False,
-        access_log=False,
-        server_header=False,
-        log_level="critical",
-        timeout_graceful_shutdown=5,
-    )
-    threading.Thread(target=warm_up, daemon=True).start()
-    door = _open(link) if browser else None
     try:
+        link = f"http://{_LOCAL}:{port}/?token={locks.token}"
+        typer.echo(f"the studio is open; its link works once:\n\n  {link}\n\nCtrl-C closes it")
+        sys.stdout.flush()
+        config = uvicorn.Config(
+            create_studio(desk, locks, port),
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            proxy_headers=False,
+            access_log=False,
+            server_header=False,
+            log_level="critical",
+            timeout_graceful_shutdown=5,
+        )
+        threading.Thread(target=warm_up, daemon=True).start()
+        if browser:
+            _open(link, desk.private)
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run([listener])
     finally:
+        _leave_alone()  # nobody stops the studio while it removes the tables that were handed in
         desk.close()
-        if door is not None:
-            door.unlink(missing_ok=True)
+
+
+_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+def _leave_alone() -> None:
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _leave_on_signals() -> None:
+    """SIGTERM and SIGHUP end the studio as Ctrl-C does, so that nothing stays that was handed in.
+
+    While it serves, uvicorn catches SIGTERM, lets requests end, and raises it again for the handler here.  A SIGHUP
+    that the studio was started to ignore (nohup) stays ignored.
+    """
+
+    def leave(number: int, frame: Any) -> NoReturn:
+        _leave_alone()
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+    hangup = getattr(signal, "SIGHUP", None)
+    if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+        signal.signal(hangup, lambda number, frame: signal.raise_signal(signal.SIGTERM))
 
 
 def _listen(port: int) -> socket.socket:
@@ -104,13 +130,12 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
-def _open(link: str) -> Path | None:
+def _open(link: str, private: Path) -> None:
     """Open the link in a browser with windows, from a private file: others see the words a program is started with."""
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        return None
-    place = Path(tempfile.gettempdir()) / f"privpac-studio-{secrets.token_hex(8)}.html"
+        return
+    place = private / "open.html"
     with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url={link}">')
     with suppress(webbrowser.Error):
         webbrowser.open(place.as_uri())
-    return place

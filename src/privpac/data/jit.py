@@ -73,6 +73,9 @@ def _gappy(value: Any) -> bool:
 
 
 def _compile(function: Callable[..., Any]) -> Any:
+    # numba reads .numba_config.yaml of the working directory, and unpickles what lies in the cache that it names: files
+    # beside a table would run.  What the environment says goes first; empty is numba's own place.
+    os.environ.setdefault("NUMBA_CACHE_DIR", "")
     compiled = need("numba").njit(cache=True, nogil=True)(function)
     _watch()
     # numba's own guard, which lets most errors of the system through; without the attribute it is as it was.

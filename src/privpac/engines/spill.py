@@ -4,19 +4,13 @@ The part of a row is a run of bits of a hash of its user id, so all rows of a us
 stood, and in their given order.  A part that is larger than a chunk, also without its largest user, is parted again by
 the next bits.  Ids travel with the rows, so two users with one hash share a part and are told apart there.
 
-*The folder.*  Mode 0700, a name of its own, and a lock that is held as long as it is in use.  It is removed when its
-owner is gone, on errors, and at the end of the process; a folder whose lock nobody holds was left by a crash and is
-removed at the next start.
+The folder is a :class:`~privpac.data.private_folder.PrivateFolder`.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import shutil
 import tempfile
-import time
-import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -30,6 +24,7 @@ from numpy.typing import NDArray
 
 from privpac.data.group import mix
 from privpac.data.jit import jit
+from privpac.data.private_folder import PrivateFolder
 from privpac.data.schema import Words, quietly
 from privpac.data.truncate import hash_ids
 from privpac.engines.chunks import identified
@@ -47,23 +42,22 @@ __all__ = ["Part", "SpillFolder", "check_place", "hashed_ids", "packed", "part_r
 PREFIX = "privpac-spill-"
 BITS = 8
 """Bits that one pass parts by: 256 open files."""
-_LOCK = "lock"
-_YOUNG = 60.0
 _BATCH = 1 << 18
 FULL = "the folder for spilled rows cannot be written to or is full; name another with spill="
 LOST = "the spilled rows cannot be read any more"
 
 
-class SpillFolder:
-    """A private folder that vanishes with this object, this process, or at the next start."""
+class SpillFolder(PrivateFolder):
+    """A private folder for rows."""
 
     def __init__(self, parent: str | os.PathLike[str] | None = None) -> None:
         place = _writing(tempfile.gettempdir) if parent is None else os.fspath(parent)
         check_place(place)
-        _sweep(Path(place))
-        self.path, lock = _make(place)
+        try:
+            super().__init__(PREFIX, place)
+        except OSError:
+            raise ParameterError(FULL) from None
         self._count = 0
-        self.remove = weakref.finalize(self, _remove, str(self.path), lock, os.getpid())
 
     def file(self) -> Path:
         """A new name."""
@@ -75,57 +69,6 @@ def check_place(place: str | os.PathLike[str] | None) -> None:
     """A folder that is there, or none that was named."""
     if place is not None and not os.path.isdir(place):
         raise ParameterError(f"spill must name an existing folder, got {os.fspath(place)!r}")
-
-
-def _make(place: str) -> tuple[Path, int]:
-    while True:
-        try:
-            path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))  # mode 0700
-            lock = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) and os.path.isdir(place):
-                continue  # swept between the two lines
-            raise ParameterError(FULL) from None
-        with suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if (path / _LOCK).exists():
-                return path, lock
-        os.close(lock)
-
-
-def _remove(path: str, lock: int, owner: int) -> None:
-    if os.getpid() != owner:
-        return  # a forked child leaves its parent's folder alone
-    _clear(Path(path))
-    with suppress(OSError):
-        os.close(lock)
-
-
-def _clear(path: Path) -> None:
-    """The rows first and the lock last: of what a kill leaves here the next start still knows that nobody uses it."""
-    for name in set(os.listdir(path)) - {_LOCK} if path.is_dir() else ():
-        with suppress(OSError):
-            (path / name).unlink()
-    shutil.rmtree(path, ignore_errors=True)
-
-
-def _sweep(place: Path) -> None:
-    """Remove folders of ours that nobody uses."""
-    for path in place.glob(f"{PREFIX}*"):
-        with suppress(OSError):
-            found = path.lstat()
-            if path.is_symlink() or not path.is_dir() or found.st_uid != os.geteuid():
-                continue
-            if not (path / _LOCK).exists():
-                if time.time() - found.st_mtime > _YOUNG:
-                    shutil.rmtree(path, ignore_errors=True)
-                continue
-            lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while somebody holds it
-                _clear(path)
-            finally:
-                os.close(lock)
 
 
 # Parting

@@ -33,9 +33,12 @@ from privpac.ledger.file import LedgerFile
 from privpac.ledger.making import make_file
 from privpac.ledger.queries import QueryLog
 from privpac.ledger.rows import Balance, Receipt, Spend, now, plain_text, seconds
+from privpac.ledger.state import LedgerState
 from privpac.released_shown import Shown
 
 __all__ = ["BudgetLedger"]
+
+_HEAD = re.compile("[0-9a-f]{12,64}")
 
 
 class BudgetLedger(Shown):
@@ -47,7 +50,8 @@ class BudgetLedger(Shown):
     processes may go on with it.
     """
 
-    _expected: str | None = None
+    _expected = ""
+    """What the head must begin with when something is spent; see ``open`` and ``expecting``."""
 
     def __init__(
         self,
@@ -94,12 +98,28 @@ class BudgetLedger(Shown):
         return cls.open(path, timeout=timeout)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, timeout: float = 30.0) -> BudgetLedger:
-        """Open an existing ledger with the settings it was made with; a missing file is refused."""
+    def open(
+        cls, path: str | os.PathLike[str], *, timeout: float = 30.0, expected_head: str | None = None
+    ) -> BudgetLedger:
+        """Open an existing ledger with the settings it was made with; a missing file is refused.
+
+        With ``expected_head``, a head that was seen before or at least its first 12 digits, nothing is spent from a
+        ledger that somebody else has spent from since (``LedgerChanged``).
+        """
         self = cls.__new__(cls)
         self._file = LedgerFile(path, seconds(timeout, "timeout"))
-        self._load()
+        self._expected = "" if expected_head is None else _head_of(expected_head)
+        with self._file.reading() as state:
+            self._account = state.account
+            self._check_head(state, self._expected)
         return self
+
+    def _check_head(self, state: LedgerState, expected: str) -> None:
+        if not state.head.startswith(expected):
+            raise LedgerChanged(
+                f"the ledger {self._file.name} was spent from since its head was {expected[:12]} "
+                f"({self._account.left(state.last)} left); nothing was spent now: look again, then decide"
+            )
 
     def _load(self) -> None:
         with self._file.reading() as state:
@@ -166,12 +186,8 @@ class BudgetLedger(Shown):
         self.budget.require_same_tags(guarantee)
         rho = self._account.price(guarantee)
         with self._file.turn() as turn:
+            self._check_head(turn.state, expected)  # under the lock: nobody can spend between this look and the line
             last = turn.state.last
-            if expected not in (None, turn.state.head):
-                raise LedgerChanged(
-                    f"the ledger {self._file.name} was spent from since you looked ({self._account.left(last)} left); "
-                    "nothing was spent: look again, then decide"
-                )
             if turn.state.paid(name):
                 raise DuplicateSpend(
                     f"spend id {name!r} was used before; a retry would release twice on one payment: use a new id"
@@ -186,8 +202,8 @@ class BudgetLedger(Shown):
             turn.write(
                 "spend", name, label, str(spend.eps), str(spend.delta), "" if rho is None else str(rho), spend.at
             )
-        if self._expected is not None:
-            self._expected = spend.hash
+            if self._expected:
+                self._expected = spend.hash
         return Receipt(spend, guarantee)
 
     # Reading
@@ -259,8 +275,8 @@ class BudgetLedger(Shown):
 def _head_of(value: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a head must be text, got {type(value).__name__}")
-    if not re.fullmatch("[0-9a-f]{64}", value):
-        raise ParameterError("a head must be 64 hexadecimal digits, as head() returns them")
+    if not _HEAD.fullmatch(value):
+        raise ParameterError("a head must be what head() returns, or its first 12 or more digits")
     return value
 
 

@@ -21,6 +21,7 @@ from privpac.report import pages
 from privpac.studio.desk import Busy, Declaration, Desk
 from privpac.studio.guard import Guard, Locks
 from privpac.studio.plans import STOPS, planned
+from privpac.studio.words import TextFormat
 
 __all__ = ["create_studio"]
 
@@ -47,10 +48,17 @@ class AboutTable(_StudioBody):
     table: Text
 
 
+class ReadTable(AboutTable):
+    separator: Annotated[str, Field(max_length=1)] = ""
+    names: Annotated[str, Field(max_length=100_000)] = ""
+
+
 class DeclaredTable(AboutTable):
     columns: dict[Text, Annotated[str, Field(max_length=100_000)]]
+    unit: Text
     user: Text
     label: Text
+    labels: Text
     positive: Text
     missing: Text
     on_invalid: Text
@@ -73,13 +81,15 @@ class LearnAsked(AboutTable):
     rule: Text | None
     epsilon: Number
     evaluate: bool
-    head: Text | None
 
 
 class MeasureAsked(AboutTable):
     rule: Text
     epsilon: Number
-    head: Text | None
+
+
+class OfferAccepted(_StudioBody):
+    offer: Text
 
 
 def create_studio(desk: Desk, locks: Locks, port: int) -> Any:
@@ -135,9 +145,15 @@ def _add_reading(app: FastAPI, desk: Desk) -> None:
         return {"folder": str(desk.folder), "start": str(desk.start), "tables": desk.tables(), "results": desk.results}
 
     @app.post("/api/columns")
-    def columns(asked: AboutTable) -> dict[str, Any]:
+    def columns(asked: ReadTable) -> dict[str, Any]:
         """Names, types and suggestions."""
-        return desk.columns(asked.table)
+        names = tuple(name.strip() for name in asked.names.split(",")) if asked.names.strip() else ()
+        return desk.columns(asked.table, TextFormat(asked.separator, names))
+
+    @app.post("/api/check")
+    def check(asked: AboutTable) -> dict[str, Any]:
+        """What the table holds and loses, for the person at the page alone."""
+        return desk.check(asked.table)
 
     @app.post("/api/ledger")
     def ledger(asked: AboutTable) -> dict[str, Any]:
@@ -188,16 +204,15 @@ def _add_doing(app: FastAPI, desk: Desk) -> None:
 
     @app.post("/api/learn")
     def learn(asked: LearnAsked) -> dict[str, Any]:
-        """What learning costs; with the head of the ledger that was shown, learn."""
-        told = (asked.table, asked.epsilon, asked.rule, asked.evaluate)
-        if asked.head is None:
-            return desk.price(asked.table, asked.epsilon) | desk.learn_command(*told)
-        return desk.learn(*told, asked.head)
+        """What learning would cost; nothing is spent."""
+        return desk.offer_rule(asked.table, asked.epsilon, asked.rule, asked.evaluate)
 
     @app.post("/api/evaluate")
     def evaluate(asked: MeasureAsked) -> dict[str, Any]:
-        """What measuring costs; with the head of the ledger that was shown, measure."""
-        if asked.head is None:
-            price = desk.price(asked.table, asked.epsilon)
-            return price | desk.evaluate(asked.rule, asked.table, asked.epsilon, None)
-        return desk.evaluate(asked.rule, asked.table, asked.epsilon, asked.head)
+        """What measuring would cost; nothing is spent."""
+        return desk.offer_evaluation(asked.table, asked.epsilon, asked.rule)
+
+    @app.post("/api/accept")
+    def accept(asked: OfferAccepted) -> dict[str, Any]:
+        """Spend what was offered, and run it."""
+        return desk.accept(asked.offer)

@@ -1,20 +1,23 @@
-"""What can be done at the desk: choose a table, declare it, plan, learn, evaluate; and what is kept of it.
+"""What can be done at the desk: choose a table, declare it, check it, plan, learn, evaluate; and what is kept of it.
 
-Tables lie in one folder (or are handed in through the page, into a folder of the studio's own that goes with it); what
-is written, lies in that folder too, under names that are still free.  Of a table only names and types of its columns
-are looked at here; learning and evaluating are commands in processes of their own (:mod:`privpac.studio.words`), one at
-a time, and only if the ledger is still the one whose balance the person saw.
+Tables lie in one folder (or are handed in through the page, into a private folder of the studio's own that goes with
+it); what is written, lies in that folder too, under names that are still free.  Of a table only names and types of its
+columns are looked at here; checking, learning and evaluating are commands in processes of their own
+(:mod:`privpac.studio.words`).  A release is first an *offer*: its price, and the words that would be run.  Accepting it
+runs those words, one release at a time; they name the head of the ledger whose balance was shown, and the ledger
+refuses them, in the transaction that would spend, if anybody has spent since.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -25,15 +28,21 @@ import polars as pl
 from privpac.api import load
 from privpac.concepts.base import Rule
 from privpac.data.declare import parse_feature
-from privpac.data.schema_file import Schema, domain_value
+from privpac.data.private_folder import PrivateFolder
+from privpac.data.schema_file import OPEN, Schema, domain_value
 from privpac.data.suggest import chosen, column_types, suggest_domains
-from privpac.errors import LedgerError, ParameterError, PrivpacError
+from privpac.errors import ParameterError, PrivpacError
 from privpac.exact import rational, shown
 from privpac.guarantee import Guarantee, Neighbours, Unit
+from privpac.learners.base import ITEM_LEVEL
 from privpac.ledger import BudgetLedger
 from privpac.studio import words
+from privpac.studio.words import Ran, ReleasePlaces, TextFormat
 
-__all__ = ["Busy", "Declaration", "Desk"]
+__all__ = ["Busy", "Declaration", "Desk", "said_promise"]
+
+PREFIX = "privpac-studio-"
+"""How folders of tables that were handed in begin."""
 
 _KINDS = (".csv", ".parquet")
 _MOST_TABLES, _DEEPEST = 500, 3
@@ -50,11 +59,27 @@ class Declaration:
 
     table: str
     columns: Mapping[str, str]
-    user: str | None
+    unit: str
+    """``user`` or ``item``: there is no default, because the promise is about the one or the other."""
+    user: str
     label: str
-    positive: str | None
+    labels: str
+    """``binary``: 0/1 or true/false; ``value``: ``positive`` is predicted; ``file``: as the schema file says."""
+    positive: str
     missing: str
     on_invalid: str
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A release that a person was shown the price of: exactly these words, or nothing."""
+
+    secret: str
+    what: str
+    table: str
+    line: Sequence[str]
+    out: Path
+    report: Path
 
 
 @dataclass
@@ -68,13 +93,20 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.folder = Path(os.path.realpath(self.folder))
-        self._uploads = tempfile.TemporaryDirectory(prefix="privpac-studio-")  # for its owner alone
+        self._private = PrivateFolder(PREFIX, tempfile.gettempdir())
+        self.private = self._private.path
+        runner = words.Runner(self.start, self._private.lock)
+        self.run: Callable[[Sequence[str]], Ran] = runner
+        self._stop = runner.close
+        self._readings: dict[str, TextFormat] = {}
         self._reports: dict[str, Path] = {}
+        self._offer: _Offer | None = None
         self._working = threading.Lock()
 
     def close(self) -> None:
-        """Forget the tables that were handed in."""
-        self._uploads.cleanup()
+        """Stop what runs, and forget the tables that were handed in."""
+        self._stop()
+        self._private.remove()
 
     # Places
 
@@ -86,7 +118,7 @@ class Desk:
 
     def tables(self) -> list[str]:
         """Tables that can be chosen, by the way they are typed."""
-        return [self.shown(path) for path in (*self._found(Path(self._uploads.name)), *self._found(self.folder))]
+        return [self.shown(path) for path in (*self._found(self.private), *self._found(self.folder))]
 
     @staticmethod
     def _found(folder: Path) -> list[Path]:
@@ -112,7 +144,7 @@ class Desk:
         plain = _NAME.sub("_", Path(name.replace("\\", "/")).name).lstrip(".-")[-100:]
         if not plain.lower().endswith(_KINDS) or len(plain) < 5:
             raise ParameterError("a table is a .csv or .parquet file")
-        return Path(self._uploads.name) / plain
+        return self.private / plain
 
     def schema_of(self, table: str) -> Path:
         """Where the schema of a table lies."""
@@ -133,10 +165,12 @@ class Desk:
 
     # Declaring
 
-    def columns(self, table: str) -> dict[str, Any]:
+    def columns(self, table: str, reading: TextFormat) -> dict[str, Any]:
         """Names and types, and what is suggested for them or was declared before; no value is looked at."""
-        path, types = self.path(table), column_types(self.path(table))
-        found = suggest_domains(path)
+        path = self.path(table)
+        self._readings[table] = reading if path.suffix.lower() == ".csv" else TextFormat()
+        types = self._types(table)
+        found = suggest_domains(path, **self._readings[table].options)  # type: ignore[arg-type]
         saved, trouble = None, None
         try:
             saved = self._saved(table)
@@ -157,7 +191,39 @@ class Desk:
         ]
         told = {"user": _said(said.user), "label": _said(said.label), "positive": _said(said.positive)}
         told |= {"missing": said.missing or "drop", "on_invalid": str(said.on_invalid or "clamp")}
+        told |= {"unit": "item" if saved is not None and said.user is None else "user" if told["user"] else ""}
+        named = "" if saved is None else "file" if _in_file(saved) else "value" if told["positive"] else "binary"
+        told |= {"labels": named, "file_labels": "" if saved is None else _in_file(saved)}
         return {"table": table, "columns": rows, "saved": saved is not None, "trouble": trouble, **told}
+
+    def _types(self, table: str) -> dict[str, pl.DataType | None]:
+        path, options = self.path(table), self._reading(table).options
+        if not options:
+            return column_types(path)
+        found = suggest_domains(path, **options)  # type: ignore[arg-type]
+        names = (found.user, found.label, *found.columns)
+        return {name: None for name in names if name not in (None, OPEN)}  # a text file has no types
+
+    def _reading(self, table: str) -> TextFormat:
+        return self._readings.get(table, TextFormat())
+
+    def _meaning(self, said: Declaration, saved: Schema | None) -> tuple[Any, dict[str, Any]]:
+        """The value that is predicted, and what only a schema file says, as a person chose; there is no default.
+
+        Labels that are neither 0/1 nor true/false, and that nobody named, would give noise that was paid for.
+        """
+        if said.labels == "file" and saved is not None and saved.label == said.label and _in_file(saved):
+            return saved.positive, {"classes": saved.classes, "label_map": saved.label_map}
+        if said.labels == "value":
+            if not said.positive:
+                raise ParameterError(f"write which value of {said.label} is to be predicted, such as dead or yes")
+            return said.positive, {}
+        if said.labels != "binary":
+            raise ParameterError(
+                f"say what the values of {said.label} are: 0 and 1 (or true and false), or the value to be predicted"
+            )
+        _check_binary(said.label, self._types(said.table).get(said.label))
+        return None, {}
 
     def declare(self, said: Declaration) -> dict[str, Any]:
         """Write the schema file; the command that is shown writes the same bytes."""
@@ -169,26 +235,45 @@ class Desk:
                 raise ParameterError(f"{name}: {error}") from None
         if not features:
             raise ParameterError("choose at least one column that rules may read, and say which values it may have")
-        unit = Unit.USER if said.user else Unit.ITEM
-        told: dict[str, Any] = {"user": said.user or None, "label": said.label, "positive": said.positive or None}
-        found = suggest_domains(self.path(said.table), unit=unit, missing=said.missing, **told)  # type: ignore[arg-type]
-        found = chosen(found, features, on_invalid=said.on_invalid)
-        found.check("the declaration")
+        if said.unit not in tuple(Unit) or (said.unit == Unit.USER) != bool(said.user):
+            raise ParameterError(
+                "say whose record it is: choose the column with the person's id, or that every record is a person of "
+                "its own"
+            )
+        if not said.label:
+            raise ParameterError("choose what is to be predicted")
         place = self.schema_of(said.table)
-        self._saved(said.table)  # a file that is no schema is somebody's, and stays
+        saved = self._saved(said.table)  # a file that is no schema is somebody's, and stays
+        reading, (positive, kept) = self._reading(said.table), self._meaning(said, saved)
+        told: dict[str, Any] = {"user": said.user or None, "label": said.label, "positive": positive, "unit": said.unit}
+        told |= reading.options
+        found = suggest_domains(self.path(said.table), missing=said.missing, **told)  # type: ignore[arg-type]
+        found = chosen(found, features, on_invalid=said.on_invalid, **(kept and kept | {"positive": positive}))
+        found.check("the declaration")
         found.save(place)
         line = words.domains_words(
             said.table,
             dict(said.columns),
+            reading=reading,
             user=said.user or None,
             label=said.label,
-            positive=said.positive or None,
+            positive=positive,
             missing=said.missing,
             on_invalid=said.on_invalid,
             out=self.shown(place),
         )
         domains = {name: domain.describe() for name, domain in found.features.items()}
-        return {"schema": self.shown(place), "domains": domains, "text": found.to_toml(), **_command(line)}
+        command = {} if kept else _command(line)  # no option says what the file said before
+        return {"schema": self.shown(place), "domains": domains, "text": found.to_toml(), **command}
+
+    def check(self, table: str) -> dict[str, Any]:
+        """What the table holds and loses, by the command that is shown: for the person at the page, kept nowhere."""
+        self.schema(table)
+        line = words.check_words(table, self.shown(self.schema_of(table)), self._reading(table))
+        ran = self.run(line)
+        if ran.code:
+            return {"failed": ran.err or "it failed", **_command(line)}
+        return {"found": json.loads(ran.out), **_command(line)}
 
     def _saved(self, table: str) -> Schema | None:
         """What was declared before, finished or not."""
@@ -241,10 +326,12 @@ class Desk:
         BudgetLedger.create(place, promise, dataset=dataset).close()
         return _command(words.ledger_words(self.shown(place), epsilon, dataset, str(unit)))
 
-    def price(self, table: str, epsilon: str) -> dict[str, Any]:
+    def _priced(self, table: str, epsilon: str) -> dict[str, Any]:
         """What a release would cost and leave, before anything is spent."""
-        cost = rational(epsilon, "epsilon", above=0)
-        unit = Unit.USER if self.schema(table).user else Unit.ITEM
+        cost, schema = rational(epsilon, "epsilon", above=0), self.schema(table)
+        if schema.positive is None and not _in_file(schema):
+            _check_binary(str(schema.label), self._types(table).get(str(schema.label)))
+        unit = Unit.USER if schema.user else Unit.ITEM
         promise = Guarantee(cost, 0, unit=unit, neighbours=Neighbours.ADD_REMOVE)
         kept = self.balance(table)
         if not kept["exists"]:
@@ -252,79 +339,74 @@ class Desk:
         after = Fraction(kept["left"]) - cost
         told = {"epsilon": shown(cost), "left": kept["left_shown"], "after": shown(max(after, Fraction(0)))}
         told |= {"enough": after >= 0, "head": kept["head"], "ledger": kept["ledger"]}
-        return told | {"promise": promise.summary, "odds": promise.odds, "alarming": promise.strength.alarming}
+        return told | said_promise(promise)
 
     # Releases
 
-    def learn(self, table: str, epsilon: str, rule: str | None, evaluate: bool, head: str) -> dict[str, Any]:
-        """Learn a rule by the command that is shown."""
-        with self._turn(table, head):
-            out, report = self._free(table, "rule")
-            line = words.learn_words(
-                table,
-                self.shown(self.schema_of(table)),
-                epsilon=epsilon,
-                rule=rule,
-                evaluate="1/5" if evaluate else None,
-                ledger=self.shown(self.ledger_of(table)),
-                out=self.shown(out),
-                report=self.shown(report),
-            )
-            return self._finish("rule", table, line, out, report)
+    def offer_rule(self, table: str, epsilon: str, rule: str | None, evaluate: bool) -> dict[str, Any]:
+        """What learning a rule costs, and the command that does it."""
+        price, (out, report) = self._priced(table, epsilon), self._free(table, "rule")
+        line = words.learn_words(
+            table,
+            self.shown(self.schema_of(table)),
+            reading=self._reading(table),
+            epsilon=epsilon,
+            rule=rule,
+            evaluate="1/5" if evaluate else None,
+            places=ReleasePlaces(price["ledger"], price["head"], self.shown(out), self.shown(report)),
+        )
+        return price | self._offered("rule", table, line, out, report)
 
-    def learn_command(self, table: str, epsilon: str, rule: str | None, evaluate: bool) -> dict[str, Any]:
-        """The command alone, for the page to show before anybody confirms it."""
-        out, report = self._free(table, "rule")
-        told = {"ledger": self.shown(self.ledger_of(table)), "out": self.shown(out), "report": self.shown(report)}
-        share = "1/5" if evaluate else None
-        schema = self.shown(self.schema_of(table))
-        return _command(words.learn_words(table, schema, epsilon=epsilon, rule=rule, evaluate=share, **told))
-
-    def evaluate(self, rule: str, table: str, epsilon: str, head: str | None) -> dict[str, Any]:
-        """Measure a learned rule by the command that is shown; without a head only the command is told."""
+    def offer_evaluation(self, table: str, epsilon: str, rule: str) -> dict[str, Any]:
+        """What measuring a learned rule costs, and the command that does it."""
         found = next((kept for kept in self.results if kept["what"] == "rule" and kept["saved"] == rule), None)
         if found is None:
             raise ParameterError("choose a rule that was learned here")
-        out, report = self._free(table, "evaluation")
-        told = {"ledger": self.shown(self.ledger_of(table)), "out": self.shown(out), "report": self.shown(report)}
-        schema, same = self.shown(self.schema_of(table)), found["table"] == table
-        line = words.evaluate_words(rule, table, schema, epsilon=epsilon, same_people=same, **told)
-        if head is None:
-            return _command(line)
-        with self._turn(table, head):
-            return self._finish("evaluation", table, line, out, report)
+        price, (out, report) = self._priced(table, epsilon), self._free(table, "evaluation")
+        line = words.evaluate_words(
+            rule,
+            table,
+            self.shown(self.schema_of(table)),
+            reading=self._reading(table),
+            epsilon=epsilon,
+            same_people=found["table"] == table,
+            places=ReleasePlaces(price["ledger"], price["head"], self.shown(out), self.shown(report)),
+        )
+        return price | self._offered("evaluation", table, line, out, report)
 
-    @contextmanager
-    def _turn(self, table: str, head: str) -> Iterator[None]:
-        """One release at a time, paid from the balance that was shown."""
+    def _offered(self, what: str, table: str, line: list[str], out: Path, report: Path) -> dict[str, Any]:
+        self._offer = _Offer(secrets.token_urlsafe(16), what, table, tuple(line), out, report)
+        return {"offer": self._offer.secret, **_command(line)}
+
+    def accept(self, secret: str) -> dict[str, Any]:
+        """Run the words of the last offer, once, one release at a time."""
         if not self._working.acquire(blocking=False):
             raise Busy("something is being learned or measured already; wait until it is done")
         try:
-            if self.balance(table).get("head") != head:
-                raise LedgerError("the ledger has changed since its balance was shown; nothing was spent, look again")
-            yield
+            offer, self._offer = self._offer, None
+            if offer is None or not secrets.compare_digest(offer.secret.encode(), secret.encode()):
+                raise ParameterError("this price is not the last one that was shown; nothing was spent, look again")
+            if offer.out.exists() or offer.report.exists():
+                raise ParameterError(f"{offer.out.name} was written by somebody else; nothing was spent, look again")
+            return self._finish(offer)
         finally:
             self._working.release()
 
-    def _finish(self, what: str, table: str, line: list[str], out: Path, report: Path) -> dict[str, Any]:
-        ran = words.run(line, self.start)
+    def _finish(self, offer: _Offer) -> dict[str, Any]:
+        ran, command, report = self.run(offer.line), _command(offer.line), offer.report
         if ran.code not in (0, 3):
-            return {"failed": ran.err or "it failed", "code": ran.code, **_command(line)}
-        kept: dict[str, Any] = {
-            "what": what,
-            "table": table,
-            "saved": self.shown(out),
-            "text": ran.out,
-            **_command(line),
-        }
-        released = load(out)
+            return {"failed": ran.err or "it failed", "code": ran.code, **command}
+        saved = self.shown(offer.out)
+        kept: dict[str, Any] = {"what": offer.what, "table": offer.table, "saved": saved, "text": ran.out, **command}
+        released = load(offer.out)
         promise, rule = released.guarantee, released.hypothesis
         kept["title"] = str(rule) if isinstance(rule, Rule) else ran.out.splitlines()[0]
         kept["released"] = bool(released)
         if promise is not None:
-            kept |= {"promise": promise.summary, "odds": promise.odds, "alarming": promise.strength.alarming}
+            kept |= said_promise(promise)
         kept["lines"] = _lines(ran.out)
-        kept["warnings"] = [said.partition("warning: ")[2] for said in ran.err.splitlines() if "warning: " in said]
+        noted = [said.partition("warning: ")[2] for said in ran.err.splitlines() if "warning: " in said]
+        kept["warnings"] = [line for line in dict.fromkeys((*released.warnings, *noted)) if line != ITEM_LEVEL]
         if report.exists():
             secret = secrets.token_urlsafe(24)
             self._reports[secret] = report
@@ -337,13 +419,34 @@ class Desk:
         return self._reports.get(secret)
 
 
-def _command(line: list[str]) -> dict[str, Any]:
+def said_promise(promise: Guarantee) -> dict[str, Any]:
+    """A promise as the page shows it; what is promised for single records alone says so wherever it is shown."""
+    told = {"promise": promise.summary, "odds": promise.odds, "alarming": promise.strength.alarming}
+    return told | {"per_record": ITEM_LEVEL if promise.unit is Unit.ITEM else None}
+
+
+def _command(line: Sequence[str]) -> dict[str, Any]:
     return {"command": words.command_line(line)}
+
+
+def _in_file(schema: Schema) -> str:
+    """What a schema file says about labels that the page has no field for."""
+    if schema.classes is not None:
+        return "the labels " + ", ".join(map(str, schema.classes))
+    return "" if schema.label_map is None else "the labels " + ", ".join(map(str, schema.label_map))
+
+
+def _check_binary(label: str, kind: pl.DataType | None) -> None:
+    """Refuse labels that by their type are neither 0/1 nor true/false."""
+    if kind is not None and kind != pl.Boolean and not kind.is_numeric():
+        raise ParameterError(
+            f"{label} holds {_type(kind)}, not 0/1 or true/false: write which value is to be predicted"
+        )
 
 
 def _lines(text: str) -> list[str]:
     """What a result says beside its first line, without where it was written and what the promise says anyway."""
-    dropped = ("rule written", "report written", "evaluation written", "in words:", "budget left")
+    dropped = ("rule written", "report written", "evaluation written", "in words:", "budget left", "warning:")
     return [line for line in text.splitlines()[1:] if not line.startswith(dropped) and "-DP per " not in line]
 
 

@@ -16,6 +16,7 @@ from privpac.errors import PrivpacError
 from privpac.exact import rational, shown
 from privpac.guarantee import Guarantee, Neighbours, Unit
 from privpac.planning import Plan, plan
+from privpac.studio.desk import said_promise
 from privpac.studio.words import command_line, plan_words
 
 __all__ = ["STOPS", "planned", "rule_name", "warm_up"]
@@ -49,8 +50,8 @@ def planned(
     rational(alpha, "alpha", above=0, below=1)
     unit = Unit.USER if schema.user else Unit.ITEM
     promise = Guarantee(epsilon, 0, unit=unit, neighbours=Neighbours.ADD_REMOVE)
-    told = {"promise": promise.summary, "odds": promise.odds, "alarming": promise.strength.alarming}
-    told |= {"rule": name, "command": command_line(plan_words(place, name, epsilon, alpha, records, people))}
+    line = plan_words(place, name, epsilon, alpha, records, people)
+    told = said_promise(promise) | {"rule": name, "command": command_line(line)}
     try:
         curve = [(stop, _figures(_asked(name, columns, stop, alpha, None, records), 0)) for stop in STOPS]
         now = _asked(name, columns, epsilon, None if people is not None else alpha, people, records)

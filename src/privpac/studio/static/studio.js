@@ -102,18 +102,44 @@ async function refresh() {
 async function choose(name) {
   trouble();
   table = name || null;
-  for (const id of ["declare", "plan", "learn", "measure", "reading"]) show(id, false);
+  for (const id of ["declare", "check", "plan", "learn", "measure", "reading"]) show(id, false);
+  forgetCheck();
+  const text = /\.csv$/i.test(table || "");
+  show("reading-as", text);
   if (!table) { show("budget-there", false); show("budget-form", false); show("budget-none"); return; }
+  const body = { table };
+  if (text && $("separator").value) body.separator = $("separator").value;
+  if (text && $("no-header").checked) body.names = $("names").value;
   try {
-    const found = await ask("/api/columns", { table });
+    const found = await ask("/api/columns", body);
     showColumns(found);
     await showBudget();
     show("declare");
     if (found.saved && !found.trouble) { await afterDeclared(); }
-  } catch (error) { trouble(error); }
+  } catch (error) {
+    trouble(error);
+    $("reading-as").open = text;
+  }
 }
 
-$("tables").addEventListener("change", () => choose($("tables").value));
+function another(name) {
+  $("reading-form").reset();
+  show("names-field", false);
+  $("reading-as").open = false;
+  return choose(name);
+}
+
+$("tables").addEventListener("change", () => another($("tables").value));
+$("no-header").addEventListener("change", () => show("names-field", $("no-header").checked));
+$("reading-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  if ($("no-header").checked && !$("names").value.trim()) {
+    trouble(new Error("Write the names of all columns in their order: a, b, c. The first line of the file holds none."));
+    $("names").focus();
+    return;
+  }
+  choose(table);
+});
 
 async function take(file) {
   if (!file) return;
@@ -122,7 +148,7 @@ async function take(file) {
     const kept = await ask("/api/upload?name=" + encodeURIComponent(file.name), file);
     await refresh();
     $("tables").value = kept.table;
-    await choose(kept.table);
+    await another(kept.table);
   } catch (error) { trouble(error); }
 }
 
@@ -184,9 +210,18 @@ function fields(row, name, kind, parts) {
 
 function showColumns(found) {
   const names = found.columns.map((column) => column.name);
-  $("user").replaceChildren(option("", "every record is a person of its own"), ...names.map((name) => option(name)));
+  const alone = option("", "every record is a person of its own");
+  alone.dataset.unit = "item";
+  $("user").replaceChildren(option("", "choose …"), ...names.map((name) => option(name)), alone);
+  $("user").value = found.user;
+  alone.selected = found.unit === "item";
   $("label").replaceChildren(option("", "choose …"), ...names.map((name) => option(name)));
-  for (const key of ["user", "label", "positive", "missing", "on_invalid"]) $(key).value = found[key];
+  for (const key of ["label", "positive", "missing", "on_invalid"]) $(key).value = found[key];
+  types = Object.fromEntries(found.columns.map((column) => [column.name, column.type]));
+  $("labels").querySelector("[value=file]")?.remove();
+  if (found.file_labels) $("labels").append(option("file", "as the schema file says: " + found.file_labels));
+  $("labels").value = found.labels;
+  labels(!found.labels);
   $("columns").replaceChildren();
   for (const column of found.columns) {
     const row = element("div", undefined, "column");
@@ -213,7 +248,23 @@ function showColumns(found) {
   showCommand($("declare-command"), "");
 }
 
+let types = {};
+
+// What a label's values are is chosen by a person, unless its type leaves nothing to choose.
+function labels(fresh) {
+  const type = types[$("label").value];
+  const worded = type === "text" || type === "dates";
+  $("labels").querySelector("[value=binary]").disabled = worded;
+  if (fresh || (worded && $("labels").value === "binary")) $("labels").value = type === "yes or no" ? "binary" : worded ? "value" : "";
+  show("positive-field", $("labels").value === "value");
+}
+$("label").addEventListener("change", () => labels(true));
+$("labels").addEventListener("change", () => labels(false));
+
+const unit = () => $("user").selectedOptions[0]?.dataset.unit || ($("user").value ? "user" : "");
+
 function roles() {
+  show("unit-note", unit() === "item");
   for (const row of $("columns").children) {
     row.hidden = [$("user").value, $("label").value].includes(row.dataset.name);
   }
@@ -225,15 +276,21 @@ $("declare-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   const rows = [...$("columns").children].filter((row) => !row.hidden && row.querySelector("select").value !== "out");
   const open = rows.find((row) => row.querySelector("select").value === "open");
-  if (!$("label").value) { $("declare-problem").textContent = "Choose what is to be predicted."; return; }
-  if (open) {
-    $("declare-problem").textContent = "Say what " + open.dataset.name + " may hold, or that rules may not read it.";
-    open.querySelector("select").focus();
+  const first = [
+    [!unit(), $("user"), "Say whose record it is: choose the column with the person's id, or that every record is a person of its own."],
+    [!$("label").value, $("label"), "Choose what is to be predicted."],
+    [!$("labels").value, $("labels"), "Say what the values of " + $("label").value + " are: 0 and 1 (or true and false), or the value to be predicted."],
+    [$("labels").value === "value" && !$("positive").value.trim(), $("positive"), "Write which value of " + $("label").value + " is to be predicted."],
+    [open, open && open.querySelector("select"), "Say what " + (open && open.dataset.name) + " may hold, or that rules may not read it."],
+  ].find(([wrong]) => wrong);
+  if (first) {
+    $("declare-problem").textContent = first[2];
+    first[1].focus();
     return;
   }
   const columns = Object.fromEntries(rows.map((row) => [row.dataset.name, compose(row)]));
-  const body = { table, columns };
-  for (const key of ["user", "label", "positive", "missing", "on_invalid"]) body[key] = $(key).value;
+  const body = { table, columns, unit: unit() };
+  for (const key of ["user", "label", "labels", "positive", "missing", "on_invalid"]) body[key] = $(key).value;
   const done = await during($("declare-button"), () => ask("/api/schema", body), "declare-problem");
   if (!done) return;
   $("declare-done").textContent = "Written to " + done.schema;
@@ -246,13 +303,85 @@ $("declare-form").addEventListener("submit", async (event) => {
 });
 
 async function afterDeclared() {
+  forgetCheck();
+  show("check");
   show("plan");
   show("learn");
   await showPlan();
   showResults((await ask("/api/state")).results);
 }
 
+// The check: exact counts for the person at the page. They are asked for by a click, put into the page, and go with it.
+
+function forgetCheck() {
+  checked++;
+  $("check-found").replaceChildren();
+  $("check-problem").textContent = "";
+  $("check-box").open = false;
+  showCommand($("check-command"), "");
+}
+let checked = 0;
+
+$("check-box").addEventListener("toggle", () => { if (!$("check-box").open) forgetCheck(); });
+$("check-button").addEventListener("click", async () => {
+  $("check-found").replaceChildren();
+  const mine = ++checked;
+  const done = await during($("check-button"), () => ask("/api/check", { table }), "check-problem");
+  if (!done || mine !== checked) return;
+  showCommand($("check-command"), done.command);
+  if (done.failed) { $("check-problem").textContent = done.failed; return; }
+  showCheck(done.found);
+});
+
+const count = (value) => typeof value === "number" ? value.toLocaleString("en") : value === undefined || value === null ? "–" : String(value);
+
+function grid(caption, heads, rows) {
+  const made = element("table"), top = element("tr"), body = element("tbody"), head = element("thead");
+  made.append(element("caption", caption), head, body);
+  head.append(top);
+  for (const [text, name] of heads) {
+    const cell = element("th", text, name);
+    cell.scope = "col";
+    top.append(cell);
+  }
+  for (const row of rows) {
+    const line = element("tr");
+    line.append(...row.map((value, i) => element("td", count(value), heads[i][1])));
+    body.append(line);
+  }
+  return made;
+}
+
+function showCheck(found) {
+  const place = $("check-found");
+  place.replaceChildren(...(found.warnings || []).map((line) => element("p", line, "alarm")));
+  place.append(grid("Read and kept", [["", "words"], ["read", "n"], ["kept", "n"]], [
+    ["records", found.records_read, found.records_kept],
+    ["people", found.people_read, found.people_kept],
+  ]));
+  if ((found.columns || []).length) {
+    place.append(grid("Left out or repaired", [["column", "words"], ["why", "words"], ["records", "n"], ["what happens", "words"]],
+      found.columns.map((row) => [row.column, row.reason, row.records, row.what])));
+  }
+  if ((found.labels || []).length) {
+    place.append(grid("Labels", [["label", "words"], ["records", "n"]], found.labels.map((row) => [row.label, row.records])));
+  }
+  const spread = found.records_per_person;
+  if (spread) {
+    place.append(grid("Records of one person", [["fewest", "n"], ["a quarter have at most", "n"], ["half", "n"], ["three quarters", "n"], ["most", "n"]],
+      [[spread.min, spread.q1, spread.median, spread.q3, spread.max]]));
+  }
+  if (found.notice) place.append(element("p", found.notice, "help"));
+}
+
 // 3. The plan
+
+// A promise for single records is never shown as one for people: amber, and what it means.
+function perRecord(odds, note, told) {
+  odds.classList.toggle("records", Boolean(told.per_record) && !told.alarming);
+  note.textContent = told.per_record ? told.per_record[0].toUpperCase() + told.per_record.slice(1) + "." : "";
+  note.hidden = !told.per_record;
+}
 
 const epsilon = () => stops[Number($("epsilon").value)];
 let waiting = null;
@@ -275,6 +404,7 @@ async function showPlan() {
     $("plan-problem").textContent = "";
     $("odds").textContent = found.promise + ": " + found.odds + ".";
     $("odds").classList.toggle("alarming", found.alarming);
+    perRecord($("odds"), $("plan-records"), found);
     $("plan-words").textContent = found.words.join(" ");
     $("plan-unit").textContent = people === null ? "people" : "error beyond the best";
     const rows = found.rows.map((row) => {
@@ -365,6 +495,7 @@ function agreed(price) {
   $("after").textContent = price.after;
   $("confirm-odds").textContent = "In words: " + price.odds + ".";
   $("confirm-odds").className = "odds" + (price.alarming ? " alarming" : "");
+  perRecord($("confirm-odds"), $("confirm-records"), price);
   show("confirm-short", !price.enough);
   $("spend").disabled = !price.enough;
   showCommand($("confirm-command"), price.command);
@@ -377,9 +508,9 @@ $("cancel").addEventListener("click", () => $("confirm").close(""));
 $("spend").addEventListener("click", () => $("confirm").close("spend"));
 
 async function release(button, problem, path, body) {
-  const price = await during(button, () => ask(path, { ...body, head: null }), problem);
+  const price = await during(button, () => ask(path, body), problem);
   if (!price || !(await agreed(price))) return;
-  const done = await during(button, () => ask(path, { ...body, head: price.head }), problem);
+  const done = await during(button, () => ask("/api/accept", { offer: price.offer }), problem);
   await showBudget();
   if (done && done.failed) { $(problem).textContent = done.failed; return; }
   if (done) showResults((await ask("/api/state")).results, done);
@@ -413,7 +544,10 @@ function card(kept, fresh) {
   made.querySelector(".promise").textContent = kept.promise || "";
   made.querySelector(".odds").textContent = kept.odds ? "In words: " + kept.odds + "." : "";
   made.querySelector(".odds").classList.toggle("alarming", Boolean(kept.alarming));
-  made.querySelector(".lines").append(...[...kept.lines, ...kept.warnings].map((line) => element("p", line)));
+  made.querySelector(".promise").classList.toggle("bad", Boolean(kept.alarming));
+  made.querySelector(".promise").classList.toggle("records", Boolean(kept.per_record) && !kept.alarming);
+  perRecord(made.querySelector(".odds"), made.querySelector(".records-only"), kept);
+  made.querySelector(".lines").append(...kept.lines.map((line) => element("p", line)), ...kept.warnings.map((line) => element("p", line, "warn")));
   const button = made.querySelector(".read");
   button.hidden = !kept.report;
   button.addEventListener("click", () => read(kept));
